@@ -38,14 +38,14 @@ pub struct AgentParts {
     /// What keeps secrets out of what is stored and shown.
     pub redactor: Arc<Redactor>,
     /// What the settings say.
-    pub options: Options,
+    pub options: AgentOptions,
     /// Keeps an approval that is to last.
     pub remember: Remember,
 }
 
 /// What the settings say about turns.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct AgentOptions {
     /// Calls of the model that a turn may take.
     pub max_turns: u32,
     /// Tokens an answer may take; none: as many as the provider lets it.

@@ -21,18 +21,18 @@ const JOBS: &str = "jobs";
 /// Keeps the record of one conversation. The default keeps none.
 #[derive(Clone, Default)]
 pub struct CallJobs {
-    kept: Option<Arc<Kept>>,
+    kept: Option<Arc<JobRecordStore>>,
 }
 
-struct Kept {
+struct JobRecordStore {
     store: Store,
     conversation: ConversationId,
-    record: Mutex<Record>,
+    record: Mutex<CallJobRecord>,
 }
 
 /// The jobs of the calls of one answer of the model.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct CallJobRecord {
     /// The conversation; what another was branched from says nothing about it.
     conversation: Option<ConversationId>,
     /// The answer; ids of calls are only unique within one.
@@ -42,7 +42,7 @@ pub(crate) struct Record {
 
 /// What a process before this one left of its record; none: it kept none.
 #[derive(Debug)]
-pub(crate) struct UnsettledJobs(pub(crate) Option<Record>);
+pub(crate) struct UnsettledJobs(pub(crate) Option<CallJobRecord>);
 
 /// A job and the guest that it was sent to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,7 +80,7 @@ impl CallJobs {
         store: &Store,
         id: &ConversationId,
     ) -> Result<Self, vestal_conversations::Error> {
-        let record = Record { conversation: Some(id.clone()), ..Record::default() };
+        let record = CallJobRecord { conversation: Some(id.clone()), ..CallJobRecord::default() };
         let value = serde_json::json!(record);
         store.set_state(id, JOBS, Some(&value)).await?;
         Ok(Self::of(store, id, record))
@@ -90,18 +90,23 @@ impl CallJobs {
     pub(crate) async fn found(
         store: &Store,
         id: &ConversationId,
-    ) -> Result<(Self, Option<Record>), vestal_conversations::Error> {
+    ) -> Result<(Self, Option<CallJobRecord>), vestal_conversations::Error> {
         let value = store.state(id, JOBS).await?;
         // What cannot be read says nothing.
-        let found: Option<Record> = value.and_then(|value| serde_json::from_value(value).ok());
+        let found: Option<CallJobRecord> =
+            value.and_then(|value| serde_json::from_value(value).ok());
         let found = found.filter(|record| record.conversation.as_ref() == Some(id));
-        let own = Record { conversation: Some(id.clone()), ..found.clone().unwrap_or_default() };
+        let own =
+            CallJobRecord { conversation: Some(id.clone()), ..found.clone().unwrap_or_default() };
         Ok((Self::of(store, id, own), found))
     }
 
-    fn of(store: &Store, id: &ConversationId, record: Record) -> Self {
-        let kept =
-            Kept { store: store.clone(), conversation: id.clone(), record: Mutex::new(record) };
+    fn of(store: &Store, id: &ConversationId, record: CallJobRecord) -> Self {
+        let kept = JobRecordStore {
+            store: store.clone(),
+            conversation: id.clone(),
+            record: Mutex::new(record),
+        };
         Self { kept: Some(Arc::new(kept)) }
     }
 
@@ -137,7 +142,7 @@ impl CallJobs {
     }
 }
 
-impl Record {
+impl CallJobRecord {
     /// Says what became of a call of an answer. Without a record nobody can tell.
     pub(crate) fn sent(record: Option<&Self>, answer: Seq, call: &str) -> Sent {
         match record {

@@ -107,10 +107,10 @@ pub(crate) fn tokens(system: &str, messages: &[Message], tools: &[ToolSpec]) -> 
 pub(crate) fn tokens_of(message: &Message) -> u64 {
     let content = match message {
         Message::User(user) => user.parts.iter().map(part).sum(),
-        Message::Assistant(said) => {
-            let calls = said.calls.iter().map(|call| call.name.len() + call.arguments.len());
-            let thoughts = said.reasoning.iter().map(|thought| thought.text.len());
-            of_bytes(said.text.len() + calls.sum::<usize>() + thoughts.sum::<usize>())
+        Message::Assistant(answer) => {
+            let calls = answer.calls.iter().map(|call| call.name.len() + call.arguments.len());
+            let thoughts = answer.reasoning.iter().map(|thought| thought.text.len());
+            of_bytes(answer.text.len() + calls.sum::<usize>() + thoughts.sum::<usize>())
         }
         Message::Tool(result) => {
             of_bytes(result.content.len()) + result.images.len() as u64 * TOKENS_PER_IMAGE
@@ -145,7 +145,7 @@ Do not answer the conversation, do not address the user, do not invent. The conv
 
 /// How much of a conversation goes into what is made of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Room {
+pub(crate) struct SummaryRoom {
     /// Bytes of one tool result.
     result: usize,
     /// Bytes of anything else.
@@ -154,7 +154,7 @@ pub(crate) struct Room {
     whole: usize,
 }
 
-impl Room {
+impl SummaryRoom {
     /// Returns the room there is for a model that holds so many tokens, if
     /// anybody has said: it reads half of that, and a few quotations fit into a
     /// part of the rest.
@@ -170,16 +170,16 @@ impl Room {
 }
 
 /// Writes a part of a conversation as text.
-pub(crate) fn transcript(messages: &[Message], room: &Room) -> String {
+pub(crate) fn transcript(messages: &[Message], room: &SummaryRoom) -> String {
     let mut text = String::new();
     for message in messages {
         match message {
             Message::User(user) => line(&mut text, "USER", &clipped(&user.text(), room.text)),
-            Message::Assistant(said) => {
-                if !said.text.is_empty() {
-                    line(&mut text, "AGENT", &clipped(&said.text, room.text));
+            Message::Assistant(answer) => {
+                if !answer.text.is_empty() {
+                    line(&mut text, "AGENT", &clipped(&answer.text, room.text));
                 }
-                for call in &said.calls {
+                for call in &answer.calls {
                     let call = format!("{} {}", call.name, clipped(&call.arguments, room.result));
                     line(&mut text, "CALL", &call);
                 }
@@ -203,13 +203,13 @@ pub(crate) fn as_message(
     gone: &[Message],
     quote_first: usize,
     summary: &str,
-    room: &Room,
+    room: &SummaryRoom,
 ) -> Message {
     let mut text =
         String::from("[The earlier part of this conversation was replaced by this summary.]\n\n");
-    let said = |message: &&Message| matches!(message, Message::User(_));
-    let first = gone.iter().take(quote_first).filter(said);
-    let last = gone.iter().skip(quote_first).rfind(said);
+    let from_user = |message: &&Message| matches!(message, Message::User(_));
+    let first = gone.iter().take(quote_first).filter(from_user);
+    let last = gone.iter().skip(quote_first).rfind(from_user);
     for message in first.chain(last) {
         line(&mut text, "USER", &clipped(&message.text(), room.text));
     }
@@ -220,7 +220,7 @@ pub(crate) fn as_message(
 
 /// Returns a summary made without a model, for when none can be had: what the
 /// person said, and what was called last.
-pub(crate) fn from_what_is_known(messages: &[Message], room: &Room) -> String {
+pub(crate) fn from_what_is_known(messages: &[Message], room: &SummaryRoom) -> String {
     const CALLS: usize = 30;
     let mut text = String::from("No summary could be written. What is known of that part:\n");
     for message in messages {
@@ -231,7 +231,7 @@ pub(crate) fn from_what_is_known(messages: &[Message], room: &Room) -> String {
     let calls: Vec<String> = messages
         .iter()
         .filter_map(|message| match message {
-            Message::Assistant(said) => Some(&said.calls),
+            Message::Assistant(answer) => Some(&answer.calls),
             _ => None,
         })
         .flatten()

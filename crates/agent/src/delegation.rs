@@ -76,7 +76,7 @@ impl Delegates for NoDelegates {
         _: &EventSink,
         _: &CancellationToken,
     ) -> Result<Vec<Report>, String> {
-        Err("nobody is there to give work to".to_owned())
+        Err("no agent is available to delegate to".to_owned())
     }
 }
 

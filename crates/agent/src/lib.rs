@@ -24,7 +24,7 @@ pub mod settings;
 pub mod slash;
 pub mod tools;
 
-pub use agent::{Agent, AgentParts, ChildrenUsage, ConversationUsage, Delegation, Options};
+pub use agent::{Agent, AgentOptions, AgentParts, ChildrenUsage, ConversationUsage, Delegation};
 pub use call_jobs::CallJobs;
 pub use compress::Compression;
 pub use conversation::{

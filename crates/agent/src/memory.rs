@@ -34,8 +34,8 @@ pub trait Memory: Send + Sync {
 
     /// Returns what is known about what was just said, put before the model with
     /// this one message and stored nowhere.
-    async fn prefetch(&self, said: &str) -> Result<Option<String>, String> {
-        let _ = said;
+    async fn prefetch(&self, message: &str) -> Result<Option<String>, String> {
+        let _ = message;
         Ok(None)
     }
 

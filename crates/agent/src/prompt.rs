@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn the_model_is_told_the_directory_the_machine_and_what_is_mounted() {
-        let said = |workspace| {
+        let prompt_for = |workspace| {
             let parts = PromptParts {
                 workspace: Some(workspace),
                 system: "linux x86_64".into(),
@@ -198,12 +198,12 @@ mod tests {
             build(&parts, today())
         };
         let (host, inside) = (PathBuf::from("/home/me/app"), PathBuf::from("/workspace"));
-        let prompt = said(Workspace::Mounted { host: host.clone(), inside });
+        let prompt = prompt_for(Workspace::Mounted { host: host.clone(), inside });
         assert!(prompt.contains("The user's machine: linux x86_64."), "{prompt}");
         assert!(prompt.contains("/home/me/app; it is mounted at /workspace"), "{prompt}");
-        let prompt = said(Workspace::Unseen(host.clone()));
+        let prompt = prompt_for(Workspace::Unseen(host.clone()));
         assert!(prompt.contains("/home/me/app, which is not mounted"), "{prompt}");
-        let prompt = said(Workspace::Host(host));
+        let prompt = prompt_for(Workspace::Host(host));
         assert!(prompt.contains("the user works in /home/me/app."), "{prompt}");
     }
 

@@ -15,7 +15,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::Value;
 
-use find::{Hit, Kind};
+use find::{SecretHit, SecretKind};
 
 /// Shortest value that is looked for wherever it appears: shorter ones are too
 /// often words.
@@ -103,7 +103,8 @@ impl Redactor {
         match value {
             Value::String(text) => {
                 let whole = name.and_then(|name| {
-                    fields::read(text, 0, name, fields::Style::Equals).map(|_| mask_secret(text))
+                    fields::read(text, 0, name, fields::ValueStyle::Equals)
+                        .map(|_| mask_secret(text))
                 });
                 Value::String(whole.unwrap_or_else(|| self.redact(text).into_owned()))
             }
@@ -134,7 +135,7 @@ impl Redactor {
         &self,
         text: &'a str,
         pem: &mut find::PemState,
-        mask: impl Fn(&str, find::Kind) -> String,
+        mask: impl Fn(&str, find::SecretKind) -> String,
     ) -> Cow<'a, str> {
         if self.off {
             return Cow::Borrowed(text);
@@ -145,7 +146,7 @@ impl Redactor {
         }
         let mut out = String::with_capacity(text.len());
         let mut at = 0;
-        for Hit { range, kind } in hits {
+        for SecretHit { range, kind } in hits {
             out.push_str(&text[at..range.start]);
             for (index, line) in text[range.clone()].split('\n').enumerate() {
                 if index > 0 {
@@ -205,7 +206,7 @@ fn mask_secret(secret: &str) -> String {
 
 /// Returns what stands in a file for a secret. It is no form that any secret
 /// has, and easy to find again.
-fn sentinel(kind: Kind) -> String {
+fn sentinel(kind: SecretKind) -> String {
     format!("{SENTINEL}{}{SENTINEL_END}", kind.as_str())
 }
 
@@ -213,7 +214,7 @@ fn sentinel(kind: Kind) -> String {
 fn has_sentinel(text: &str) -> bool {
     text.split(SENTINEL).skip(1).any(|rest| {
         let kind = rest.split(SENTINEL_END).next().unwrap_or_default();
-        Kind::ALL.iter().any(|own| own.as_str() == kind)
+        SecretKind::ALL.iter().any(|own| own.as_str() == kind)
     })
 }
 

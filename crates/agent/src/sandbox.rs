@@ -12,13 +12,13 @@ use crate::event::{Event, EventSink};
 /// session in it, which is its own. Cheap to clone.
 #[derive(Clone)]
 pub struct ConversationSandbox {
-    inner: Arc<Inner>,
+    inner: Arc<SharedSandbox>,
     session: Arc<str>,
     /// Where shells begin, in place of where they do in this sandbox.
     start_dir: Option<Arc<Path>>,
 }
 
-struct Inner {
+struct SharedSandbox {
     engine: Engine,
     task: Task,
     overrides: Overrides,
@@ -29,7 +29,7 @@ struct Inner {
 impl ConversationSandbox {
     /// Returns the sandbox of a conversation; nothing is started before it is needed.
     pub fn new(engine: Engine, task: Task, overrides: Overrides, session: &str) -> Self {
-        let inner = Inner { engine, task, overrides, held: Mutex::new(None) };
+        let inner = SharedSandbox { engine, task, overrides, held: Mutex::new(None) };
         Self { inner: Arc::new(inner), session: session.into(), start_dir: None }
     }
 
@@ -60,7 +60,7 @@ impl ConversationSandbox {
     /// The engine is asked each time: it knows the sandbox that this process
     /// has, and makes another where the end of a turn took that one away.
     pub async fn attach(&self, events: &EventSink) -> Result<Sandbox, Error> {
-        let Inner { engine, task, overrides, .. } = &*self.inner;
+        let SharedSandbox { engine, task, overrides, .. } = &*self.inner;
         let sandbox = Box::pin(engine.sandbox_with(task, overrides)).await?;
         let before = self.held().replace(sandbox.clone());
         if !before.is_some_and(|before| before.is_same_hold(&sandbox)) {
@@ -131,7 +131,7 @@ impl ConversationSandbox {
     /// Returns the task of the sandbox that the conversation works in, or would
     /// work in: a mounted directory is part of it.
     pub fn sandbox_task(&self) -> Task {
-        let Inner { engine, task, overrides, .. } = &*self.inner;
+        let SharedSandbox { engine, task, overrides, .. } = &*self.inner;
         if let Some(sandbox) = self.attached() {
             return sandbox.task().clone();
         }

@@ -110,7 +110,6 @@ impl Stage {
         self.dir.path().join("vestal/sandboxes").join(task.to_string()).join("state")
     }
 
-    /// Returns the sandbox.
     pub(crate) async fn sandbox(&self) -> Sandbox {
         self.context.sandbox.attach(&self.context.events).await.unwrap()
     }

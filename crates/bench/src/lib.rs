@@ -2,7 +2,6 @@
 //! that measures time would fail on a busy machine, and prove nothing.
 
 mod command_line;
-pub mod machine;
 pub mod process;
 pub mod program;
 pub mod report;

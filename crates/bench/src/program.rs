@@ -29,8 +29,9 @@ pub fn build() -> Program {
     // What cargo tells a benchmark about its own package would make the build
     // scripts of some dependencies run anew, and all above them be built twice.
     for (name, _) in environment.iter() {
-        let told = ["CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_BIN_", "CARGO_CRATE_"];
-        if name.to_str().is_some_and(|name| told.iter().any(|told| name.starts_with(told))) {
+        let prefixes = ["CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_BIN_", "CARGO_CRATE_"];
+        if name.to_str().is_some_and(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)))
+        {
             command.env_remove(name);
         }
     }
@@ -44,7 +45,7 @@ pub fn build() -> Program {
     if output.status.success() {
         return Ok(profile_dir.join("vestal"));
     }
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let first = said.lines().find(|line| line.starts_with("error")).unwrap_or("no reason given");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    let first = stderr.lines().find(|line| line.starts_with("error")).unwrap_or("no reason given");
     Err(format!("the program does not build: {first}"))
 }

@@ -1,4 +1,4 @@
-//! Files of tasks: their names, and their bytes on this host.
+//! Files of tasks: adding and removing them, their names, and their bytes on this host.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -7,13 +7,20 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
+use serde_json::json;
 
-use crate::id::TaskId;
+use crate::event::Kind;
+use crate::id::{Authority, TaskId};
+use crate::task::Attachment;
+use crate::verbs::limits;
+use crate::verbs::transition::{Permit, find, record};
 use crate::{Board, Error, Result};
 
 /// The largest file, in bytes.
 pub const MAX_ATTACHMENT: u64 = 25 << 20;
 
+/// Files that a task may have.
+const MAX_FILES: usize = 100;
 /// The directory of all files of a board.
 const DIRECTORY: &str = "attachments";
 /// How often a directory is made that somebody else removes.
@@ -30,26 +37,141 @@ pub enum Source {
     Bytes(Vec<u8>),
 }
 
+/// A file to be added to a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewAttachment {
+    /// Its name; what is not safe in one is left out.
+    pub name: String,
+    /// What is in it: `type/subtype`.
+    pub content_type: Option<String>,
+    /// Where its bytes come from.
+    pub source: Source,
+}
+
+impl Board {
+    /// Adds a file to a task. A worker may add to its own, while it holds it.
+    ///
+    /// The bytes are on the disk before the board knows of them, and copied
+    /// while nobody waits: a crash in between leaves bytes that belong to no
+    /// task, and never a task with a file that is not there.
+    pub async fn attach(
+        &self,
+        by: &Authority,
+        id: &TaskId,
+        new: NewAttachment,
+    ) -> Result<Attachment> {
+        let content_type = content_type(new.content_type.as_deref())?;
+        let name = safe_name(&new.name);
+        let author = limits::name("the author", by.name())?;
+        let permit = Permit::Holder("attach to");
+        // What is going to be refused need not be copied.
+        let mut tx = self.read().await?;
+        permit.check(by, &find(&mut *tx, id).await?)?;
+        let count = tx.attachments(id).await?.len();
+        drop(tx);
+        room(id, count)?;
+        let stored = take_in(self, id, new.source).await?;
+
+        let mut tx = self.write().await?;
+        permit.check(by, &find(&mut *tx, id).await?)?;
+        let others = tx.attachments(id).await?;
+        room(id, others.len())?;
+        let taken: Vec<&str> = others.iter().map(|other| other.filename.as_str()).collect();
+        let mut attachment = Attachment {
+            id: 0,
+            task_id: id.clone(),
+            filename: unique_name(&name, &taken),
+            stored_as: stored.name.clone(),
+            host: self.host().name.clone(),
+            content_type,
+            size: stored.size,
+            uploaded_by: author.clone(),
+            created_at: tx.now(),
+        };
+        attachment.id = tx.add_attachment(&attachment).await?;
+        let payload =
+            json!({ "filename": attachment.filename, "size": attachment.size, "by": author });
+        let run = by.fence().map(|fence| fence.run);
+        record(&mut *tx, id, run, Kind::Attached, payload).await?;
+        // Whether a commit that failed took effect is not always known, and
+        // bytes too many do no harm.
+        stored.keep();
+        tx.commit().await?;
+        Ok(attachment)
+    }
+
+    /// Takes a file from its task. A worker may take from its own, while it
+    /// holds it.
+    ///
+    /// The board forgets the file before its bytes go; those that another host
+    /// has, or that a crash left, are collected there later.
+    pub async fn detach(&self, by: &Authority, number: i64) -> Result<()> {
+        let mut tx = self.write().await?;
+        let Some(attachment) = tx.attachment(number).await? else {
+            let what = format!("attachment {number}");
+            return Err(Error::Invalid { what, reason: "does not exist".to_owned() });
+        };
+        let task = find(&mut *tx, &attachment.task_id).await?;
+        Permit::Holder("detach from").check(by, &task)?;
+        tx.remove_attachment(number).await?;
+        let run = by.fence().map(|fence| fence.run);
+        let payload = json!({ "filename": attachment.filename, "by": by.name() });
+        record(&mut *tx, &task.id, run, Kind::AttachmentRemoved, payload).await?;
+        tx.commit().await?;
+        if attachment.host == self.host().name {
+            let path = self.attachment_path(&attachment);
+            remove_file(&path);
+            // The last file of a task leaves an empty directory, others do not.
+            path.parent().map(fs::remove_dir);
+        }
+        Ok(())
+    }
+
+    /// Returns where the bytes of a file are, on the host that has them.
+    pub fn attachment_path(&self, attachment: &Attachment) -> PathBuf {
+        path_of(self.dir(), &attachment.task_id, &attachment.stored_as)
+    }
+}
+
+fn room(id: &TaskId, count: usize) -> Result<()> {
+    if count < MAX_FILES {
+        return Ok(());
+    }
+    let (what, reason) = (format!("task {id}"), format!("has {count} files, and may have no more"));
+    Err(Error::Invalid { what, reason })
+}
+
+/// Removes a file of a task that is gone. What stays, is on another host, or is
+/// left by a crash at this moment, belongs to no task and is collected later.
+pub(crate) fn remove_file(path: &Path) {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            tracing::warn!(%error, path = %path.display(), "cannot be removed now");
+        }
+        _ => {}
+    }
+}
+
 /// Bytes that are safely on the disk, and that no task knows of yet. They go
 /// again unless they are kept.
 #[derive(Debug)]
-pub(crate) struct Stored {
+struct StoredFile {
     path: PathBuf,
     /// Below the directory of all files.
-    pub(crate) name: String,
+    name: String,
     /// How many there are.
-    pub(crate) size: u64,
+    size: u64,
     kept: bool,
 }
 
-impl Stored {
+impl StoredFile {
     /// Leaves them where they are: a task knows of them now.
-    pub(crate) fn keep(mut self) {
+    fn keep(mut self) {
         self.kept = true;
     }
 }
 
-impl Drop for Stored {
+impl Drop for StoredFile {
     fn drop(&mut self) {
         if !self.kept {
             // What stays is collected later, as after a crash.
@@ -60,20 +182,20 @@ impl Drop for Stored {
 
 /// Returns where the bytes of a file of a task are. Whatever the name says, it
 /// is in the task's own directory.
-pub(crate) fn path_of(board: &Path, task: &TaskId, stored_as: &str) -> PathBuf {
+fn path_of(board: &Path, task: &TaskId, stored_as: &str) -> PathBuf {
     let leaf = Path::new(stored_as).file_name().unwrap_or_else(|| "none".as_ref());
     board.join(DIRECTORY).join(task.as_str()).join(leaf)
 }
 
 /// Puts bytes on the disk for a task, and sees that they are there to stay.
-pub(crate) async fn take_in(board: &Board, task: &TaskId, source: Source) -> Result<Stored> {
+async fn take_in(board: &Board, task: &TaskId, source: Source) -> Result<StoredFile> {
     let dir = board.dir().join(DIRECTORY).join(task.as_str());
     let random = getrandom::u64().map_err(io::Error::other).map_err(Error::Name)?;
     let leaf = format!("{random:016x}");
     let path = dir.join(&leaf);
     let name = format!("{task}/{leaf}");
     let copied = tokio::task::spawn_blocking(move || {
-        let mut stored = Stored { path, name, size: 0, kept: false };
+        let mut stored = StoredFile { path, name, size: 0, kept: false };
         stored.size = match source {
             Source::File(source) => {
                 let about = format!("the file {}", source.display());
@@ -169,7 +291,7 @@ const MAX_TYPE: usize = 127;
 
 /// Returns the last part of a name, without what does harm in names of files: no
 /// control characters, none that turn the direction of text, no dots in front.
-pub(crate) fn safe_name(given: &str) -> String {
+fn safe_name(given: &str) -> String {
     let leaf = given.rsplit(['/', '\\']).find(|part| !part.trim().is_empty()).unwrap_or_default();
     let clean: String = leaf.chars().filter(|letter| !is_harmful(*letter)).collect();
     let clean = clean.trim().trim_start_matches(|c: char| c == '.' || c.is_whitespace()).trim();
@@ -182,7 +304,7 @@ fn is_harmful(letter: char) -> bool {
 }
 
 /// Returns the name, with a number where others have it.
-pub(crate) fn unique_name(name: &str, taken: &[&str]) -> String {
+fn unique_name(name: &str, taken: &[&str]) -> String {
     let free = |name: &String| !taken.contains(&name.as_str());
     let numbered = (1_usize..).map(|number| with_suffix(name, &format!(" ({number})")));
     let mut names = std::iter::once(name.to_owned()).chain(numbered);
@@ -202,7 +324,7 @@ fn with_suffix(name: &str, suffix: &str) -> String {
 }
 
 /// Takes what is said to be in a file: `type/subtype`.
-pub(crate) fn content_type(given: Option<&str>) -> Result<Option<String>> {
+fn content_type(given: Option<&str>) -> Result<Option<String>> {
     let Some(given) = given.map(str::trim).filter(|given| !given.is_empty()) else {
         return Ok(None);
     };
@@ -220,7 +342,7 @@ pub(crate) fn content_type(given: Option<&str>) -> Result<Option<String>> {
     }
     Err(Error::Invalid {
         what: "the content type".to_owned(),
-        reason: "is none; they look like text/plain".to_owned(),
+        reason: "is not a media type such as text/plain".to_owned(),
     })
 }
 

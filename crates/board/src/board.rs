@@ -14,10 +14,10 @@ use crate::store::{Changes, Read, Store, Write};
 /// What it can be asked is in [`crate::verbs`].
 #[derive(Clone)]
 pub struct Board {
-    shared: Arc<Shared>,
+    shared: Arc<BoardShared>,
 }
 
-struct Shared {
+struct BoardShared {
     store: Arc<dyn Store>,
     slug: String,
     /// Where this host keeps the board's logs, attachments and worktrees.
@@ -28,7 +28,7 @@ struct Shared {
 impl Board {
     /// Returns the board that a store keeps.
     pub fn new(store: Arc<dyn Store>, slug: &str, dir: &Path, host: Host) -> Self {
-        let shared = Shared { store, slug: slug.to_owned(), dir: dir.to_owned(), host };
+        let shared = BoardShared { store, slug: slug.to_owned(), dir: dir.to_owned(), host };
         Self { shared: Arc::new(shared) }
     }
 

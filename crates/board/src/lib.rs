@@ -21,7 +21,7 @@ pub mod store;
 pub mod testing;
 pub mod verbs;
 
-pub use attachments::{MAX_ATTACHMENT, Source};
+pub use attachments::{MAX_ATTACHMENT, NewAttachment, Source};
 pub use board::Board;
 pub use error::{Error, Refusal};
 pub use event::{Event, Kind, NewEvent};
@@ -36,7 +36,7 @@ pub use task::{
 pub use time::Time;
 pub use verbs::{
     Block, Claim, Completion, Created, Edit, Finding, HandedOver, Heartbeat, Initial, Moved,
-    NewAttachment, NewTask, Promotion, Rule, RunEnd, Severity, Sheet, Stats, Thresholds,
+    NewTask, Promotion, Rule, RunEnd, Severity, Sheet, Stats, Thresholds,
 };
 
 /// The result of what a board is asked.

@@ -1,4 +1,4 @@
-//! From the settings to what boards and dispatchers go by.
+//! The settings of boards and dispatchers.
 
 use std::io;
 use std::time::Duration;
@@ -66,12 +66,12 @@ pub fn boards(settings: &Settings) -> Result<Boards, HostError> {
     Ok(Boards::at(settings.home().kanban_dir(), host, durability))
 }
 
-/// Returns what a dispatcher on a host goes by, and what is to be said about
-/// the settings, once: a cap that is none must not keep work from being done.
+/// Returns the policy of a dispatcher on a host, and warnings about the settings to
+/// show once: an invalid cap must not keep work from being done.
 pub fn policy(settings: &Settings, host: Host) -> Result<(Policy, Vec<String>), ConfigError> {
-    let mut said = Vec::new();
-    let caps = caps(settings, &mut said)?;
-    let default_assignee = default_assignee(settings, &mut said)?;
+    let mut warnings = Vec::new();
+    let caps = caps(settings, &mut warnings)?;
+    let default_assignee = default_assignee(settings, &mut warnings)?;
     let policy = Policy {
         host,
         caps,
@@ -81,11 +81,11 @@ pub fn policy(settings: &Settings, host: Host) -> Result<(Policy, Vec<String>), 
         failures: failures(settings)?,
         shown: Shown::First(SHOWN),
     };
-    Ok((policy, said))
+    Ok((policy, warnings))
 }
 
-fn caps(settings: &Settings, said: &mut Vec<String>) -> Result<Caps, ConfigError> {
-    let mut cap = |key| cap(settings, key, said);
+fn caps(settings: &Settings, warnings: &mut Vec<String>) -> Result<Caps, ConfigError> {
+    let mut cap = |key| cap(settings, key, warnings);
     Ok(Caps {
         global: cap(&keys::KANBAN_MAX_IN_PROGRESS)?,
         host: cap(&keys::KANBAN_MAX_IN_PROGRESS_PER_HOST)?,
@@ -98,29 +98,29 @@ fn caps(settings: &Settings, said: &mut Vec<String>) -> Result<Caps, ConfigError
 fn cap(
     settings: &Settings,
     key: &Key<Cap>,
-    said: &mut Vec<String>,
+    warnings: &mut Vec<String>,
 ) -> Result<Option<u32>, ConfigError> {
     let Resolved { value, source } = settings.get(key)?;
     if let Some(text) = value.invalid() {
-        said.push(format!(
-            "{} is {text} ({source}), which is no whole number from 1 on; there is no such cap",
+        warnings.push(format!(
+            "{} is {text} ({source}); it must be a whole number ≥ 1; cap ignored",
             key.name()
         ));
     }
     Ok(if value.is_auto() { Some(MOST) } else { value.get() })
 }
 
-/// Returns who gets tasks that nobody is assigned to. A name that is none must
-/// not keep other tasks from being done.
+/// Returns the profile that unassigned tasks go to. An invalid name must not keep
+/// other tasks from being done.
 fn default_assignee(
     settings: &Settings,
-    said: &mut Vec<String>,
+    warnings: &mut Vec<String>,
 ) -> Result<Option<ProfileName>, ConfigError> {
     let key = &keys::KANBAN_DEFAULT_ASSIGNEE;
     let found = match settings.get(key) {
         Ok(found) => found,
         Err(ConfigError::Invalid(invalid)) => {
-            said.push(format!("{invalid}; nobody gets tasks that nobody is assigned to"));
+            warnings.push(format!("{invalid}; unassigned tasks stay unassigned"));
             return Ok(None);
         }
         Err(error) => return Err(error),
@@ -129,8 +129,8 @@ fn default_assignee(
     match ProfileName::new(name) {
         Ok(name) => Ok(Some(name)),
         Err(error) => {
-            said.push(format!(
-                "{} ({}): {error}; nobody gets tasks that nobody is assigned to",
+            warnings.push(format!(
+                "{} ({}): {error}; unassigned tasks stay unassigned",
                 key.name(),
                 found.source
             ));

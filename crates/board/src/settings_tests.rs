@@ -26,8 +26,8 @@ fn policy_of(config: &str) -> (Policy, Vec<String>) {
 
 #[test]
 fn without_settings_only_the_host_is_capped() {
-    let (policy, said) = policy_of("");
-    assert_eq!(said, [""; 0]);
+    let (policy, warnings) = policy_of("");
+    assert_eq!(warnings, [""; 0]);
     assert_eq!(policy.caps, Caps { host: Some(64), ..Caps::default() });
     assert_eq!(policy.default_assignee, None);
     assert_eq!(policy.lease, Duration::from_mins(2));
@@ -37,40 +37,43 @@ fn without_settings_only_the_host_is_capped() {
 }
 
 #[test]
-fn a_cap_that_is_none_is_said_and_stops_nothing() {
+fn an_invalid_cap_is_reported_and_stops_nothing() {
     for cap in ["0", "-1", "abc", "[2]", "1.5"] {
-        let (policy, said) = policy_of(&format!("kanban: {{max_in_progress_per_profile: {cap}}}"));
+        let (policy, warnings) =
+            policy_of(&format!("kanban: {{max_in_progress_per_profile: {cap}}}"));
         assert_eq!(policy.caps.profile, None, "{cap}");
-        assert_eq!(said.len(), 1, "{said:?}");
-        assert!(said[0].starts_with("kanban.max_in_progress_per_profile is "), "{said:?}");
+        assert_eq!(warnings.len(), 1, "{warnings:?}");
+        let expected = "; it must be a whole number ≥ 1; cap ignored";
+        assert!(warnings[0].starts_with("kanban.max_in_progress_per_profile is "), "{warnings:?}");
+        assert!(warnings[0].ends_with(expected), "{warnings:?}");
     }
-    let (policy, said) = policy_of("kanban: {max_in_progress_per_profile: null}");
-    assert_eq!((policy.caps.profile, said.len()), (None, 0));
+    let (policy, warnings) = policy_of("kanban: {max_in_progress_per_profile: null}");
+    assert_eq!((policy.caps.profile, warnings.len()), (None, 0));
 }
 
 #[test]
 fn a_cap_in_quotes_counts() {
-    let (policy, said) = policy_of(
+    let (policy, warnings) = policy_of(
         "kanban: {max_spawn: \"4\", max_in_progress: 6, max_in_progress_per_host: none, \
          max_in_progress_per_tenant: 2}",
     );
     let caps = Caps { global: Some(6), host: None, board: Some(4), profile: None, tenant: Some(2) };
-    assert_eq!((policy.caps, said.len()), (caps, 0));
+    assert_eq!((policy.caps, warnings.len()), (caps, 0));
 }
 
 #[test]
 fn the_default_assignee_is_trimmed_and_folded() {
     let name = |text: &str| policy_of(&format!("kanban: {{default_assignee: {text}}}"));
-    let (policy, said) = name("\"  Alpha \"");
+    let (policy, warnings) = name("\"  Alpha \"");
     assert_eq!(policy.default_assignee.as_ref().map(ProfileName::as_str), Some("alpha"));
-    assert_eq!(said, [""; 0]);
+    assert_eq!(warnings, [""; 0]);
     for nothing in ["\"\"", "\"   \"", "null"] {
         assert_eq!(name(nothing).0.default_assignee, None);
         assert_eq!(name(nothing).1, [""; 0]);
     }
     for wrong in ["\"no name!\"", "[alpha]", "{a: b}"] {
-        let (policy, said) = name(wrong);
-        assert_eq!((policy.default_assignee, said.len()), (None, 1), "{wrong}");
+        let (policy, warnings) = name(wrong);
+        assert_eq!((policy.default_assignee, warnings.len()), (None, 1), "{wrong}");
     }
 }
 

@@ -23,7 +23,7 @@ macro_rules! words {
             fn from_str(text: &str) -> ::std::result::Result<Self, String> {
                 Self::ALL.iter().copied().find(|value| value.as_str() == text).ok_or_else(|| {
                     let words: Vec<&str> = Self::ALL.iter().map(|value| value.as_str()).collect();
-                    format!("{text:?} is no {}; there are: {}", $what, words.join(", "))
+                    format!("{text:?} is not a valid {}; there are: {}", $what, words.join(", "))
                 })
             }
         }

@@ -7,7 +7,7 @@ mod status;
 
 use vestal_agent::Question;
 use vestal_agent::slash::{
-    self, COMMANDS, Command, Group, Invocation, Reach, SlashError, Timing, nearest, parse,
+    self, COMMANDS, Command, CommandKind, Group, Invocation, SlashError, Timing, nearest, parse,
 };
 use vestal_tui::{Line, Span, style};
 
@@ -25,8 +25,8 @@ pub(crate) async fn execute(chat: &mut Chat, invocation: Invocation) {
         return wait_for_turn(chat, &invocation);
     }
     let command = invocation.command;
-    match (command.reach, command.name) {
-        (Reach::Verb(verb), _) => run_verb(chat, verb, &invocation).await,
+    match (command.kind, command.name) {
+        (CommandKind::Verb(verb), _) => run_verb(chat, verb, &invocation).await,
         (_, "new") => conversations::new_conversation(chat, &invocation).await,
         (_, "resume") => conversations::resume(chat, &invocation).await,
         (_, "branch") => conversations::branch(chat, &invocation).await,

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use crate::conversation::{Conversation, ConversationId, New, ParentKind};
-use crate::history::{Wanted, place};
+use crate::history::{NumberScope, place};
 use crate::message::Seq;
-use crate::store::{Store, Write};
+use crate::store::{Store, WriteTransaction};
 use crate::title::Title;
 use crate::{Result, lifecycle, row};
 
@@ -50,7 +50,7 @@ impl Store {
     /// branch.
     async fn copy(
         &self,
-        write: &mut Write<'_>,
+        write: &mut WriteTransaction<'_>,
         id: &ConversationId,
         at: Option<Seq>,
         title: Option<Title>,
@@ -60,7 +60,7 @@ impl Store {
         let system_prompt = self.system_prompt(id).await?;
         let key = row::key(write, id).await?;
         let (place, seq) = match at {
-            Some(seq) => (place(write, id, key, seq, Wanted::NotUndone).await?, seq.0),
+            Some(seq) => (place(write, id, key, seq, NumberScope::NotUndone).await?, seq.0),
             None => (i64::MAX, i64::MAX),
         };
         let new = New {

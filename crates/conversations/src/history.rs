@@ -7,7 +7,7 @@ use vestal_model::Message;
 use crate::conversation::ConversationId;
 use crate::error::Error;
 use crate::message::{Kind, NewMessage, Seq};
-use crate::store::{Store, Write};
+use crate::store::{Store, WriteTransaction};
 use crate::{Result, row, search, title, usage};
 
 /// The length of a preview, in characters.
@@ -20,7 +20,7 @@ impl Store {
         if messages.is_empty() {
             return Ok(Vec::new());
         }
-        let prepared = messages.iter().map(Prepared::new).collect::<Result<Vec<_>>>()?;
+        let prepared = messages.iter().map(EncodedMessage::new).collect::<Result<Vec<_>>>()?;
         let mut write = self.write().await?;
         let at = reserve(&mut write, id, &prepared).await?;
         let mut numbers = Vec::with_capacity(prepared.len());
@@ -45,10 +45,10 @@ impl Store {
         if summary.is_empty() {
             return Err(Error::NoSummary);
         }
-        let prepared = summary.iter().map(Prepared::summary).collect::<Result<Vec<_>>>()?;
+        let prepared = summary.iter().map(EncodedMessage::summary).collect::<Result<Vec<_>>>()?;
         let mut write = self.write().await?;
         let key = row::key(&mut write, id).await?;
-        let place = place(&mut write, id, key, upto, Wanted::Active).await?;
+        let place = place(&mut write, id, key, upto, NumberScope::Active).await?;
         let at = reserve(&mut write, id, &prepared).await?;
         // Among active messages, only those of one summary share a position.
         sqlx::query(
@@ -123,7 +123,7 @@ impl Store {
 }
 
 /// A message, encoded before the transaction begins.
-pub(crate) struct Prepared<'m> {
+pub(crate) struct EncodedMessage<'m> {
     new: &'m NewMessage,
     kind: Kind,
     body: String,
@@ -132,7 +132,7 @@ pub(crate) struct Prepared<'m> {
     words: String,
 }
 
-impl<'m> Prepared<'m> {
+impl<'m> EncodedMessage<'m> {
     pub(crate) fn new(new: &'m NewMessage) -> Result<Self> {
         Ok(Self {
             new,
@@ -191,9 +191,9 @@ pub(crate) struct Reserved {
 
 /// Reserves numbers for messages and counts them.
 pub(crate) async fn reserve(
-    write: &mut Write<'_>,
+    write: &mut WriteTransaction<'_>,
     id: &ConversationId,
-    messages: &[Prepared<'_>],
+    messages: &[EncodedMessage<'_>],
 ) -> Result<Reserved> {
     let taken = i64::try_from(messages.len()).unwrap_or(i64::MAX);
     let counted = messages.iter().filter(|message| message.kind != Kind::Summary);
@@ -207,9 +207,9 @@ pub(crate) async fn reserve(
     .bind(id.as_str())
     .bind(taken)
     .bind(counted)
-    .bind(messages.iter().map(Prepared::calls).sum::<i64>())
+    .bind(messages.iter().map(EncodedMessage::calls).sum::<i64>())
     .bind(row::now())
-    .bind(messages.iter().find_map(Prepared::preview).unwrap_or_default())
+    .bind(messages.iter().find_map(EncodedMessage::preview).unwrap_or_default())
     .fetch_optional(write.on())
     .await
     .map_err(|error| write.explain(error))?
@@ -227,11 +227,11 @@ pub(crate) async fn reserve(
 
 /// Stores a message, indexes its words and counts its usage.
 pub(crate) async fn insert_message(
-    write: &mut Write<'_>,
+    write: &mut WriteTransaction<'_>,
     at: &Reserved,
     seq: i64,
     place: i64,
-    message: &Prepared<'_>,
+    message: &EncodedMessage<'_>,
 ) -> Result<()> {
     let new = message.new;
     let inserted = sqlx::query_scalar(
@@ -272,7 +272,7 @@ pub(crate) async fn insert_message(
 
 /// Which messages a number may refer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum NumberScope {
     /// Those the model sees.
     Active,
     /// Also compacted ones.
@@ -281,11 +281,11 @@ pub(crate) enum Wanted {
 
 /// Returns the position of a message in the order of the conversation.
 pub(crate) async fn place(
-    write: &mut Write<'_>,
+    write: &mut WriteTransaction<'_>,
     id: &ConversationId,
     key: i64,
     seq: Seq,
-    wanted: Wanted,
+    wanted: NumberScope,
 ) -> Result<i64> {
     let found: Option<i64> = sqlx::query_scalar(
         "SELECT place FROM messages WHERE conversation = ? AND seq = ? AND undone = 0 \
@@ -293,7 +293,7 @@ pub(crate) async fn place(
     )
     .bind(key)
     .bind(seq.0)
-    .bind(wanted == Wanted::NotUndone)
+    .bind(wanted == NumberScope::NotUndone)
     .fetch_optional(write.on())
     .await
     .map_err(|error| write.explain(error))?;

@@ -40,13 +40,13 @@ fn acquire(dir: &Path, path: &Path) -> io::Result<Option<File>> {
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
         let mut file = open(path)?;
         match attempt(&file, path)? {
-            Attempt::Locked => {
+            LockAttempt::Locked => {
                 file.set_len(0)?;
                 writeln!(file, "{}", std::process::id())?;
                 return Ok(Some(file));
             }
-            Attempt::Held => return Ok(None),
-            Attempt::Stale => {}
+            LockAttempt::Held => return Ok(None),
+            LockAttempt::Stale => {}
         }
     }
 }
@@ -64,7 +64,7 @@ fn open(path: &Path) -> io::Result<File> {
 
 /// The result of trying to lock a file.
 #[derive(Debug, PartialEq, Eq)]
-enum Attempt {
+enum LockAttempt {
     /// This process holds the lock.
     Locked,
     /// Another holder has it.
@@ -73,12 +73,12 @@ enum Attempt {
     Stale,
 }
 
-fn attempt(file: &File, path: &Path) -> io::Result<Attempt> {
+fn attempt(file: &File, path: &Path) -> io::Result<LockAttempt> {
     loop {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) if is_at(file, path)? => return Ok(Attempt::Locked),
-            Ok(()) => return Ok(Attempt::Stale),
-            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(Attempt::Held),
+            Ok(()) if is_at(file, path)? => return Ok(LockAttempt::Locked),
+            Ok(()) => return Ok(LockAttempt::Stale),
+            Err(rustix::io::Errno::WOULDBLOCK) => return Ok(LockAttempt::Held),
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }

@@ -24,10 +24,10 @@ fn a_lock_whose_file_was_removed_meanwhile_is_not_taken_for_the_lock() {
     let path = dir.path().join("lock");
     let early = open(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
-    assert_eq!(attempt(&early, &path).unwrap(), Attempt::Stale);
+    assert_eq!(attempt(&early, &path).unwrap(), LockAttempt::Stale);
     let current = acquire(dir.path(), &path).unwrap().unwrap();
-    assert_eq!(attempt(&early, &path).unwrap(), Attempt::Stale);
-    assert_eq!(attempt(&open(&path).unwrap(), &path).unwrap(), Attempt::Held);
+    assert_eq!(attempt(&early, &path).unwrap(), LockAttempt::Stale);
+    assert_eq!(attempt(&open(&path).unwrap(), &path).unwrap(), LockAttempt::Held);
     // The end of the early one leaves the other's file alone.
     drop(Lease { file: early, path: path.clone() });
     assert!(is_at(&current, &path).unwrap());

@@ -10,7 +10,7 @@ use sqlx::sqlite::SqliteArguments;
 
 use crate::conversation::{Conversation, ConversationId, New};
 use crate::error::Error;
-use crate::store::{Store, Write};
+use crate::store::{Store, WriteTransaction};
 use crate::{Result, row, title};
 
 impl Store {
@@ -116,7 +116,7 @@ impl Store {
 
 /// Creates a conversation within a transaction and returns its id and key.
 pub(crate) async fn insert_conversation(
-    write: &mut Write<'_>,
+    write: &mut WriteTransaction<'_>,
     new: &New,
 ) -> Result<(ConversationId, i64)> {
     let id = free_id(write, new.id.as_ref()).await?;
@@ -155,7 +155,10 @@ pub(crate) async fn insert_conversation(
 }
 
 /// Returns the id of a new conversation.
-async fn free_id(write: &mut Write<'_>, wanted: Option<&ConversationId>) -> Result<ConversationId> {
+async fn free_id(
+    write: &mut WriteTransaction<'_>,
+    wanted: Option<&ConversationId>,
+) -> Result<ConversationId> {
     loop {
         let id = match wanted {
             Some(id) => id.clone(),
@@ -173,7 +176,7 @@ async fn free_id(write: &mut Write<'_>, wanted: Option<&ConversationId>) -> Resu
 
 /// Sets or removes an entry of the state, within a transaction.
 pub(crate) async fn put_state(
-    write: &mut Write<'_>,
+    write: &mut WriteTransaction<'_>,
     key: i64,
     name: &str,
     value: Option<&Value>,
@@ -195,7 +198,7 @@ pub(crate) async fn put_state(
 }
 
 /// Copies the state of one conversation to another.
-pub(crate) async fn copy_state(write: &mut Write<'_>, from: i64, to: i64) -> Result<()> {
+pub(crate) async fn copy_state(write: &mut WriteTransaction<'_>, from: i64, to: i64) -> Result<()> {
     let query = sqlx::query(
         "INSERT OR REPLACE INTO state (conversation, name, value) \
          SELECT ?2, name, value FROM state WHERE conversation = ?1",

@@ -13,10 +13,10 @@ use crate::Result;
 use crate::conversation::{Conversation, ConversationId, Ended, Parent, ParentKind};
 use crate::error::Error;
 use crate::message::{Kind, Seq, Standing, Stored};
-use crate::store::{Store, Write};
+use crate::store::{Store, WriteTransaction};
 
 /// Returns the key of a conversation.
-pub(crate) async fn key(write: &mut Write<'_>, id: &ConversationId) -> Result<i64> {
+pub(crate) async fn key(write: &mut WriteTransaction<'_>, id: &ConversationId) -> Result<i64> {
     let found = find_key(write.on(), id).await.map_err(|error| write.explain(error))?;
     found.ok_or_else(|| not_found(id))
 }

@@ -110,12 +110,7 @@ impl Store {
     ///
     /// What a summary stands for is found; what was taken back is not. Of a very
     /// long query the beginning counts.
-    pub async fn search(&self, query: &str, limit: u32) -> Result<Vec<Hit>> {
-        self.search_in(&Scope::default(), query, limit).await
-    }
-
-    /// As [`Store::search`], in some conversations only.
-    pub async fn search_in(&self, scope: &Scope, query: &str, limit: u32) -> Result<Vec<Hit>> {
+    pub async fn search(&self, scope: &Scope, query: &str, limit: u32) -> Result<Vec<Hit>> {
         let expression = expression(query);
         if expression.is_empty() {
             return Ok(Vec::new());

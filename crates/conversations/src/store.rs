@@ -28,10 +28,10 @@ pub const VERSION: i64 = LAYOUT.version();
 /// Dropping the future of a writing call leaves the change done or not done, never half done.
 #[derive(Clone)]
 pub struct Store {
-    shared: Arc<Shared>,
+    shared: Arc<StoreShared>,
 }
 
-struct Shared {
+struct StoreShared {
     path: PathBuf,
     readers: SqlitePool,
     /// Connected on the first write.
@@ -80,8 +80,11 @@ impl Store {
     }
 
     async fn prepare(path: &Path) -> Result<Self> {
-        let shared =
-            Shared { path: path.to_owned(), readers: reader_pool(path), writer: Mutex::new(None) };
+        let shared = StoreShared {
+            path: path.to_owned(),
+            readers: reader_pool(path),
+            writer: Mutex::new(None),
+        };
         let store = Self { shared: Arc::new(shared) };
         let mut reader = store.reader().await?;
         let is_current = LAYOUT.is_current(path, &mut reader).await?;
@@ -93,7 +96,7 @@ impl Store {
     }
 
     /// Begins a write transaction, waiting for other processes.
-    pub(crate) async fn write(&self) -> Result<Write<'_>> {
+    pub(crate) async fn write(&self) -> Result<WriteTransaction<'_>> {
         let path = self.path();
         let mut slot = self.shared.writer.lock().await;
         let mut connection = match slot.take() {
@@ -101,7 +104,7 @@ impl Store {
             None => writer(path).connect().await.map_err(|error| self.explain(error))?,
         };
         begin_write(&mut connection, path).await?;
-        Ok(Write { slot, connection, path })
+        Ok(WriteTransaction { slot, connection, path })
     }
 }
 
@@ -113,13 +116,13 @@ impl fmt::Debug for Store {
 
 /// A transaction that holds the file's write lock. Dropped without a commit, it closes its
 /// connection, which rolls it back.
-pub(crate) struct Write<'s> {
+pub(crate) struct WriteTransaction<'s> {
     slot: MutexGuard<'s, Option<SqliteConnection>>,
     connection: SqliteConnection,
     path: &'s Path,
 }
 
-impl Write<'_> {
+impl WriteTransaction<'_> {
     /// Returns the connection.
     pub(crate) fn on(&mut self) -> &mut SqliteConnection {
         &mut self.connection

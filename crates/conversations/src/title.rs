@@ -4,7 +4,7 @@ use sqlx::{Row as _, SqliteConnection};
 
 use crate::conversation::ConversationId;
 use crate::error::Error;
-use crate::store::{Store, Write};
+use crate::store::{Store, WriteTransaction};
 use crate::{Result, row};
 
 /// The longest title, in characters.
@@ -52,7 +52,7 @@ impl Store {
 
 /// Returns the title that `whose` may have: checked if given, numbered if generated.
 pub(crate) async fn settle(
-    write: &mut Write<'_>,
+    write: &mut WriteTransaction<'_>,
     title: &Title,
     whose: Option<&ConversationId>,
 ) -> Result<String> {

@@ -6,7 +6,7 @@ use sqlx::sqlite::SqliteRow;
 use vestal_model::{Cost, Usage};
 
 use crate::conversation::ConversationId;
-use crate::store::{Store, Write};
+use crate::store::{Store, WriteTransaction};
 use crate::{Result, row};
 
 /// The usage of several calls.
@@ -88,7 +88,7 @@ const MOST: i64 = 1 << 50;
 
 /// Counts a call.
 pub(crate) async fn count(
-    write: &mut Write<'_>,
+    write: &mut WriteTransaction<'_>,
     key: i64,
     provider: &str,
     model: &str,

@@ -1,15 +1,10 @@
-//! Errors of a database, and waiting while others use it.
+//! Errors of a database.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use vestal_process::{Lock, lock_holder};
-
-use crate::Result;
-
-/// How long the database itself waits for another connection.
-pub const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+use crate::BUSY_TIMEOUT;
 
 /// Why a file could not be used. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -135,50 +130,4 @@ pub fn explain(path: &Path, error: sqlx::Error) -> Error {
         }
         _ => Error::Refused { path, source: error },
     }
-}
-
-/// How long to wait for others.
-const WAIT_WITHIN: Duration = Duration::from_mins(1);
-
-/// The byte of the shared-memory file that a writer locks, in files with a write-ahead log.
-const WRITER: Lock = Lock::Byte(120);
-
-/// Waits for other processes with random pauses, so that several waiters do not retry at the same
-/// moment.
-#[derive(Debug)]
-pub struct BusyWait {
-    path: PathBuf,
-    since: Instant,
-}
-
-impl BusyWait {
-    /// Begins to wait for a file.
-    pub fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), since: Instant::now() }
-    }
-
-    /// Pauses. Fails if the wait took too long or the writer is a stopped process.
-    pub async fn pause(&mut self) -> Result<()> {
-        let waited = self.since.elapsed();
-        // SQLite has waited for its own timeout before.
-        if let Some(pid) =
-            writing_process(&self.path).filter(|pid| vestal_process::is_stopped(*pid))
-        {
-            return Err(Error::Stopped { path: self.path.clone(), pid });
-        }
-        if waited >= WAIT_WITHIN {
-            return Err(Error::Contended { path: self.path.clone(), waited });
-        }
-        // Without randomness the pauses are even: slower, not wrong.
-        let spread = getrandom::u32().map_or(0, |random| random % 20_000);
-        tokio::time::sleep(Duration::from_micros(1_000 + u64::from(spread))).await;
-        Ok(())
-    }
-}
-
-/// Returns the process that holds the write lock, if the system tells.
-fn writing_process(path: &Path) -> Option<u32> {
-    let mut shared = path.as_os_str().to_owned();
-    shared.push("-shm");
-    lock_holder(Path::new(&shared), WRITER).ok().flatten()
 }

@@ -32,14 +32,14 @@ impl Layout {
     ///
     /// Pass a read-only connection: it cannot change the file, not even by closing it.
     pub async fn is_current(&self, path: &Path, reader: &mut SqliteConnection) -> Result<bool> {
-        let found = Found::read(reader).await.map_err(|error| explain(path, error))?;
+        let found = FoundFile::read(reader).await.map_err(|error| explain(path, error))?;
         Ok(self.check_version(found, path)? == self.version() && found.has_log)
     }
 
     /// Reports whether a file has this version, with or without a write-ahead log. That is enough to
     /// read a file that cannot be written.
     pub async fn is_readable(&self, path: &Path, reader: &mut SqliteConnection) -> Result<bool> {
-        let found = Found::read(reader).await.map_err(|error| explain(path, error))?;
+        let found = FoundFile::read(reader).await.map_err(|error| explain(path, error))?;
         Ok(self.check_version(found, path)? == self.version())
     }
 
@@ -66,7 +66,7 @@ impl Layout {
     async fn migrate(&self, connection: &mut SqliteConnection, path: &Path) -> Result<()> {
         let failed = |error| explain(path, error);
         connection.execute("BEGIN IMMEDIATE").await.map_err(failed)?;
-        let found = Found::read(connection).await.map_err(failed)?;
+        let found = FoundFile::read(connection).await.map_err(failed)?;
         let mut version = self.check_version(found, path)?;
         let step = |version| usize::try_from(version).ok().and_then(|at| self.steps.get(at));
         while let Some(step) = step(version).copied() {
@@ -92,7 +92,7 @@ impl Layout {
     }
 
     /// Returns the version of a file, if this program supports it.
-    fn check_version(&self, found: Found, path: &Path) -> Result<i64> {
+    fn check_version(&self, found: FoundFile, path: &Path) -> Result<i64> {
         let path = || path.to_owned();
         match found.version {
             0 if found.empty => Ok(0),
@@ -107,14 +107,14 @@ impl Layout {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Found {
+struct FoundFile {
     version: i64,
     application: i64,
     empty: bool,
     has_log: bool,
 }
 
-impl Found {
+impl FoundFile {
     async fn read(connection: &mut SqliteConnection) -> sqlx::Result<Self> {
         // One statement sees one consistent state of the file.
         let row = connection

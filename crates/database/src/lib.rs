@@ -4,8 +4,10 @@ mod connect;
 mod error;
 mod layout;
 
-pub use connect::{Durability, begin_write, reader_options, writer_options};
-pub use error::{BUSY_TIMEOUT, BusyWait, Error, explain, is_busy};
+pub use connect::{
+    BUSY_TIMEOUT, BusyWait, Durability, begin_write, reader_options, writer_options,
+};
+pub use error::{Error, explain, is_busy};
 pub use layout::{Layout, is_there, make};
 
 /// The result of what is done with a file.

@@ -25,7 +25,7 @@ pub struct OpenBoards {
 
 /// The result of looking for boards.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct BoardsFound {
     /// The boards that could be opened.
     pub(crate) all: Vec<Board>,
     /// The errors of the others.
@@ -49,8 +49,8 @@ impl OpenBoards {
     }
 
     /// Opens new boards and forgets removed ones.
-    pub(crate) async fn refresh(&self) -> Result<Found> {
-        let mut found = Found::default();
+    pub(crate) async fn refresh(&self) -> Result<BoardsFound> {
+        let mut found = BoardsFound::default();
         let mut open = BTreeMap::new();
         for listed in self.boards.list(false).await? {
             let slug = listed.slug.as_str().to_owned();

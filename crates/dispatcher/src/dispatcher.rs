@@ -22,7 +22,7 @@ use crate::git::{GIT_TIMEOUT, Git};
 use crate::launcher::Launcher;
 use crate::liveness::{Children, RunKey};
 use crate::load::Room;
-use crate::lock::IfHeld;
+use crate::locks::IfHeld;
 use crate::pass::Pass;
 
 /// Options of a dispatcher.
@@ -60,10 +60,10 @@ pub const PATIENCE: Patience =
 /// Carries out plans. Clones share the workers they started.
 #[derive(Clone)]
 pub struct Dispatcher {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<DispatcherShared>,
 }
 
-pub(crate) struct Shared {
+pub(crate) struct DispatcherShared {
     pub(crate) options: Options,
     pub(crate) git: Git,
     pub(crate) children: Children,
@@ -79,7 +79,7 @@ impl Dispatcher {
     /// Returns a dispatcher.
     pub fn new(options: Options) -> Self {
         let git = Git::new(&options.environment, GIT_TIMEOUT);
-        let shared = Shared {
+        let shared = DispatcherShared {
             options,
             git,
             children: Children::default(),

@@ -21,7 +21,7 @@ use crate::launcher::Launcher;
 use crate::liveness::{ChildState, liveness};
 use crate::stop::{bare_spec, sweep, sweep_as};
 use crate::workspace::{WorkspaceError, Workspaces};
-use crate::worktree::{Kept, Removed};
+use crate::worktree::{KeepReason, Removed};
 
 /// How old an unknown attachment must be. A new one is written before the board knows of it.
 const ORPHAN_AGE: Duration = Duration::from_hours(1);
@@ -207,10 +207,10 @@ async fn trees(board: &Board, policy: &GcPolicy, collected: &mut Collected) -> R
         match removed {
             Ok(Removed::Nothing) => {}
             Ok(Removed::Gone(_)) => collected.worktrees += 1,
-            Ok(Removed::Kept(path, Kept::Dirty)) => {
+            Ok(Removed::Kept(path, KeepReason::Dirty)) => {
                 keep(path, "it has uncommitted changes".to_owned());
             }
-            Ok(Removed::Kept(path, Kept::Strange(why))) => keep(path, why),
+            Ok(Removed::Kept(path, KeepReason::Strange(why))) => keep(path, why),
             // One broken repository does not stop the others.
             Err(error) => keep(PathBuf::new(), error.to_string()),
         }

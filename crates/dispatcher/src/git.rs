@@ -106,10 +106,10 @@ impl GitAt<'_> {
         &self,
         arguments: impl IntoIterator<Item = A>,
     ) -> Result<Vec<u8>, WorkspaceError> {
-        let (code, printed, said) = self.ask(arguments).await?;
+        let (code, printed, stderr) = self.ask(arguments).await?;
         match code {
             Some(0) => Ok(printed),
-            code => Err(self.failed(said.trim(), code)),
+            code => Err(self.failed(stderr.trim(), code)),
         }
     }
 
@@ -121,13 +121,13 @@ impl GitAt<'_> {
         Ok(self.ask(arguments).await?.0 == Some(0))
     }
 
-    fn failed(&self, said: &str, code: Option<i32>) -> WorkspaceError {
-        let said = match (said, code) {
+    fn failed(&self, stderr: &str, code: Option<i32>) -> WorkspaceError {
+        let stderr = match (stderr, code) {
             ("", Some(code)) => format!("it ended with code {code}"),
             ("", None) => "it was killed".to_owned(),
-            (said, _) => said.to_owned(),
+            (stderr, _) => stderr.to_owned(),
         };
-        WorkspaceError::Git { command: format!("in {}", self.dir.display()), said }
+        WorkspaceError::Git { command: format!("in {}", self.dir.display()), stderr }
     }
 
     async fn ask<A: AsRef<OsStr>>(
@@ -172,12 +172,12 @@ impl GitAt<'_> {
 async fn answer(child: &mut Child) -> std::io::Result<(Option<i32>, Vec<u8>, String)> {
     let stdout = read(child.stdout.take(), MAX_OUTPUT * 16);
     let stderr = read(child.stderr.take(), MAX_OUTPUT);
-    let (printed, said, status) = tokio::join!(stdout, stderr, child.wait());
+    let (printed, stderr, status) = tokio::join!(stdout, stderr, child.wait());
     // Half of an answer may be the wrong one.
     if printed.as_ref().is_ok_and(|printed| printed.len() as u64 >= MAX_OUTPUT * 16) {
         return Err(std::io::Error::other("it printed too much"));
     }
-    Ok((status?.code(), printed?, String::from_utf8_lossy(&said?).into_owned()))
+    Ok((status?.code(), printed?, String::from_utf8_lossy(&stderr?).into_owned()))
 }
 
 async fn read<P>(pipe: Option<P>, most: u64) -> std::io::Result<Vec<u8>>

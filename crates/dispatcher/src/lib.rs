@@ -9,12 +9,11 @@ mod git;
 mod launcher;
 mod liveness;
 mod load;
-mod lock;
+mod locks;
 mod pass;
 mod start;
 mod stop;
 mod watch;
-mod watch_lock;
 mod workspace;
 mod worktree;
 
@@ -24,8 +23,8 @@ pub use event::DispatchEvent;
 pub use gc::{Collected, GcPolicy, KeptTree, gc};
 pub use launcher::{LaunchError, LaunchSpec, Launched, Launcher, ProgramLauncher};
 pub use load::{Room, memory_room};
+pub use locks::{WatchLock, host_lock_path, is_watched};
 pub use stop::{Stopped, stop_worker};
-pub use watch_lock::{WatchLock, host_lock_path, is_watched};
 pub use workspace::{WorkspaceDir, WorkspaceError};
 
 #[cfg(doctest)]

@@ -22,7 +22,6 @@ pub(crate) struct BoardLoad {
     busy: BTreeSet<PathBuf>,
 }
 
-/// The load of each board.
 #[derive(Debug)]
 pub(crate) struct BoardLoads(Vec<BoardLoad>);
 

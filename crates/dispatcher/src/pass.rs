@@ -16,7 +16,7 @@ use crate::dispatcher::Dispatcher;
 use crate::event::DispatchEvent;
 use crate::failpoint;
 use crate::load::{BoardLoads, left_over};
-use crate::lock::{DispatchLock, IfHeld};
+use crate::locks::{DispatchLock, IfHeld};
 use crate::start::PendingStart;
 use crate::stop::{PendingStop, PendingSweep, is_tidy};
 
@@ -44,7 +44,7 @@ pub(crate) struct Pass {
 }
 
 /// A plan and the snapshot it is based on.
-struct Decision {
+struct PlannedPass {
     snapshot: Snapshot,
     plan: Plan,
 }
@@ -115,7 +115,7 @@ impl Dispatcher {
     }
 
     /// Plans for some boards together.
-    async fn decide(&self, boards: &[&Board], all: &[Board]) -> Vec<Result<Decision>> {
+    async fn decide(&self, boards: &[&Board], all: &[Board]) -> Vec<Result<PlannedPass>> {
         let loads = self.loads(all).await;
         let policy = self.policy_with(loads.total().running_here);
         let profiles = (self.options().profiles)();
@@ -131,7 +131,7 @@ impl Dispatcher {
             match snapshot {
                 Ok(snapshot) => {
                     let plan = plans.next();
-                    decisions.extend(plan.map(|plan| Ok(Decision { snapshot, plan })));
+                    decisions.extend(plan.map(|plan| Ok(PlannedPass { snapshot, plan })));
                 }
                 Err(error) => decisions.push(Err(error)),
             }
@@ -158,7 +158,7 @@ impl Dispatcher {
     }
 
     /// Records the decision about a board. Returns `None` if it has to be planned again.
-    async fn settle(&self, board: &Board, decision: Decision) -> Result<Option<Pass>> {
+    async fn settle(&self, board: &Board, decision: PlannedPass) -> Result<Option<Pass>> {
         let next = self.next_look(board, &decision.snapshot).await?;
         let written = self.write_down(board, decision).await?;
         Ok(written.map(|pass| Pass { next, ..pass }))
@@ -221,8 +221,8 @@ impl Dispatcher {
 
     /// Records the plan in one transaction; each step checks its conditions again. Returns `None` if
     /// another dispatcher took a slot since, so that a cap would be exceeded.
-    async fn write_down(&self, board: &Board, decision: Decision) -> Result<Option<Pass>> {
-        let Decision { snapshot, plan } = decision;
+    async fn write_down(&self, board: &Board, decision: PlannedPass) -> Result<Option<Pass>> {
+        let PlannedPass { snapshot, plan } = decision;
         for name in &plan.unknown_profiles {
             self.emit_once(DispatchEvent::UnknownProfile { name: name.clone() });
         }

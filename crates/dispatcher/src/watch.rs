@@ -17,7 +17,7 @@ use crate::dispatcher::{Dispatcher, lock};
 use crate::event::DispatchEvent;
 use crate::gc::{Collected, GcPolicy, gc, sweep_finished};
 use crate::launcher::Launcher;
-use crate::lock::IfHeld;
+use crate::locks::IfHeld;
 use crate::pass::Pass;
 
 /// How long to wait for the lock of this host.
@@ -44,7 +44,7 @@ const TIDIED: &str = "gc";
 
 /// Signals that a board changed, and which boards have disappeared.
 #[derive(Debug, Clone, Default)]
-struct Changes {
+struct BoardChanges {
     lost: Arc<Mutex<BTreeSet<String>>>,
     arrived: Arc<Notify>,
 }
@@ -61,11 +61,10 @@ impl Drop for Listening {
     }
 }
 
-/// The state of a watch.
-struct Watch<'a> {
+struct WatchState<'a> {
     dispatcher: &'a Dispatcher,
     open: &'a OpenBoards,
-    news: Changes,
+    news: BoardChanges,
     listening: BTreeMap<String, Listening>,
     launches: JoinSet<()>,
     others: JoinSet<()>,
@@ -93,10 +92,10 @@ impl Dispatcher {
     ) -> Result<()> {
         let mut signs = boards.signs()?;
         let now = Instant::now();
-        let mut watch = Watch {
+        let mut watch = WatchState {
             dispatcher: self,
             open: boards,
-            news: Changes::default(),
+            news: BoardChanges::default(),
             listening: BTreeMap::new(),
             launches: JoinSet::new(),
             others: JoinSet::new(),
@@ -121,7 +120,7 @@ impl Dispatcher {
     }
 }
 
-impl Watch<'_> {
+impl WatchState<'_> {
     /// Makes a pass over all boards that are due.
     async fn round(&mut self) {
         for slug in std::mem::take(&mut *lock(&self.news.lost)) {

@@ -47,12 +47,12 @@ pub enum WorkspaceError {
         source: io::Error,
     },
     /// Git refused.
-    #[error("git {command} failed: {said}")]
+    #[error("git {command} failed: {stderr}")]
     Git {
-        /// What it was asked.
+        /// Where it was run.
         command: String,
-        /// What it said.
-        said: String,
+        /// What it printed, or how it ended.
+        stderr: String,
     },
     /// A task needs a working tree, and no repository is named.
     #[error(
@@ -179,19 +179,17 @@ const SUFFIX: &str = ".json";
 
 /// A working tree that was created, or is about to be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct WorktreeRecord {
     version: u64,
     /// The repository's own working tree.
     pub(crate) repository: PathBuf,
-    /// The tree.
     pub(crate) tree: PathBuf,
-    /// The branch in it.
     pub(crate) branch: String,
     /// Whether the branch was made for the task.
     pub(crate) made_branch: bool,
 }
 
-impl Record {
+impl WorktreeRecord {
     pub(crate) fn new(
         repository: PathBuf,
         tree: PathBuf,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use vestal_config::Environment;
 
 use super::*;
-use crate::worktree::{Kept, Removed};
+use crate::worktree::{KeepReason, Removed};
 
 struct Fixture {
     dir: tempfile::TempDir,
@@ -262,7 +262,7 @@ async fn a_clean_tree_is_removed_with_its_branch_and_a_dirty_one_is_kept() {
     let (task, root) = (task(), fixture.repository("repo"));
     let tree = fixture.tree(&task, &root).await.unwrap().path.unwrap();
     fs::write(tree.join("new"), "x").unwrap();
-    assert_eq!(fixture.remove(&task).await, Removed::Kept(tree.clone(), Kept::Dirty));
+    assert_eq!(fixture.remove(&task).await, Removed::Kept(tree.clone(), KeepReason::Dirty));
     assert!(tree.join("new").exists());
 
     fs::remove_file(tree.join("new")).unwrap();
@@ -295,11 +295,11 @@ async fn a_tree_that_was_tampered_with_is_not_removed() {
     let other = fixture.repository("other");
     let tree = fixture.tree(&task, &root).await.unwrap().path.unwrap();
     fs::write(tree.join(".git"), format!("gitdir: {}\n", other.join(".git").display())).unwrap();
-    assert!(matches!(fixture.remove(&task).await, Removed::Kept(_, Kept::Strange(_))));
+    assert!(matches!(fixture.remove(&task).await, Removed::Kept(_, KeepReason::Strange(_))));
 
     fs::remove_dir_all(&tree).unwrap();
     symlink(&other, &tree).unwrap();
-    assert!(matches!(fixture.remove(&task).await, Removed::Kept(_, Kept::Strange(_))));
+    assert!(matches!(fixture.remove(&task).await, Removed::Kept(_, KeepReason::Strange(_))));
     assert!(other.join("file").exists());
 }
 

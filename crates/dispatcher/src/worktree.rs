@@ -6,7 +6,9 @@ use std::{fs, io};
 use vestal_board::TaskId;
 
 use crate::git::{GitAt, printed_path};
-use crate::workspace::{Record, WorkspaceDir, WorkspaceError, Workspaces, check_path, make_dir};
+use crate::workspace::{
+    WorkspaceDir, WorkspaceError, Workspaces, WorktreeRecord, check_path, make_dir,
+};
 
 /// The directory of working trees below a repository.
 const TREES: &str = ".worktrees";
@@ -19,12 +21,12 @@ pub(crate) enum Removed {
     /// It is gone.
     Gone(PathBuf),
     /// It was kept.
-    Kept(PathBuf, Kept),
+    Kept(PathBuf, KeepReason),
 }
 
 /// Why a working tree was kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum KeepReason {
     /// It has uncommitted changes.
     Dirty,
     /// It is not what this program made.
@@ -32,15 +34,15 @@ pub(crate) enum Kept {
 }
 
 /// What to do with a working tree.
-enum Removal {
+enum WorktreeRemoval {
     /// There is none; its record is outdated.
     Forget,
     /// There is none, and no record.
     Nothing,
     /// Keep it.
-    Keep(PathBuf, Kept),
+    Keep(PathBuf, KeepReason),
     /// Remove it.
-    Remove(Record),
+    Remove(WorktreeRecord),
 }
 
 impl Workspaces<'_> {
@@ -80,9 +82,9 @@ impl Workspaces<'_> {
         let reference = format!("refs/heads/{branch}");
         let exists = git.test(["show-ref", "--verify", "--quiet", &reference]).await?;
         // The record of an earlier, unfinished attempt says whether it created the branch.
-        let made_before = Record::read(self.board, task)?
+        let made_before = WorktreeRecord::read(self.board, task)?
             .is_some_and(|record| record.branch == branch && record.made_branch);
-        Record::new(root.clone(), tree.clone(), branch.clone(), !exists || made_before)
+        WorktreeRecord::new(root.clone(), tree.clone(), branch.clone(), !exists || made_before)
             .write(self.board, task)?;
         prepare_parent(&root, &tree)?;
         if exists {
@@ -97,20 +99,26 @@ impl Workspaces<'_> {
     /// Removes the working tree of a task, unless something in it would be lost.
     pub(crate) async fn remove(&self, task: &TaskId) -> Result<Removed, WorkspaceError> {
         match self.check_removal(task).await? {
-            Removal::Nothing => Ok(Removed::Nothing),
-            Removal::Keep(tree, why) => Ok(Removed::Kept(tree, why)),
-            Removal::Forget => {
-                Record::forget(self.board, task)?;
+            WorktreeRemoval::Nothing => Ok(Removed::Nothing),
+            WorktreeRemoval::Keep(tree, why) => Ok(Removed::Kept(tree, why)),
+            WorktreeRemoval::Forget => {
+                WorktreeRecord::forget(self.board, task)?;
                 Ok(Removed::Nothing)
             }
-            Removal::Remove(Record { repository, tree, branch, made_branch, .. }) => {
+            WorktreeRemoval::Remove(WorktreeRecord {
+                repository,
+                tree,
+                branch,
+                made_branch,
+                ..
+            }) => {
                 let git = self.git.at(&repository).await?;
                 git.run([os("worktree"), os("remove"), tree.as_os_str()]).await?;
                 // Commits are never lost: git deletes the branch only if it is merged.
                 if made_branch && !git.test(["branch", "--delete", "--quiet", &branch]).await? {
                     tracing::debug!(%branch, "the branch has unmerged commits; kept");
                 }
-                Record::forget(self.board, task)?;
+                WorktreeRecord::forget(self.board, task)?;
                 Ok(Removed::Gone(tree))
             }
         }
@@ -119,23 +127,27 @@ impl Workspaces<'_> {
     /// Returns what [`Self::remove`] would do.
     pub(crate) async fn would_remove(&self, task: &TaskId) -> Result<Removed, WorkspaceError> {
         Ok(match self.check_removal(task).await? {
-            Removal::Nothing | Removal::Forget => Removed::Nothing,
-            Removal::Keep(tree, why) => Removed::Kept(tree, why),
-            Removal::Remove(record) => Removed::Gone(record.tree),
+            WorktreeRemoval::Nothing | WorktreeRemoval::Forget => Removed::Nothing,
+            WorktreeRemoval::Keep(tree, why) => Removed::Kept(tree, why),
+            WorktreeRemoval::Remove(record) => Removed::Gone(record.tree),
         })
     }
 
-    async fn check_removal(&self, task: &TaskId) -> Result<Removal, WorkspaceError> {
-        let Some(record) = Record::read(self.board, task)? else { return Ok(Removal::Nothing) };
-        let Record { repository, tree, branch, .. } = &record;
-        let strange = |why: &str| Ok(Removal::Keep(tree.clone(), Kept::Strange(why.to_owned())));
+    async fn check_removal(&self, task: &TaskId) -> Result<WorktreeRemoval, WorkspaceError> {
+        let Some(record) = WorktreeRecord::read(self.board, task)? else {
+            return Ok(WorktreeRemoval::Nothing);
+        };
+        let WorktreeRecord { repository, tree, branch, .. } = &record;
+        let strange = |why: &str| {
+            Ok(WorktreeRemoval::Keep(tree.clone(), KeepReason::Strange(why.to_owned())))
+        };
         if !repository.is_dir() {
             // The repository is gone, and its trees with it.
-            return Ok(Removal::Forget);
+            return Ok(WorktreeRemoval::Forget);
         }
         // A directory that a person chose is not removed.
         if *tree != tree_of(repository, task) {
-            return Ok(Removal::Forget);
+            return Ok(WorktreeRemoval::Forget);
         }
         if let Err(error) = check_path(tree) {
             return strange(&error.to_string());
@@ -145,7 +157,7 @@ impl Workspaces<'_> {
             if tree.exists() {
                 return strange("its repository does not list it as a working tree any more");
             }
-            return Ok(Removal::Forget);
+            return Ok(WorktreeRemoval::Forget);
         }
         if tree.exists() {
             // The worker could write the tree's .git file.
@@ -156,14 +168,14 @@ impl Workspaces<'_> {
             let status =
                 ["status", "--porcelain", "--untracked-files=normal", "--ignore-submodules"];
             if !inside.run(status).await?.is_empty() {
-                return Ok(Removal::Keep(tree.clone(), Kept::Dirty));
+                return Ok(WorktreeRemoval::Keep(tree.clone(), KeepReason::Dirty));
             }
             let ours = inside.run(["symbolic-ref", "--quiet", "HEAD"]).await;
             if ours.ok().as_deref() != Some(format!("refs/heads/{branch}\n").as_bytes()) {
                 return strange("another branch is checked out in it");
             }
         }
-        Ok(Removal::Remove(record))
+        Ok(WorktreeRemoval::Remove(record))
     }
 }
 

@@ -89,12 +89,12 @@ impl Journal {
         check_header(path, header)?;
         loop {
             match next_record(rest) {
-                Next::JournalRecord(record, tail) => {
+                NextRecord::JournalRecord(record, tail) => {
                     replay.apply(*record);
                     rest = tail;
                 }
-                Next::End | Next::Torn => return Ok(replay),
-                Next::Damaged => {
+                NextRecord::End | NextRecord::Torn => return Ok(replay),
+                NextRecord::Damaged => {
                     replay.damaged = true;
                     return Ok(replay);
                 }
@@ -135,7 +135,7 @@ impl Journal {
     }
 }
 
-enum Next<'b> {
+enum NextRecord<'b> {
     JournalRecord(Box<JournalRecord>, &'b [u8]),
     End,
     /// The last record is incomplete.
@@ -144,29 +144,29 @@ enum Next<'b> {
     Damaged,
 }
 
-fn next_record(bytes: &[u8]) -> Next<'_> {
+fn next_record(bytes: &[u8]) -> NextRecord<'_> {
     if bytes.is_empty() {
-        return Next::End;
+        return NextRecord::End;
     }
     let Some((header, rest)) = bytes.split_at_checked(RECORD_HEADER) else {
-        return Next::Torn;
+        return NextRecord::Torn;
     };
     let word = |at: usize| {
         u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
     };
     let (len, crc) = (word(0) as usize, word(4));
     if len > MAX_RECORD {
-        return Next::Damaged;
+        return NextRecord::Damaged;
     }
     let Some((payload, tail)) = rest.split_at_checked(len) else {
-        return Next::Torn;
+        return NextRecord::Torn;
     };
     if crc32(payload) != crc {
-        return Next::Damaged;
+        return NextRecord::Damaged;
     }
     match minicbor::decode(payload) {
-        Ok(record) => Next::JournalRecord(Box::new(record), tail),
-        Err(_) => Next::Damaged,
+        Ok(record) => NextRecord::JournalRecord(Box::new(record), tail),
+        Err(_) => NextRecord::Damaged,
     }
 }
 
@@ -226,7 +226,6 @@ pub(crate) struct GuestStart {
     pub(crate) boot: String,
 }
 
-/// A record of the journal.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 pub(crate) enum JournalRecord {
     /// A guest started.

@@ -2,6 +2,7 @@
 
 mod diagnostics;
 mod files;
+mod job_user;
 mod journal;
 mod log;
 mod orphans;

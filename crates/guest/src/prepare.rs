@@ -11,7 +11,6 @@ use crate::diagnostics::{path_of, quoted};
 use crate::files::{self, Filled};
 use crate::user::{User, UserError, resolve};
 
-/// Options of `prepare`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct PrepareOptions {
     /// The user, as an image names it; absent: the user of this process.

@@ -143,8 +143,8 @@ fn connect(mut arguments: impl Iterator<Item = OsString>) -> Result<(), ProgramE
 }
 
 fn serve(arguments: impl Iterator<Item = OsString>) -> Result<(), ProgramError> {
-    let options = Options::parse(arguments)?;
-    if options.parent == Parent::Leave {
+    let options = GuestOptions::parse(arguments)?;
+    if options.parent == ParentLink::Leave {
         detach();
     }
     let handles = options.open()?;
@@ -159,26 +159,26 @@ enum SettingsSource {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Options {
+struct GuestOptions {
     settings: SettingsSource,
     ready: Option<RawFd>,
     hold: Option<RawFd>,
-    parent: Parent,
+    parent: ParentLink,
 }
 
 /// Whether to detach from the process that started this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Parent {
+enum ParentLink {
     Stay,
     Leave,
 }
 
-impl Options {
+impl GuestOptions {
     fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<Self, ProgramError> {
-        let (mut settings, mut ready, mut hold, mut parent) = (None, None, None, Parent::Stay);
+        let (mut settings, mut ready, mut hold, mut parent) = (None, None, None, ParentLink::Stay);
         while let Some(name) = arguments.next() {
             if name == "--detach" {
-                parent = Parent::Leave;
+                parent = ParentLink::Leave;
                 continue;
             }
             let value = value_of(&name, arguments.next())?;
@@ -308,23 +308,23 @@ fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn parse(arguments: &[&str]) -> Result<Options, ProgramError> {
-        Options::parse(arguments.iter().map(OsString::from))
+    fn parse(arguments: &[&str]) -> Result<GuestOptions, ProgramError> {
+        GuestOptions::parse(arguments.iter().map(OsString::from))
     }
 
     #[test]
     fn options_are_understood() {
         let all = ["--settings-fd", "0", "--ready-fd", "1", "--detach", "--hold-fd", "5"];
-        let expected = Options {
+        let expected = GuestOptions {
             settings: SettingsSource::Descriptor(0),
             ready: Some(1),
             hold: Some(5),
-            parent: Parent::Leave,
+            parent: ParentLink::Leave,
         };
         assert_eq!(parse(&all).unwrap(), expected);
         let options = parse(&["--settings", "/x"]).unwrap();
         assert_eq!(options.settings, SettingsSource::File("/x".into()));
-        assert_eq!(options.parent, Parent::Stay);
+        assert_eq!(options.parent, ParentLink::Stay);
     }
 
     #[test]

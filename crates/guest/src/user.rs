@@ -52,9 +52,11 @@ pub(crate) enum UserError {
 pub(crate) fn resolve(spec: Option<&str>) -> Result<User, UserError> {
     let mut groups: Vec<u32> =
         rustix::process::getgroups().unwrap_or_default().iter().map(|gid| gid.as_raw()).collect();
-    let own =
-        Ids { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
-    let accounts = Accounts::read();
+    let own = ProcessIds {
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+    };
+    let accounts = AccountLists::read();
     let Some(spec) = spec.filter(|spec| !spec.is_empty()) else {
         let account = accounts.users().find(|account| account.uid == own.uid);
         keep_first(&mut groups, own.gid);
@@ -70,9 +72,8 @@ pub(crate) fn resolve(spec: Option<&str>) -> Result<User, UserError> {
     Ok(user)
 }
 
-/// The ids of a process.
 #[derive(Debug, Clone, Copy)]
-struct Ids {
+struct ProcessIds {
     uid: u32,
     gid: u32,
 }
@@ -80,7 +81,7 @@ struct Ids {
 /// Finds a user by the rules of container engines: a number is only compared with
 /// numbers; an unknown number is valid and has group 0 and home `/`;
 /// supplementary groups come from the list, unless a group is given.
-fn find(accounts: &Accounts, own: Ids, spec: &str) -> Result<User, UserError> {
+fn find(accounts: &AccountLists, own: ProcessIds, spec: &str) -> Result<User, UserError> {
     let (user, group) = spec.split_once(':').unwrap_or((spec, ""));
     let own_number;
     let user = if user.is_empty() {
@@ -113,10 +114,10 @@ fn find(accounts: &Accounts, own: Ids, spec: &str) -> Result<User, UserError> {
         gid = named.ok_or_else(|| unknown("group", group, "/etc/group"))?.gid;
     }
     keep_first(&mut groups, gid);
-    Ok(described(account, Ids { uid, gid }, groups))
+    Ok(described(account, ProcessIds { uid, gid }, groups))
 }
 
-fn described(account: Option<Account<'_>>, ids: Ids, groups: Vec<u32>) -> User {
+fn described(account: Option<Account<'_>>, ids: ProcessIds, groups: Vec<u32>) -> User {
     let text = |field: &[u8]| (!field.is_empty()).then(|| field.to_vec());
     User {
         uid: ids.uid,
@@ -160,7 +161,7 @@ impl User {
 
 /// Both lists. A missing or unreadable one is empty.
 #[derive(Debug, Default)]
-pub(super) struct Accounts {
+pub(super) struct AccountLists {
     pub(super) passwd: Vec<u8>,
     pub(super) group: Vec<u8>,
 }
@@ -183,7 +184,7 @@ pub(super) struct Group<'a> {
     members: &'a [u8],
 }
 
-impl Accounts {
+impl AccountLists {
     /// Reads the lists of this instance.
     pub(super) fn read() -> Self {
         Self { passwd: read("/etc/passwd"), group: read("/etc/group") }

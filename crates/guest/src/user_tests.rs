@@ -22,12 +22,12 @@ broken:x:
 twin:x:1001:
 ";
 
-fn accounts() -> Accounts {
-    Accounts { passwd: PASSWD.into(), group: GROUP.into() }
+fn accounts() -> AccountLists {
+    AccountLists { passwd: PASSWD.into(), group: GROUP.into() }
 }
 
 fn found(spec: &str) -> Result<User, UserError> {
-    find(&accounts(), Ids { uid: 0, gid: 0 }, spec)
+    find(&accounts(), ProcessIds { uid: 0, gid: 0 }, spec)
 }
 
 fn ids(spec: &str) -> (u32, u32, Vec<u32>) {
@@ -97,8 +97,8 @@ fn a_number_that_means_something_else_to_the_kernel_is_refused() {
 
 #[test]
 fn without_lists_only_numbers_are_users() {
-    let none = Accounts::default();
-    let ids = Ids { uid: 5, gid: 6 };
+    let none = AccountLists::default();
+    let ids = ProcessIds { uid: 5, gid: 6 };
     assert_eq!(find(&none, ids, "1000:1000").unwrap().gid, 1000);
     assert_eq!(find(&none, ids, ":7").unwrap().uid, 5);
     assert!(find(&none, ids, "root").is_err());

@@ -15,8 +15,8 @@ use tokio::time::{Instant, sleep_until};
 use vestal_agent::{ToolContext, ToolOutput};
 use vestal_model::Image;
 
-use crate::connect::{NEWS, Watchers, chain};
-use crate::server::{Connection, Server};
+use crate::connect::{PROGRESS_QUEUE, Watchers, chain};
+use crate::server::{Server, ServerConnection};
 use crate::tool::one_line;
 
 /// How long the reason for a lost connection is waited for.
@@ -28,7 +28,7 @@ const MOST_TIMES: u32 = 12;
 /// Characters of what a server says about its progress.
 const WORDS: usize = 300;
 
-/// Calls a tool. Whatever happens is said such that a model can go on with it.
+/// Calls a tool. Errors are worded so that a model can go on with them.
 pub(crate) async fn call(
     server: &Server,
     tool: &str,
@@ -65,18 +65,18 @@ struct Calling {
     response: tokio::sync::oneshot::Receiver<Result<ServerResult, ServiceError>>,
     /// Whether nobody need be told any more that the answer is not waited for.
     is_settled: bool,
-    news: mpsc::Receiver<ProgressNotificationParam>,
+    progress: mpsc::Receiver<ProgressNotificationParam>,
 }
 
 impl Calling {
     async fn begin(
-        connection: &Connection,
+        connection: &ServerConnection,
         tool: &str,
         arguments: JsonObject,
     ) -> Result<Self, ServiceError> {
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let (sender, news) = mpsc::channel(NEWS);
+        let (sender, progress) = mpsc::channel(PROGRESS_QUEUE);
         let mut watchers = connection.watchers.lock().await;
         let options = PeerRequestOptions::no_options();
         let handle = connection.peer.send_cancellable_request(request, options).await?;
@@ -88,14 +88,14 @@ impl Calling {
             token: handle.progress_token,
             response: handle.rx,
             is_settled: false,
-            news,
+            progress,
         })
     }
 
     async fn finish(
         mut self,
         server: &Server,
-        connection: &Connection,
+        connection: &ServerConnection,
         context: &ToolContext,
     ) -> ToolOutput {
         let within = server.plan.timeout;
@@ -109,9 +109,9 @@ impl Calling {
                     self.cancel("the user interrupted").await;
                     return interrupted();
                 }
-                Some(news) = self.news.recv() => {
+                Some(progress) = self.progress.recv() => {
                     deadline = (Instant::now() + within).min(last);
-                    if let Some(line) = progress(&news) {
+                    if let Some(line) = progress_line(&progress) {
                         context.emit_output(line);
                     }
                 }
@@ -122,8 +122,8 @@ impl Calling {
             }
         };
         self.is_settled = true;
-        while let Ok(news) = self.news.try_recv() {
-            if let Some(line) = progress(&news) {
+        while let Ok(progress) = self.progress.try_recv() {
+            if let Some(line) = progress_line(&progress) {
                 context.emit_output(line);
             }
         }
@@ -172,11 +172,11 @@ fn abandoned(id: RequestId, why: &str) -> CancelledNotificationParam {
 }
 
 /// Returns a line about how far a call has come.
-fn progress(news: &ProgressNotificationParam) -> Option<String> {
-    let share = news.total.filter(|total| *total > 0.0).map(|total| news.progress / total);
+fn progress_line(progress: &ProgressNotificationParam) -> Option<String> {
+    let share = progress.total.filter(|total| *total > 0.0).map(|total| progress.progress / total);
     let share = share.filter(|share| (0.0..=1.0).contains(share));
     let share = share.map(|share| format!("{:.0} %", share * 100.0));
-    let words = news.message.as_deref().map(|words| one_line(words, WORDS));
+    let words = progress.message.as_deref().map(|words| one_line(words, WORDS));
     let parts: Vec<String> =
         share.into_iter().chain(words.filter(|words| !words.is_empty())).collect();
     (!parts.is_empty()).then(|| format!("{}\n", parts.join(" ")))
@@ -203,7 +203,11 @@ fn late(server: &Server) -> ToolOutput {
 }
 
 /// Says why a call failed that the server did not answer with a result.
-async fn failed(server: &Server, connection: &Connection, error: &ServiceError) -> ToolOutput {
+async fn failed(
+    server: &Server,
+    connection: &ServerConnection,
+    error: &ServiceError,
+) -> ToolOutput {
     let name = &server.plan.name;
     if let ServiceError::McpError(error) = error {
         let text = one_line(&error.message, 2000);
@@ -282,13 +286,13 @@ fn says_the_same(content: &[ContentBlock], structured: &Value) -> bool {
         ContentBlock::Text(text) => Some(text.text.as_str()),
         _ => None,
     });
-    let said = texts.collect::<Vec<_>>().join("\n");
-    if said.trim().is_empty() {
+    let text = texts.collect::<Vec<_>>().join("\n");
+    if text.trim().is_empty() {
         return false;
     }
     let mut values = Vec::new();
     collect(structured, &mut values);
-    values.iter().all(|value| is_said(&said, value))
+    values.iter().all(|value| is_in_text(&text, value))
 }
 
 /// Collects the values at the ends of a structure.
@@ -309,20 +313,20 @@ fn collect<'a>(value: &'a Value, values: &mut Vec<&'a Value>) {
     }
 }
 
-fn is_said(said: &str, value: &Value) -> bool {
+fn is_in_text(shown: &str, value: &Value) -> bool {
     match value {
         Value::String(text) if text.trim().is_empty() => true,
         Value::String(text) => {
             let json = value.to_string();
-            said.contains(text.trim()) || said.contains(&json[1..json.len() - 1])
+            shown.contains(text.trim()) || shown.contains(&json[1..json.len() - 1])
         }
-        // As a word of its own: 1 is not said by 10.
+        // As a word of its own: 10 does not show 1.
         other => {
             let word = other.to_string();
             let is_part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
-            said.match_indices(&word).any(|(at, _)| {
-                !is_part(said[..at].chars().next_back())
-                    && !is_part(said[at + word.len()..].chars().next())
+            shown.match_indices(&word).any(|(at, _)| {
+                !is_part(shown[..at].chars().next_back())
+                    && !is_part(shown[at + word.len()..].chars().next())
             })
         }
     }

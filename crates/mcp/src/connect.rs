@@ -21,11 +21,11 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use vestal_agent::redact::Redactor;
 
-use crate::lines::{self, Oddities, Watched};
-use crate::plan::{Plan, Target, find_program, path_of};
-use crate::process::{self, Process, Program};
+use crate::lines::{self, Oddities, WatchedLines};
+use crate::plan::{ServerPlan, ServerTarget, find_program, path_of};
+use crate::process::{self, ServerProcess, ServerProgram};
 use crate::server::ServerError;
-use crate::stderr::{Log, Tail};
+use crate::stderr::{ServerLog, StderrTail};
 use crate::tool::one_line;
 use crate::web;
 
@@ -41,26 +41,26 @@ const WORDS: usize = 300;
 /// A server that answers.
 #[derive(Debug)]
 pub(crate) struct Live {
-    pub(crate) running: RunningService<RoleClient, Listener>,
-    pub(crate) listener: Listener,
+    pub(crate) running: RunningService<RoleClient, NotificationHandler>,
+    pub(crate) listener: NotificationHandler,
     pub(crate) remains: Remains,
 }
 
 /// What there is besides the connection itself.
 #[derive(Debug, Default)]
 pub(crate) struct Remains {
-    process: Option<Process>,
+    process: Option<ServerProcess>,
     stderr: Option<JoinHandle<()>>,
     oddities: Oddities,
-    tail: Tail,
+    tail: StderrTail,
     redactor: Redactor,
 }
 
 /// Reaches a server, within the time it has for that. What fails leaves
 /// nothing behind, also when nobody wants it any more.
 pub(crate) async fn connect(
-    plan: &Plan,
-    log: &Log,
+    plan: &ServerPlan,
+    log: &ServerLog,
     cancel: &CancellationToken,
 ) -> Result<Live, ServerError> {
     let reached = reach(plan, log, cancel).await;
@@ -68,15 +68,19 @@ pub(crate) async fn connect(
 }
 
 /// Ends a connection. A server with an address is told that its session is over.
-pub(crate) async fn leave(mut running: RunningService<RoleClient, Listener>) {
+pub(crate) async fn leave(mut running: RunningService<RoleClient, NotificationHandler>) {
     // It ends by itself if that takes longer, as long as we live.
     drop(running.close_with_timeout(FAREWELL).await);
 }
 
-async fn reach(plan: &Plan, log: &Log, cancel: &CancellationToken) -> Result<Live, ServerError> {
+async fn reach(
+    plan: &ServerPlan,
+    log: &ServerLog,
+    cancel: &CancellationToken,
+) -> Result<Live, ServerError> {
     let target = plan.target.as_ref().map_err(Clone::clone)?;
     match attempt(plan, target, log, ClientLifecycleMode::Initialize, cancel).await {
-        Err(Failure { wants_discovery: true, .. }) => {
+        Err(ConnectFailure { wants_discovery: true, .. }) => {
             let preferred_versions = vec![ProtocolVersion::LATEST];
             let newer = ClientLifecycleMode::Discover { preferred_versions };
             attempt(plan, target, log, newer, cancel).await.map_err(|failure| failure.trouble)
@@ -86,30 +90,30 @@ async fn reach(plan: &Plan, log: &Log, cancel: &CancellationToken) -> Result<Liv
 }
 
 /// Why an attempt failed.
-struct Failure {
+struct ConnectFailure {
     trouble: ServerError,
     /// Whether the server is one that does without the usual greeting.
     wants_discovery: bool,
 }
 
-impl From<ServerError> for Failure {
+impl From<ServerError> for ConnectFailure {
     fn from(trouble: ServerError) -> Self {
         Self { trouble, wants_discovery: false }
     }
 }
 
 async fn attempt(
-    plan: &Plan,
-    target: &Target,
-    log: &Log,
+    plan: &ServerPlan,
+    target: &ServerTarget,
+    log: &ServerLog,
     mode: ClientLifecycleMode,
     cancel: &CancellationToken,
-) -> Result<Live, Failure> {
-    let listener = Listener::default();
+) -> Result<Live, ConnectFailure> {
+    let listener = NotificationHandler::default();
     let mut remains = Remains { redactor: log.redactor().clone(), ..Remains::default() };
     let within = plan.connect_timeout;
     let opened = match target {
-        Target::Program { .. } => {
+        ServerTarget::Program { .. } => {
             let transport = remains.start(&plan.name, target, log)?;
             let serving = serve_client_with_lifecycle(listener.clone(), transport, mode);
             tokio::select! {
@@ -120,7 +124,7 @@ async fn attempt(
                 () = cancel.cancelled() => Ok(Err(ClientInitializeError::Cancelled)),
             }
         }
-        Target::Address { url, headers, proxy } => {
+        ServerTarget::Address { url, headers, proxy } => {
             let transport = web::transport(url, headers, proxy.as_deref())?;
             let serving = serve_client_with_lifecycle(listener.clone(), transport, mode);
             tokio::select! {
@@ -145,38 +149,42 @@ async fn attempt(
     );
     let trouble = remains.trouble(plan, target, &error).await;
     remains.end().await;
-    Err(Failure { trouble, wants_discovery })
+    Err(ConnectFailure { trouble, wants_discovery })
 }
 
-type ProgramTransport =
-    AsyncRwTransport<RoleClient, Watched<tokio::process::ChildStdout>, tokio::process::ChildStdin>;
+type ProgramTransport = AsyncRwTransport<
+    RoleClient,
+    WatchedLines<tokio::process::ChildStdout>,
+    tokio::process::ChildStdin,
+>;
 
 impl Remains {
     /// Starts a program and returns what speaks to it.
     fn start(
         &mut self,
         name: &str,
-        target: &Target,
-        log: &Log,
+        target: &ServerTarget,
+        log: &ServerLog,
     ) -> Result<ProgramTransport, ServerError> {
-        let Target::Program { command, args, env, cwd, places } = target else {
-            return Err(ServerError::Settings("it is no program".to_owned()));
+        let ServerTarget::Program { command, args, env, cwd, places } = target else {
+            return Err(ServerError::Settings("it is not a program".to_owned()));
         };
         let found = find_program(command, path_of(env), places)?;
         let mut env = env.clone();
         env.retain(|(name, _)| name != "PATH");
         env.push(("PATH".into(), found.path));
         if let Some(cwd) = cwd.as_deref().filter(|cwd| !cwd.is_dir()) {
-            let text = format!("mcp_servers.{name}.cwd, {}, is no directory", cwd.display());
+            let text = format!("mcp_servers.{name}.cwd, {}, is not a directory", cwd.display());
             return Err(ServerError::Settings(text));
         }
-        let program = Program { file: found.program, args: args.clone(), env, cwd: cwd.clone() };
+        let program =
+            ServerProgram { file: found.program, args: args.clone(), env, cwd: cwd.clone() };
         let (process, streams) =
             process::start(&program).map_err(|error| ServerError::Failed(error.to_string()))?;
         self.process = Some(process);
         let following = log.clone().follow(name.to_owned(), streams.stderr, self.tail.clone());
         self.stderr = Some(tokio::spawn(following));
-        let stdout = Watched::new(streams.stdout, self.oddities.clone());
+        let stdout = WatchedLines::new(streams.stdout, self.oddities.clone());
         // What is too long is the watcher's to decide: here it would be passed over in silence.
         let transport = AsyncRwTransport::new_client(stdout, streams.stdin);
         Ok(transport.with_max_line_length(2 * lines::LONGEST))
@@ -213,11 +221,11 @@ impl Remains {
 
     async fn trouble(
         &mut self,
-        plan: &Plan,
-        target: &Target,
+        plan: &ServerPlan,
+        target: &ServerTarget,
         error: &ClientInitializeError,
     ) -> ServerError {
-        let Target::Address { url, .. } = target else {
+        let ServerTarget::Address { url, .. } = target else {
             let known = self.last_words().await;
             let gone = matches!(
                 error,
@@ -234,15 +242,12 @@ impl Remains {
         let public = web::public(url);
         if error.is_authorization_required() {
             return ServerError::Unauthorized(format!(
-                "{public} wants to know who asks; give it a key in mcp_servers.{}.headers, such as \
+                "{public} requires authorization; set a key in mcp_servers.{}.headers, such as \
                  Authorization: Bearer ${{NAME_OF_A_VARIABLE}}",
                 plan.name
             ));
         }
-        ServerError::Failed(format!(
-            "{public} does not answer as a server of tools: {}",
-            reason(error)
-        ))
+        ServerError::Failed(format!("{public} does not answer as an MCP server: {}", reason(error)))
     }
 
     /// Ends what was started. Afterwards nothing of it is left.
@@ -290,32 +295,32 @@ pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     texts.join(": ")
 }
 
-/// News of one call that may wait to be told; more are as good as none.
-pub(crate) const NEWS: usize = 64;
+/// Progress notifications of one call that wait to be read; later ones are dropped.
+pub(crate) const PROGRESS_QUEUE: usize = 64;
 
-/// Who waits for news of which call. Held while a call is sent, so that no news
-/// of it can come before somebody waits for them.
+/// The receivers of progress notifications, by call. The lock is held while a call is sent,
+/// so that no notification comes before its receiver is there.
 pub(crate) type Watchers =
     Arc<Mutex<HashMap<ProgressToken, mpsc::Sender<ProgressNotificationParam>>>>;
 
-/// Our side of a connection. It offers the server nothing: no model to ask, no
-/// directories to look into, nobody to answer questions.
+/// The client's side of a connection: receives notifications. It offers the server
+/// nothing: no sampling, no roots, no elicitation.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Listener {
+pub(crate) struct NotificationHandler {
     pub(crate) watchers: Watchers,
-    /// Rings when the server's tools have changed.
+    /// Notified when the server's tools have changed.
     pub(crate) changed: Arc<Notify>,
 }
 
-impl ClientHandler for Listener {
+impl ClientHandler for NotificationHandler {
     async fn on_progress(
         &self,
-        news: ProgressNotificationParam,
+        progress: ProgressNotificationParam,
         _: NotificationContext<RoleClient>,
     ) {
-        if let Some(watcher) = self.watchers.lock().await.get(&news.progress_token) {
-            // One who is told of the latest later misses nothing.
-            drop(watcher.try_send(news));
+        if let Some(watcher) = self.watchers.lock().await.get(&progress.progress_token) {
+            // A full queue drops the notification: progress is only shown.
+            drop(watcher.try_send(progress));
         }
     }
 

@@ -24,10 +24,10 @@ const CHARACTERS: usize = 120;
 
 /// What was wrong with a server's output, for who wonders why it does not answer.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Oddities(Arc<Mutex<Seen>>);
+pub(crate) struct Oddities(Arc<Mutex<SeenOutput>>);
 
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenOutput {
     chatter: Option<String>,
     too_long: bool,
 }
@@ -42,17 +42,17 @@ impl Oddities {
         // Masked before it is cut: half a secret is not known as one.
         let chatter = redactor.redact(seen.chatter.as_deref()?);
         let chatter = one_line(&chatter, CHARACTERS);
-        Some(format!("it prints what is no message of the protocol: {chatter:?}"))
+        Some(format!("it prints text that is not an MCP message: {chatter:?}"))
     }
 
-    fn note(&self, change: impl FnOnce(&mut Seen)) {
+    fn note(&self, change: impl FnOnce(&mut SeenOutput)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
 /// Passes a server's output on. A line that is too long ends it: whoever waits
 /// for the message in it would wait for ever if it were passed over.
-pub(crate) struct Watched<R> {
+pub(crate) struct WatchedLines<R> {
     inner: R,
     oddities: Oddities,
     length: usize,
@@ -62,7 +62,7 @@ pub(crate) struct Watched<R> {
     ended: bool,
 }
 
-impl<R> Watched<R> {
+impl<R> WatchedLines<R> {
     pub(crate) fn new(inner: R, oddities: Oddities) -> Self {
         let (length, chatter, is_chatter, ended) = (0, Vec::new(), false, false);
         Self { inner, oddities, length, chatter, is_chatter, ended }
@@ -105,7 +105,7 @@ impl<R> Watched<R> {
     }
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Watched<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for WatchedLines<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -4,7 +4,7 @@ use super::*;
 
 async fn read(input: &[u8]) -> (Vec<u8>, Option<String>) {
     let oddities = Oddities::default();
-    let mut watched = Watched::new(input, oddities.clone());
+    let mut watched = WatchedLines::new(input, oddities.clone());
     let mut out = Vec::new();
     watched.read_to_end(&mut out).await.unwrap();
     let redactor = Redactor::new(["hunter2-secret".to_owned()]);
@@ -22,7 +22,7 @@ async fn the_first_line_that_is_no_message_is_remembered() {
     let (out, odd) = read(b"{}\nStarting\x1b[1m server...\nmore\n{}\n").await;
     assert_eq!(out.len(), 34);
     let odd = odd.unwrap();
-    assert!(odd.ends_with("no message of the protocol: \"Starting[1m server...\""), "{odd}");
+    assert!(odd.ends_with("not an MCP message: \"Starting[1m server...\""), "{odd}");
 }
 
 #[tokio::test]

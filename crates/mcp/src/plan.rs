@@ -9,12 +9,11 @@ use vestal_config::{Environment, McpConnection, McpServer, McpTransport, Setting
 
 use crate::server::ServerError;
 
-/// One server.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct ServerPlan {
     pub(crate) name: String,
     /// How it is reached, if that can be said.
-    pub(crate) target: Result<Target, ServerError>,
+    pub(crate) target: Result<ServerTarget, ServerError>,
     pub(crate) timeout: Duration,
     pub(crate) connect_timeout: Duration,
     /// Tools that are taken; none: all.
@@ -25,7 +24,7 @@ pub(crate) struct Plan {
 }
 
 /// How a server is reached, with every reference resolved.
-pub(crate) enum Target {
+pub(crate) enum ServerTarget {
     /// A program.
     Program {
         command: String,
@@ -38,7 +37,7 @@ pub(crate) enum Target {
     Address { url: String, headers: Vec<(String, String)>, proxy: Option<String> },
 }
 
-impl Plan {
+impl ServerPlan {
     pub(crate) fn new(settings: &Settings, name: &str, server: &McpServer) -> Self {
         let names = |names: &vestal_config::Names| names.iter().map(str::to_owned).collect();
         Self {
@@ -60,7 +59,11 @@ impl Plan {
     }
 }
 
-fn target(settings: &Settings, name: &str, server: &McpConnection) -> Result<Target, ServerError> {
+fn target(
+    settings: &Settings,
+    name: &str,
+    server: &McpConnection,
+) -> Result<ServerTarget, ServerError> {
     let resolve = |place: &str, text: &str| {
         settings.resolve(text).map_err(|error| unresolved(name, place, &error))
     };
@@ -80,7 +83,7 @@ fn target(settings: &Settings, name: &str, server: &McpConnection) -> Result<Tar
             let home = settings.home();
             let mut homes = vec![home.dir(), home.root().to_owned()];
             homes.dedup();
-            Ok(Target::Program {
+            Ok(ServerTarget::Program {
                 command: resolve("command", command)?,
                 args,
                 env: of_server(settings.environment(), variables),
@@ -101,7 +104,7 @@ fn target(settings: &Settings, name: &str, server: &McpConnection) -> Result<Tar
                 all.push((header.to_owned(), value));
             }
             let options = vestal_agent::settings::model_options(settings).ok();
-            Ok(Target::Address {
+            Ok(ServerTarget::Address {
                 url: resolve("url", url)?,
                 headers: all,
                 proxy: options.and_then(|options| options.proxy),
@@ -115,7 +118,7 @@ fn unresolved(name: &str, place: &str, error: &Unresolved) -> ServerError {
 }
 
 /// Shows which way it is reached: the rest may hold secrets.
-impl std::fmt::Debug for Target {
+impl std::fmt::Debug for ServerTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Program { .. } => "Program",
@@ -132,7 +135,6 @@ const OF_NODE: &[&str] = &["npx", "npm", "node"];
 pub(crate) struct SearchDirs {
     /// The profile's directory, and the one of all profiles.
     pub(crate) homes: Vec<PathBuf>,
-    /// The user's home.
     pub(crate) user_home: Option<PathBuf>,
     /// Where the program is started, if that is said: its path may begin there.
     pub(crate) cwd: Option<PathBuf>,
@@ -140,8 +142,7 @@ pub(crate) struct SearchDirs {
 
 /// A command that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
-    /// The file.
+pub(crate) struct FoundCommand {
     pub(crate) program: PathBuf,
     /// The `PATH` of the server: where the program is comes first, if the `PATH`
     /// did not lead there; `npx` looks for `node` in it.
@@ -154,7 +155,7 @@ pub(crate) fn find_program(
     command: &str,
     path: &OsStr,
     places: &SearchDirs,
-) -> Result<Found, ServerError> {
+) -> Result<FoundCommand, ServerError> {
     if command.contains('/') {
         let program = match (command.strip_prefix("~/"), &places.user_home) {
             (Some(rest), Some(home)) => home.join(rest),
@@ -172,17 +173,17 @@ pub(crate) fn find_program(
             Some(dir) => with_first(dir, path),
             None => path.to_owned(),
         };
-        return Ok(Found { program, path });
+        return Ok(FoundCommand { program, path });
     }
     let in_path = std::env::split_paths(path).filter(|dir| !dir.as_os_str().is_empty());
     if let Some(program) = in_path.map(|dir| dir.join(command)).find(|file| is_program(file)) {
-        return Ok(Found { program, path: path.to_owned() });
+        return Ok(FoundCommand { program, path: path.to_owned() });
     }
     let beyond = if OF_NODE.contains(&command) { beyond(places) } else { Vec::new() };
     for dir in &beyond {
         let program = dir.join(command);
         if is_program(&program) {
-            return Ok(Found { program, path: with_first(dir, path) });
+            return Ok(FoundCommand { program, path: with_first(dir, path) });
         }
     }
     Err(ServerError::NotFound(not_found(command, path, &beyond)))

@@ -42,7 +42,7 @@ mod command {
         world.put("first/tool", 0o644);
         let program = world.put("second/tool", 0o755);
         let found = find_program("tool", &world.path(), &world.places).unwrap();
-        assert_eq!(found, Found { program, path: world.path() });
+        assert_eq!(found, FoundCommand { program, path: world.path() });
     }
 
     #[test]

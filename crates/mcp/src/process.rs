@@ -28,8 +28,7 @@ const SHELL: &str = "/bin/sh";
 
 /// What is started.
 #[derive(Debug)]
-pub(crate) struct Program {
-    /// The file.
+pub(crate) struct ServerProgram {
     pub(crate) file: PathBuf,
     /// Its arguments.
     pub(crate) args: Vec<String>,
@@ -42,7 +41,7 @@ pub(crate) struct Program {
 /// A server that runs, with all it has started in its group. Dropping it has
 /// the group asked to end, and ended a second later.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub(crate) struct ServerProcess {
     server: Child,
     guard: Child,
     /// The guard waits for the end of it.
@@ -51,14 +50,14 @@ pub(crate) struct Process {
 
 /// A server's ends of its streams.
 #[derive(Debug)]
-pub(crate) struct Streams {
+pub(crate) struct ServerStreams {
     pub(crate) stdin: ChildStdin,
     pub(crate) stdout: ChildStdout,
     pub(crate) stderr: ChildStderr,
 }
 
 /// Starts a server.
-pub(crate) fn start(program: &Program) -> io::Result<(Process, Streams)> {
+pub(crate) fn start(program: &ServerProgram) -> io::Result<(ServerProcess, ServerStreams)> {
     let mut guard = Command::new(SHELL)
         .args(["-c", GUARD, "vestal-mcp-guard"])
         .env_clear()
@@ -86,10 +85,10 @@ pub(crate) fn start(program: &Program) -> io::Result<(Process, Streams)> {
     }
     let mut server = command.spawn().map_err(|error| named(&program.file, &error))?;
     let streams = (server.stdin.take(), server.stdout.take(), server.stderr.take());
-    let process = Process { server, guard, _lead: lead };
+    let process = ServerProcess { server, guard, _lead: lead };
     match streams {
         (Some(stdin), Some(stdout), Some(stderr)) => {
-            Ok((process, Streams { stdin, stdout, stderr }))
+            Ok((process, ServerStreams { stdin, stdout, stderr }))
         }
         _ => Err(io::Error::other("the server has no streams")),
     }
@@ -101,14 +100,14 @@ fn named(file: &Path, error: &io::Error) -> io::Error {
             "; the program that its first line (#!…) names is not there"
         }
         Some(Errno::NOEXEC) => {
-            "; it is no program for this machine, or a script without a first line such as #!/bin/sh"
+            "; it is not a program for this machine, or a script without a first line such as #!/bin/sh"
         }
         _ => "",
     };
     io::Error::new(error.kind(), format!("failed to start {}: {error}{hint}", file.display()))
 }
 
-impl Process {
+impl ServerProcess {
     /// Waits until the server has ended.
     pub(crate) async fn gone(&mut self) {
         // That it cannot be waited for means that it is no more.

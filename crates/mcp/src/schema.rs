@@ -61,7 +61,7 @@ pub(crate) struct Repaired {
 /// Repairs the schema of a tool's arguments.
 pub(crate) fn repaired(schema: &Map<String, Value>) -> Repaired {
     let whole = Value::Object(schema.clone());
-    let mut repair = Repair { root: &whole, budget: MOST_WORK, cut: false, renamed: false };
+    let mut repair = SchemaRepair { root: &whole, budget: MOST_WORK, cut: false, renamed: false };
     let top = repair.schema(&whole, &mut Vec::new(), 0);
     let schema = object(top);
     if repair.cut || size(&schema) > LARGEST {
@@ -84,7 +84,7 @@ fn size(value: &Value) -> usize {
     value.to_string().len()
 }
 
-struct Repair<'a> {
+struct SchemaRepair<'a> {
     root: &'a Value,
     /// Bytes that may still be made.
     budget: usize,
@@ -92,7 +92,7 @@ struct Repair<'a> {
     renamed: bool,
 }
 
-impl<'a> Repair<'a> {
+impl<'a> SchemaRepair<'a> {
     /// Reports whether so many bytes more may be made.
     fn spend(&mut self, bytes: usize) -> bool {
         self.cut |= bytes > self.budget;
@@ -219,9 +219,9 @@ impl<'a> Repair<'a> {
 }
 
 /// Returns the kinds that a value may have, as far as they are known.
-fn kinds(said: &Value) -> Option<Value> {
+fn kinds(declared: &Value) -> Option<Value> {
     let known = |kind: &&Value| kind.as_str().is_some_and(|kind| TYPES.contains(&kind));
-    match said {
+    match declared {
         Value::Array(all) => {
             let mut kinds: Vec<Value> = Vec::new();
             for kind in all.iter().filter(known) {

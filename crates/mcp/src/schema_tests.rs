@@ -115,7 +115,8 @@ fn a_reference_to_something_large_is_not_put_in_place_a_thousand_times() {
         let properties: Map<String, Value> =
             (0..1000).map(|n| (format!("p{n}"), reference.clone())).collect();
         let whole = json!({"type": "object", "properties": properties, "$defs": definitions});
-        let mut repair = Repair { root: &whole, budget: MOST_WORK, cut: false, renamed: false };
+        let mut repair =
+            SchemaRepair { root: &whole, budget: MOST_WORK, cut: false, renamed: false };
         let made = repair.schema(&whole, &mut Vec::new(), 0);
         assert!(repair.cut && size(&made) <= 2 * MOST_WORK, "{}", size(&made));
         assert!(repaired(whole.as_object().unwrap()).note.unwrap().contains("too large"));

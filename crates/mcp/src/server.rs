@@ -15,32 +15,31 @@ use tokio_util::sync::CancellationToken;
 use vestal_agent::redact::Redactor;
 
 use crate::connect::Watchers;
-use crate::plan::Plan;
-use crate::stderr::Log;
+use crate::plan::ServerPlan;
+use crate::stderr::ServerLog;
 use crate::tool::Offered;
 
 pub(crate) use keep::{keep, list};
 
 /// Notices that wait to be shown; of more, the latest are kept.
-const MOST_NEWS: usize = 50;
+const MOST_NOTICES: usize = 50;
 
 /// What the servers of a process share.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct ServersShared {
     /// Changes whenever the tools of a server have.
     version: AtomicU64,
-    news: Mutex<VecDeque<String>>,
-    pub(crate) log: Log,
+    notices: Mutex<VecDeque<String>>,
+    pub(crate) log: ServerLog,
     /// Fires when nobody needs the servers any more.
     pub(crate) cancel: CancellationToken,
 }
 
-/// One server.
 #[derive(Debug)]
 pub(crate) struct Server {
-    pub(crate) plan: Plan,
-    pub(crate) shared: Arc<Shared>,
-    phase: watch::Sender<Phase>,
+    pub(crate) plan: ServerPlan,
+    pub(crate) shared: Arc<ServersShared>,
+    phase: watch::Sender<ServerPhase>,
     offered: Mutex<Arc<[Offered]>>,
     /// Notified when a caller waits for a connection.
     wanted: Notify,
@@ -50,16 +49,16 @@ pub(crate) struct Server {
 
 /// Where things stand with a server.
 #[derive(Debug, Clone)]
-pub(crate) enum Phase {
+pub(crate) enum ServerPhase {
     /// It is being connected to; so many attempts were made before.
     Connecting { attempts: u64 },
     /// It answers.
-    Up(Arc<Connection>),
+    Up(Arc<ServerConnection>),
     /// It does not; so many attempts were made.
     Down { trouble: ServerError, attempts: u64 },
 }
 
-impl Phase {
+impl ServerPhase {
     fn is_settled(&self) -> bool {
         !matches!(self, Self::Connecting { attempts: 0 })
     }
@@ -67,7 +66,7 @@ impl Phase {
 
 /// A connection that calls go over.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct ServerConnection {
     pub(crate) peer: Peer<RoleClient>,
     pub(crate) watchers: Watchers,
     /// Fires when it is known why the connection has ended.
@@ -100,11 +99,11 @@ pub enum ServerState {
     Failed,
 }
 
-impl Shared {
-    pub(crate) fn new(log: Log) -> Arc<Self> {
+impl ServersShared {
+    pub(crate) fn new(log: ServerLog) -> Arc<Self> {
         Arc::new(Self {
             version: AtomicU64::new(0),
-            news: Mutex::default(),
+            notices: Mutex::default(),
             log,
             cancel: CancellationToken::new(),
         })
@@ -114,25 +113,25 @@ impl Shared {
         self.version.load(Ordering::Acquire)
     }
 
-    pub(crate) fn notify(&self, news: String) {
-        let mut all = lock(&self.news);
-        if all.len() >= MOST_NEWS {
+    pub(crate) fn notify(&self, notice: String) {
+        let mut all = lock(&self.notices);
+        if all.len() >= MOST_NOTICES {
             all.pop_front();
         }
-        all.push_back(news);
+        all.push_back(notice);
     }
 
     pub(crate) fn take_notices(&self) -> Vec<String> {
-        std::mem::take(&mut *lock(&self.news)).into()
+        std::mem::take(&mut *lock(&self.notices)).into()
     }
 }
 
 impl Server {
-    pub(crate) fn new(plan: Plan, shared: Arc<Shared>) -> Arc<Self> {
+    pub(crate) fn new(plan: ServerPlan, shared: Arc<ServersShared>) -> Arc<Self> {
         Arc::new(Self {
             plan,
             shared,
-            phase: watch::Sender::new(Phase::Connecting { attempts: 0 }),
+            phase: watch::Sender::new(ServerPhase::Connecting { attempts: 0 }),
             offered: Mutex::new(Arc::default()),
             wanted: Notify::new(),
             told_late: AtomicBool::new(false),
@@ -157,7 +156,7 @@ impl Server {
     pub(crate) async fn settled(&self) {
         let mut phase = self.phase.subscribe();
         // The sender is ours, so it is still there.
-        drop(phase.wait_for(Phase::is_settled).await);
+        drop(phase.wait_for(ServerPhase::is_settled).await);
     }
 
     /// Reports whether the first attempt to connect has ended.
@@ -172,18 +171,20 @@ impl Server {
     }
 
     /// Returns a connection; one that is gone is made again.
-    pub(crate) async fn connection(&self) -> Result<Arc<Connection>, ServerError> {
+    pub(crate) async fn connection(&self) -> Result<Arc<ServerConnection>, ServerError> {
         let mut phase = self.phase.subscribe();
-        let (Phase::Connecting { attempts } | Phase::Down { attempts, .. }) =
+        let (ServerPhase::Connecting { attempts } | ServerPhase::Down { attempts, .. }) =
             phase.borrow().clone()
         else {
             return self.up();
         };
         self.wanted.notify_one();
-        let is_decided = |phase: &Phase| match phase {
-            Phase::Connecting { .. } => false,
-            Phase::Up(_) => true,
-            Phase::Down { trouble, attempts: made } => *made > attempts || !trouble.may_pass(),
+        let is_decided = |phase: &ServerPhase| match phase {
+            ServerPhase::Connecting { .. } => false,
+            ServerPhase::Up(_) => true,
+            ServerPhase::Down { trouble, attempts: made } => {
+                *made > attempts || !trouble.may_pass()
+            }
         };
         // Both the connection and the tools have their time; nobody waits longer.
         let within = self.plan.connect_timeout.saturating_mul(3);
@@ -191,11 +192,11 @@ impl Server {
         self.up()
     }
 
-    fn up(&self) -> Result<Arc<Connection>, ServerError> {
+    fn up(&self) -> Result<Arc<ServerConnection>, ServerError> {
         match &*self.phase.borrow() {
-            Phase::Up(connection) => Ok(Arc::clone(connection)),
-            Phase::Down { trouble, .. } => Err(trouble.clone()),
-            Phase::Connecting { .. } => {
+            ServerPhase::Up(connection) => Ok(Arc::clone(connection)),
+            ServerPhase::Down { trouble, .. } => Err(trouble.clone()),
+            ServerPhase::Connecting { .. } => {
                 Err(ServerError::Failed("it is being connected to; try again".to_owned()))
             }
         }
@@ -204,15 +205,15 @@ impl Server {
     /// Returns how it is doing.
     pub(crate) fn status(&self) -> ServerStatus {
         let (state, error) = match &*self.phase.borrow() {
-            Phase::Connecting { .. } => (ServerState::Connecting, None),
-            Phase::Up(_) => (ServerState::Connected, None),
-            Phase::Down { trouble, .. } => (ServerState::Failed, Some(trouble.to_string())),
+            ServerPhase::Connecting { .. } => (ServerState::Connecting, None),
+            ServerPhase::Up(_) => (ServerState::Connected, None),
+            ServerPhase::Down { trouble, .. } => (ServerState::Failed, Some(trouble.to_string())),
         };
         ServerStatus { name: self.plan.name.clone(), state, tools: self.offered().len(), error }
     }
 }
 
-impl Connection {
+impl ServerConnection {
     /// Returns why the connection has ended; to be asked when it has.
     pub(crate) fn why(&self) -> String {
         lock(&self.why).clone()
@@ -245,7 +246,7 @@ pub enum ServerError {
         /// What is known besides.
         hint: String,
     },
-    /// It wants to know who asks.
+    /// It requires authorization.
     #[error("{0}")]
     Unauthorized(String),
 }

@@ -12,10 +12,10 @@ use vestal_agent::{Tool, ToolSource};
 use vestal_config::{McpServer, Settings, keys};
 
 use crate::connect::{Live, connect, leave};
-use crate::plan::Plan;
-use crate::server::{Server, ServerError, ServerStatus, Shared, keep, list};
-use crate::stderr::Log;
-use crate::tool::{Names, RemoteTool, ToolStatus, one_line};
+use crate::plan::ServerPlan;
+use crate::server::{Server, ServerError, ServerStatus, ServersShared, keep, list};
+use crate::stderr::ServerLog;
+use crate::tool::{RemoteTool, ToolStatus, UniqueNames, one_line};
 
 /// What toolsets of servers begin with; alone it stands for all of them.
 const TOOLSET: &str = "mcp";
@@ -30,7 +30,7 @@ pub struct Servers {
     all: Vec<Arc<Server>>,
     /// The names of all servers in the settings, in order.
     names: Vec<String>,
-    shared: Arc<Shared>,
+    shared: Arc<ServersShared>,
     keepers: Mutex<JoinSet<()>>,
     /// When the first turn waits no longer for those that are still being asked.
     patience: Instant,
@@ -72,14 +72,14 @@ impl Servers {
         // Without servers this costs nothing worth the name.
         let none = found.as_ref().is_ok_and(|found| found.value.is_empty());
         let redactor = if none { Redactor::off() } else { redactor(settings) };
-        let shared = Shared::new(Log::new(&settings.home().logs_dir(), redactor));
+        let shared = ServersShared::new(ServerLog::new(&settings.home().logs_dir(), redactor));
         let mut servers = Vec::new();
         let mut names = Vec::new();
         match found {
             Ok(found) => {
                 names.extend(found.value.iter().map(|(name, _)| name.to_string()));
                 for (name, server) in found.value.iter().filter(|(_, server)| server.enabled) {
-                    let plan = Plan::new(settings, name.as_str(), server);
+                    let plan = ServerPlan::new(settings, name.as_str(), server);
                     servers.push(Server::new(plan, Arc::clone(&shared)));
                 }
             }
@@ -134,8 +134,8 @@ impl Servers {
         server: &McpServer,
     ) -> Result<Probe, ServerError> {
         let began = std::time::Instant::now();
-        let plan = Plan::new(settings, name, server);
-        let log = Log::new(&settings.home().logs_dir(), redactor(settings));
+        let plan = ServerPlan::new(settings, name, server);
+        let log = ServerLog::new(&settings.home().logs_dir(), redactor(settings));
         let Live { running, mut remains, .. } =
             connect(&plan, &log, &CancellationToken::new()).await?;
         let listed = list(&plan, running.peer()).await;
@@ -148,7 +148,7 @@ impl Servers {
         remains.end().await;
         let known = settings.get(&keys::MCP_SERVERS).map(|found| found.value);
         let known = known.as_ref().map(|known| known.iter().map(|(name, _)| name.as_str()));
-        let mut names = Names::among(known.into_iter().flatten());
+        let mut names = UniqueNames::among(known.into_iter().flatten());
         let tools =
             listed?.iter().map(|own| ToolStatus::new(names.give(name, &own.name), own)).collect();
         let own = about.as_ref().and_then(|about| about.server_info.as_ref());
@@ -164,7 +164,7 @@ impl Servers {
     }
 
     fn build(&self) -> Vec<Arc<dyn Tool>> {
-        let mut names = Names::among(self.names.iter().map(String::as_str));
+        let mut names = UniqueNames::among(self.names.iter().map(String::as_str));
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
         for server in &self.all {
             let toolset = format!("{TOOLSET}-{}", server.plan.name);

@@ -43,20 +43,20 @@ const TELLING: &[&str] =
 
 /// The log of all servers of a profile. Several processes write to it.
 #[derive(Debug, Clone)]
-pub(crate) struct Log {
+pub(crate) struct ServerLog {
     path: Arc<Path>,
     redactor: Redactor,
 }
 
 /// The last lines that a server printed, as they came.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Tail(Arc<Mutex<VecDeque<Vec<u8>>>>);
+pub(crate) struct StderrTail(Arc<Mutex<VecDeque<Vec<u8>>>>);
 
-impl Tail {
+impl StderrTail {
     /// Returns the lines that say most, in words that follow others.
     pub(crate) fn in_words(&self, redactor: &Redactor) -> Option<String> {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines: Vec<String> = lines.iter().map(|line| told(line, redactor)).collect();
+        let lines: Vec<String> = lines.iter().map(|line| masked_line(line, redactor)).collect();
         let lines: Vec<&str> =
             lines.iter().map(String::as_str).filter(|line| !line.is_empty()).collect();
         (!lines.is_empty()).then(|| format!("it printed: {}", telling(&lines).join(" / ")))
@@ -71,7 +71,7 @@ impl Tail {
     }
 }
 
-fn told(line: &[u8], redactor: &Redactor) -> String {
+fn masked_line(line: &[u8], redactor: &Redactor) -> String {
     // Masked before it is cut: half a secret is not known as one.
     let text = one_line(&String::from_utf8_lossy(line), LINE);
     crate::tool::shortened(&redactor.redact(&text), TOLD_CHARACTERS)
@@ -93,7 +93,7 @@ fn telling<'a>(lines: &[&'a str]) -> Vec<&'a str> {
     chosen.into_iter().filter_map(|at| lines.get(at).copied()).collect()
 }
 
-impl Log {
+impl ServerLog {
     pub(crate) fn new(dir: &Path, redactor: Redactor) -> Self {
         Self { path: dir.join(FILE).into(), redactor }
     }
@@ -109,9 +109,9 @@ impl Log {
         self,
         server: String,
         mut stream: impl AsyncRead + Unpin,
-        tail: Tail,
+        tail: StderrTail,
     ) {
-        let mut writer = Writer { log: self, server, left: BUDGET, file: None };
+        let mut writer = StderrWriter { log: self, server, left: BUDGET, file: None };
         let mut buffer = vec![0; 8192];
         let mut line: Vec<u8> = Vec::new();
         loop {
@@ -136,15 +136,15 @@ impl Log {
     }
 }
 
-struct Writer {
-    log: Log,
+struct StderrWriter {
+    log: ServerLog,
     server: String,
     left: usize,
     file: Option<File>,
 }
 
-impl Writer {
-    fn line(&mut self, bytes: &[u8], tail: &Tail) {
+impl StderrWriter {
+    fn line(&mut self, bytes: &[u8], tail: &StderrTail) {
         tail.push(bytes);
         if self.left == 0 {
             return;

@@ -2,14 +2,14 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
 
-fn log(dir: &Path) -> Log {
-    Log::new(&dir.join("logs"), Redactor::new(["hunter2-secret".to_owned()]))
+fn log(dir: &Path) -> ServerLog {
+    ServerLog::new(&dir.join("logs"), Redactor::new(["hunter2-secret".to_owned()]))
 }
 
 #[tokio::test]
 async fn lines_are_kept_with_the_servers_name_and_without_secrets() {
     let dir = tempfile::tempdir().unwrap();
-    let tail = Tail::default();
+    let tail = StderrTail::default();
     let printed = b"one\n\n\x1b[31mtwo\n key hunter2-secret\nlast".as_slice();
     log(dir.path()).follow("files".to_owned(), printed, tail.clone()).await;
     let path = dir.path().join("logs/mcp-stderr.log");
@@ -30,7 +30,7 @@ async fn a_flood_is_taken_and_only_its_beginning_kept() {
     let dir = tempfile::tempdir().unwrap();
     let flood = "some words of a server that does not stop\n".repeat(200_000);
     for _ in 0..3 {
-        let tail = Tail::default();
+        let tail = StderrTail::default();
         log(dir.path()).follow("loud".to_owned(), flood.as_bytes(), tail).await;
     }
     let size = |name: &str| std::fs::metadata(dir.path().join("logs").join(name)).unwrap().len();
@@ -56,7 +56,7 @@ async fn what_is_told_is_what_went_wrong_and_not_only_the_end_of_a_stack() {
         ),
     ] {
         let dir = tempfile::tempdir().unwrap();
-        let tail = Tail::default();
+        let tail = StderrTail::default();
         log(dir.path()).follow("it".to_owned(), printed.as_bytes(), tail.clone()).await;
         assert_eq!(tail.in_words(&Redactor::default()).unwrap(), expected);
     }
@@ -65,7 +65,7 @@ async fn what_is_told_is_what_went_wrong_and_not_only_the_end_of_a_stack() {
 #[tokio::test]
 async fn what_comes_after_a_flood_is_not_kept_but_told() {
     let dir = tempfile::tempdir().unwrap();
-    let tail = Tail::default();
+    let tail = StderrTail::default();
     let printed = format!("{}the disk is full\n", "again\n".repeat(300_000));
     log(dir.path()).follow("loud".to_owned(), printed.as_bytes(), tail.clone()).await;
     let words = tail.in_words(&Redactor::default()).unwrap();

@@ -36,8 +36,8 @@ pub(crate) struct Offered {
 impl Offered {
     pub(crate) fn new(tool: &rmcp::model::Tool) -> Self {
         let schema::Repaired { schema, note } = schema::repaired(&tool.input_schema);
-        let said = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
-        let mut description = shortened(printable(said).trim(), DESCRIPTION);
+        let given = tool.description.as_deref().or(tool.title.as_deref()).unwrap_or_default();
+        let mut description = shortened(printable(given).trim(), DESCRIPTION);
         if description.is_empty() {
             let name = one_line(&tool.name, NAME);
             description = format!("The tool {name} of an MCP server.");
@@ -152,13 +152,13 @@ const MARK: usize = 5;
 
 /// Gives names that are all different.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
+pub(crate) struct UniqueNames {
     /// All servers of the settings, whether they answer or not.
     servers: Vec<String>,
     given: HashSet<String>,
 }
 
-impl Names {
+impl UniqueNames {
     /// Gives names to tools of these servers.
     pub(crate) fn among<'a>(servers: impl IntoIterator<Item = &'a str>) -> Self {
         let servers = servers.into_iter().map(str::to_owned).collect();

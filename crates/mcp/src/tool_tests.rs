@@ -19,7 +19,7 @@ mod names {
 
     #[test]
     fn names_say_whose_tool_it_is() {
-        let mut names = Names::default();
+        let mut names = UniqueNames::default();
         assert_eq!(names.give("files", "read_file"), "mcp_files_read_file");
         assert_eq!(names.give("my.server", "look up/über"), "mcp_my_server_look_up__ber");
         assert_eq!(names.give("s", ""), "mcp_s__");
@@ -29,7 +29,7 @@ mod names {
     fn names_that_would_be_the_same_are_told_apart_and_stay_what_they_are() {
         let all = [("a", "b.c"), ("a", "b c"), ("a_b", "c"), ("a", "b_c"), ("a", "b_c")];
         let give = || {
-            let mut names = Names::default();
+            let mut names = UniqueNames::default();
             all.map(|(server, tool)| names.give(server, tool))
         };
         let names = give();
@@ -41,7 +41,7 @@ mod names {
 
     #[test]
     fn a_long_name_keeps_its_beginning_and_gets_an_end_of_its_own() {
-        let mut names = Names::default();
+        let mut names = UniqueNames::default();
         let long = "x".repeat(100);
         let (one, two) =
             (names.give("s", &format!("{long}1")), names.give("s", &format!("{long}2")));
@@ -53,7 +53,7 @@ mod names {
     proptest! {
         #[test]
         fn every_name_is_one_that_providers_take(all in proptest::collection::vec((".{0,50}", ".{0,120}"), 0..20)) {
-            let mut names = Names::default();
+            let mut names = UniqueNames::default();
             let mut given = HashSet::new();
             for (server, tool) in &all {
                 let name = names.give(server, tool);
@@ -68,13 +68,13 @@ mod names {
     fn a_name_does_not_depend_on_which_server_answers_or_what_the_others_offer() {
         let servers = ["a", "a.b", "a_b", "b"];
         let tools = [("a", "b_c"), ("a.b", "c"), ("a_b", "c"), ("a", "c"), ("b", "c")];
-        let alone = tools.map(|(server, tool)| Names::among(servers).give(server, tool));
-        let mut names = Names::among(servers);
+        let alone = tools.map(|(server, tool)| UniqueNames::among(servers).give(server, tool));
+        let mut names = UniqueNames::among(servers);
         let together = tools.map(|(server, tool)| names.give(server, tool));
         assert_eq!(alone, together);
         // Whose name it is by its longest beginning, and of two the first, has it as it is.
         assert_eq!((&*alone[1], &*alone[3], &*alone[4]), ("mcp_a_b_c", "mcp_a_c", "mcp_b_c"));
-        let mut backwards = Names::among(servers);
+        let mut backwards = UniqueNames::among(servers);
         for ((server, tool), name) in tools.iter().zip(&alone).rev() {
             assert_eq!(backwards.give(server, tool), *name);
         }

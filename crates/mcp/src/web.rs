@@ -20,8 +20,8 @@ use bounded::Bounded;
 /// How long a connection may take to be made.
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);
 
-/// The longest wait before a stream of news that failed is tried again: what is
-/// told meanwhile is missed.
+/// The longest wait before a failed stream of notifications is opened again; those sent
+/// meanwhile are lost.
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 
 /// Headers that the protocol has for itself.
@@ -124,10 +124,10 @@ const LASTED: Duration = Duration::from_mins(1);
 /// stream ends and how soon the transport comes back: without this, one that
 /// ends it at once would be asked as fast as the network allows.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Pace(Arc<Mutex<Option<Last>>>);
+pub(super) struct Pace(Arc<Mutex<Option<LastOpened>>>);
 
 #[derive(Debug)]
-struct Last {
+struct LastOpened {
     opened: Instant,
     /// How often in a row it was opened again at once.
     quick: u32,
@@ -149,7 +149,7 @@ impl Pace {
             }
             _ => (now, 0),
         };
-        *last = Some(Last { opened: when, quick });
+        *last = Some(LastOpened { opened: when, quick });
         when
     }
 }

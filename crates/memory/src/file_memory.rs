@@ -11,7 +11,7 @@ use vestal_config::{ConfigError, Settings, keys};
 use vestal_conversations::Store;
 
 use crate::entries::{Entries, Target, clean};
-use crate::files::{Files, Limits};
+use crate::files::{Files, NoteLimits};
 use crate::search::SessionSearch;
 use crate::tool::MemoryTool;
 
@@ -152,9 +152,9 @@ impl Enabled {
 }
 
 /// Returns how many characters notes may have.
-pub fn limits(settings: &Settings) -> Result<Limits, ConfigError> {
+pub fn limits(settings: &Settings) -> Result<NoteLimits, ConfigError> {
     let count = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
-    Ok(Limits {
+    Ok(NoteLimits {
         memory: count(settings.get(&keys::MEMORY_CHAR_LIMIT)?.value.get()),
         user: count(settings.get(&keys::MEMORY_USER_CHAR_LIMIT)?.value.get()),
     })

@@ -4,13 +4,13 @@ use vestal_agent::redact::Redactor;
 
 use super::*;
 use crate::entries::Target;
-use crate::files::{Change, Limits};
+use crate::files::{Change, NoteLimits};
 
 const BOTH: Enabled = Enabled { memory: true, user: true };
 
 fn place() -> (tempfile::TempDir, Files) {
     let dir = tempfile::tempdir().unwrap();
-    let limits = Limits { memory: 100, user: 50 };
+    let limits = NoteLimits { memory: 100, user: 50 };
     let files = Files::of_home(dir.path(), limits, Arc::new(Redactor::default()));
     (dir, files)
 }

@@ -16,18 +16,18 @@ use vestal_agent::redact::Redactor;
 use crate::entries::{Entries, Target, clean};
 
 pub use change::Change;
-pub use error::{FileProblem, MemoryError, ReadError, Refusal};
+pub use error::{MemoryError, MemoryFileProblem, ReadError, Refusal};
 
 /// How many characters notes may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct NoteLimits {
     /// The agent's own.
     pub memory: usize,
     /// Those about the person.
     pub user: usize,
 }
 
-impl Limits {
+impl NoteLimits {
     /// Returns the limit of a file.
     pub const fn of(&self, target: Target) -> usize {
         match target {
@@ -37,7 +37,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for NoteLimits {
     fn default() -> Self {
         Self { memory: 2_200, user: 1_375 }
     }
@@ -49,14 +49,14 @@ impl Default for Limits {
 pub struct Files {
     dir: PathBuf,
     lock: PathBuf,
-    limits: Limits,
+    limits: NoteLimits,
     redactor: Arc<Redactor>,
 }
 
 impl Files {
     /// Returns the files of the profile with this home. What the redactor takes
     /// for a secret is never written into them.
-    pub fn of_home(home: &Path, limits: Limits, redactor: Arc<Redactor>) -> Self {
+    pub fn of_home(home: &Path, limits: NoteLimits, redactor: Arc<Redactor>) -> Self {
         // The lock is elsewhere, so that the directory holds notes only.
         let (dir, lock) = (home.join("memories"), home.join("run/memories.lock"));
         Self { dir, lock, limits, redactor }
@@ -105,27 +105,27 @@ impl Files {
     }
 }
 
-fn text(path: &Path) -> Result<String, FileProblem> {
+fn text(path: &Path) -> Result<String, MemoryFileProblem> {
     // Looked at before it is opened, because opening a pipe waits for a writer.
     match fs::metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             return match dangling(path) {
-                Some(to) => Err(FileProblem::Dangling(to)),
+                Some(to) => Err(MemoryFileProblem::Dangling(to)),
                 None => Ok(String::new()),
             };
         }
         Err(error) => return Err(error.into()),
-        Ok(metadata) if !metadata.is_file() => return Err(FileProblem::NotAFile),
+        Ok(metadata) if !metadata.is_file() => return Err(MemoryFileProblem::NotAFile),
         Ok(_) => {}
     }
     let mut bytes = Vec::new();
     File::open(path)?.take(MOST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MOST {
-        return Err(FileProblem::TooLarge { limit: MOST });
+        return Err(MemoryFileProblem::TooLarge { limit: MOST });
     }
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
-        FileProblem::NotUtf8 { line: valid.split(|byte| *byte == b'\n').count() }
+        MemoryFileProblem::NotUtf8 { line: valid.split(|byte| *byte == b'\n').count() }
     })
 }
 
@@ -143,9 +143,9 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 /// the process dies, however it does. The file stays: removing it would let two
 /// processes hold locks on two files of the same name.
 #[must_use = "the lock ends when it is dropped"]
-pub(super) struct Lock(#[expect(dead_code, reason = "held, not read")] File);
+pub(super) struct NotesLock(#[expect(dead_code, reason = "held, not read")] File);
 
-impl Lock {
+impl NotesLock {
     /// Waits for the lock, but not for ever.
     pub(super) fn take(path: &Path, patience: Duration) -> Result<Self, MemoryError> {
         let file = open(path).map_err(|source| failed(path, source))?;
@@ -202,7 +202,7 @@ fn open(path: &Path) -> io::Result<File> {
 
 /// What came of writing a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum WriteResult {
     /// It has the new text.
     Yes,
     /// A program that ignores the lock, such as an editor, saved it meanwhile. It has
@@ -218,17 +218,17 @@ impl Files {
         target: Target,
         from: &str,
         text: &str,
-    ) -> Result<Written, MemoryError> {
+    ) -> Result<WriteResult, MemoryError> {
         let path = self.path(target);
         let failed = |source| MemoryError::Write { path: path.clone(), source };
         self.make_dir().map_err(failed)?;
-        let new = New::write(&self.real(target).map_err(failed)?, text).map_err(failed)?;
+        let new = PendingFile::write(&self.real(target).map_err(failed)?, text).map_err(failed)?;
         // Looked at again at the last moment: writing to a disk takes its time.
         if self.read_text(target)? != from {
-            return Ok(Written::Overtaken);
+            return Ok(WriteResult::Overtaken);
         }
         new.put_in_place().map_err(failed)?;
-        Ok(Written::Yes)
+        Ok(WriteResult::Yes)
     }
 
     fn make_dir(&self) -> io::Result<()> {
@@ -251,13 +251,13 @@ impl Files {
 }
 
 /// A text that waits beside a file to take its place, and is gone if it does not.
-struct New {
+struct PendingFile {
     dir: File,
     waiting: PathBuf,
     place: PathBuf,
 }
 
-impl New {
+impl PendingFile {
     fn write(place: &Path, text: &str) -> io::Result<Self> {
         let (Some(dir), Some(name)) = (place.parent(), place.file_name()) else {
             return Err(io::Error::from(ErrorKind::InvalidInput));
@@ -287,7 +287,7 @@ impl New {
     }
 }
 
-impl Drop for New {
+impl Drop for PendingFile {
     fn drop(&mut self) {
         // Not there any more once it is in place.
         fs::remove_file(&self.waiting).ok();

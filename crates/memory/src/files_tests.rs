@@ -12,7 +12,7 @@ const KEY: &str = "hunter2-and-a-long-tail-0123456789";
 
 fn place() -> (TempDir, Files) {
     let dir = tempfile::tempdir().unwrap();
-    let limits = Limits { memory: 100, user: 50 };
+    let limits = NoteLimits { memory: 100, user: 50 };
     let redactor = Arc::new(Redactor::new([KEY.to_owned()]));
     let files = Files::of_home(&dir.path().join("home"), limits, redactor);
     (dir, files)
@@ -134,7 +134,7 @@ fn what_a_person_writes_into_the_file_is_what_counts() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_said_so_and_never_overwritten() {
-    fn problem(files: &Files) -> FileProblem {
+    fn problem(files: &Files) -> MemoryFileProblem {
         let ReadError { problem, .. } = files.read(Target::Memory).unwrap_err();
         for change in [Change::Add { entry: "x" }, Change::Clear] {
             let error = files.change(Target::Memory, change).unwrap_err();
@@ -144,28 +144,28 @@ fn a_file_that_cannot_be_read_is_said_so_and_never_overwritten() {
     }
     let (_dir, files) = place();
     put(&files, b"fine\nnot \xff fine");
-    assert!(matches!(problem(&files), FileProblem::NotUtf8 { line: 2 }));
+    assert!(matches!(problem(&files), MemoryFileProblem::NotUtf8 { line: 2 }));
     let path = files.path(Target::Memory);
     assert_eq!(fs::read(&path).unwrap(), b"fine\nnot \xff fine");
 
     let large = vec![b'x'; (1 << 20) + 1];
     put(&files, &large);
-    assert!(matches!(problem(&files), FileProblem::TooLarge { .. }));
+    assert!(matches!(problem(&files), MemoryFileProblem::TooLarge { .. }));
     assert_eq!(fs::metadata(&path).unwrap().len(), large.len() as u64);
 
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    assert!(matches!(problem(&files), FileProblem::NotAFile));
+    assert!(matches!(problem(&files), MemoryFileProblem::NotAFile));
     assert!(path.is_dir());
 
     fs::remove_dir(&path).unwrap();
     symlink("nowhere", &path).unwrap();
-    assert!(matches!(problem(&files), FileProblem::Dangling(to) if to.ends_with("nowhere")));
+    assert!(matches!(problem(&files), MemoryFileProblem::Dangling(to) if to.ends_with("nowhere")));
     assert!(path.is_symlink());
 
     fs::remove_file(&path).unwrap();
     symlink("MEMORY.md", &path).unwrap();
-    assert!(matches!(problem(&files), FileProblem::Io(_)));
+    assert!(matches!(problem(&files), MemoryFileProblem::Io(_)));
 
     // A pipe without a writer would be waited for for ever.
     fs::remove_file(&path).unwrap();
@@ -177,11 +177,11 @@ fn a_file_that_cannot_be_read_is_said_so_and_never_overwritten() {
         0,
     )
     .unwrap();
-    assert!(matches!(problem(&files), FileProblem::NotAFile));
+    assert!(matches!(problem(&files), MemoryFileProblem::NotAFile));
 
     fs::remove_dir_all(files.dir()).unwrap();
     fs::write(files.dir(), "a file in place of the directory").unwrap();
-    assert!(matches!(problem(&files), FileProblem::Io(_)));
+    assert!(matches!(problem(&files), MemoryFileProblem::Io(_)));
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn notes_on_a_disk_that_is_missing_are_not_taken_for_none() {
     let (dir, files) = place();
     fs::create_dir_all(dir.path().join("home")).unwrap();
     symlink("disk/notes", files.dir()).unwrap();
-    let missing = |result: Result<Entries, ReadError>| matches!(result, Err(ReadError { problem: FileProblem::Dangling(to), .. }) if to.ends_with("notes"));
+    let missing = |result: Result<Entries, ReadError>| matches!(result, Err(ReadError { problem: MemoryFileProblem::Dangling(to), .. }) if to.ends_with("notes"));
     assert!(missing(files.read(Target::Memory)));
     let refused = add(&files, "x");
     assert!(matches!(refused, Err(MemoryError::Read(_))), "{refused:?}");
@@ -204,7 +204,7 @@ fn what_an_editor_saves_in_the_middle_of_a_change_stays() {
     put(&files, b"as it was read");
     put(&files, b"as it was saved");
     let written = files.write(Target::Memory, "as it was read", "as it was read, and more");
-    assert_eq!(written.unwrap(), Written::Overtaken);
+    assert_eq!(written.unwrap(), WriteResult::Overtaken);
     assert_eq!(fs::read(files.path(Target::Memory)).unwrap(), b"as it was saved");
     assert_eq!(fs::read_dir(files.dir()).unwrap().count(), 1);
 }
@@ -310,9 +310,9 @@ proptest! {
 #[test]
 fn whoever_holds_the_lock_too_long_is_not_waited_for_for_ever_and_dying_frees_it() {
     let (_dir, files) = place();
-    let held = Lock::take(&files.lock, PATIENCE).unwrap();
+    let held = NotesLock::take(&files.lock, PATIENCE).unwrap();
     let short = std::time::Duration::from_millis(30);
-    let refused = Lock::take(&files.lock, short);
+    let refused = NotesLock::take(&files.lock, short);
     assert!(matches!(refused, Err(MemoryError::Busy { waited, .. }) if waited == short));
     drop(held);
     add(&files, "free again").unwrap();
@@ -323,7 +323,7 @@ fn many_who_change_notes_at_once_lose_nothing() {
     const WRITERS: usize = 20;
     const EACH: usize = 10;
     let dir = tempfile::tempdir().unwrap();
-    let limits = Limits { memory: 100_000, user: 50 };
+    let limits = NoteLimits { memory: 100_000, user: 50 };
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
             let home = dir.path();
@@ -357,7 +357,7 @@ fn profiles_that_share_a_file_by_a_link_lose_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let shared = dir.path().join("shared.md");
     fs::write(&shared, "").unwrap();
-    let limits = Limits { memory: 100_000, user: 50 };
+    let limits = NoteLimits { memory: 100_000, user: 50 };
     std::thread::scope(|scope| {
         for profile in 0..4 {
             let files =

@@ -74,8 +74,8 @@ impl Tool for SessionSearch {
                 ToolOutput { oversized: Oversized::Keep, ..ToolOutput::ok(content) }
             }
             Err(error) => {
-                let said = context.redactor.redact(&error.to_string()).into_owned();
-                ToolOutput::error(beginning(&said, COMPLAINT))
+                let message = context.redactor.redact(&error.to_string()).into_owned();
+                ToolOutput::error(beginning(&message, COMPLAINT))
             }
         }
     }
@@ -95,7 +95,6 @@ struct SearchArguments {
     around: Option<Count<0>>,
 }
 
-/// A call, understood.
 #[derive(Debug, PartialEq, Eq)]
 struct SearchCall {
     query: Option<String>,
@@ -213,12 +212,12 @@ pub(super) fn text_of(message: &Message, redactor: &Redactor) -> String {
             let text = user.text();
             if images { format!("{text} [with images]") } else { text }
         }
-        Message::Assistant(said) => {
-            let calls = said.calls.iter().map(|call| {
+        Message::Assistant(answer) => {
+            let calls = answer.calls.iter().map(|call| {
                 let arguments = redactor.redact_result(&call.arguments);
                 format!("[calls {} {}]", call.name, beginning(&arguments, CALL))
             });
-            let texts = std::iter::once(said.text.clone()).filter(|text| !text.trim().is_empty());
+            let texts = std::iter::once(answer.text.clone()).filter(|text| !text.trim().is_empty());
             texts.chain(calls).collect::<Vec<_>>().join("\n")
         }
         Message::Tool(result) => {

@@ -75,7 +75,7 @@ impl Tool for MemoryTool {
 #[derive(Deserialize, JsonSchema)]
 struct MemoryArguments {
     #[serde(deserialize_with = "action")]
-    action: Action,
+    action: MemoryAction,
     /// Default memory.
     target: Option<String>,
     /// The note, for add and replace.
@@ -88,7 +88,7 @@ struct MemoryArguments {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Action {
+enum MemoryAction {
     Add,
     Replace,
     Remove,
@@ -96,7 +96,7 @@ enum Action {
 }
 
 /// Reads an action, also by other common words for it.
-fn action<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Action, D::Error> {
+fn action<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MemoryAction, D::Error> {
     let word = String::deserialize(deserializer)?.trim().to_ascii_lowercase();
     let word = match word.as_str() {
         "update" => "replace",
@@ -104,12 +104,11 @@ fn action<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Action, D::Error
         "list" | "view" | "show" => "read",
         other => other,
     };
-    Action::deserialize(word.into_deserializer())
+    MemoryAction::deserialize(word.into_deserializer())
 }
 
-/// A call, understood.
 struct MemoryCall {
-    action: Action,
+    action: MemoryAction,
     target: Target,
     content: String,
     old: String,
@@ -132,12 +131,12 @@ impl MemoryCall {
             text.map(NonEmptyString::into_inner).ok_or_else(|| BadArgument::missing(name))
         };
         let content = match action {
-            Action::Add | Action::Replace => required("content", content)?,
-            Action::Remove | Action::Read => String::new(),
+            MemoryAction::Add | MemoryAction::Replace => required("content", content)?,
+            MemoryAction::Remove | MemoryAction::Read => String::new(),
         };
         let old = match action {
-            Action::Replace | Action::Remove => required("old_text", old_text)?,
-            Action::Add | Action::Read => String::new(),
+            MemoryAction::Replace | MemoryAction::Remove => required("old_text", old_text)?,
+            MemoryAction::Add | MemoryAction::Read => String::new(),
         };
         Ok(Self { action, target, content, old })
     }
@@ -145,10 +144,12 @@ impl MemoryCall {
     fn carry_out(&self, files: &Files) -> ToolOutput {
         let Self { action, target, content, old } = self;
         let (change, message) = match action {
-            Action::Add => (Change::Add { entry: content }, "the note is kept"),
-            Action::Replace => (Change::Replace { old, entry: content }, "the note is replaced"),
-            Action::Remove => (Change::Remove { old }, "the note is removed"),
-            Action::Read => {
+            MemoryAction::Add => (Change::Add { entry: content }, "the note is kept"),
+            MemoryAction::Replace => {
+                (Change::Replace { old, entry: content }, "the note is replaced")
+            }
+            MemoryAction::Remove => (Change::Remove { old }, "the note is removed"),
+            MemoryAction::Read => {
                 return match files.read(*target) {
                     Ok(entries) => output(&view(files, *target, &entries), false),
                     Err(error) => failure(&error.into(), files, *target),

@@ -1,13 +1,13 @@
 use serde_json::json;
 
 use super::*;
-use crate::files::Limits;
+use crate::files::NoteLimits;
 use crate::testing::{KEY, Stage, redactor};
 
 const BOTH: Enabled = Enabled { memory: true, user: true };
 
 fn tool(stage: &Stage, enabled: Enabled) -> MemoryTool {
-    let limits = Limits { memory: 100, user: 50 };
+    let limits = NoteLimits { memory: 100, user: 50 };
     MemoryTool::new(Files::of_home(&stage.dir.path().join("home"), limits, redactor()), enabled)
 }
 

@@ -3,7 +3,7 @@
 use crate::error::ModelError;
 use crate::message::{Message, Part};
 use crate::quirks::{OutputLimit, Quirks};
-use crate::refusal::Refusal;
+use crate::refusal::ProviderRefusal;
 use crate::request::Request;
 
 /// Returns what the request shall be like instead, if the refusal is about a
@@ -11,7 +11,7 @@ use crate::request::Request;
 /// not been tried yet.
 pub(crate) fn adapt(
     error: &ModelError,
-    refusal: &Refusal,
+    refusal: &ProviderRefusal,
     request: &Request<'_>,
     quirks: Quirks,
 ) -> Option<Quirks> {

@@ -5,7 +5,7 @@ use crate::message::{Part, ToolResult, UserMessage};
 
 fn adapted(message: &str, quirks: Quirks) -> Option<Quirks> {
     let request = Request { max_output_tokens: Some(5), ..Request::default() };
-    let refusal = Refusal { message: message.to_owned(), ..Refusal::default() };
+    let refusal = ProviderRefusal { message: message.to_owned(), ..ProviderRefusal::default() };
     adapt(&ModelError::BadRequest { detail: Detail::default() }, &refusal, &request, quirks)
 }
 
@@ -43,8 +43,10 @@ fn the_most_a_model_may_write_is_the_providers_word() {
 fn a_refusal_of_something_else_changes_nothing() {
     assert_eq!(adapted("max_tokens must be at least 1", Quirks::default()), None);
     assert_eq!(adapted("unknown role", Quirks::default()), None);
-    let refusal =
-        Refusal { message: "unknown field: stream_options".to_owned(), ..Refusal::default() };
+    let refusal = ProviderRefusal {
+        message: "unknown field: stream_options".to_owned(),
+        ..ProviderRefusal::default()
+    };
     let error = ModelError::Authentication { detail: Detail::default() };
     assert_eq!(adapt(&error, &refusal, &Request::default(), Quirks::default()), None);
 }
@@ -57,7 +59,8 @@ fn pictures_that_words_do_without_are_left_out_where_a_model_takes_none_and_othe
     let beside = Image { optional: true, ..image.clone() };
     let of_task = [Message::User(UserMessage { parts: vec![Part::Image(beside)] })];
     let of_person = [Message::User(UserMessage { parts: vec![Part::Image(image)] })];
-    let refusal = Refusal { message: "image input is not supported".into(), ..Default::default() };
+    let refusal =
+        ProviderRefusal { message: "image input is not supported".into(), ..Default::default() };
     let adapted = |messages: &[Message], error: &ModelError, quirks| {
         adapt(error, &refusal, &Request { messages, ..Request::default() }, quirks)
     };

@@ -12,9 +12,9 @@ use crate::anthropic;
 use crate::endpoint::Endpoint;
 use crate::error::{Detail, ModelError, chain};
 use crate::message::Api;
-use crate::models::{Options, Shared};
-use crate::refusal::Refusal;
-use crate::wire::{self, Answer, Event, Fault, Parser, Stage, Watch};
+use crate::models::{ModelsShared, Options};
+use crate::refusal::ProviderRefusal;
+use crate::wire::{self, AnswerFault, AnswerStage, DecodedAnswer, EventParser, StreamEvent, Watch};
 
 /// The most bytes of an answer that are taken.
 const MAX_ANSWER: usize = 64 << 20;
@@ -34,17 +34,17 @@ const DRAIN: Duration = Duration::from_millis(250);
 
 /// An endpoint that is being asked.
 pub(crate) struct Attempt<'a> {
-    pub(crate) shared: &'a Shared,
+    pub(crate) shared: &'a ModelsShared,
     pub(crate) endpoint: &'a Endpoint,
 }
 
 /// An answer that failed, and in which words if the provider had some.
-pub(crate) struct Failed {
+pub(crate) struct FailedAnswer {
     pub(crate) error: ModelError,
-    pub(crate) refusal: Option<Refusal>,
+    pub(crate) refusal: Option<ProviderRefusal>,
 }
 
-impl From<ModelError> for Failed {
+impl From<ModelError> for FailedAnswer {
     fn from(error: ModelError) -> Self {
         Self { error, refusal: None }
     }
@@ -56,20 +56,21 @@ impl Attempt<'_> {
         &self,
         body: Bytes,
         watch: &mut Watch<'_>,
-    ) -> Result<Answer, Failed> {
+    ) -> Result<DecodedAnswer, FailedAnswer> {
         let url = self.endpoint.url(wire::resource(self.endpoint.api))?;
         let response = self.send(Method::POST, url, Some(body)).await?;
         let mut decoder = wire::decoder(self.endpoint);
         match content_type(&response) {
             "application/json" => {
                 let body = self.read(response, MAX_ANSWER).await?;
-                let value = serde_json::from_slice(&body)
-                    .map_err(|error| self.fault(Fault::Garbage(format!("not JSON: {error}"))))?;
+                let value = serde_json::from_slice(&body).map_err(|error| {
+                    self.fault(AnswerFault::Garbage(format!("not JSON: {error}")))
+                })?;
                 decoder.whole(&value, watch).map_err(|fault| self.fault(fault))?;
             }
             "text/html" => {
                 let message = "a web page came in the place of an answer".to_owned();
-                return Err(self.fault(Fault::Garbage(message)));
+                return Err(self.fault(AnswerFault::Garbage(message)));
             }
             _ => self.stream(response, decoder.as_mut(), watch).await?,
         }
@@ -81,9 +82,9 @@ impl Attempt<'_> {
         mut response: Response,
         decoder: &mut dyn wire::Decoder,
         watch: &mut Watch<'_>,
-    ) -> Result<(), Failed> {
+    ) -> Result<(), FailedAnswer> {
         let idle = self.shared.options.idle_timeout;
-        let mut parser = Parser::default();
+        let mut parser = EventParser::default();
         let mut taken = 0_usize;
         // Once the model has finished, the rest has so much time in all: a
         // server that only keeps the connection alive must not keep us.
@@ -91,9 +92,11 @@ impl Attempt<'_> {
         loop {
             let now = Instant::now();
             let until = match decoder.stage() {
-                Stage::Open => later(now, idle),
-                Stage::Finished => *latest.get_or_insert(now + idle.min(FIGURES)),
-                Stage::Closed => *latest.insert(latest.unwrap_or(now + DRAIN).min(now + DRAIN)),
+                AnswerStage::Open => later(now, idle),
+                AnswerStage::Finished => *latest.get_or_insert(now + idle.min(FIGURES)),
+                AnswerStage::Closed => {
+                    *latest.insert(latest.unwrap_or(now + DRAIN).min(now + DRAIN))
+                }
             };
             let bytes = match timeout_at(until, response.chunk()).await {
                 Ok(Ok(Some(bytes))) => bytes,
@@ -108,15 +111,15 @@ impl Attempt<'_> {
             taken = taken.saturating_add(bytes.len());
             if taken > MAX_ANSWER {
                 let message = "the answer is longer than 64 MiB".to_owned();
-                return Err(self.fault(Fault::Garbage(message)));
+                return Err(self.fault(AnswerFault::Garbage(message)));
             }
-            let each = |event: Event| decoder.event(&event, watch);
+            let each = |event: StreamEvent| decoder.event(&event, watch);
             parser.push(&bytes, each).map_err(|fault| self.fault(fault))?;
         }
         // A last event that broke off in its middle is no garbage but a cut,
         // which the end of the answer tells.
         match parser.finish().map(|event| decoder.event(&event, watch)) {
-            Some(Err(fault @ Fault::Refused(_))) => Err(self.fault(fault)),
+            Some(Err(fault @ AnswerFault::Refused(_))) => Err(self.fault(fault)),
             _ => Ok(()),
         }
     }
@@ -127,7 +130,7 @@ impl Attempt<'_> {
         method: Method,
         url: Url,
         body: Option<Bytes>,
-    ) -> Result<Response, Failed> {
+    ) -> Result<Response, FailedAnswer> {
         let client = self.shared.client(&url).map_err(|error| {
             let detail = self.detail(None, &error.to_string());
             ModelError::Unreachable { detail }
@@ -149,9 +152,10 @@ impl Attempt<'_> {
             return Ok(response);
         }
         let retry_after = retry_after(response.headers(), jiff::Timestamp::now());
-        let mut refusal = Refusal { status: Some(status.as_u16()), ..Refusal::default() };
+        let mut refusal =
+            ProviderRefusal { status: Some(status.as_u16()), ..ProviderRefusal::default() };
         if let Ok(body) = self.read(response, MAX_ERROR).await {
-            refusal = Refusal::from_body(status.as_u16(), &body);
+            refusal = ProviderRefusal::from_body(status.as_u16(), &body);
         }
         Err(self.refused(refusal, retry_after))
     }
@@ -161,14 +165,14 @@ impl Attempt<'_> {
         &self,
         mut response: Response,
         most: usize,
-    ) -> Result<Vec<u8>, Failed> {
+    ) -> Result<Vec<u8>, FailedAnswer> {
         let mut body = Vec::new();
         loop {
             match timeout(self.shared.options.idle_timeout, response.chunk()).await {
                 Ok(Ok(Some(bytes))) if body.len() + bytes.len() > most => {
                     if response.status().is_success() {
                         let message = format!("the answer is longer than {most} bytes");
-                        return Err(self.fault(Fault::Garbage(message)));
+                        return Err(self.fault(AnswerFault::Garbage(message)));
                     }
                     body.extend_from_slice(&bytes[..most - body.len()]);
                     return Ok(body);
@@ -210,20 +214,22 @@ impl Attempt<'_> {
     }
 
     /// Turns what went wrong within an answer into an error.
-    pub(crate) fn fault(&self, fault: Fault) -> Failed {
+    pub(crate) fn fault(&self, fault: AnswerFault) -> FailedAnswer {
         match fault {
-            Fault::Refused(refusal) => self.refused(refusal, None),
-            Fault::Cut(message) => ModelError::Cut { detail: self.detail(None, message) }.into(),
-            Fault::Garbage(message) => {
+            AnswerFault::Refused(refusal) => self.refused(refusal, None),
+            AnswerFault::Cut(message) => {
+                ModelError::Cut { detail: self.detail(None, message) }.into()
+            }
+            AnswerFault::Garbage(message) => {
                 ModelError::Protocol { detail: self.detail(None, &message) }.into()
             }
         }
     }
 
-    fn refused(&self, refusal: Refusal, retry_after: Option<Duration>) -> Failed {
+    fn refused(&self, refusal: ProviderRefusal, retry_after: Option<Duration>) -> FailedAnswer {
         let detail = self.detail(refusal.status, &refusal.message);
         let error = refusal.classify(detail, retry_after);
-        Failed { error, refusal: Some(refusal) }
+        FailedAnswer { error, refusal: Some(refusal) }
     }
 
     fn stalled(&self) -> ModelError {
@@ -254,7 +260,7 @@ const YEARS: Duration = Duration::from_hours(24 * 365 * 30);
 
 /// What follows a failed attempt.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum NextAttempt {
     /// Another attempt, after a pause.
     Again(Duration),
     /// None at this endpoint.
@@ -286,28 +292,30 @@ pub(crate) fn next_attempt(
     attempt: u32,
     options: &Options,
     patience: RetryLimit,
-) -> Next {
+) -> NextAttempt {
     let is_waited_for = patience == RetryLimit::Long && error.is_busy();
     let retries = if is_waited_for { options.retries } else { options.retries.min(FEW) };
     if !error.is_retryable() || attempt > retries {
-        return Next::Stop;
+        return NextAttempt::Stop;
     }
     let granted = match patience {
         RetryLimit::Short => options.retry_after_cap.min(SHORT_PAUSE),
         RetryLimit::Long => options.retry_after_cap,
     };
     match error.retry_after() {
-        Some(wanted) if wanted > granted => Next::Stop,
+        Some(wanted) if wanted > granted => NextAttempt::Stop,
         // Not all who were told the same shall come back in the same moment.
-        Some(wanted) => Next::Again(wanted.saturating_add(wanted.mul_f64(fastrand::f64() / 10.0))),
+        Some(wanted) => {
+            NextAttempt::Again(wanted.saturating_add(wanted.mul_f64(fastrand::f64() / 10.0)))
+        }
         // At least half of it: minutes of asking must not shrink to seconds by chance.
         None if is_waited_for => {
             let ceiling = ceiling(attempt, options.backoff_base.saturating_mul(BUSY), options);
-            Next::Again(ceiling.mul_f64(0.5 + fastrand::f64() / 2.0))
+            NextAttempt::Again(ceiling.mul_f64(0.5 + fastrand::f64() / 2.0))
         }
-        None => {
-            Next::Again(ceiling(attempt, options.backoff_base, options).mul_f64(fastrand::f64()))
-        }
+        None => NextAttempt::Again(
+            ceiling(attempt, options.backoff_base, options).mul_f64(fastrand::f64()),
+        ),
     }
 }
 

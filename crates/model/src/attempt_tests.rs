@@ -12,8 +12,8 @@ fn limited(retry_after: Option<Duration>) -> ModelError {
 /// Returns the pauses before each retry until an endpoint is given up.
 fn pauses(error: &ModelError, options: &Options, patience: RetryLimit) -> Vec<Duration> {
     let pauses = (1..).map_while(|attempt| match next_attempt(error, attempt, options, patience) {
-        Next::Again(pause) => Some(pause),
-        Next::Stop => None,
+        NextAttempt::Again(pause) => Some(pause),
+        NextAttempt::Stop => None,
     });
     pauses.collect()
 }
@@ -68,8 +68,8 @@ fn a_provider_that_asks_for_a_pause_gets_it_up_to_the_cap() {
         &options,
         patience,
     ) {
-        Next::Again(pause) => Some(pause),
-        Next::Stop => None,
+        NextAttempt::Again(pause) => Some(pause),
+        NextAttempt::Stop => None,
     };
     for (seconds, patience) in [
         (20, RetryLimit::Short),
@@ -102,7 +102,7 @@ fn a_span_no_clock_can_tell_is_a_long_one_and_no_panic() {
     assert_eq!(later(now, Duration::MAX), now + YEARS);
     let options = Options { retry_after_cap: Duration::MAX, ..Options::default() };
     let wanted = server(Some(Duration::MAX / 2));
-    assert!(matches!(next_attempt(&wanted, 1, &options, RetryLimit::Long), Next::Again(_)));
+    assert!(matches!(next_attempt(&wanted, 1, &options, RetryLimit::Long), NextAttempt::Again(_)));
 }
 
 #[test]

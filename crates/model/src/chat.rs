@@ -6,19 +6,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::{Instant, sleep};
 
 use crate::adapt::adapt;
-use crate::attempt::{Attempt, Failed, Next, RetryLimit, later, next_attempt};
+use crate::attempt::{Attempt, FailedAnswer, NextAttempt, RetryLimit, later, next_attempt};
 use crate::endpoint::{ContextLimit, Endpoint, known_cost};
 use crate::error::ModelError;
-use crate::models::Shared;
+use crate::models::ModelsShared;
 use crate::request::{Completion, Cost, CostSource, Progress, Request};
-use crate::wire::{self, Answer, Watch};
+use crate::wire::{self, DecodedAnswer, Watch};
 
 /// How often one call takes a provider at its word on how it wants to be asked.
 const MOST_ADAPTATIONS: u32 = 4;
 
 /// Asks the first model of a chain and, where it fails, the next.
 pub struct Chat {
-    shared: Arc<Shared>,
+    shared: Arc<ModelsShared>,
     chain: Vec<Endpoint>,
     /// The model that was fallen back to, and until when it is asked first:
     /// a conversation does not wait for the same failure at every step.
@@ -26,7 +26,7 @@ pub struct Chat {
 }
 
 impl Chat {
-    pub(crate) fn new(shared: Arc<Shared>, chain: Vec<Endpoint>) -> Self {
+    pub(crate) fn new(shared: Arc<ModelsShared>, chain: Vec<Endpoint>) -> Self {
         Self { shared, chain, held: Mutex::new(None) }
     }
 
@@ -114,7 +114,7 @@ impl Chat {
                 }
                 Err(failed) => failed,
             };
-            let Failed { mut error, refusal } = failed;
+            let FailedAnswer { mut error, refusal } = failed;
             let code = error.code();
             tracing::debug!(
                 provider = endpoint.name,
@@ -141,7 +141,7 @@ impl Chat {
                 detail.attempts = number;
             }
             let next = next_attempt(&error, number, &self.shared.options, patience);
-            let Next::Again(after) = next else {
+            let NextAttempt::Again(after) = next else {
                 return Err(error);
             };
             number += 1;
@@ -183,7 +183,7 @@ fn encode(
     })
 }
 
-fn completion(endpoint: &Endpoint, answer: Answer) -> Completion {
+fn completion(endpoint: &Endpoint, answer: DecodedAnswer) -> Completion {
     let cost = match (answer.cost_usd, answer.usage, &endpoint.prices) {
         (Some(usd), _, _) => known_cost(usd * 1e6, CostSource::Provider),
         (None, Some(usage), Some(prices)) => prices.cost(&usage),

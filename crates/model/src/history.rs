@@ -17,7 +17,7 @@ const INTERRUPTED: &str = "[interrupted: this call was cut off before it gave a 
 const LONGEST_NAME: usize = 64;
 
 /// One step of a conversation.
-pub(crate) enum Turn<'a> {
+pub(crate) enum HistoryTurn<'a> {
     /// What a person said.
     User(&'a UserMessage),
     /// What the model said, each call with its result.
@@ -38,7 +38,7 @@ pub(crate) struct Called<'a> {
 
 /// Which ids an API takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ids {
+pub(crate) enum IdRule {
     /// Any that isn't empty.
     Any,
     /// Letters, digits, `_` and `-`.
@@ -46,16 +46,16 @@ pub(crate) enum Ids {
 }
 
 /// Returns the conversation, repaired.
-pub(crate) fn turns(messages: &[Message], rule: Ids) -> Vec<Turn<'_>> {
+pub(crate) fn turns(messages: &[Message], rule: IdRule) -> Vec<HistoryTurn<'_>> {
     let mut turns = Vec::with_capacity(messages.len());
     let mut ids = HashSet::new();
     for (index, message) in messages.iter().enumerate() {
         match message {
-            Message::User(message) => turns.push(Turn::User(message)),
+            Message::User(message) => turns.push(HistoryTurn::User(message)),
             Message::Assistant(message) => {
                 let results = results_after(&messages[index + 1..]);
                 let calls = pair(&message.calls, results, rule, &mut ids);
-                turns.push(Turn::Assistant { message, calls });
+                turns.push(HistoryTurn::Assistant { message, calls });
             }
             // Each goes with its call; one without a call has nowhere to go.
             Message::Tool(_) => {}
@@ -77,7 +77,7 @@ fn results_after(messages: &[Message]) -> Vec<Option<&ToolResult>> {
 fn pair<'a>(
     calls: &'a [ToolCall],
     mut results: Vec<Option<&'a ToolResult>>,
-    rule: Ids,
+    rule: IdRule,
     ids: &mut HashSet<String>,
 ) -> Vec<Called<'a>> {
     let mut called = Vec::with_capacity(calls.len());
@@ -99,10 +99,10 @@ fn pair<'a>(
     called
 }
 
-fn unique_id<'a>(id: &'a str, rule: Ids, ids: &mut HashSet<String>) -> Cow<'a, str> {
+fn unique_id<'a>(id: &'a str, rule: IdRule, ids: &mut HashSet<String>) -> Cow<'a, str> {
     let mut wanted = match rule {
-        Ids::Any => Cow::Borrowed(id),
-        Ids::Word => word(id),
+        IdRule::Any => Cow::Borrowed(id),
+        IdRule::Word => word(id),
     };
     if wanted.is_empty() {
         wanted = Cow::Borrowed("call");

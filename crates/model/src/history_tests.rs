@@ -20,12 +20,12 @@ fn result(call: &str, content: &str) -> Message {
 }
 
 /// Returns the conversation as text: who speaks and, for calls, what they came to.
-fn outline(messages: &[Message], rule: Ids) -> Vec<String> {
+fn outline(messages: &[Message], rule: IdRule) -> Vec<String> {
     let mut lines = Vec::new();
     for turn in turns(messages, rule) {
         match turn {
-            Turn::User(message) => lines.push(format!("user {}", message.text())),
-            Turn::Assistant { calls, .. } => {
+            HistoryTurn::User(message) => lines.push(format!("user {}", message.text())),
+            HistoryTurn::Assistant { calls, .. } => {
                 lines.push("assistant".to_owned());
                 lines.extend(calls.iter().map(|call| {
                     let content = if call.content == INTERRUPTED { "?" } else { call.content };
@@ -62,7 +62,7 @@ fn every_call_has_its_result_behind_it_and_no_result_lacks_its_call() {
         "assistant",
         "d t {} = ? true",
     ];
-    assert_eq!(outline(&messages, Ids::Any), wanted);
+    assert_eq!(outline(&messages, IdRule::Any), wanted);
 }
 
 #[test]
@@ -83,8 +83,8 @@ fn ids_are_what_the_api_takes_and_unique_and_results_follow_them() {
         "assistant",
         "a_b_3 t {} = fourth false",
     ];
-    assert_eq!(outline(&messages, Ids::Word), wanted);
-    assert_eq!(outline(&messages[..1], Ids::Any)[1], "a.b t {} = ? true");
+    assert_eq!(outline(&messages, IdRule::Word), wanted);
+    assert_eq!(outline(&messages[..1], IdRule::Any)[1], "a.b t {} = ? true");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn two_calls_of_one_id_get_a_result_each() {
         result("x", "two"),
     ];
     let wanted = ["assistant", "x t {} = one false", "x_2 t {} = two false"];
-    assert_eq!(outline(&messages, Ids::Any), wanted);
+    assert_eq!(outline(&messages, IdRule::Any), wanted);
 }
 
 #[test]

@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::sleep;
 
-use crate::attempt::{Attempt, Failed, Next, RetryLimit, next_attempt};
+use crate::attempt::{Attempt, FailedAnswer, NextAttempt, RetryLimit, next_attempt};
 use crate::endpoint::Endpoint;
 use crate::error::ModelError;
 use crate::message::Api;
 use crate::models::Models;
-use crate::wire::Fault;
+use crate::wire::AnswerFault;
 
 /// The most bytes of a list that are read.
 const MAX_LIST: usize = 16 << 20;
@@ -53,7 +53,7 @@ impl Models {
                 detail.attempts = number;
             }
             let next = next_attempt(&error, number, &shared.options, RetryLimit::Short);
-            let Next::Again(after) = next else {
+            let NextAttempt::Again(after) = next else {
                 return Err(error);
             };
             number += 1;
@@ -75,7 +75,7 @@ impl Models {
     }
 }
 
-async fn pages(attempt: &Attempt<'_>) -> Result<Vec<ModelInfo>, Failed> {
+async fn pages(attempt: &Attempt<'_>) -> Result<Vec<ModelInfo>, FailedAnswer> {
     let mut models = Vec::new();
     let mut after: Option<String> = None;
     for _ in 0..MOST_PAGES {
@@ -88,7 +88,7 @@ async fn pages(attempt: &Attempt<'_>) -> Result<Vec<ModelInfo>, Failed> {
         }
         let response = attempt.send(Method::GET, url, None).await?;
         let body = attempt.read(response, MAX_LIST).await?;
-        let garbage = |message: String| attempt.fault(Fault::Garbage(message));
+        let garbage = |message: String| attempt.fault(AnswerFault::Garbage(message));
         let value: Value = serde_json::from_slice(&body)
             .map_err(|error| garbage(format!("the list of models is not JSON: {error}")))?;
         let list = [&value["data"], &value["models"], &value].into_iter().find_map(Value::as_array);
@@ -168,28 +168,28 @@ pub struct ListCache {
 }
 
 #[derive(Serialize, Deserialize)]
-struct File {
+struct ListingFile {
     version: u32,
     #[serde(default)]
-    providers: BTreeMap<String, Entry>,
+    providers: BTreeMap<String, ListingEntry>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Entry {
+struct ListingEntry {
     fetched_at: Timestamp,
     models: Vec<ModelInfo>,
 }
 
 /// All that is read of a file before its version is known.
 #[derive(Deserialize)]
-struct Version {
+struct ListingVersion {
     version: u32,
 }
 
 /// What is at the file's place.
-enum Found {
+enum CachedListing {
     /// A file of ours, or none yet.
-    Usable(File),
+    Usable(ListingFile),
     /// Nothing that can be read; it may be replaced.
     Unreadable,
     /// A file of a newer version of the program, which is left alone.
@@ -211,8 +211,8 @@ impl ListCache {
     ) -> Result<Listed, ModelError> {
         let key = key(endpoint);
         let kept = match self.read() {
-            Found::Usable(mut file) => file.providers.remove(&key),
-            Found::Unreadable | Found::Newer => None,
+            CachedListing::Usable(mut file) => file.providers.remove(&key),
+            CachedListing::Unreadable | CachedListing::Newer => None,
         };
         if freshness == Freshness::Cached
             && let Some(kept) = kept.as_ref().filter(|kept| self.is_young(kept))
@@ -224,7 +224,7 @@ impl ListCache {
         match (models.list(endpoint).await, kept) {
             (Ok(list), _) => {
                 let fetched_at = Timestamp::now();
-                self.keep(key, Entry { fetched_at, models: list.clone() });
+                self.keep(key, ListingEntry { fetched_at, models: list.clone() });
                 Ok(Listed { models: list, fetched_at, from: ListedFrom::Provider })
             }
             (Err(error), Some(kept)) => {
@@ -240,8 +240,8 @@ impl ListCache {
     /// nobody is asked.
     pub fn kept(&self, endpoint: &Endpoint) -> Option<Listed> {
         let key = key(endpoint);
-        let Found::Usable(mut file) = self.read() else { return None };
-        let Entry { fetched_at, models } = file.providers.remove(&key)?;
+        let CachedListing::Usable(mut file) = self.read() else { return None };
+        let ListingEntry { fetched_at, models } = file.providers.remove(&key)?;
         Some(Listed { models, fetched_at, from: ListedFrom::Cache })
     }
 
@@ -254,8 +254,8 @@ impl ListCache {
             return;
         }
         let kept = match self.read() {
-            Found::Usable(mut file) => file.providers.remove(&key(endpoint)),
-            Found::Unreadable | Found::Newer => None,
+            CachedListing::Usable(mut file) => file.providers.remove(&key(endpoint)),
+            CachedListing::Unreadable | CachedListing::Newer => None,
         };
         if let Some(kept) = &kept {
             models.remember(endpoint, &kept.models);
@@ -275,33 +275,37 @@ impl ListCache {
     }
 
     /// A list from the future is one from a clock that was wrong.
-    fn is_young(&self, entry: &Entry) -> bool {
+    fn is_young(&self, entry: &ListingEntry) -> bool {
         let age = Duration::try_from(Timestamp::now().duration_since(entry.fetched_at));
         age.is_ok_and(|age| age <= self.max_age)
     }
 
-    fn read(&self) -> Found {
-        let empty = File { version: VERSION, providers: BTreeMap::new() };
+    fn read(&self) -> CachedListing {
+        let empty = ListingFile { version: VERSION, providers: BTreeMap::new() };
         let bytes = match std::fs::read(&self.path) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Found::Usable(empty),
-            Err(_) => return Found::Unreadable,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return CachedListing::Usable(empty);
+            }
+            Err(_) => return CachedListing::Unreadable,
         };
-        match serde_json::from_slice::<Version>(&bytes) {
-            Ok(Version { version }) if version > VERSION => return Found::Newer,
+        match serde_json::from_slice::<ListingVersion>(&bytes) {
+            Ok(ListingVersion { version }) if version > VERSION => return CachedListing::Newer,
             Ok(_) => {}
-            Err(_) => return Found::Unreadable,
+            Err(_) => return CachedListing::Unreadable,
         }
-        serde_json::from_slice(&bytes).map_or(Found::Unreadable, Found::Usable)
+        serde_json::from_slice(&bytes).map_or(CachedListing::Unreadable, CachedListing::Usable)
     }
 
     /// Keeps a list beside those of other providers. Failing to is no reason to
     /// withhold the list.
-    fn keep(&self, key: String, entry: Entry) {
+    fn keep(&self, key: String, entry: ListingEntry) {
         let mut file = match self.read() {
-            Found::Usable(file) => file,
-            Found::Unreadable => File { version: VERSION, providers: BTreeMap::new() },
-            Found::Newer => return,
+            CachedListing::Usable(file) => file,
+            CachedListing::Unreadable => {
+                ListingFile { version: VERSION, providers: BTreeMap::new() }
+            }
+            CachedListing::Newer => return,
         };
         file.providers.insert(key, entry);
         if let Err(error) = write(&self.path, &file) {
@@ -316,7 +320,7 @@ fn key(endpoint: &Endpoint) -> String {
 }
 
 /// Writes the file by rename, so that no reader ever sees half of it.
-fn write(path: &Path, file: &File) -> io::Result<()> {
+fn write(path: &Path, file: &ListingFile) -> io::Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = directory.unwrap_or(Path::new("."));
     std::fs::create_dir_all(directory)?;

@@ -53,7 +53,7 @@ mod cache {
 
     fn keep(cache: &ListCache, fetched_at: Timestamp) {
         let key = "there http://127.0.0.1:1/v1".to_owned();
-        cache.keep(key, Entry { fetched_at, models: vec![info("m")] });
+        cache.keep(key, ListingEntry { fetched_at, models: vec![info("m")] });
     }
 
     fn file_names(directory: &Path) -> Vec<String> {

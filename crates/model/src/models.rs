@@ -11,7 +11,7 @@ use crate::chat::Chat;
 use crate::endpoint::Endpoint;
 use crate::error::chain;
 use crate::listing::ListCache;
-use crate::quirks::Memory;
+use crate::quirks::QuirkMemory;
 
 /// A proxy has no way to a model on this machine.
 const LOOPBACK: &str = "localhost,127.0.0.0/8,::1";
@@ -105,12 +105,12 @@ pub enum SetupError {
 /// that they share connections and what was learned. Cloning it is cheap.
 #[derive(Clone)]
 pub struct Models {
-    shared: Arc<Shared>,
+    shared: Arc<ModelsShared>,
 }
 
-pub(crate) struct Shared {
+pub(crate) struct ModelsShared {
     pub(crate) options: Options,
-    pub(crate) memory: Memory,
+    pub(crate) memory: QuirkMemory,
     plain: Client,
     /// Made when it is first needed: reading the machine's certificates takes
     /// longer than everything else here together.
@@ -127,15 +127,15 @@ impl Models {
             drop(rustls::crypto::ring::default_provider().install_default());
         }
         let plain = client(&options, Roots::None)?;
-        let memory = Memory::default();
+        let memory = QuirkMemory::default();
         let (secure, preparing) = (OnceLock::new(), AtomicBool::new(false));
-        Ok(Self { shared: Arc::new(Shared { options, memory, plain, secure, preparing }) })
+        Ok(Self { shared: Arc::new(ModelsShared { options, memory, plain, secure, preparing }) })
     }
 
     /// Returns a way to ask the first of `chain` and, where it fails, the next.
     pub fn chat(&self, chain: Vec<Endpoint>) -> Chat {
         if chain.iter().any(|endpoint| endpoint.base_url.trim_start().starts_with("https:")) {
-            Shared::prepare(&self.shared);
+            ModelsShared::prepare(&self.shared);
         }
         if let Some(lists) = &self.shared.options.lists {
             for endpoint in &chain {
@@ -145,7 +145,7 @@ impl Models {
         Chat::new(Arc::clone(&self.shared), chain)
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &ModelsShared {
         &self.shared
     }
 }
@@ -156,7 +156,7 @@ impl fmt::Debug for Models {
     }
 }
 
-impl Shared {
+impl ModelsShared {
     /// Reads the machine's certificates beside whatever the caller does until
     /// it asks; asking waits for the rest of it.
     fn prepare(shared: &Arc<Self>) {

@@ -10,14 +10,14 @@ use crate::endpoint::{ContextLimit, Endpoint};
 
 /// What is known of each model at each address.
 #[derive(Default)]
-pub(crate) struct Memory {
-    known: Mutex<HashMap<(String, String), Known>>,
+pub(crate) struct QuirkMemory {
+    known: Mutex<HashMap<(String, String), KnownQuirks>>,
     /// The providers whose lists were looked up.
     looked_up: Mutex<HashSet<String>>,
 }
 
 #[derive(Default, Clone, Copy)]
-struct Known {
+struct KnownQuirks {
     /// The limit a provider named when it refused a longer conversation.
     refused_beyond: Option<u64>,
     /// The limit its list of models names.
@@ -52,7 +52,7 @@ pub(crate) enum OutputLimit {
     MaxCompletionTokens,
 }
 
-impl Memory {
+impl QuirkMemory {
     /// Keeps the limit a refusal named.
     pub(crate) fn refused_beyond(&self, endpoint: &Endpoint, limit: u64) {
         self.lock().entry(key(endpoint)).or_default().refused_beyond = Some(limit);
@@ -94,7 +94,7 @@ impl Memory {
     }
 
     /// A panic elsewhere leaves the map whole: every change is one assignment.
-    fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), Known>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), KnownQuirks>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -15,7 +15,7 @@ fn endpoint(context_length: Option<u64>) -> Endpoint {
 
 #[test]
 fn a_limit_is_the_providers_word_or_as_configured_or_unknown() {
-    let memory = Memory::default();
+    let memory = QuirkMemory::default();
     assert_eq!(memory.context_limit(&endpoint(None)), ContextLimit::Unknown);
     assert_eq!(memory.context_limit(&endpoint(Some(7))), ContextLimit::Configured(7));
     memory.listed(&endpoint(None), "m", 100);

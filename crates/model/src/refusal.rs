@@ -8,7 +8,7 @@ use crate::error::{Detail, ModelError};
 
 /// A provider's own words on why there is no answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct ProviderRefusal {
     /// The HTTP status or, inside of a stream, the number that stands for it.
     pub(crate) status: Option<u16>,
     /// The names it gives the error: its type and its code.
@@ -19,7 +19,7 @@ pub(crate) struct Refusal {
     pub(crate) context_size: Option<u64>,
 }
 
-impl Refusal {
+impl ProviderRefusal {
     /// Reads the body of an answer with an error status.
     pub(crate) fn from_body(status: u16, body: &[u8]) -> Self {
         let mut refusal = match serde_json::from_slice::<Value>(body) {

@@ -1,19 +1,19 @@
 use super::*;
 
 fn code(status: u16, body: &str) -> &'static str {
-    let refusal = Refusal::from_body(status, body.as_bytes());
+    let refusal = ProviderRefusal::from_body(status, body.as_bytes());
     refusal.classify(Detail::default(), None).code()
 }
 
 fn in_band(body: &str) -> &'static str {
     let value = serde_json::from_str(body).unwrap();
-    Refusal::from_value(&value).classify(Detail::default(), None).code()
+    ProviderRefusal::from_value(&value).classify(Detail::default(), None).code()
 }
 
 /// Returns the limit an overflow names; an error of another kind returns its code.
 fn limit(message: &str) -> Result<Option<u64>, &'static str> {
     let body = serde_json::json!({"error": {"message": message}}).to_string();
-    match Refusal::from_body(400, body.as_bytes()).classify(Detail::default(), None) {
+    match ProviderRefusal::from_body(400, body.as_bytes()).classify(Detail::default(), None) {
         ModelError::ContextOverflow { limit, .. } => Ok(limit),
         error => Err(error.code()),
     }
@@ -68,7 +68,7 @@ fn an_error_inside_of_a_stream_is_known_by_its_name_or_number() {
 
 #[test]
 fn words_are_found_in_every_shape() {
-    let words = |body: &str| Refusal::from_body(400, body.as_bytes()).message;
+    let words = |body: &str| ProviderRefusal::from_body(400, body.as_bytes()).message;
     assert_eq!(words(r#"{"error":{"message":"m","type":"t"}}"#), "m");
     assert_eq!(words(r#"{"error":"m"}"#), "m");
     assert_eq!(words(r#"{"message":"m"}"#), "m");
@@ -103,7 +103,7 @@ fn a_limit_is_taken_from_the_providers_words() {
         assert_eq!(limit(message), Ok(Some(wanted)), "{message}");
     }
     let body = r#"{"error":{"type":"exceed_context_size_error","message":"m","n_ctx":2048}}"#;
-    let error = Refusal::from_body(400, body.as_bytes()).classify(Detail::default(), None);
+    let error = ProviderRefusal::from_body(400, body.as_bytes()).classify(Detail::default(), None);
     assert!(matches!(error, ModelError::ContextOverflow { limit: Some(2048), .. }), "{error:?}");
 }
 

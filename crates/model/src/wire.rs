@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::endpoint::Endpoint;
 use crate::message::{Api, AssistantMessage};
 use crate::quirks::Quirks;
-use crate::refusal::Refusal;
+use crate::refusal::ProviderRefusal;
 use crate::request::{Progress, Request, Usage};
 use crate::{anthropic, chat_completions};
 
@@ -15,16 +15,16 @@ pub(crate) type Watch<'a> = dyn FnMut(Progress) + Send + 'a;
 
 /// Why an answer that had begun is none.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum AnswerFault {
     /// The provider said so.
-    Refused(Refusal),
+    Refused(ProviderRefusal),
     /// It ended before it was whole.
     Cut(&'static str),
     /// It is not what the API says.
     Garbage(String),
 }
 
-impl From<TooLong> for Fault {
+impl From<TooLong> for AnswerFault {
     fn from(_: TooLong) -> Self {
         Self::Garbage("an event of the answer is longer than 16 MiB".to_owned())
     }
@@ -32,7 +32,7 @@ impl From<TooLong> for Fault {
 
 /// How far an answer has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum AnswerStage {
     /// More is to come.
     Open,
     /// The model has finished; only figures may follow.
@@ -43,7 +43,7 @@ pub(crate) enum Stage {
 
 /// A whole answer.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Answer {
+pub(crate) struct DecodedAnswer {
     pub(crate) message: AssistantMessage,
     /// None when the provider did not count.
     pub(crate) usage: Option<Usage>,
@@ -56,13 +56,13 @@ pub(crate) struct Answer {
 /// An answer in the making.
 pub(crate) trait Decoder: Send {
     /// Takes the next event of the stream.
-    fn event(&mut self, event: &Event, watch: &mut Watch<'_>) -> Result<(), Fault>;
+    fn event(&mut self, event: &StreamEvent, watch: &mut Watch<'_>) -> Result<(), AnswerFault>;
     /// Takes an answer that came in one piece though a stream was asked for.
-    fn whole(&mut self, value: &Value, watch: &mut Watch<'_>) -> Result<(), Fault>;
+    fn whole(&mut self, value: &Value, watch: &mut Watch<'_>) -> Result<(), AnswerFault>;
     /// Says how far the answer has come.
-    fn stage(&self) -> Stage;
+    fn stage(&self) -> AnswerStage;
     /// Returns the answer, if it is whole now that the stream has ended.
-    fn end(self: Box<Self>, watch: &mut Watch<'_>) -> Result<Answer, Fault>;
+    fn end(self: Box<Self>, watch: &mut Watch<'_>) -> Result<DecodedAnswer, AnswerFault>;
 }
 
 /// Returns what takes an endpoint's answer apart.
@@ -94,16 +94,15 @@ pub(crate) const fn resource(api: Api) -> &'static [&'static str] {
 }
 
 /// Reads the JSON of an event or a body.
-pub(crate) fn json(text: &str) -> Result<Value, Fault> {
-    serde_json::from_str(text).map_err(|error| Fault::Garbage(format!("not JSON: {error}")))
+pub(crate) fn json(text: &str) -> Result<Value, AnswerFault> {
+    serde_json::from_str(text).map_err(|error| AnswerFault::Garbage(format!("not JSON: {error}")))
 }
 
 /// The longest line, and the longest event, that is taken.
 pub(crate) const MAX_EVENT: usize = 16 << 20;
 
-/// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Event {
+pub(crate) struct StreamEvent {
     /// Its `event` field; empty when there was none.
     pub(crate) name: String,
     /// Its `data` fields, joined by line feeds.
@@ -116,7 +115,7 @@ pub(crate) struct TooLong;
 
 /// The state between two pieces of a stream.
 #[derive(Default)]
-pub(crate) struct Parser {
+pub(crate) struct EventParser {
     line: Vec<u8>,
     name: String,
     data: Option<String>,
@@ -124,13 +123,13 @@ pub(crate) struct Parser {
     past_first_line: bool,
 }
 
-impl Parser {
+impl EventParser {
     /// Takes the next bytes and hands each event that they complete to `each`,
     /// until that breaks off.
     pub(crate) fn push<E: From<TooLong>>(
         &mut self,
         mut bytes: &[u8],
-        mut each: impl FnMut(Event) -> Result<(), E>,
+        mut each: impl FnMut(StreamEvent) -> Result<(), E>,
     ) -> Result<(), E> {
         while let Some(&first) = bytes.first() {
             if std::mem::take(&mut self.after_carriage_return) && first == b'\n' {
@@ -155,14 +154,14 @@ impl Parser {
 
     /// Returns the event that the end of the stream left without its blank
     /// line, as some servers leave their last.
-    pub(crate) fn finish(mut self) -> Option<Event> {
+    pub(crate) fn finish(mut self) -> Option<StreamEvent> {
         if !self.line.is_empty() {
             self.end_line().ok()?;
         }
         self.end_event()
     }
 
-    fn end_line(&mut self) -> Result<Option<Event>, TooLong> {
+    fn end_line(&mut self) -> Result<Option<StreamEvent>, TooLong> {
         let line = std::mem::take(&mut self.line);
         let text = String::from_utf8_lossy(&line);
         let mut text = text.as_ref();
@@ -190,9 +189,9 @@ impl Parser {
         Ok(None)
     }
 
-    fn end_event(&mut self) -> Option<Event> {
+    fn end_event(&mut self) -> Option<StreamEvent> {
         let name = std::mem::take(&mut self.name);
-        self.data.take().map(|data| Event { name, data })
+        self.data.take().map(|data| StreamEvent { name, data })
     }
 }
 

@@ -189,8 +189,8 @@ mod sse {
 
     use super::*;
 
-    fn parse(pieces: &[&[u8]]) -> Result<Vec<Event>, TooLong> {
-        let mut parser = Parser::default();
+    fn parse(pieces: &[&[u8]]) -> Result<Vec<StreamEvent>, TooLong> {
+        let mut parser = EventParser::default();
         let mut events = Vec::new();
         for piece in pieces {
             parser.push(piece, |event| {
@@ -202,8 +202,8 @@ mod sse {
         Ok(events)
     }
 
-    fn event(name: &str, data: &str) -> Event {
-        Event { name: name.to_owned(), data: data.to_owned() }
+    fn event(name: &str, data: &str) -> StreamEvent {
+        StreamEvent { name: name.to_owned(), data: data.to_owned() }
     }
 
     #[test]

@@ -15,7 +15,6 @@ pub(crate) struct Stat {
     pub(crate) stopped: bool,
     /// Its process group.
     pub(crate) group: u32,
-    /// Its session.
     pub(crate) session: u32,
     /// Start time in clock ticks since boot.
     pub(crate) start: u64,

@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use crate::frames::{Events, Exchange, Frame};
-use crate::reply::{Finish, Message, Quirk, ToolCall, Usage};
+use crate::frames::{AnswerFrame, EventList, Exchange};
+use crate::reply::{Finish, Quirk, ReplyMessage, ToolCall, Usage};
 use crate::script::Model;
 
 /// The signature of reasoning when the script gives none.
 const SIGNATURE: &str = "c2NyaXB0ZWQgc2lnbmF0dXJl";
 
 /// A block of content: how it opens, and the deltas that fill it.
-struct Block {
+struct ReplyBlock {
     opening: Value,
     deltas: Vec<Value>,
     /// What closes a block without being content that a script counts.
@@ -18,8 +18,8 @@ struct Block {
 }
 
 /// Returns the events of a streamed answer.
-pub(crate) fn stream(message: &Message, exchange: &Exchange<'_>) -> Vec<Frame> {
-    let mut events = Events::new(message);
+pub(crate) fn stream(message: &ReplyMessage, exchange: &Exchange<'_>) -> Vec<AnswerFrame> {
+    let mut events = EventList::new(message);
     let usage = exchange.usage(message);
     let mut opening = json!({
         "id": id(exchange),
@@ -69,15 +69,15 @@ pub(crate) fn stream(message: &Message, exchange: &Exchange<'_>) -> Vec<Frame> {
 }
 
 /// Adds an event under the name its data carries as type.
-fn named(events: &mut Events<'_>, data: &Value) {
+fn named(events: &mut EventList<'_>, data: &Value) {
     events.structure(data["type"].as_str(), data);
 }
 
-fn blocks(message: &Message, exchange: &Exchange<'_>) -> Vec<Block> {
+fn blocks(message: &ReplyMessage, exchange: &Exchange<'_>) -> Vec<ReplyBlock> {
     let mut blocks = Vec::new();
     if let Some(reasoning) = &message.reasoning {
         let pieces = exchange.chunks(reasoning).into_iter();
-        blocks.push(Block {
+        blocks.push(ReplyBlock {
             opening: json!({"type": "thinking", "thinking": "", "signature": ""}),
             deltas: pieces
                 .map(|text| json!({"type": "thinking_delta", "thinking": text}))
@@ -86,7 +86,7 @@ fn blocks(message: &Message, exchange: &Exchange<'_>) -> Vec<Block> {
         });
     }
     if let Some(data) = &message.redacted_reasoning {
-        blocks.push(Block {
+        blocks.push(ReplyBlock {
             opening: json!({"type": "redacted_thinking", "data": data}),
             deltas: Vec::new(),
             closing: None,
@@ -94,7 +94,7 @@ fn blocks(message: &Message, exchange: &Exchange<'_>) -> Vec<Block> {
     }
     if let Some(text) = &message.text {
         let pieces = exchange.chunks(text).into_iter();
-        blocks.push(Block {
+        blocks.push(ReplyBlock {
             opening: json!({"type": "text", "text": ""}),
             deltas: pieces.map(|text| json!({"type": "text_delta", "text": text})).collect(),
             closing: None,
@@ -102,7 +102,7 @@ fn blocks(message: &Message, exchange: &Exchange<'_>) -> Vec<Block> {
     }
     for (index, call) in message.tool_calls.iter().enumerate() {
         let pieces = exchange.chunks(&call.arguments_text()).into_iter();
-        blocks.push(Block {
+        blocks.push(ReplyBlock {
             opening: json!({
                 "type": "tool_use",
                 "id": call_id(exchange, index, call),
@@ -119,7 +119,7 @@ fn blocks(message: &Message, exchange: &Exchange<'_>) -> Vec<Block> {
 }
 
 /// Returns an answer that is not streamed.
-pub(crate) fn whole(message: &Message, exchange: &Exchange<'_>) -> Value {
+pub(crate) fn whole(message: &ReplyMessage, exchange: &Exchange<'_>) -> Value {
     let mut content = Vec::new();
     if let Some(reasoning) = &message.reasoning {
         content.push(json!({
@@ -214,11 +214,11 @@ fn call_id(exchange: &Exchange<'_>, index: usize, call: &ToolCall) -> String {
     call.id.clone().unwrap_or_else(|| format!("toolu_{}_{index}", exchange.number))
 }
 
-fn signature(message: &Message) -> &str {
+fn signature(message: &ReplyMessage) -> &str {
     message.signature.as_deref().unwrap_or(SIGNATURE)
 }
 
-fn stop_reason(message: &Message) -> &str {
+fn stop_reason(message: &ReplyMessage) -> &str {
     match &message.finish {
         None if message.tool_calls.is_empty() => "end_turn",
         None | Some(Finish::ToolCalls) => "tool_use",

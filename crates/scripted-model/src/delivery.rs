@@ -9,12 +9,12 @@ use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::stream::unfold;
 
-use crate::frames::Frame;
-use crate::journal::{Journal, Unfinished};
+use crate::frames::AnswerFrame;
+use crate::journal::{RequestJournal, UnfinishedAnswer};
 
 /// One thing to do while sending an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum DeliveryStep {
     /// Send these bytes.
     Send(Bytes),
     /// Let so much time pass.
@@ -29,14 +29,14 @@ pub(crate) enum Step {
 
 /// How an answer ends, once the shape of its API is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum AnswerEnding {
     Whole,
     Cut(usize),
     Stall(usize),
     Error(usize, Bytes),
 }
 
-impl Ending {
+impl AnswerEnding {
     fn after(&self) -> Option<usize> {
         match self {
             Self::Whole => None,
@@ -48,11 +48,11 @@ impl Ending {
 /// Returns the steps that send `frames`. Places beyond the last delta are where
 /// all content is out and only the end of the message is missing.
 pub(crate) fn plan(
-    frames: Vec<Frame>,
+    frames: Vec<AnswerFrame>,
     pace: Option<Duration>,
     holds: &[usize],
-    ending: Ending,
-) -> VecDeque<Step> {
+    ending: AnswerEnding,
+) -> VecDeque<DeliveryStep> {
     let total = frames.iter().filter(|frame| frame.delta).count();
     let end = ending.after().map(|after| after.min(total));
     let mut steps = VecDeque::new();
@@ -63,13 +63,13 @@ pub(crate) fn plan(
         // A place between deltas is looked at once, when it is reached.
         if here {
             let held = holds.iter().filter(|&&hold| hold.min(total) == sent).count();
-            steps.extend(std::iter::repeat_n(Step::Hold, held));
+            steps.extend(std::iter::repeat_n(DeliveryStep::Hold, held));
             if end == Some(sent) {
                 match ending {
-                    Ending::Whole => {}
-                    Ending::Cut(_) => steps.push_back(Step::Cut),
-                    Ending::Stall(_) => steps.push_back(Step::Stall),
-                    Ending::Error(_, bytes) => steps.push_back(Step::Send(bytes)),
+                    AnswerEnding::Whole => {}
+                    AnswerEnding::Cut(_) => steps.push_back(DeliveryStep::Cut),
+                    AnswerEnding::Stall(_) => steps.push_back(DeliveryStep::Stall),
+                    AnswerEnding::Error(_, bytes) => steps.push_back(DeliveryStep::Send(bytes)),
                 }
                 return steps;
             }
@@ -80,18 +80,18 @@ pub(crate) fn plan(
         here = frame.delta;
         if frame.delta {
             sent += 1;
-            steps.extend(pace.map(Step::Wait));
+            steps.extend(pace.map(DeliveryStep::Wait));
         }
-        steps.push_back(Step::Send(frame.bytes));
+        steps.push_back(DeliveryStep::Send(frame.bytes));
     }
 }
 
 /// Returns the body that takes these steps one after the other.
 pub(crate) fn play(
-    steps: VecDeque<Step>,
-    journal: Arc<Journal>,
+    steps: VecDeque<DeliveryStep>,
+    journal: Arc<RequestJournal>,
 ) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
-    let unfinished = Unfinished::watch(Arc::clone(&journal));
+    let unfinished = UnfinishedAnswer::watch(Arc::clone(&journal));
     unfold((steps, journal, unfinished), |(mut steps, journal, mut unfinished)| async move {
         loop {
             let Some(step) = steps.pop_front() else {
@@ -99,21 +99,21 @@ pub(crate) fn play(
                 return None;
             };
             match step {
-                Step::Send(bytes) => {
+                DeliveryStep::Send(bytes) => {
                     return Some((Ok(bytes), (steps, journal, unfinished)));
                 }
-                Step::Wait(time) => tokio::time::sleep(time).await,
-                Step::Hold => {
+                DeliveryStep::Wait(time) => tokio::time::sleep(time).await,
+                DeliveryStep::Hold => {
                     flushed().await;
                     journal.hold().await;
                 }
-                Step::Cut => {
+                DeliveryStep::Cut => {
                     flushed().await;
                     unfinished.done();
                     let cut = io::Error::other("the script cuts the answer here");
                     return Some((Err(cut), (steps, journal, unfinished)));
                 }
-                Step::Stall => std::future::pending().await,
+                DeliveryStep::Stall => std::future::pending().await,
             }
         }
     })

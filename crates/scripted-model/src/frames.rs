@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::reply::{Message, Quirk, Usage};
+use crate::reply::{Quirk, ReplyMessage, Usage};
 use crate::request::Request;
 
 /// One piece of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub(crate) struct AnswerFrame {
     pub(crate) bytes: Bytes,
     /// Whether the piece counts as a delta.
     pub(crate) delta: bool,
@@ -27,7 +27,7 @@ pub(crate) struct Exchange<'a> {
 impl Exchange<'_> {
     /// Returns what the message is billed: as the script says, or an estimate
     /// at four bytes per token, so that a longer conversation costs more.
-    pub(crate) fn usage(&self, message: &Message) -> Usage {
+    pub(crate) fn usage(&self, message: &ReplyMessage) -> Usage {
         message.usage.unwrap_or_else(|| {
             let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
             let calls = message.tool_calls.iter();
@@ -58,13 +58,13 @@ fn tokens(bytes: usize) -> u64 {
 }
 
 /// Collects the events of a stream.
-pub(crate) struct Events<'a> {
-    message: &'a Message,
-    frames: Vec<Frame>,
+pub(crate) struct EventList<'a> {
+    message: &'a ReplyMessage,
+    frames: Vec<AnswerFrame>,
 }
 
-impl<'a> Events<'a> {
-    pub(crate) fn new(message: &'a Message) -> Self {
+impl<'a> EventList<'a> {
+    pub(crate) fn new(message: &'a ReplyMessage) -> Self {
         Self { message, frames: Vec::new() }
     }
 
@@ -95,10 +95,10 @@ impl<'a> Events<'a> {
         if self.has(Quirk::Crlf) {
             text = text.replace('\n', "\r\n");
         }
-        self.frames.push(Frame { bytes: Bytes::from(text), delta });
+        self.frames.push(AnswerFrame { bytes: Bytes::from(text), delta });
     }
 
-    pub(crate) fn into_frames(self) -> Vec<Frame> {
+    pub(crate) fn into_frames(self) -> Vec<AnswerFrame> {
         self.frames
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct Counts {
 }
 
 /// The record of a server.
-pub(crate) struct Journal {
+pub(crate) struct RequestJournal {
     requests: Mutex<Vec<Request>>,
     other: Mutex<Vec<Request>>,
     counts: watch::Sender<Counts>,
@@ -34,7 +34,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Journal {
+impl RequestJournal {
     pub(crate) fn new(keeps_bodies: bool, log: Option<File>) -> Self {
         Self {
             requests: Mutex::default(),
@@ -122,13 +122,13 @@ impl Journal {
 
 /// An answer that is being given. Dropped before it is done, it means that the
 /// client went away.
-pub(crate) struct Unfinished {
-    journal: Arc<Journal>,
+pub(crate) struct UnfinishedAnswer {
+    journal: Arc<RequestJournal>,
     done: bool,
 }
 
-impl Unfinished {
-    pub(crate) fn watch(journal: Arc<Journal>) -> Self {
+impl UnfinishedAnswer {
+    pub(crate) fn watch(journal: Arc<RequestJournal>) -> Self {
         Self { journal, done: false }
     }
 
@@ -141,7 +141,7 @@ impl Unfinished {
     }
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedAnswer {
     fn drop(&mut self) {
         if !self.done {
             self.journal.counts.send_modify(|counts| counts.hangups += 1);

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::frames::{Events, Exchange, Frame};
-use crate::reply::{Finish, Message, Quirk, ToolCall, Usage};
+use crate::frames::{AnswerFrame, EventList, Exchange};
+use crate::reply::{Finish, Quirk, ReplyMessage, ToolCall, Usage};
 use crate::script::Model;
 
 /// Returns the events of a streamed answer.
-pub(crate) fn stream(message: &Message, exchange: &Exchange<'_>) -> Vec<Frame> {
-    let mut events = Events::new(message);
+pub(crate) fn stream(message: &ReplyMessage, exchange: &Exchange<'_>) -> Vec<AnswerFrame> {
+    let mut events = EventList::new(message);
     let tells_usage = exchange.request.body["stream_options"]["include_usage"] == true
         && !events.has(Quirk::NoUsage);
     let chunk = |choices: Value, usage: Value| {
@@ -66,7 +66,7 @@ pub(crate) fn stream(message: &Message, exchange: &Exchange<'_>) -> Vec<Frame> {
 /// Returns the deltas of one tool call and whether each counts: its opening,
 /// with id and name, and its arguments piece by piece.
 fn call_deltas(
-    message: &Message,
+    message: &ReplyMessage,
     exchange: &Exchange<'_>,
     index: usize,
     call: &ToolCall,
@@ -118,11 +118,11 @@ fn call_deltas(
 }
 
 /// Returns an answer that is not streamed.
-pub(crate) fn whole(message: &Message, exchange: &Exchange<'_>) -> Value {
+pub(crate) fn whole(message: &ReplyMessage, exchange: &Exchange<'_>) -> Value {
     let has = |quirk| message.quirks.contains(&quirk);
-    let mut said = json!({"role": "assistant", "content": message.text, "refusal": null});
+    let mut encoded = json!({"role": "assistant", "content": message.text, "refusal": null});
     if let Some(reasoning) = &message.reasoning {
-        said[reasoning_field(message)] = json!(reasoning);
+        encoded[reasoning_field(message)] = json!(reasoning);
     }
     if !message.tool_calls.is_empty() {
         let calls = message.tool_calls.iter().enumerate().map(|(index, call)| {
@@ -140,9 +140,9 @@ pub(crate) fn whole(message: &Message, exchange: &Exchange<'_>) -> Value {
             }
             entry
         });
-        said["tool_calls"] = calls.collect();
+        encoded["tool_calls"] = calls.collect();
     }
-    let mut choice = json!({"index": 0, "message": said, "logprobs": null});
+    let mut choice = json!({"index": 0, "message": encoded, "logprobs": null});
     if !has(Quirk::NoFinish) {
         choice["finish_reason"] = json!(finish_word(message));
     }
@@ -198,11 +198,11 @@ fn call_id(exchange: &Exchange<'_>, index: usize, call: &ToolCall) -> String {
     call.id.clone().unwrap_or_else(|| format!("call_{}_{index}", exchange.number))
 }
 
-fn reasoning_field(message: &Message) -> &'static str {
+fn reasoning_field(message: &ReplyMessage) -> &'static str {
     if message.quirks.contains(&Quirk::ReasoningField) { "reasoning" } else { "reasoning_content" }
 }
 
-fn finish_word(message: &Message) -> &str {
+fn finish_word(message: &ReplyMessage) -> &str {
     match &message.finish {
         None if message.tool_calls.is_empty() => "stop",
         None | Some(Finish::ToolCalls) => "tool_calls",

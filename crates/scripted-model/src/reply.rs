@@ -13,7 +13,7 @@ use serde_json::Value;
 /// garbage count as one delta.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
-    pub(crate) content: Content,
+    pub(crate) content: ReplyContent,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) chunk_chars: usize,
     pub(crate) pace: Option<Duration>,
@@ -23,9 +23,9 @@ pub struct Reply {
 
 /// What a reply consists of.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Content {
+pub(crate) enum ReplyContent {
     /// A message of the model, in the shape of the API that was asked.
-    Message(Message),
+    Message(ReplyMessage),
     /// An HTTP error.
     Error { status: u16, body: ErrorBody },
     /// Bytes no API would send, with status 200.
@@ -34,7 +34,6 @@ pub(crate) enum Content {
     Silence,
 }
 
-/// The body of an error.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ErrorBody {
     /// A message, put into the error shape of the API that was asked.
@@ -47,7 +46,7 @@ pub(crate) enum ErrorBody {
 
 /// A message of the model.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Message {
+pub(crate) struct ReplyMessage {
     pub(crate) reasoning: Option<String>,
     pub(crate) signature: Option<String>,
     pub(crate) redacted_reasoning: Option<String>,
@@ -196,7 +195,7 @@ pub enum End {
 const CHUNK_CHARS: usize = 16;
 
 impl Reply {
-    fn of(content: Content) -> Self {
+    fn of(content: ReplyContent) -> Self {
         Self {
             content,
             headers: Vec::new(),
@@ -209,7 +208,7 @@ impl Reply {
 
     /// Returns a message without any content, to be added to.
     pub fn message() -> Self {
-        Self::of(Content::Message(Message::default()))
+        Self::of(ReplyContent::Message(ReplyMessage::default()))
     }
 
     /// Returns a message that says `text`.
@@ -230,7 +229,7 @@ impl Reply {
 
     /// Returns an HTTP error in the error shape of the API that was asked.
     pub fn error(status: u16, message: impl Into<String>) -> Self {
-        Self::of(Content::Error { status, body: ErrorBody::Message(message.into()) })
+        Self::of(ReplyContent::Error { status, body: ErrorBody::Message(message.into()) })
     }
 
     /// Returns an HTTP error with exactly this body; a string is sent as plain
@@ -240,33 +239,33 @@ impl Reply {
             Value::String(text) => ErrorBody::Raw(text),
             json => ErrorBody::Json(json),
         };
-        Self::of(Content::Error { status, body })
+        Self::of(ReplyContent::Error { status, body })
     }
 
     /// Returns a reply of status 200 whose body is exactly `bytes`.
     pub fn garbage(bytes: impl Into<Vec<u8>>) -> Self {
-        Self::of(Content::Garbage(bytes.into()))
+        Self::of(ReplyContent::Garbage(bytes.into()))
     }
 
     /// Returns the reply that never comes: the request is taken and nothing is
     /// said until the client hangs up.
     pub fn stall() -> Self {
-        Self::of(Content::Silence)
+        Self::of(ReplyContent::Silence)
     }
 
     /// Returns the message in here. A reply that was none becomes one: the last
     /// word about what a reply is counts.
-    fn message_mut(&mut self) -> &mut Message {
-        if !matches!(self.content, Content::Message(_)) {
-            self.content = Content::Message(Message::default());
+    fn message_mut(&mut self) -> &mut ReplyMessage {
+        if !matches!(self.content, ReplyContent::Message(_)) {
+            self.content = ReplyContent::Message(ReplyMessage::default());
         }
         match &mut self.content {
-            Content::Message(message) => message,
+            ReplyContent::Message(message) => message,
             _ => unreachable!("it was made a message above"),
         }
     }
 
-    fn edit(mut self, edit: impl FnOnce(&mut Message)) -> Self {
+    fn edit(mut self, edit: impl FnOnce(&mut ReplyMessage)) -> Self {
         edit(self.message_mut());
         self
     }

@@ -7,13 +7,13 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::reply::{Content, End, Finish, Message, Quirk, Reply, ToolCall, Usage};
-use crate::rule::{Answer, Rule, ToolResults, When};
+use crate::reply::{End, Finish, Quirk, Reply, ReplyContent, ReplyMessage, ToolCall, Usage};
+use crate::rule::{RequestMatch, Rule, RuleAnswer, ToolResults};
 
 /// A reply as written: flat, every field optional.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct WrittenReply {
     text: Option<String>,
     reasoning: Option<String>,
     signature: Option<String>,
@@ -75,11 +75,11 @@ enum Holds {
 
 impl<'de> Deserialize<'de> for Reply {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Written::deserialize(deserializer)?.reply().map_err(D::Error::custom)
+        WrittenReply::deserialize(deserializer)?.reply().map_err(D::Error::custom)
     }
 }
 
-impl Written {
+impl WrittenReply {
     fn reply(self) -> Result<Reply, String> {
         let silent = matches!(self.stall, Some(Stall::Always(true)));
         let stall_after = match self.stall {
@@ -89,7 +89,7 @@ impl Written {
         let in_stream = self
             .error_in_stream
             .map(|error| End::Error { after: error.after, message: error.message });
-        let message = Message {
+        let message = ReplyMessage {
             reasoning: self.reasoning,
             signature: self.signature,
             redacted_reasoning: self.redacted_reasoning,
@@ -99,9 +99,9 @@ impl Written {
             usage: self.usage,
             quirks: self.quirks,
         };
-        let said = (message != Message::default()).then(|| {
+        let content = (message != ReplyMessage::default()).then(|| {
             let mut reply = Reply::message();
-            reply.content = Content::Message(message);
+            reply.content = ReplyContent::Message(message);
             reply
         });
         let garbage = self.garbage.map(|garbage| match garbage {
@@ -109,8 +109,9 @@ impl Written {
             Garbage::Bytes(bytes) => Reply::garbage(bytes),
         });
         let error = self.error.map(WrittenError::reply).transpose()?;
-        let mut reply = at_most_one("content", [said, error, garbage, silent.then(Reply::stall)])?
-            .unwrap_or_else(Reply::message);
+        let mut reply =
+            at_most_one("content", [content, error, garbage, silent.then(Reply::stall)])?
+                .unwrap_or_else(Reply::message);
         reply.end = at_most_one("end", [self.cut.map(End::Cut), stall_after, in_stream])?
             .unwrap_or_default();
         if let Some(chars) = self.chunking {
@@ -162,14 +163,14 @@ impl<'de> Deserialize<'de> for Rule {
         #[serde(deny_unknown_fields)]
         struct WrittenRule {
             #[serde(default)]
-            when: When,
+            when: RequestMatch,
             reply: Reply,
             times: Option<usize>,
         }
         let written = WrittenRule::deserialize(deserializer)?;
         Ok(Self {
             when: written.when,
-            answer: Answer::Reply(Box::new(written.reply)),
+            answer: RuleAnswer::Reply(Box::new(written.reply)),
             times: written.times,
         })
     }

@@ -15,10 +15,10 @@ use axum::routing::{get, post};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::delivery::{Ending, Step, plan, play};
-use crate::frames::{Exchange, Frame, event};
-use crate::journal::{Journal, Unfinished, lock};
-use crate::reply::{Content, End, ErrorBody, Reply};
+use crate::delivery::{AnswerEnding, DeliveryStep, plan, play};
+use crate::frames::{AnswerFrame, Exchange, event};
+use crate::journal::{RequestJournal, UnfinishedAnswer, lock};
+use crate::reply::{End, ErrorBody, Reply, ReplyContent};
 use crate::request::{Api, Request};
 use crate::rule::Chooser;
 use crate::script::Model;
@@ -32,15 +32,15 @@ const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream; charset=utf-8";
 
 /// What the endpoints share.
-pub(crate) struct Stage {
+pub(crate) struct RouteState {
     pub(crate) chooser: Mutex<Chooser>,
-    pub(crate) journal: Arc<Journal>,
+    pub(crate) journal: Arc<RequestJournal>,
     pub(crate) models: Vec<Model>,
     pub(crate) models_reply: Option<Reply>,
     pub(crate) strict: bool,
 }
 
-pub(crate) fn router(stage: Arc<Stage>) -> Router {
+pub(crate) fn router(stage: Arc<RouteState>) -> Router {
     Router::new()
         .route("/v1/chat/completions", post(answer))
         .route("/v1/messages", post(answer))
@@ -76,7 +76,7 @@ async fn read((ConnectInfo(peer), incoming): Incoming) -> (Request, Option<&'sta
 }
 
 async fn answer(
-    State(stage): State<Arc<Stage>>,
+    State(stage): State<Arc<RouteState>>,
     peer: ConnectInfo<SocketAddr>,
     incoming: axum::extract::Request,
 ) -> Response {
@@ -105,20 +105,20 @@ async fn respond(
     reply: Reply,
     request: &Request,
     number: usize,
-    journal: &Arc<Journal>,
+    journal: &Arc<RequestJournal>,
 ) -> Response {
     let api = request.api();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let exchange = Exchange { request, number, now, chunk_chars: reply.chunk_chars };
     let streams = request.wants_stream();
     let usual = if streams { EVENTS } else { JSON };
-    let one = |bytes: Vec<u8>| vec![Frame { bytes: Bytes::from(bytes), delta: true }];
+    let one = |bytes: Vec<u8>| vec![AnswerFrame { bytes: Bytes::from(bytes), delta: true }];
     let (status, kind, frames) = match &reply.content {
-        Content::Silence => {
-            let _hangup = Unfinished::watch(Arc::clone(journal));
+        ReplyContent::Silence => {
+            let _hangup = UnfinishedAnswer::watch(Arc::clone(journal));
             return std::future::pending().await;
         }
-        Content::Message(message) => {
+        ReplyContent::Message(message) => {
             let frames = match (api, streams) {
                 (Api::OpenAi, true) => openai::stream(message, &exchange),
                 (Api::Anthropic, true) => anthropic::stream(message, &exchange),
@@ -129,28 +129,28 @@ async fn respond(
             };
             (200, usual, frames)
         }
-        Content::Error { status, body } => match body {
+        ReplyContent::Error { status, body } => match body {
             ErrorBody::Message(message) => {
                 (*status, JSON, one(error_body(api, *status, message).to_string().into()))
             }
             ErrorBody::Json(body) => (*status, JSON, one(body.to_string().into())),
             ErrorBody::Raw(text) => (*status, "text/plain", one(text.clone().into())),
         },
-        Content::Garbage(bytes) => (200, usual, one(bytes.clone())),
+        ReplyContent::Garbage(bytes) => (200, usual, one(bytes.clone())),
     };
     let ending = match reply.end {
-        End::Whole => Ending::Whole,
-        End::Cut(after) => Ending::Cut(after),
-        End::Stall(after) => Ending::Stall(after),
+        End::Whole => AnswerEnding::Whole,
+        End::Cut(after) => AnswerEnding::Cut(after),
+        End::Stall(after) => AnswerEnding::Stall(after),
         End::Error { after, message } => {
-            Ending::Error(after, error_in_stream(api, streams, &message))
+            AnswerEnding::Error(after, error_in_stream(api, streams, &message))
         }
     };
     let mut steps = plan(frames, reply.pace, &reply.holds, ending);
     let body = match steps.make_contiguous() {
         // What is said in one piece has a length, as with any other server.
-        [Step::Send(bytes)] => {
-            Unfinished::watch(Arc::clone(journal)).done();
+        [DeliveryStep::Send(bytes)] => {
+            UnfinishedAnswer::watch(Arc::clone(journal)).done();
             Body::from(std::mem::take(bytes))
         }
         _ => Body::from_stream(play(steps, Arc::clone(journal))),
@@ -208,7 +208,7 @@ fn response(status: u16, kind: &str, headers: &[(String, String)], body: Body) -
 }
 
 async fn models(
-    State(stage): State<Arc<Stage>>,
+    State(stage): State<Arc<RouteState>>,
     peer: ConnectInfo<SocketAddr>,
     incoming: axum::extract::Request,
 ) -> Response {
@@ -225,7 +225,7 @@ async fn models(
 }
 
 async fn elsewhere(
-    State(stage): State<Arc<Stage>>,
+    State(stage): State<Arc<RouteState>>,
     peer: ConnectInfo<SocketAddr>,
     incoming: axum::extract::Request,
 ) -> Response {

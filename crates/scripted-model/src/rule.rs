@@ -24,7 +24,7 @@ pub enum ToolResults {
 /// What a request must be for a rule to apply. Every condition given must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct When {
+pub(crate) struct RequestMatch {
     pub(crate) user_contains: Option<String>,
     pub(crate) tool_result_contains: Option<String>,
     pub(crate) tool_results: Option<ToolResults>,
@@ -36,19 +36,19 @@ pub(crate) struct When {
 /// A reply together with the requests it answers.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    pub(crate) when: When,
-    pub(crate) answer: Answer,
+    pub(crate) when: RequestMatch,
+    pub(crate) answer: RuleAnswer,
     pub(crate) times: Option<usize>,
 }
 
 /// Where the reply of a rule comes from.
 #[derive(Clone)]
-pub(crate) enum Answer {
+pub(crate) enum RuleAnswer {
     Reply(Box<Reply>),
     Made(Arc<dyn Fn(&Request) -> Reply + Send + Sync>),
 }
 
-impl Answer {
+impl RuleAnswer {
     pub(crate) fn reply(&self, request: &Request) -> Reply {
         match self {
             Self::Reply(reply) => reply.as_ref().clone(),
@@ -57,7 +57,7 @@ impl Answer {
     }
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for RuleAnswer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reply(reply) => reply.fmt(formatter),
@@ -70,7 +70,7 @@ impl fmt::Debug for Answer {
 #[derive(Debug, Clone, Default)]
 #[must_use = "a condition without a reply says nothing"]
 pub struct RuleConditions {
-    when: When,
+    when: RequestMatch,
 }
 
 impl Rule {
@@ -156,16 +156,16 @@ impl RuleConditions {
 
     /// Answers with `reply`.
     pub fn reply(self, reply: Reply) -> Rule {
-        Rule { when: self.when, answer: Answer::Reply(Box::new(reply)), times: None }
+        Rule { when: self.when, answer: RuleAnswer::Reply(Box::new(reply)), times: None }
     }
 
     /// Answers with what `make` returns for the request.
     pub fn reply_with(self, make: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Rule {
-        Rule { when: self.when, answer: Answer::Made(Arc::new(make)), times: None }
+        Rule { when: self.when, answer: RuleAnswer::Made(Arc::new(make)), times: None }
     }
 }
 
-impl When {
+impl RequestMatch {
     /// Returns how many tool results are wanted. A rule about what the user
     /// said is about the answer to the user, not about what follows each tool,
     /// unless it says so; else the simplest script would call its tool for ever.
@@ -235,10 +235,10 @@ pub(crate) fn echo_reply(request: &Request) -> Reply {
     if !results.is_empty() {
         return Reply::text(results.join("\n"));
     }
-    let said = request.last_user_text().unwrap_or_default();
-    match said.strip_prefix(COMMAND) {
+    let text = request.last_user_text().unwrap_or_default();
+    match text.strip_prefix(COMMAND) {
         Some(command) => Reply::tool_call("terminal", json!({"command": command})),
-        None => Reply::text(said),
+        None => Reply::text(text),
     }
 }
 

@@ -1,10 +1,10 @@
 use serde_json::json;
 
-use super::{Rule, When};
+use super::{RequestMatch, Rule};
 use crate::reply::Reply;
 use crate::request::tests::{after_two_tools, request};
 
-fn when(conditions: super::RuleConditions) -> When {
+fn when(conditions: super::RuleConditions) -> RequestMatch {
     conditions.reply(Reply::text("")).when
 }
 

@@ -10,10 +10,10 @@ use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-use crate::journal::{Journal, lock};
+use crate::journal::{RequestJournal, lock};
 use crate::reply::Reply;
 use crate::request::Request;
-use crate::routes::{Stage, router};
+use crate::routes::{RouteState, router};
 use crate::rule::Chooser;
 use crate::script::Script;
 
@@ -24,7 +24,7 @@ use crate::script::Script;
 /// connections.
 pub struct ScriptedModel {
     address: SocketAddr,
-    stage: Arc<Stage>,
+    stage: Arc<RouteState>,
     shutdown: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -73,8 +73,8 @@ impl ScriptedModel {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(listen)?;
         listener.set_nonblocking(true).map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
-        let journal = Arc::new(Journal::new(script.keep_bodies, log));
-        let stage = Arc::new(Stage {
+        let journal = Arc::new(RequestJournal::new(script.keep_bodies, log));
+        let stage = Arc::new(RouteState {
             models: script.models.clone(),
             models_reply: script.models_reply.clone(),
             strict: script.strict,
@@ -118,7 +118,7 @@ impl ScriptedModel {
         self.address
     }
 
-    fn journal(&self) -> &Journal {
+    fn journal(&self) -> &RequestJournal {
         &self.stage.journal
     }
 
@@ -215,7 +215,7 @@ fn open_log(path: &Path) -> Result<File, StartError> {
 }
 
 /// Serves until `stopped`.
-async fn serve(listener: TcpListener, stage: Arc<Stage>, stopped: oneshot::Receiver<()>) {
+async fn serve(listener: TcpListener, stage: Arc<RouteState>, stopped: oneshot::Receiver<()>) {
     let journal = Arc::clone(&stage.journal);
     let listener = listener.tap_io(move |stream| {
         // Without this a small delta waits for the acknowledgement of the one

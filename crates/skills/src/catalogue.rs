@@ -56,9 +56,9 @@ impl Catalogue {
     /// Looks at all skills below a folder: `<skill>/SKILL.md`, and
     /// `<category>/<skill>/SKILL.md`. A folder that is not there has none.
     pub(crate) fn scan(root: &Path, is_disabled: impl Fn(&str) -> bool) -> Self {
-        let mut scan = Scan { found: BTreeMap::new(), broken: Vec::new(), looked: 0 };
+        let mut scan = CatalogueScan { found: BTreeMap::new(), broken: Vec::new(), looked: 0 };
         scan.folder(root, None);
-        let Scan { found, mut broken, .. } = scan;
+        let CatalogueScan { found, mut broken, .. } = scan;
         let mut skills: Vec<Skill> = found.into_values().collect();
         for skill in &mut skills {
             skill.enabled = !is_disabled(skill.name().as_str());
@@ -112,20 +112,20 @@ pub(crate) fn read_about(dir: &Path) -> Result<FrontMatter, Broken> {
         }
         Err(error) => {
             let line = bytes[..error.valid_up_to()].split(|byte| *byte == b'\n').count();
-            return Err(broken(Some(line), "it is no UTF-8".to_owned(), "save it as UTF-8"));
+            return Err(broken(Some(line), "it is not UTF-8".to_owned(), "save it as UTF-8"));
         }
     };
     FrontMatter::parse(text)
         .map_err(|problem| broken(Some(problem.line), problem.reason, &problem.advice))
 }
 
-struct Scan {
+struct CatalogueScan {
     found: BTreeMap<String, Skill>,
     broken: Vec<Broken>,
     looked: usize,
 }
 
-impl Scan {
+impl CatalogueScan {
     /// Looks at the folders in a folder; at those of a category only for skills.
     fn folder(&mut self, dir: &Path, category: Option<&str>) {
         let mut entries: Vec<DirEntry> = match fs::read_dir(dir) {

@@ -35,7 +35,7 @@ pub enum SkillError {
         path: PathBuf,
     },
     /// Something that is no skill is where one is to be put.
-    #[error("{} is in the way, and is no skill; move it away, or use another name", path.display())]
+    #[error("{} is in the way and is not a skill; move it away, or use another name", path.display())]
     Occupied {
         /// The file or folder.
         path: PathBuf,

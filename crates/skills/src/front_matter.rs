@@ -21,14 +21,14 @@ pub struct FrontMatter {
     /// Words it may be found by.
     pub tags: Vec<String>,
     /// Variables it asks for.
-    pub variables: Vec<Variable>,
+    pub variables: Vec<SkillVariable>,
     /// The line its name is on.
     pub(crate) name_line: usize,
 }
 
 /// A variable that a skill asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Variable {
+pub struct SkillVariable {
     /// Its name.
     pub name: EnvName,
     /// What it is, or where to get it.
@@ -102,7 +102,7 @@ impl FrontMatter {
         let Parted { head, .. } = part(text)?;
         // The fence is the file's first line.
         let root = Yaml::parse(head).map_err(|error| {
-            let reason = format!("its front matter is no YAML: {}", error.message);
+            let reason = format!("its front matter is not valid YAML: {}", error.message);
             let advice = "put text with a `:` or `#` in it into quotes";
             problem(error.line + 1, reason, advice)
         })?;
@@ -110,16 +110,16 @@ impl FrontMatter {
             None => Vec::new(),
             Some((_, YamlKind::Map(entries))) => entries,
             Some((line, _)) => {
-                return Err(problem(line + 1, "its front matter is no map of keys", BEGINNING));
+                return Err(problem(line + 1, "its front matter is not a map of keys", BEGINNING));
             }
         };
-        Fields::of(&entries)?.read()
+        FrontMatterFields::of(&entries)?.read()
     }
 }
 
 /// The keys that mean something here.
 #[derive(Default)]
-struct Fields<'a> {
+struct FrontMatterFields<'a> {
     name: Option<&'a Yaml>,
     description: Option<&'a Yaml>,
     version: Option<&'a Yaml>,
@@ -128,7 +128,7 @@ struct Fields<'a> {
     variables: Option<&'a Yaml>,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> FrontMatterFields<'a> {
     fn of(entries: &'a [(Yaml, Yaml)]) -> Result<Self, Problem> {
         let mut fields = Self::default();
         for (key, value) in entries {
@@ -234,8 +234,8 @@ fn tags(value: &Yaml) -> Result<Vec<String>, Problem> {
 
 const VARIABLES: &str = "required_environment_variables";
 
-fn variables(value: &Yaml) -> Result<Vec<Variable>, Problem> {
-    let mut found: Vec<Variable> = Vec::new();
+fn variables(value: &Yaml) -> Result<Vec<SkillVariable>, Problem> {
+    let mut found: Vec<SkillVariable> = Vec::new();
     for item in items(value, VARIABLES)? {
         let variable = variable(item)?;
         if found.iter().any(|own| own.name == variable.name) {
@@ -247,13 +247,13 @@ fn variables(value: &Yaml) -> Result<Vec<Variable>, Problem> {
     Ok(found)
 }
 
-fn variable(item: &Yaml) -> Result<Variable, Problem> {
+fn variable(item: &Yaml) -> Result<SkillVariable, Problem> {
     let line = item.line + 1;
     let advice = "write `- NAME`, or `- name: NAME` with `help:` and `optional:` below it";
     let entries = match &item.kind {
         YamlKind::Map(entries) => entries.as_slice(),
         YamlKind::Scalar { text, .. } => {
-            return Ok(Variable {
+            return Ok(SkillVariable {
                 name: variable_name(text, line)?,
                 help: None,
                 required_for: None,
@@ -284,7 +284,7 @@ fn variable(item: &Yaml) -> Result<Variable, Problem> {
         Some(help) => Some(help),
         None => optional(get("prompt"), "prompt")?,
     };
-    Ok(Variable {
+    Ok(SkillVariable {
         name: variable_name(name, line)?,
         help,
         required_for: optional(get("required_for"), "required_for")?,
@@ -296,7 +296,7 @@ fn variable_name(text: &str, line: usize) -> Result<EnvName, Problem> {
     EnvName::new(text.trim()).ok_or_else(|| {
         problem(
             line,
-            format!("{text:?} is no name of a variable"),
+            format!("{text:?} is not a valid variable name"),
             "use letters, digits and _, as in NOTION_TOKEN",
         )
     })

@@ -6,7 +6,7 @@ use vestal_config::{EnvName, Handing, Settings};
 use vestal_sandbox::Sandbox;
 
 use crate::error::SkillError;
-use crate::front_matter::{Variable, part};
+use crate::front_matter::{SkillVariable, part};
 use crate::path::open_file;
 use crate::skill::{MAX_INSTRUCTIONS, Skill};
 use crate::skills::Skills;
@@ -17,17 +17,17 @@ impl Skills {
     /// `/deploy to staging`: the skill's instructions, and the person's words.
     pub fn invocation(&self, name: &str, words: &str) -> Result<String, SkillError> {
         let skill = self.get(name)?;
-        let mut said = self.said(&skill)?;
+        let mut instructions = self.instructions(&skill)?;
         if self.survey(&skill).is_ok_and(|survey| survey.has_more_than_instructions()) {
             let files =
                 format!("\n\n(Its files: skill_view with name={name} says where they are.)");
-            said.push_str(&files);
+            instructions.push_str(&files);
         }
         let words = words.trim();
         if !words.is_empty() {
-            said.extend(["\n\nWhat for: ", words]);
+            instructions.extend(["\n\nWhat for: ", words]);
         }
-        Ok(said)
+        Ok(instructions)
     }
 
     /// Returns what is said to the model when its work asks for a skill: the
@@ -36,39 +36,47 @@ impl Skills {
         let (skills, asked) = (self.clone(), name.trim().trim_start_matches('/').to_owned());
         let looked = aside(move || {
             let skill = skills.get(&asked)?;
-            let said = skills.said(&skill)?;
-            Ok::<_, SkillError>((skills.survey(&skill), skill, said))
+            let instructions = skills.instructions(&skill)?;
+            Ok::<_, SkillError>((skills.survey(&skill), skill, instructions))
         });
-        let (survey, skill, mut said) = looked.await?;
+        let (survey, skill, mut instructions) = looked.await?;
         let shown = match survey {
-            Ok(survey) if !survey.has_more_than_instructions() => return Ok(said),
+            Ok(survey) if !survey.has_more_than_instructions() => return Ok(instructions),
             Ok(_) => show(sandbox, &skill).await.map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
         match shown {
             Ok(path) => {
-                said.extend(["\n\n(Its files are in ", &path.to_string_lossy(), ", read-only.)"]);
+                instructions.extend([
+                    "\n\n(Its files are in ",
+                    &path.to_string_lossy(),
+                    ", read-only.)",
+                ]);
             }
             Err(error) => {
-                said.extend(["\n\n(Its files cannot be shown to the sandbox: ", &error, ")"]);
+                instructions.extend([
+                    "\n\n(Its files cannot be shown to the sandbox: ",
+                    &error,
+                    ")",
+                ]);
             }
         }
-        Ok(said)
+        Ok(instructions)
     }
 
     /// Returns the instructions as the model is told them, with what the skill
     /// lacks.
-    fn said(&self, skill: &Skill) -> Result<String, SkillError> {
+    fn instructions(&self, skill: &Skill) -> Result<String, SkillError> {
         let text = self.read_instructions(skill)?;
         let body = part(&text).map_or(&*text, |parted| parted.body).trim();
-        let mut said = format!("Use the skill {}, which says:\n\n{body}", skill.name());
+        let mut instructions = format!("Use the skill {}, which says:\n\n{body}", skill.name());
         let needs = self.needs(skill);
         let unmet: Vec<String> =
             needs.iter().filter(|need| need.is_unmet()).map(Need::in_words).collect();
         if !unmet.is_empty() {
-            said.extend(["\n\n(It lacks something: ", &unmet.join("; "), ")"]);
+            instructions.extend(["\n\n(It lacks something: ", &unmet.join("; "), ")"]);
         }
-        Ok(said)
+        Ok(instructions)
     }
 
     /// Reads the instructions of a skill, front matter and all.
@@ -91,7 +99,7 @@ impl Skills {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
     /// What is asked for.
-    pub variable: Variable,
+    pub variable: SkillVariable,
     /// Whether commands get it.
     pub state: State,
 }
@@ -122,7 +130,7 @@ impl State {
 }
 
 impl Need {
-    pub(crate) fn of(settings: &Settings, variable: &Variable) -> Self {
+    pub(crate) fn of(settings: &Settings, variable: &SkillVariable) -> Self {
         let state = match settings.handing(&variable.name) {
             Handing::Withheld => State::Withheld,
             Handing::OfTheMachine => State::OfTheMachine,
@@ -141,7 +149,7 @@ impl Need {
 
     /// Returns what there is to say about it, with what to do.
     pub fn in_words(&self) -> String {
-        let Variable { name, help, required_for, optional } = &self.variable;
+        let SkillVariable { name, help, required_for, optional } = &self.variable;
         let what = match self.state {
             State::Set => format!("{name} is set and forwarded"),
             State::Missing => format!("{name} is not set; put {name}=… into the profile's .env"),

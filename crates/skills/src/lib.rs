@@ -17,9 +17,9 @@ mod tools;
 
 pub use catalogue::{Broken, Catalogue, FileInfo, Survey};
 pub use error::SkillError;
-pub use front_matter::{FrontMatter, Problem, Variable};
+pub use front_matter::{FrontMatter, Problem, SkillVariable};
 pub use install::{Installed, Proposal};
 pub use invoke::{Need, State};
-pub use manage::{Change, Changed, Edit};
+pub use manage::{Change, SkillChanged, SkillEdit};
 pub use skill::{Skill, SkillName};
 pub use skills::{Skills, from_settings};

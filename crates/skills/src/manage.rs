@@ -22,7 +22,7 @@ pub(crate) use staging::Staging;
 
 /// A change of a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Edit {
+pub struct SkillEdit {
     /// The skill.
     pub name: SkillName,
     /// What is done to it.
@@ -73,7 +73,7 @@ pub enum Change {
 
 /// What came of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Changed {
+pub enum SkillChanged {
     /// It is done.
     Done {
         /// The file or folder that was changed.
@@ -94,7 +94,11 @@ pub(crate) struct Located {
 impl Skills {
     /// Changes a skill. Variables that it would ask for and did not before have
     /// to be among those that a person has allowed.
-    pub fn change(&self, edit: &Edit, allowed: &BTreeSet<EnvName>) -> Result<Changed, SkillError> {
+    pub fn change(
+        &self,
+        edit: &SkillEdit,
+        allowed: &BTreeSet<EnvName>,
+    ) -> Result<SkillChanged, SkillError> {
         let staging = Staging::enter(self.root())?;
         let name = &edit.name;
         match &edit.change {
@@ -116,7 +120,7 @@ impl Skills {
                 let dir = self.located(name.as_str())?.dir;
                 staging.discard(&dir)?;
                 self.forget_disabled(name.as_str());
-                Ok(Changed::Done { path: dir })
+                Ok(SkillChanged::Done { path: dir })
             }
             Change::WriteFile { file, content } => {
                 let inner = beside(file)?;
@@ -150,7 +154,7 @@ impl Skills {
         category: Option<&SkillName>,
         content: &str,
         allowed: &BTreeSet<EnvName>,
-    ) -> Result<Changed, SkillError> {
+    ) -> Result<SkillChanged, SkillError> {
         let catalogue = self.catalogue();
         let taken = |path: PathBuf| SkillError::Exists { name: name.to_string(), path };
         if let Some(skill) = catalogue.get(name.as_str()) {
@@ -168,7 +172,8 @@ impl Skills {
                 let dir = self.root().join(category.as_str());
                 let is_skill = dir.join(INSTRUCTIONS).symlink_metadata().is_ok();
                 if is_skill || dir.is_symlink() {
-                    let text = format!("{category} is no category: there is a skill in its place");
+                    let text =
+                        format!("{category} is not a category: there is a skill in its place");
                     return Err(SkillError::Change(text));
                 }
                 fs::create_dir_all(&dir).map_err(SkillError::io("make", &dir))?;
@@ -185,7 +190,7 @@ impl Skills {
             fs::remove_dir_all(&new).ok();
         }
         placed?;
-        Ok(Changed::Done { path: dir.join(INSTRUCTIONS) })
+        Ok(SkillChanged::Done { path: dir.join(INSTRUCTIONS) })
     }
 
     fn rewrite(
@@ -194,7 +199,7 @@ impl Skills {
         name: &SkillName,
         content: &str,
         allowed: &BTreeSet<EnvName>,
-    ) -> Result<Changed, SkillError> {
+    ) -> Result<SkillChanged, SkillError> {
         let Located { dir, about: before } = self.located(name.as_str())?;
         let about = vetted(name, content)?;
         if let Some(asks) = self.unallowed(before.as_ref(), &about, allowed) {
@@ -202,7 +207,7 @@ impl Skills {
         }
         let path = dir.join(INSTRUCTIONS);
         staging.write(&path, content.as_bytes())?;
-        Ok(Changed::Done { path })
+        Ok(SkillChanged::Done { path })
     }
 
     /// Returns what a skill would ask for that it did not before and that nobody
@@ -212,7 +217,7 @@ impl Skills {
         before: Option<&FrontMatter>,
         about: &FrontMatter,
         allowed: &BTreeSet<EnvName>,
-    ) -> Option<Changed> {
+    ) -> Option<SkillChanged> {
         let had = |name: &EnvName| {
             before.is_some_and(|before| before.variables.iter().any(|own| own.name == *name))
         };
@@ -222,7 +227,7 @@ impl Skills {
             .filter(|name| self.settings().handing(name) == Handing::Handed)
             .cloned()
             .collect();
-        (!new.is_empty()).then_some(Changed::Asks(new))
+        (!new.is_empty()).then_some(SkillChanged::Asks(new))
     }
 }
 
@@ -260,7 +265,7 @@ fn read_text(name: &SkillName, dir: &Path, inner: &Path) -> Result<String, Skill
     if bytes.len() as u64 > MAX_FILE {
         return Err(too_large(inner));
     }
-    let text = format!("{} is no text, and can only be replaced as a whole", inner.display());
+    let text = format!("{} is not text and can only be replaced as a whole", inner.display());
     String::from_utf8(bytes).map_err(|_| SkillError::Change(text))
 }
 
@@ -285,7 +290,7 @@ fn write_beside(
     dir: &Path,
     inner: &Path,
     content: &str,
-) -> Result<Changed, SkillError> {
+) -> Result<SkillChanged, SkillError> {
     if content.len() as u64 > MAX_FILE {
         return Err(too_large(inner));
     }
@@ -293,7 +298,7 @@ fn write_beside(
     match fs::symlink_metadata(&path) {
         Ok(found) if !found.is_file() => {
             let path = inner.display().to_string();
-            return Err(SkillError::Path { path, reason: "what is there is no file" });
+            return Err(SkillError::Path { path, reason: "it is not a file" });
         }
         Err(error) if error.kind() != ErrorKind::NotFound => {
             return Err(SkillError::io("look at", &path)(error));
@@ -309,7 +314,7 @@ fn write_beside(
         fs::create_dir_all(parent).map_err(SkillError::io("make", parent))?;
     }
     staging.write(&path, content.as_bytes())?;
-    Ok(Changed::Done { path })
+    Ok(SkillChanged::Done { path })
 }
 
 /// Reports whether a sandbox can be shown the skill with this file in it. Folders
@@ -331,7 +336,7 @@ fn has_room(dir: &Path, inner: &Path, content: &str) -> Result<bool, SkillError>
     Ok(bytes <= MAX_BYTES && places.len() <= MAX_FILES)
 }
 
-fn remove_beside(name: &SkillName, dir: &Path, inner: &Path) -> Result<Changed, SkillError> {
+fn remove_beside(name: &SkillName, dir: &Path, inner: &Path) -> Result<SkillChanged, SkillError> {
     let path = within(dir, inner)?;
     let none = || SkillError::NoFile { name: name.to_string(), file: inner.display().to_string() };
     match fs::symlink_metadata(&path) {
@@ -348,7 +353,7 @@ fn remove_beside(name: &SkillName, dir: &Path, inner: &Path) -> Result<Changed, 
         }
         at = parent.parent();
     }
-    Ok(Changed::Done { path })
+    Ok(SkillChanged::Done { path })
 }
 
 fn too_large(inner: &Path) -> SkillError {

@@ -7,11 +7,11 @@ fn name(text: &str) -> SkillName {
     SkillName::new(text).unwrap()
 }
 
-fn change(home: &SkillHome, skill: &str, change: Change) -> Result<Changed, SkillError> {
-    home.skills().change(&Edit { name: name(skill), change }, &BTreeSet::new())
+fn change(home: &SkillHome, skill: &str, change: Change) -> Result<SkillChanged, SkillError> {
+    home.skills().change(&SkillEdit { name: name(skill), change }, &BTreeSet::new())
 }
 
-fn create(home: &SkillHome, skill: &str, more: &str) -> Result<Changed, SkillError> {
+fn create(home: &SkillHome, skill: &str, more: &str) -> Result<SkillChanged, SkillError> {
     change(home, skill, Change::Create { content: text(skill, more), category: None })
 }
 
@@ -146,27 +146,27 @@ fn variables_need_somebodys_word_once_and_only_those_that_would_be_forwarded() {
     let ask = |more: &str| create(&home, "one", more).unwrap();
     let env = |name: &str| EnvName::new(name).unwrap();
     let asks = "required_environment_variables: [A_TOKEN, OPENAI_API_KEY]\n";
-    assert_eq!(ask(asks), Changed::Asks(vec![env("A_TOKEN")]));
+    assert_eq!(ask(asks), SkillChanged::Asks(vec![env("A_TOKEN")]));
     assert_eq!(home.names(), Vec::<String>::new(), "nothing was written");
-    let edit = Edit {
+    let edit = SkillEdit {
         name: name("one"),
         change: Change::Create { content: text("one", asks), category: None },
     };
     let allowed = [env("A_TOKEN")].into();
-    assert!(matches!(home.skills().change(&edit, &allowed).unwrap(), Changed::Done { .. }));
+    assert!(matches!(home.skills().change(&edit, &allowed).unwrap(), SkillChanged::Done { .. }));
     // What it had it keeps, and what is new is asked about.
     let again = Change::Replace { content: text("one", &format!("version: 2\n{asks}")) };
-    assert!(matches!(change(&home, "one", again).unwrap(), Changed::Done { .. }));
+    assert!(matches!(change(&home, "one", again).unwrap(), SkillChanged::Done { .. }));
     let more = "required_environment_variables: [A_TOKEN, B_TOKEN]\n";
     let more = Change::Replace { content: text("one", more) };
-    assert_eq!(change(&home, "one", more).unwrap(), Changed::Asks(vec![env("B_TOKEN")]));
+    assert_eq!(change(&home, "one", more).unwrap(), SkillChanged::Asks(vec![env("B_TOKEN")]));
     let patch = Change::Patch {
         file: None,
         old: "[A_TOKEN".into(),
         new: "[C_TOKEN, A_TOKEN".into(),
         everywhere: false,
     };
-    assert_eq!(change(&home, "one", patch).unwrap(), Changed::Asks(vec![env("C_TOKEN")]));
+    assert_eq!(change(&home, "one", patch).unwrap(), SkillChanged::Asks(vec![env("C_TOKEN")]));
 }
 
 #[test]

@@ -98,7 +98,7 @@ impl Package {
     pub(crate) fn instructions(&self) -> Result<&str, String> {
         let file = self.files.get(Path::new(INSTRUCTIONS));
         let file = file.ok_or_else(|| format!("it has no {INSTRUCTIONS}"))?;
-        std::str::from_utf8(&file.bytes).map_err(|_| format!("its {INSTRUCTIONS} is no UTF-8"))
+        std::str::from_utf8(&file.bytes).map_err(|_| format!("its {INSTRUCTIONS} is not UTF-8"))
     }
 
     /// Returns what it consists of.

@@ -23,7 +23,7 @@ pub(crate) fn open_file(path: &Path) -> io::Result<File> {
         _ => error,
     })?;
     if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     Ok(file)
 }
@@ -44,7 +44,7 @@ pub(crate) fn inner_path(text: &str) -> Result<PathBuf, SkillError> {
             return Err(wrong("it leads out of the skill's folder"));
         }
         if part.starts_with('.') {
-            return Err(wrong("hidden files are no part of a skill"));
+            return Err(wrong("hidden files cannot be part of a skill"));
         }
         if part.len() > MAX_PART || part.contains(char::is_control) || part.contains('\\') {
             return Err(wrong("a name in it is too long or has characters that make trouble"));
@@ -67,7 +67,10 @@ pub(crate) fn within(dir: &Path, inner: &Path) -> Result<PathBuf, SkillError> {
             Ok(found) if found.is_dir() => {}
             Ok(_) => {
                 let path = inner.display().to_string();
-                return Err(SkillError::Path { path, reason: "something on its way is no folder" });
+                return Err(SkillError::Path {
+                    path,
+                    reason: "a part of the path is not a folder",
+                });
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => break,
             Err(error) => return Err(SkillError::io("look at", &at)(error)),

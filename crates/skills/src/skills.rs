@@ -14,7 +14,7 @@ use crate::catalogue::{Catalogue, Survey};
 use crate::error::SkillError;
 use crate::invoke::Need;
 use crate::skill::Skill;
-use crate::tools::{SkillManage, SkillView, SkillsList, TOOLSET};
+use crate::tools::{SkillManage, SkillViewTool, SkillsList, TOOLSET};
 
 /// Name of the folder of skills in a profile's home.
 const FOLDER: &str = "skills";
@@ -26,11 +26,11 @@ const LIKENESS: f64 = 0.75;
 /// whenever it is asked for.
 #[derive(Debug, Clone)]
 pub struct Skills {
-    inner: Arc<Inner>,
+    inner: Arc<SkillsState>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct SkillsState {
     root: PathBuf,
     settings: Arc<Settings>,
     /// What a person was told of broken skills.
@@ -49,7 +49,7 @@ struct Equipped {
 /// Returns the skills of the profile that the settings belong to. What is wrong
 /// with one of them is told by [`Skills::take_notices`] and hinders none.
 pub fn from_settings(settings: &Arc<Settings>) -> Skills {
-    let inner = Inner {
+    let inner = SkillsState {
         root: settings.home().dir().join(FOLDER),
         settings: Arc::clone(settings),
         reported: Mutex::default(),
@@ -175,7 +175,7 @@ impl Skills {
     pub fn tools(&self) -> Vec<Arc<dyn Tool>> {
         vec![
             Arc::new(SkillsList::new(self.clone())),
-            Arc::new(SkillView::new(self.clone())),
+            Arc::new(SkillViewTool::new(self.clone())),
             Arc::new(SkillManage::new(self.clone())),
         ]
     }

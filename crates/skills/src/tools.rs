@@ -14,7 +14,7 @@ use vestal_model::ToolSpec;
 use crate::skills::Skills;
 
 pub(crate) use manage::SkillManage;
-pub(crate) use view::{SkillView, show};
+pub(crate) use view::{SkillViewTool, show};
 
 /// The group that all of them are enabled and disabled with.
 pub(crate) const TOOLSET: &str = "skills";
@@ -37,7 +37,6 @@ struct SkillsListArguments {
     category: Option<String>,
 }
 
-/// The tool.
 #[derive(Debug, Clone)]
 pub(crate) struct SkillsList {
     skills: Skills,

@@ -27,7 +27,7 @@ const PREPARE_WITHIN: Duration = Duration::from_mins(1);
 const PAST: u32 = 2;
 
 /// Why an attempt could not start, as what becomes of the task.
-struct StartError(Resolution);
+struct AttemptError(Resolution);
 
 impl Worker {
     /// Works on the task. Returns what becomes of it, unless a tool reported that already or the
@@ -41,7 +41,7 @@ impl Worker {
         };
         let mut started = match started {
             Ok(started) => started,
-            Err(StartError(resolution)) => return Some(resolution),
+            Err(AttemptError(resolution)) => return Some(resolution),
         };
         let resolution = self.converse(&mut started, &events).await;
         self.clean_up(started).await;
@@ -49,7 +49,7 @@ impl Worker {
     }
 
     /// Prepares the sandbox and the working directory, and opens the conversation.
-    async fn start(&self) -> Result<Started, StartError> {
+    async fn start(&self) -> Result<Started, AttemptError> {
         let settings = &self.settings;
         // Checked first: without a model, no sandbox is needed.
         let model = self.task.model.as_deref();
@@ -303,13 +303,13 @@ struct Started {
     first: UserMessage,
 }
 
-fn not_configured(words: String) -> StartError {
-    StartError(Resolution::Block(BlockKind::Capability, words))
+fn not_configured(words: String) -> AttemptError {
+    AttemptError(Resolution::Block(BlockKind::Capability, words))
 }
 
 /// Wrong settings block the task until a person fixes them. Anything else is a crash, and the task
 /// is tried again.
-fn not_assembled(error: RuntimeError) -> StartError {
+fn not_assembled(error: RuntimeError) -> AttemptError {
     match error {
         RuntimeError::Endpoint { reason, profile } => {
             let advice = reason.advice_in(&profile).join("; ");
@@ -322,11 +322,11 @@ fn not_assembled(error: RuntimeError) -> StartError {
     }
 }
 
-fn no_work_dir(error: impl std::fmt::Display) -> StartError {
+fn no_work_dir(error: impl std::fmt::Display) -> AttemptError {
     let words = format!("cannot prepare the working directory: {error}");
-    StartError(Resolution::End(Outcome::SpawnFailed, words))
+    AttemptError(Resolution::End(Outcome::SpawnFailed, words))
 }
 
-fn crashed(error: impl std::fmt::Display) -> StartError {
-    StartError(Resolution::End(Outcome::Crashed, error.to_string()))
+fn crashed(error: impl std::fmt::Display) -> AttemptError {
+    AttemptError(Resolution::End(Outcome::Crashed, error.to_string()))
 }

@@ -5,20 +5,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use vestal_agent::tools::{Arguments, BadArgument};
+use vestal_agent::tools::BadArgument;
 use vestal_board::boards::{Boards, Slug};
 use vestal_board::verbs::Heartbeat;
 use vestal_board::{Authority, Board, Error, Fence, Role, TaskId, Time};
 
-use crate::tools::ToolError;
+use crate::tools::{BoardArgument, TaskArgument, ToolError};
 
 /// The board as an agent may use it. Clones share their state.
 #[derive(Clone)]
 pub struct BoardContext {
-    inner: Arc<Inner>,
+    inner: Arc<ContextState>,
 }
 
-struct Inner {
+struct ContextState {
     caller: Caller,
     reported: Mutex<Option<Reported>>,
     changed: Notify,
@@ -57,7 +57,7 @@ impl BoardContext {
     }
 
     fn new(caller: Caller) -> Self {
-        let inner = Inner { caller, reported: Mutex::new(None), changed: Notify::new() };
+        let inner = ContextState { caller, reported: Mutex::new(None), changed: Notify::new() };
         Self { inner: Arc::new(inner) }
     }
 
@@ -85,17 +85,17 @@ impl BoardContext {
         }
     }
 
-    /// Returns the board that the arguments name, for writing.
-    pub(crate) async fn board(&self, arguments: &Arguments) -> Result<Board, ToolError> {
-        match self.find_board(arguments, Access::Write).await? {
+    /// Returns the board that a call names, for writing.
+    pub(crate) async fn board(&self, named: &BoardArgument) -> Result<Board, ToolError> {
+        match self.find_board(named, BoardAccess::Write).await? {
             Some(board) => Ok(board),
             None => Err(ToolError::from("there is no such board")),
         }
     }
 
-    /// Returns the board that the arguments name, for reading. It is not created for that.
-    pub(crate) async fn board_to_read(&self, arguments: &Arguments) -> Result<Board, ToolError> {
-        match self.find_board(arguments, Access::Read).await? {
+    /// Returns the board that a call names, for reading. It is not created for that.
+    pub(crate) async fn board_to_read(&self, named: &BoardArgument) -> Result<Board, ToolError> {
+        match self.find_board(named, BoardAccess::Read).await? {
             Some(board) => Ok(board),
             None => Err(ToolError::from("the board is empty: there is no task on it yet")),
         }
@@ -103,11 +103,10 @@ impl BoardContext {
 
     async fn find_board(
         &self,
-        arguments: &Arguments,
-        access: Access,
+        named: &BoardArgument,
+        access: BoardAccess,
     ) -> Result<Option<Board>, ToolError> {
-        let named = arguments.optional_text("board")?;
-        let named = named.as_deref().map(str::trim).filter(|name| !name.is_empty());
+        let named = named.name();
         let (boards, choice, opened) = match &self.inner.caller {
             Caller::Worker { board, .. } => return own_board(board, named).map(Some),
             Caller::Person { boards, choice, opened, .. } => (boards, choice, opened),
@@ -121,8 +120,8 @@ impl BoardContext {
             return Ok(Some(board.clone()));
         }
         let board = match access {
-            Access::Read => boards.open_to_read(&slug).await?,
-            Access::Write => Some(boards.open_to_write(&slug).await?),
+            BoardAccess::Read => boards.open_to_read(&slug).await?,
+            BoardAccess::Write => Some(boards.open_to_write(&slug).await?),
         };
         if let Some(board) = &board {
             opened.insert(slug, board.clone());
@@ -143,18 +142,16 @@ impl BoardContext {
         Ok(board.heartbeat(fence, Heartbeat { lease, activity: true, note }).await?)
     }
 
-    /// Returns the task that the arguments name; a worker's own by default.
+    /// Returns the task that a call names; a worker's own by default.
     pub(crate) async fn task(
         &self,
         board: &Board,
-        arguments: &Arguments,
+        named: &TaskArgument,
     ) -> Result<TaskId, ToolError> {
-        let named = arguments.optional_text("task_id")?;
-        let named = named.as_deref().map(str::trim).filter(|name| !name.is_empty());
-        match (named, &self.inner.caller) {
+        match (named.name(), &self.inner.caller) {
             (Some(name), _) => Ok(board.find(name).await?),
             (None, Caller::Worker { fence, .. }) => Ok(fence.task.clone()),
-            (None, Caller::Person { .. }) => Err(BadArgument::new("`task_id` is required").into()),
+            (None, Caller::Person { .. }) => Err(BadArgument::missing("task_id").into()),
         }
     }
 
@@ -199,7 +196,7 @@ impl BoardContext {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Access {
+enum BoardAccess {
     Read,
     Write,
 }

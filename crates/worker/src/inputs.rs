@@ -21,7 +21,7 @@ const MOST_PICTURE_BYTES: u64 = Image::MOST_BYTES;
 
 /// The files copied for a worker, as paths in its sandbox.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Inputs {
+pub(crate) struct WorkerInputs {
     /// The full text of the task, if the prompt has only its beginning.
     pub(crate) full_text: Option<PathBuf>,
     /// The task's own files.
@@ -31,14 +31,14 @@ pub(crate) struct Inputs {
     /// What was not copied, and why.
     pub(crate) left_out: Vec<String>,
     /// The pictures shown to the model, in this order.
-    pub(crate) pictures: Vec<Picture>,
+    pub(crate) pictures: Vec<InputPicture>,
     /// Pictures not shown, because there are too many or they are too large.
     pub(crate) pictures_not_shown: Vec<PathBuf>,
 }
 
 /// A picture, and where it is in the sandbox.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Picture {
+pub(crate) struct InputPicture {
     pub(crate) path: PathBuf,
     pub(crate) image: Image,
     /// Bytes of the file.
@@ -52,7 +52,7 @@ struct Copier<'a> {
 }
 
 /// Why a file of a task before was not copied.
-enum Missing {
+enum MissingInput {
     /// The board does not have it here.
     Source(String),
     /// The sandbox does not take it.
@@ -70,8 +70,8 @@ impl WorkDir {
         task: &Task,
         own: &[Attachment],
         handed_over: &[HandedOver],
-    ) -> Result<Inputs, WorkDirError> {
-        let mut inputs = Inputs::default();
+    ) -> Result<WorkerInputs, WorkDirError> {
+        let mut inputs = WorkerInputs::default();
         if own.is_empty() && handed_over.is_empty() && !task.is_told_in_part() {
             return Ok(inputs);
         }
@@ -89,10 +89,10 @@ impl WorkDir {
                     copier.show(attachment, &to, &mut inputs).await;
                     inputs.own.push(to);
                 }
-                Err(Missing::Source(why)) => {
+                Err(MissingInput::Source(why)) => {
                     inputs.left_out.push(format!("{}: {why}", attachment.filename));
                 }
-                Err(Missing::Target(error)) => return Err(error),
+                Err(MissingInput::Target(error)) => return Err(error),
             }
         }
         let mut bytes = 0;
@@ -114,10 +114,10 @@ impl WorkDir {
                         copier.show(attachment, &to, &mut inputs).await;
                         inputs.handed_over.push(to);
                     }
-                    Err(Missing::Source(why)) => {
+                    Err(MissingInput::Source(why)) => {
                         inputs.left_out.push(format!("{}: {why}", named()));
                     }
-                    Err(Missing::Target(error)) => return Err(error),
+                    Err(MissingInput::Target(error)) => return Err(error),
                 }
             }
         }
@@ -126,32 +126,34 @@ impl WorkDir {
 }
 
 impl Copier<'_> {
-    async fn copy(&self, attachment: &Attachment, to: &Path) -> Result<(), Missing> {
+    async fn copy(&self, attachment: &Attachment, to: &Path) -> Result<(), MissingInput> {
         if attachment.host != self.board.host().name {
-            return Err(Missing::Source(format!("it is on the host {}", attachment.host)));
+            return Err(MissingInput::Source(format!("it is on the host {}", attachment.host)));
         }
         let from = self.board.attachment_path(attachment);
         let mut from = tokio::fs::File::open(from).await.map_err(|error| {
-            Missing::Source(format!("the board's copy cannot be read: {error}"))
+            MissingInput::Source(format!("the board's copy cannot be read: {error}"))
         })?;
         let written = self.files.write_from(to, &mut from, options()).await;
-        written.map(drop).map_err(|error: FileError| Missing::Target(failed("copy", to)(error)))
+        written
+            .map(drop)
+            .map_err(|error: FileError| MissingInput::Target(failed("copy", to)(error)))
     }
 }
 
 impl Copier<'_> {
     /// Adds a copied file to the pictures shown to the model, if it is one.
-    async fn show(&self, attachment: &Attachment, to: &Path, inputs: &mut Inputs) {
+    async fn show(&self, attachment: &Attachment, to: &Path, inputs: &mut WorkerInputs) {
         let path = to.to_owned();
         let shown: u64 = inputs.pictures.iter().map(|picture| picture.size).sum();
         let left = MOST_PICTURE_BYTES.saturating_sub(shown);
         let left = if inputs.pictures.len() < MOST_PICTURES { left } else { 0 };
         match read_picture(&self.board.attachment_path(attachment), left).await {
-            Ok(Read::Picture(image, size)) => {
-                inputs.pictures.push(Picture { path, image, size });
+            Ok(InputRead::Picture(image, size)) => {
+                inputs.pictures.push(InputPicture { path, image, size });
             }
-            Ok(Read::TooLarge) => inputs.pictures_not_shown.push(path),
-            Ok(Read::NoPicture) => {}
+            Ok(InputRead::TooLarge) => inputs.pictures_not_shown.push(path),
+            Ok(InputRead::NoPicture) => {}
             // The copy is in the sandbox; the model can still open it there.
             Err(error) => {
                 tracing::debug!(%error, name = attachment.filename, "not read as a picture");
@@ -160,29 +162,29 @@ impl Copier<'_> {
     }
 }
 
-enum Read {
+enum InputRead {
     Picture(Image, u64),
     TooLarge,
     NoPicture,
 }
 
 /// Reads a file of at most `most` bytes if its content is a picture.
-async fn read_picture(path: &Path, most: u64) -> std::io::Result<Read> {
+async fn read_picture(path: &Path, most: u64) -> std::io::Result<InputRead> {
     let mut file = tokio::fs::File::open(path).await?;
     let mut bytes = Vec::new();
     (&mut file).take(Image::HEAD as u64).read_to_end(&mut bytes).await?;
     if !Image::begins_with(&bytes) {
-        return Ok(Read::NoPicture);
+        return Ok(InputRead::NoPicture);
     }
     let rest = (most + 1).saturating_sub(bytes.len() as u64);
     file.take(rest).read_to_end(&mut bytes).await?;
     let size = bytes.len() as u64;
     if size > most {
-        return Ok(Read::TooLarge);
+        return Ok(InputRead::TooLarge);
     }
     // The text names the picture's path, so a model without vision still has the task.
     let image = Image::from_bytes(&bytes).map(|image| Image { optional: true, ..image });
-    Ok(image.map_or(Read::NoPicture, |image| Read::Picture(image, size)))
+    Ok(image.map_or(InputRead::NoPicture, |image| InputRead::Picture(image, size)))
 }
 
 fn options() -> WriteOptions {

@@ -12,7 +12,7 @@ use vestal_agent::redact::Redactor;
 use vestal_agent::{Event, EventSink};
 use vestal_board::LogPolicy;
 
-use crate::run::Activity;
+use crate::run::ActivityFlag;
 
 /// The longest entry in bytes. The whole text is in the conversation.
 const LONGEST: usize = 16 * 1024;
@@ -20,7 +20,7 @@ const LONGEST: usize = 16 * 1024;
 /// The log of a task's workers, of bounded size. Clones write to the same file.
 #[derive(Clone)]
 pub struct Log {
-    shared: Arc<Mutex<Writer>>,
+    shared: Arc<Mutex<LogWriter>>,
     redactor: Arc<Redactor>,
 }
 
@@ -31,7 +31,7 @@ impl Log {
             fs::create_dir_all(dir)?;
         }
         let file = append_to(path)?;
-        let writer = Writer { path: path.to_owned(), file, policy };
+        let writer = LogWriter { path: path.to_owned(), file, policy };
         Ok(Self { shared: Arc::new(Mutex::new(writer)), redactor })
     }
 
@@ -69,13 +69,13 @@ fn printable(line: &str) -> String {
     line.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
-struct Writer {
+struct LogWriter {
     path: PathBuf,
     file: File,
     policy: LogPolicy,
 }
 
-impl Writer {
+impl LogWriter {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let own = self.file.metadata()?;
         let is_there = fs::metadata(&self.path).is_ok_and(|there| same(&own, &there));
@@ -140,14 +140,14 @@ fn append_to(path: &Path) -> io::Result<File> {
 const MOST_TEXT: usize = 64 * 1024;
 
 /// Returns an event sink that writes the log and records activity.
-pub(crate) fn event_sink(log: Log, activity: Activity) -> EventSink {
+pub(crate) fn event_sink(log: Log, activity: ActivityFlag) -> EventSink {
     let logger = Arc::new(EventLogger { log, activity, words: Mutex::default() });
     EventSink::new(move |event| logger.record(&event, ""))
 }
 
 struct EventLogger {
     log: Log,
-    activity: Activity,
+    activity: ActivityFlag,
     /// The model's answer so far; it arrives in pieces.
     words: Mutex<String>,
 }

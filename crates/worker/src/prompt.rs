@@ -4,7 +4,7 @@ use vestal_board::{Role, Task};
 use vestal_sandbox::Sandbox;
 use vestal_skills::Skills;
 
-use crate::inputs::{Inputs, Picture};
+use crate::inputs::{InputPicture, WorkerInputs};
 use crate::workspace::WorkDir;
 
 const PROTOCOL: &str = "\
@@ -42,7 +42,7 @@ pub(crate) fn first_message(
     role: Role,
     context: &str,
     work_dir: &WorkDir,
-    inputs: &Inputs,
+    inputs: &WorkerInputs,
 ) -> String {
     let verb = match role {
         Role::Work => "work",
@@ -81,7 +81,7 @@ pub(crate) fn first_message(
     list(
         "Of these files the pictures go with this message, in this order, for a model that sees:",
         &mut inputs.pictures.iter().map(|picture| {
-            let Picture { path, image, size } = picture;
+            let InputPicture { path, image, size } = picture;
             format!("{} ({}, {size} bytes)", path.display(), image.media_type)
         }),
     );
@@ -117,12 +117,12 @@ pub(crate) struct OpenedSkills {
 }
 
 impl OpenedSkills {
-    fn add(&mut self, name: &str, said: &str) {
-        if !self.words.is_empty() && self.words.len() + said.len() > MOST_SKILLS {
+    fn add(&mut self, name: &str, instructions: &str) {
+        if !self.words.is_empty() && self.words.len() + instructions.len() > MOST_SKILLS {
             let long = "too. It is too long to be put here: read it with skill_view.";
             self.words.extend(["\nUse the skill ", name, ", ", long, "\n"]);
         } else {
-            self.words.extend(["\n", said, "\n"]);
+            self.words.extend(["\n", instructions, "\n"]);
         }
     }
 
@@ -141,7 +141,7 @@ pub(crate) async fn open_skills(
     let mut opened = OpenedSkills::default();
     for name in names {
         match skills.open_in(sandbox, name).await {
-            Ok(said) => opened.add(name, &said),
+            Ok(instructions) => opened.add(name, &instructions),
             Err(error) => opened.add_missing(format!(
                 "The task names the skill {name:?}, which cannot be used: {error}"
             )),

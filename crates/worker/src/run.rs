@@ -75,7 +75,7 @@ pub(crate) struct Worker {
     pub(crate) run: Run,
     pub(crate) log: Log,
     pub(crate) kanban: BoardContext,
-    pub(crate) activity: Activity,
+    pub(crate) activity: ActivityFlag,
     /// Cancelled when the work has to end.
     pub(crate) stop: CancellationToken,
 }
@@ -113,7 +113,7 @@ impl Worker {
             run,
             log,
             kanban,
-            activity: Activity::default(),
+            activity: ActivityFlag::default(),
             stop: CancellationToken::new(),
         };
         Ok((worker, parts.signals))
@@ -362,9 +362,9 @@ enum Stop {
 
 /// Whether anything happened since the last heartbeat. Clones share the flag.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Activity(Arc<AtomicBool>);
+pub(crate) struct ActivityFlag(Arc<AtomicBool>);
 
-impl Activity {
+impl ActivityFlag {
     pub(crate) fn note(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

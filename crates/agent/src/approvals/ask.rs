@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 use super::guard::Guard;
 use super::judge::{ApprovalContext, GuardedAction, RuleDecision, session_key};
 use super::policy::{Clearance, Refusal, RefusalStatus, approval_key};
-use super::shell::Finding;
+use super::shell::ShellFinding;
 use crate::human::{Approval, ApprovalRequest, Human};
 use crate::redact::Redactor;
 use crate::tool::ToolContext;
@@ -15,7 +15,7 @@ const LONGEST_KEY: usize = 500;
 
 /// Who is asked, and what ends the wait.
 #[derive(Clone, Copy)]
-pub(super) struct Asking<'a> {
+pub(super) struct ApprovalWait<'a> {
     pub(super) human: &'a dyn Human,
     pub(super) cancel: &'a CancellationToken,
     pub(super) redactor: &'a Redactor,
@@ -64,7 +64,7 @@ impl Guard {
         &self,
         situation: &ApprovalContext,
         action: &GuardedAction,
-        asking: Asking<'_>,
+        asking: ApprovalWait<'_>,
     ) -> Result<Clearance, Refusal> {
         match self.judge(situation, action) {
             RuleDecision::Allow => return Ok(Clearance::default()),
@@ -85,9 +85,9 @@ impl Guard {
 
     async fn ask(
         &self,
-        open: &[Finding],
+        open: &[ShellFinding],
         action: &GuardedAction,
-        asking: Asking<'_>,
+        asking: ApprovalWait<'_>,
     ) -> Result<Clearance, Refusal> {
         let request = request(open, action, asking.redactor);
         let mut yolo = self.watch_yolo();
@@ -129,7 +129,7 @@ impl Guard {
     }
 }
 
-fn request(open: &[Finding], action: &GuardedAction, redactor: &Redactor) -> ApprovalRequest {
+fn request(open: &[ShellFinding], action: &GuardedAction, redactor: &Redactor) -> ApprovalRequest {
     let mut reasons: Vec<&str> = open.iter().map(|finding| finding.reason).collect();
     reasons.sort_unstable();
     reasons.dedup();
@@ -164,9 +164,9 @@ fn unanswered(kind: &str, timeout: std::time::Duration) -> Refusal {
 
 fn denied(kind: &str, why: Option<&str>) -> Refusal {
     let why = why.map(str::trim).filter(|why| !why.is_empty());
-    let said = why.map(|why| format!(", saying: {why}")).unwrap_or_default();
+    let because = why.map(|why| format!(", saying: {why}")).unwrap_or_default();
     let message = format!(
-        "Denied: the user does not want this {kind}{said}. Do not try it again or get the same effect \
+        "Denied: the user does not want this {kind}{because}. Do not try it again or get the same effect \
          another way; ask the user what to do instead."
     );
     Refusal { status: RefusalStatus::Denied, message }

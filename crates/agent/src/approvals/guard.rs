@@ -11,12 +11,12 @@ use tokio::sync::watch;
 use vestal_sandbox::files::{Files, Links};
 use vestal_sandbox::{Opening, Reach};
 
-use super::ask::Asking;
+use super::ask::ApprovalWait;
 use super::judge::{ApprovalContext, GuardedAction};
 use super::path_context::PathContext;
 use super::paths;
-use super::policy::{Clearance, Patterns, Policy, Refusal, RefusalStatus};
-use super::shell::{self, Examined, Finding, Severity};
+use super::policy::{Clearance, CommandPatterns, Policy, Refusal, RefusalStatus};
+use super::shell::{self, Examined, Risk, ShellFinding};
 use crate::tool::ToolContext;
 
 /// Keeps what a person approved for always; the error says why it could not.
@@ -40,15 +40,15 @@ pub enum WorkingDir<'a> {
 /// being asked.
 pub struct Guard {
     policy: Arc<Policy>,
-    deny: Arc<Patterns>,
-    allow: Arc<Patterns>,
+    deny: Arc<CommandPatterns>,
+    allow: Arc<CommandPatterns>,
     remember: Remember,
-    state: Arc<State>,
-    child: Option<Child>,
+    state: Arc<GuardState>,
+    child: Option<ChildGuard>,
 }
 
 /// What a conversation has been allowed so far.
-struct State {
+struct GuardState {
     approved: Mutex<HashSet<String>>,
     /// Variables that commands set to something that may run where it is taken
     /// for a number. A session keeps its variables.
@@ -60,7 +60,7 @@ struct State {
 
 /// The guard is that of a child, which has nobody to ask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Child {
+pub(super) struct ChildGuard {
     /// Whether it approves what is dangerous by itself.
     pub(super) approves_by_itself: bool,
 }
@@ -69,15 +69,15 @@ impl Guard {
     /// Returns a guard for a new conversation: nothing is approved yet, and
     /// questions are asked.
     pub fn new(policy: Policy, remember: Remember) -> Self {
-        let state = State {
+        let state = GuardState {
             approved: Mutex::new(HashSet::new()),
             suspects: Mutex::new(HashSet::new()),
             yolo: watch::Sender::new(false),
             turn: tokio::sync::Mutex::new(()),
         };
         Self {
-            deny: Arc::new(Patterns::globs(&policy.deny)),
-            allow: Arc::new(Patterns::approvals(&policy.allowlist)),
+            deny: Arc::new(CommandPatterns::globs(&policy.deny)),
+            allow: Arc::new(CommandPatterns::approvals(&policy.allowlist)),
             policy: Arc::new(policy),
             remember,
             state: Arc::new(state),
@@ -96,7 +96,7 @@ impl Guard {
             allow: Arc::clone(&self.allow),
             remember: Arc::clone(&self.remember),
             state: Arc::clone(&self.state),
-            child: Some(Child { approves_by_itself: auto_approve }),
+            child: Some(ChildGuard { approves_by_itself: auto_approve }),
         }
     }
 
@@ -172,10 +172,10 @@ impl Guard {
             automatic: false,
             attended: context.human.is_present(),
         };
-        let finding = Finding {
+        let finding = ShellFinding {
             rule: shell::OUTSIDE.0,
             reason: shell::OUTSIDE.1,
-            severity: Severity::Dangerous,
+            severity: Risk::Dangerous,
             form: name.to_owned(),
             subject: None,
             definite: true,
@@ -207,13 +207,13 @@ impl Guard {
     pub(super) fn script_action(&self, reach: &Reach, code: &str) -> GuardedAction {
         let mut findings =
             shell::examine_code(code, &PathContext::new(&self.policy, reach)).findings;
-        findings.retain(|finding| finding.severity > Severity::Dangerous);
+        findings.retain(|finding| finding.severity > Risk::Dangerous);
         if !is_walled(reach) {
             let weakened = *reach != Reach::Host;
-            findings.push(Finding {
+            findings.push(ShellFinding {
                 rule: shell::SCRIPT.0,
                 reason: if weakened { shell::WEAKENED_SCRIPT } else { shell::SCRIPT.1 },
-                severity: Severity::Dangerous,
+                severity: Risk::Dangerous,
                 // One approval is for every script of the conversation.
                 form: "any".to_owned(),
                 subject: None,
@@ -226,7 +226,7 @@ impl Guard {
     pub(super) fn write_action(&self, reach: &Reach, path: &str) -> GuardedAction {
         let path_context = PathContext::new(&self.policy, reach);
         let path = paths::canonical(path, None, &path_context);
-        let finding = |rule: (&'static str, &'static str), severity| Finding {
+        let finding = |rule: (&'static str, &'static str), severity| ShellFinding {
             rule: rule.0,
             reason: rule.1,
             severity,
@@ -235,9 +235,9 @@ impl Guard {
             definite: true,
         };
         let findings = if paths::is_disk(&path) {
-            vec![finding(shell::OVERWRITE_DISK, Severity::Hardline)]
+            vec![finding(shell::OVERWRITE_DISK, Risk::Hardline)]
         } else if paths::sensitive(&path, &path_context).is_some() {
-            vec![finding(shell::WRITE_SENSITIVE, Severity::Dangerous)]
+            vec![finding(shell::WRITE_SENSITIVE, Risk::Dangerous)]
         } else {
             Vec::new()
         };
@@ -252,15 +252,15 @@ impl Guard {
         &self.policy
     }
 
-    pub(super) fn deny(&self) -> &Patterns {
+    pub(super) fn deny(&self) -> &CommandPatterns {
         &self.deny
     }
 
-    pub(super) fn allow(&self) -> &Patterns {
+    pub(super) fn allow(&self) -> &CommandPatterns {
         &self.allow
     }
 
-    pub(super) fn child(&self) -> Option<Child> {
+    pub(super) fn child(&self) -> Option<ChildGuard> {
         self.child
     }
 
@@ -308,12 +308,12 @@ fn is_walled(reach: &Reach) -> bool {
 
 /// Reports whether a finding within walls is about what is mounted, and has its
 /// reason say so. Ordinary work on a mounted directory is what it was mounted for.
-fn concerns_mounts(finding: &mut Finding) -> bool {
+fn concerns_mounts(finding: &mut ShellFinding) -> bool {
     let reason = shell::MOUNT_REASONS.iter().find(|(rule, _)| *rule == finding.rule);
     if let Some((_, reason)) = reason {
         finding.reason = reason;
     }
-    reason.is_some() || finding.severity == Severity::Hardline
+    reason.is_some() || finding.severity == Risk::Hardline
 }
 
 /// Directories that a command is judged by; none where that cannot be found out.
@@ -360,8 +360,8 @@ async fn situation(context: &ToolContext) -> Result<ApprovalContext, Refusal> {
     })
 }
 
-fn asking(context: &ToolContext) -> Asking<'_> {
-    Asking { human: &*context.human, cancel: &context.cancel, redactor: &context.redactor }
+fn asking(context: &ToolContext) -> ApprovalWait<'_> {
+    ApprovalWait { human: &*context.human, cancel: &context.cancel, redactor: &context.redactor }
 }
 
 impl Default for Guard {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use vestal_sandbox::{Opening, Reach};
 
-use super::ask::Asking;
+use super::ask::ApprovalWait;
 use super::guard::{Dirs, Guard, WorkingDir};
 use super::judge::{ApprovalContext, GuardedAction};
 use super::policy::{Clearance, Mode, Policy, Refusal, RefusalStatus, Unattended};
@@ -45,7 +45,9 @@ pub(super) async fn decide(
     human: &dyn Human,
 ) -> Result<Clearance, Refusal> {
     let (cancel, redactor) = (CancellationToken::new(), Redactor::default());
-    guard.decide(situation, action, Asking { human, cancel: &cancel, redactor: &redactor }).await
+    guard
+        .decide(situation, action, ApprovalWait { human, cancel: &cancel, redactor: &redactor })
+        .await
 }
 
 /// Decides about a command on the host.
@@ -259,7 +261,7 @@ async fn an_interrupt_is_denial() {
     let guard = guard(policy());
     let human = Scripted::approving([]);
     let (cancel, redactor) = (CancellationToken::new(), Redactor::default());
-    let asking = Asking { human: &*human, cancel: &cancel, redactor: &redactor };
+    let asking = ApprovalWait { human: &*human, cancel: &cancel, redactor: &redactor };
     let situation = situation(Reach::Host, &*human);
     let action = guard.command_action(&Reach::Host, dir(), DANGEROUS);
     let interrupt = async {

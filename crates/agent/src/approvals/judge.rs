@@ -4,7 +4,7 @@ use vestal_sandbox::Reach;
 
 use super::guard::Guard;
 use super::policy::{Mode, Refusal, RefusalStatus, Unattended, approval_key};
-use super::shell::{Finding, Severity};
+use super::shell::{Risk, ShellFinding};
 
 /// Where something is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,11 +22,9 @@ pub(super) struct ApprovalContext {
 pub(super) struct GuardedAction {
     /// What it is called: "command", "script", "write".
     pub(super) kind: &'static str,
-    /// Its text.
     pub(super) text: String,
     /// What is wrong with it.
-    pub(super) findings: Vec<Finding>,
-    /// The commands in it.
+    pub(super) findings: Vec<ShellFinding>,
     pub(super) commands: Vec<String>,
 }
 
@@ -38,7 +36,7 @@ pub(super) enum RuleDecision {
     /// It may not be done.
     Refuse(Refusal),
     /// A person has to decide about these.
-    Ask(Vec<Finding>),
+    Ask(Vec<ShellFinding>),
 }
 
 impl ApprovalContext {
@@ -104,11 +102,11 @@ impl Guard {
     }
 
     /// Returns what nobody has approved yet.
-    fn unapproved(&self, action: &GuardedAction) -> Vec<Finding> {
+    fn unapproved(&self, action: &GuardedAction) -> Vec<ShellFinding> {
         if self.allow().has(action.text.trim()) {
             return Vec::new();
         }
-        let approved = |finding: &&Finding| {
+        let approved = |finding: &&ShellFinding| {
             self.allow().approves(finding) || self.is_approved(&session_key(finding, action))
         };
         action.findings.iter().filter(|finding| !approved(finding)).cloned().collect()
@@ -117,7 +115,7 @@ impl Guard {
 
 /// Returns what an approval for a conversation is kept as: where the form of a
 /// finding does not say everything, the whole command does.
-pub(super) fn session_key(finding: &Finding, action: &GuardedAction) -> String {
+pub(super) fn session_key(finding: &ShellFinding, action: &GuardedAction) -> String {
     if finding.definite {
         approval_key(finding)
     } else {
@@ -125,17 +123,20 @@ pub(super) fn session_key(finding: &Finding, action: &GuardedAction) -> String {
     }
 }
 
-fn blocking<'a>(situation: &ApprovalContext, action: &'a GuardedAction) -> Option<&'a Finding> {
+fn blocking<'a>(
+    situation: &ApprovalContext,
+    action: &'a GuardedAction,
+) -> Option<&'a ShellFinding> {
     action.findings.iter().find(|finding| match finding.severity {
-        Severity::Hardline => true,
-        Severity::BlockedOnHost => situation.reach == Reach::Host,
-        Severity::Dangerous => false,
+        Risk::Hardline => true,
+        Risk::BlockedOnHost => situation.reach == Reach::Host,
+        Risk::Dangerous => false,
     })
 }
 
-fn blocked(finding: &Finding, kind: &str) -> Refusal {
-    let Finding { reason, rule, .. } = finding;
-    let instead = if finding.severity == Severity::BlockedOnHost {
+fn blocked(finding: &ShellFinding, kind: &str) -> Refusal {
+    let ShellFinding { reason, rule, .. } = finding;
+    let instead = if finding.severity == Risk::BlockedOnHost {
         "Ask the user to run it themselves, or to give the account the right to do it without a password."
     } else {
         "Ask the user to do it themselves if it is really needed."
@@ -147,7 +148,7 @@ fn blocked(finding: &Finding, kind: &str) -> Refusal {
     Refusal { status: RefusalStatus::Blocked, message }
 }
 
-fn childs(finding: &Finding, kind: &str) -> Refusal {
+fn childs(finding: &ShellFinding, kind: &str) -> Refusal {
     let reason = finding.reason;
     let message = format!(
         "Denied: this {kind} {reason}, and a subagent cannot ask for approval. Do the part that needs \
@@ -157,7 +158,7 @@ fn childs(finding: &Finding, kind: &str) -> Refusal {
     Refusal { status: RefusalStatus::Denied, message }
 }
 
-fn unattended(finding: &Finding, kind: &str, unchosen: bool) -> Refusal {
+fn unattended(finding: &ShellFinding, kind: &str, unchosen: bool) -> Refusal {
     let reason = finding.reason;
     let remedy = if unchosen {
         "commands run on this machine without isolation, which nobody has chosen: choose a backend with \

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use super::shell::{self, Finding};
+use super::shell::{self, ShellFinding};
 
 /// When a person is asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -63,13 +63,13 @@ impl Default for Policy {
 
 /// A list of patterns.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Patterns {
+pub(super) struct CommandPatterns {
     globs: Vec<(String, Option<GlobMatcher>)>,
     /// Approvals in the form that we write them: `rule:command`.
     keys: HashSet<String>,
 }
 
-impl Patterns {
+impl CommandPatterns {
     /// Reads globs of commands.
     pub(super) fn globs(patterns: &[String]) -> Self {
         let glob = |pattern: &String| {
@@ -105,14 +105,14 @@ impl Patterns {
     }
 
     /// Reports whether something is approved.
-    pub(super) fn approves(&self, finding: &Finding) -> bool {
+    pub(super) fn approves(&self, finding: &ShellFinding) -> bool {
         self.keys.contains(&approval_key(finding)) || self.matching(&finding.form).is_some()
     }
 }
 
 /// Returns what a lasting approval is kept as: the rule, and the command in the
 /// form it was approved in, so that `rm -r build` says nothing about `rm -r ~`.
-pub(super) fn approval_key(finding: &Finding) -> String {
+pub(super) fn approval_key(finding: &ShellFinding) -> String {
     format!("{}:{}", finding.rule, finding.subject.as_deref().unwrap_or(&finding.form))
 }
 

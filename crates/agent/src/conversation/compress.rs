@@ -6,7 +6,7 @@ use vestal_model::{Completion, Message, ModelError, Request};
 
 use super::Conversation;
 use crate::compress::{
-    Room, SUMMARY_INSTRUCTIONS, as_message, clipped, cut, tokens, tokens_of, transcript,
+    SUMMARY_INSTRUCTIONS, SummaryRoom, as_message, clipped, cut, tokens, tokens_of, transcript,
 };
 use crate::event::{Event, EventSink};
 use crate::limits::LEAST_RESULT;
@@ -78,8 +78,8 @@ impl Conversation {
     pub async fn compress(&mut self, events: &EventSink) -> Result<Compressed, CompressError> {
         let running = self.control.begin(self.parent_cancel.as_ref());
         let tokens_before = self.request_tokens();
-        let said: u64 = self.messages.iter().map(tokens_of).sum();
-        let budget = (said / PARTS_WHEN_ASKED).min(self.tail_budget());
+        let tokens: u64 = self.messages.iter().map(tokens_of).sum();
+        let budget = (tokens / PARTS_WHEN_ASKED).min(self.tail_budget());
         let Some(start) = cut(&self.messages, STAY_WHEN_ASKED, budget) else {
             let messages = self.messages.len();
             return Err(CompressError::TooShort { messages, tokens: tokens_before });
@@ -137,7 +137,7 @@ impl Conversation {
         cancel: &CancellationToken,
     ) -> Summarised {
         let window = self.chat.context_length().tokens();
-        let messages = [Message::user(transcript(gone, &Room::of(window)))];
+        let messages = [Message::user(transcript(gone, &SummaryRoom::of(window)))];
         let most = window.map_or(SUMMARY_TOKENS, |window| window / SUMMARY_SHARE);
         let request = Request {
             system: SUMMARY_INSTRUCTIONS,
@@ -170,7 +170,7 @@ impl Conversation {
         events: &EventSink,
     ) -> Result<(), Error> {
         let quoted = self.agent.parts.options.compression.protect_first;
-        let room = Room::of(self.chat.context_length().tokens());
+        let room = SummaryRoom::of(self.chat.context_length().tokens());
         self.replace_beginning(gone.len(), as_message(gone, quoted, summary, &room)).await?;
         self.counted = None;
         self.observed_files.clear();
@@ -204,7 +204,7 @@ impl Conversation {
             return None;
         }
         let parts = self.messages.iter().filter_map(|message| match message {
-            Message::User(said) => Some(&said.parts),
+            Message::User(message) => Some(&message.parts),
             Message::Assistant(_) | Message::Tool(_) => None,
         });
         let count = parts.flatten().filter(|part| part.is_optional()).count();
@@ -224,8 +224,8 @@ impl Conversation {
                 Message::Tool(result) if result.content.len() > most => {
                     result.content = clipped(&result.content, most);
                 }
-                Message::User(said) if self.without_optional_pictures => {
-                    said.parts.retain(|part| !part.is_optional());
+                Message::User(message) if self.without_optional_pictures => {
+                    message.parts.retain(|part| !part.is_optional());
                 }
                 Message::User(_) | Message::Assistant(_) | Message::Tool(_) => {}
             }

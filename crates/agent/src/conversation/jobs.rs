@@ -9,7 +9,7 @@ use vestal_conversations::{Error, Seq};
 use vestal_model::{Message, ToolCall, ToolResult};
 
 use super::Conversation;
-use crate::call_jobs::{Record, UnsettledJobs};
+use crate::call_jobs::{CallJobRecord, UnsettledJobs};
 use crate::event::{Event, EventSink};
 use crate::tool::ToolOutput;
 use crate::tools::{JobWatch, fit, job_updates, run_for_person, settle};
@@ -64,7 +64,7 @@ impl Conversation {
             let summary = context.redactor.redact(&call.arguments).into_owned();
             events.emit(Event::ToolStarted { call: id, name, summary });
             let began = std::time::Instant::now();
-            let sent = Record::sent(record.as_ref(), answer, &call.id);
+            let sent = CallJobRecord::sent(record.as_ref(), answer, &call.id);
             let output = tokio::select! {
                 biased;
                 () = cancel.cancelled() => {

@@ -27,11 +27,11 @@ pub(crate) struct MemoryFeed {
     notices: Arc<Notices>,
     /// Whether it is asked about messages: not after it failed once.
     is_asked: bool,
-    worker: Option<Worker>,
+    worker: Option<FeedWorker>,
 }
 
 /// The task that delivers events, and its queue.
-struct Worker {
+struct FeedWorker {
     queue: Sender<FeedEvent>,
     task: JoinHandle<()>,
 }
@@ -61,7 +61,7 @@ impl MemoryFeed {
             Ok(recalled) => recalled,
             Err(failure) => {
                 self.add_failure(
-                    Subject::Recall,
+                    FeedSubject::Recall,
                     "nothing is known from earlier conversations",
                     &failure,
                 );
@@ -70,28 +70,28 @@ impl MemoryFeed {
         };
         for notice in notices {
             let notice = self.redactor.redact(&notice).into_owned();
-            self.notices.add(Subject::Notice(notice.clone()), notice);
+            self.notices.add(FeedSubject::Notice(notice.clone()), notice);
         }
         let words = words.filter(|words| !words.trim().is_empty())?;
         Some(self.redactor.redact(&words).into_owned())
     }
 
     /// Returns what the memory knows about what was just said, as the model reads it.
-    pub(crate) async fn prefetch(&mut self, said: &str) -> Option<String> {
-        if !self.is_asked || said.trim().is_empty() {
+    pub(crate) async fn prefetch(&mut self, message: &str) -> Option<String> {
+        if !self.is_asked || message.trim().is_empty() {
             return None;
         }
         let memory = Arc::clone(self.memory.as_ref()?);
         let name = memory.name().to_owned();
-        let said = self.redactor.redact(said).into_owned();
-        let asking = async move { memory.prefetch(&said).await };
+        let message = self.redactor.redact(message).into_owned();
+        let asking = async move { memory.prefetch(&message).await };
         let words = match guarded(self.timeouts.prefetch, asking).await {
             Ok(words) => words?,
             Err(failure) => {
                 // Otherwise each message would wait for it anew.
                 self.is_asked = false;
                 let consequence = "it is not asked again in this conversation";
-                self.add_failure(Subject::Prefetch, consequence, &failure);
+                self.add_failure(FeedSubject::Prefetch, consequence, &failure);
                 return None;
             }
         };
@@ -131,7 +131,7 @@ impl MemoryFeed {
     /// Sends the end of the conversation, and waits until all is delivered.
     pub(crate) async fn close(mut self, (store, id): (&Store, &ConversationId)) {
         self.send((store, id), || FeedEvent::Ended);
-        let Some(Worker { queue, mut task }) = self.worker.take() else { return };
+        let Some(FeedWorker { queue, mut task }) = self.worker.take() else { return };
         drop(queue);
         if tokio::time::timeout(self.timeouts.closing, &mut task).await.is_err() {
             task.abort();
@@ -158,16 +158,16 @@ impl MemoryFeed {
                 timeouts: self.timeouts,
                 notices: Arc::clone(&self.notices),
             };
-            Worker { queue, task: tokio::spawn(feed.run(events)) }
+            FeedWorker { queue, task: tokio::spawn(feed.run(events)) }
         });
         if worker.queue.try_send(event()).is_err() {
             let text =
                 format!("the memory {} is too slow and misses some of what is said", memory.name());
-            self.notices.add(Subject::Slow, text);
+            self.notices.add(FeedSubject::Slow, text);
         }
     }
 
-    fn add_failure(&self, subject: Subject, consequence: &str, failure: &CallFailure) {
+    fn add_failure(&self, subject: FeedSubject, consequence: &str, failure: &CallFailure) {
         let name = self.memory.as_ref().map_or("", |memory| memory.name());
         let reason = reason(&self.redactor, failure);
         tracing::warn!(memory = name, %reason, "a memory failed");
@@ -198,7 +198,7 @@ impl FeedTask {
                 tracing::warn!(memory = name, id = %feed.id, %reason, "a memory failed");
                 let consequence = "some of what is said will not be remembered";
                 let text = format!("the memory {name} failed ({reason}); {consequence}");
-                feed.notices.add(Subject::Delivery, text);
+                feed.notices.add(FeedSubject::Delivery, text);
             }
         }
     }
@@ -237,11 +237,11 @@ struct Notices(Mutex<PendingNotices>);
 #[derive(Default)]
 struct PendingNotices {
     texts: Vec<String>,
-    subjects: BTreeSet<Subject>,
+    subjects: BTreeSet<FeedSubject>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Subject {
+enum FeedSubject {
     /// A notice of the memory itself.
     Notice(String),
     Recall,
@@ -251,7 +251,7 @@ enum Subject {
 }
 
 impl Notices {
-    fn add(&self, subject: Subject, text: String) {
+    fn add(&self, subject: FeedSubject, text: String) {
         let mut notices = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if notices.subjects.insert(subject) {
             notices.texts.push(text);

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::find::{Hit, Kind};
+use super::find::{SecretHit, SecretKind};
 
 /// What the name of a secret ends in, then what stands between name and value:
 /// a quote, blanks, and `=` or `:`. `_KEY` counts in capitals only: in code too
@@ -42,7 +42,7 @@ const PUBLIC: [&str; 9] = [
 ];
 
 /// Finds them. What stands inside one of `addresses` is part of it and no field.
-pub(super) fn find(text: &str, addresses: &[Range<usize>]) -> Vec<Hit> {
+pub(super) fn find(text: &str, addresses: &[Range<usize>]) -> Vec<SecretHit> {
     let mut hits = Vec::new();
     if let Some(names) = &*NAMES {
         let mut at = 0;
@@ -57,21 +57,21 @@ pub(super) fn find(text: &str, addresses: &[Range<usize>]) -> Vec<Hit> {
                 continue;
             }
             let style = match sign.as_str() {
-                _ if name.as_str().eq_ignore_ascii_case("authorization") => Style::Header,
-                ":" => Style::Colon { begins_line: begins_line(text, name.start()) },
-                _ => Style::Equals,
+                _ if name.as_str().eq_ignore_ascii_case("authorization") => ValueStyle::Header,
+                ":" => ValueStyle::Colon { begins_line: begins_line(text, name.start()) },
+                _ => ValueStyle::Equals,
             };
             if let Some(range) = read(text, whole.end(), name.as_str(), style) {
                 at = range.end.max(whole.end());
-                hits.push(Hit { range, kind: Kind::Value });
+                hits.push(SecretHit { range, kind: SecretKind::Value });
             }
         }
     }
     for found in OPTIONS.iter().flat_map(|options| options.captures_iter(text)) {
         if let (Some(whole), Some(name)) = (found.get(0), found.name("name"))
-            && let Some(range) = read(text, whole.end(), name.as_str(), Style::Option)
+            && let Some(range) = read(text, whole.end(), name.as_str(), ValueStyle::Option)
         {
-            hits.push(Hit { range, kind: Kind::Value });
+            hits.push(SecretHit { range, kind: SecretKind::Value });
         }
     }
     hits
@@ -105,7 +105,7 @@ fn begins_line(text: &str, at: usize) -> bool {
 
 /// How a value is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
+pub(super) enum ValueStyle {
     /// `name=value`, as shells and programs write it.
     Equals,
     /// `name: value`, as YAML and JSON do.
@@ -189,9 +189,9 @@ const REFERENCES: [&str; 17] = [
 ];
 
 /// Returns where the secret is that begins at `at`; nothing if there is none.
-pub(super) fn read(text: &str, at: usize, name: &str, style: Style) -> Option<Range<usize>> {
+pub(super) fn read(text: &str, at: usize, name: &str, style: ValueStyle) -> Option<Range<usize>> {
     let rest = &text[at..];
-    if style != Style::Header && rest.starts_with(['=', ':', '/']) && !rest.starts_with("/+") {
+    if style != ValueStyle::Header && rest.starts_with(['=', ':', '/']) && !rest.starts_with("/+") {
         // A comparison, a path of code, an address or a file.
         return None;
     }
@@ -203,14 +203,14 @@ pub(super) fn read(text: &str, at: usize, name: &str, style: Style) -> Option<Ra
     let start = at + (rest.len() - inner.len());
     let length = match (quote, style) {
         (Some(quote), _) => quoted_length(inner, quote),
-        (None, Style::Header) => {
+        (None, ValueStyle::Header) => {
             let end = inner.find(['"', '\'', '\r', '\n']).unwrap_or(inner.len());
             escape_in(&inner[..end]).unwrap_or(end)
         }
         (None, _) => plain_length(inner),
     };
     let (start, value) = match style {
-        Style::Header => after_kind(start, &inner[..length]),
+        ValueStyle::Header => after_kind(start, &inner[..length]),
         _ => (start, &inner[..length]),
     };
     let value =
@@ -291,7 +291,7 @@ pub(super) fn is_placeholder(value: &str) -> bool {
 }
 
 /// Reports whether a value is code, a type, a word or a placeholder.
-fn is_code(value: &str, name: &str, quoted: bool, style: Style, after: &str) -> bool {
+fn is_code(value: &str, name: &str, quoted: bool, style: ValueStyle, after: &str) -> bool {
     if is_placeholder(value) || WORDS.iter().any(|word| value.eq_ignore_ascii_case(word)) {
         return true;
     }
@@ -310,7 +310,7 @@ fn is_code(value: &str, name: &str, quoted: bool, style: Style, after: &str) -> 
     if quoted {
         return false;
     }
-    if style == Style::Option && value.starts_with('-') {
+    if style == ValueStyle::Option && value.starts_with('-') {
         return true;
     }
     if REFERENCES.iter().any(|reference| value.starts_with(reference)) || is_expression(value) {
@@ -322,8 +322,8 @@ fn is_code(value: &str, name: &str, quoted: bool, style: Style, after: &str) -> 
     }
     match style {
         // A sentence, unless what stands first could not be a word of it.
-        Style::Colon { .. } if identifier => is_followed_by_words(after),
-        Style::Option => identifier && is_followed_by_words(after),
+        ValueStyle::Colon { .. } if identifier => is_followed_by_words(after),
+        ValueStyle::Option => identifier && is_followed_by_words(after),
         _ => false,
     }
 }

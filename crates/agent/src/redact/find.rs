@@ -9,7 +9,7 @@ use super::fields;
 
 /// What kind of secret something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SecretKind {
     /// It has the form of a token.
     Token,
     /// It was given to a name that promises one.
@@ -20,7 +20,7 @@ pub(super) enum Kind {
     Known,
 }
 
-impl Kind {
+impl SecretKind {
     /// All kinds.
     pub(super) const ALL: [Self; 4] = [Self::Token, Self::Value, Self::PrivateKey, Self::Known];
 
@@ -37,9 +37,9 @@ impl Kind {
 
 /// A secret in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Hit {
+pub(super) struct SecretHit {
     pub(super) range: Range<usize>,
-    pub(super) kind: Kind,
+    pub(super) kind: SecretKind,
 }
 
 /// Addresses of web pages, which pass unchanged but for tokens in them.
@@ -47,11 +47,14 @@ static WEB: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r#"(?i)\b(?:https?|wss?|ftp)://[^\s"'<>`\\]+"#).ok());
 
 /// Finds all secrets, none overlapping another, in the order of the text.
-pub(super) fn all(text: &str, known: &[String], pem: &mut PemState) -> Vec<Hit> {
+pub(super) fn all(text: &str, known: &[String], pem: &mut PemState) -> Vec<SecretHit> {
     let mut hits = private_keys(text, pem);
     for secret in known {
         let found = text.match_indices(secret.as_str());
-        hits.extend(found.map(|(at, _)| Hit { range: at..at + secret.len(), kind: Kind::Known }));
+        hits.extend(
+            found
+                .map(|(at, _)| SecretHit { range: at..at + secret.len(), kind: SecretKind::Known }),
+        );
     }
     hits.extend(tokens(text));
     let addresses: Vec<Range<usize>> = match &*WEB {
@@ -66,8 +69,8 @@ pub(super) fn all(text: &str, known: &[String], pem: &mut PemState) -> Vec<Hit> 
     merge(hits)
 }
 
-fn merge(hits: Vec<Hit>) -> Vec<Hit> {
-    let mut merged: Vec<Hit> = Vec::with_capacity(hits.len());
+fn merge(hits: Vec<SecretHit>) -> Vec<SecretHit> {
+    let mut merged: Vec<SecretHit> = Vec::with_capacity(hits.len());
     for hit in hits {
         match merged.last_mut() {
             Some(last) if hit.range.start < last.range.end => {
@@ -165,23 +168,25 @@ static BEARER: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?i)\bbearer[ \t]+([A-Za-z0-9._~+/-]{16,}=*)").ok());
 
 /// Finds them.
-pub(super) fn tokens(text: &str) -> Vec<Hit> {
+pub(super) fn tokens(text: &str) -> Vec<SecretHit> {
     let mut hits = Vec::new();
     let groups =
         |regex: &'static Option<Regex>| regex.iter().flat_map(|regex| regex.captures_iter(text));
     for captures in groups(&TOKENS) {
         let group = captures.iter().skip(1).flatten().next();
-        hits.extend(group.map(|token| Hit { range: token.range(), kind: Kind::Token }));
+        hits.extend(group.map(|token| SecretHit { range: token.range(), kind: SecretKind::Token }));
     }
     for captures in groups(&PASSWORDS) {
         let password =
             captures.get(1).filter(|found| !super::fields::is_placeholder(found.as_str()));
-        hits.extend(password.map(|found| Hit { range: found.range(), kind: Kind::Value }));
+        hits.extend(
+            password.map(|found| SecretHit { range: found.range(), kind: SecretKind::Value }),
+        );
     }
     for captures in groups(&BEARER) {
         let random = |text: &str| text.len() >= 24 || text.bytes().any(|b| b.is_ascii_digit());
         let token = captures.get(1).filter(|found| random(found.as_str()));
-        hits.extend(token.map(|found| Hit { range: found.range(), kind: Kind::Token }));
+        hits.extend(token.map(|found| SecretHit { range: found.range(), kind: SecretKind::Token }));
     }
     hits
 }
@@ -210,7 +215,7 @@ pub(super) struct PemState {
 }
 
 /// Finds the bodies of private keys, line by line.
-pub(super) fn private_keys(text: &str, state: &mut PemState) -> Vec<Hit> {
+pub(super) fn private_keys(text: &str, state: &mut PemState) -> Vec<SecretHit> {
     let mut hits = Vec::new();
     if !state.inside && !text.contains(BEGIN) {
         return hits;
@@ -223,7 +228,7 @@ pub(super) fn private_keys(text: &str, state: &mut PemState) -> Vec<Hit> {
     hits
 }
 
-fn line_of(line: &str, start: usize, state: &mut PemState, hits: &mut Vec<Hit>) {
+fn line_of(line: &str, start: usize, state: &mut PemState, hits: &mut Vec<SecretHit>) {
     let mut at = 0;
     loop {
         if !state.inside {
@@ -283,11 +288,11 @@ fn is_body(line: &str) -> bool {
 }
 
 /// Adds what is not blank of a part of a line.
-fn push_key(part: &str, start: usize, hits: &mut Vec<Hit>) {
+fn push_key(part: &str, start: usize, hits: &mut Vec<SecretHit>) {
     let trimmed = part.trim();
     if trimmed.is_empty() || matches!(trimmed, "\"" | "'" | "\\n" | "\\n\\") {
         return;
     }
     let from = start + (part.len() - part.trim_start().len());
-    hits.push(Hit { range: from..from + trimmed.len(), kind: Kind::PrivateKey });
+    hits.push(SecretHit { range: from..from + trimmed.len(), kind: SecretKind::PrivateKey });
 }

@@ -8,7 +8,7 @@ use vestal_config::{
 };
 use vestal_model::ListCache;
 
-use crate::agent::{Delegation, Options};
+use crate::agent::{AgentOptions, Delegation};
 use crate::approvals::{Mode, Policy, Unattended as UnattendedPolicy};
 use crate::compress::Compression;
 use crate::limits::Limits;
@@ -20,8 +20,8 @@ use crate::turn::Guardrails;
 const NEVER: Duration = Duration::from_hours(100 * 365 * 24);
 
 /// Returns how turns are run.
-pub fn options(settings: &Settings) -> Result<Options, ConfigError> {
-    Ok(Options {
+pub fn options(settings: &Settings) -> Result<AgentOptions, ConfigError> {
+    Ok(AgentOptions {
         max_turns: settings.get(&keys::AGENT_MAX_TURNS)?.value.get(),
         max_output_tokens: settings.get(&keys::MODEL_MAX_OUTPUT_TOKENS)?.value.get(),
         compression: compression(settings)?,

@@ -14,13 +14,13 @@ pub struct Command {
     /// What it is about.
     pub group: Group,
     /// Who carries it out.
-    pub reach: Reach,
+    pub kind: CommandKind,
     /// Whether it has to wait until no turn runs.
     pub timing: Timing,
     /// How what follows it is read.
-    pub takes: Takes,
+    pub takes: ArgumentStyle,
     /// Words that may follow it.
-    pub words: &'static [Word],
+    pub words: &'static [CommandWord],
     /// More to know, a paragraph to a line; for the help of this one command.
     pub details: &'static str,
 }
@@ -55,7 +55,7 @@ impl Group {
 
 /// Who carries a command out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reach {
+pub enum CommandKind {
     /// It is about this conversation, and done in it wherever that is held.
     Conversation,
     /// It is this verb of the command line, and its words are the verb's.
@@ -75,7 +75,7 @@ pub enum Timing {
 
 /// How what follows a command is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Takes {
+pub enum ArgumentStyle {
     /// Nothing may follow.
     Nothing,
     /// Words, divided as in a shell.
@@ -86,7 +86,7 @@ pub enum Takes {
 
 /// A word that may follow a command.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Word {
+pub struct CommandWord {
     /// The word; empty where a value stands by itself.
     pub word: &'static str,
     /// What follows it.

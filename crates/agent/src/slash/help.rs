@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::command::{Command, Group, Reach, Value};
+use super::command::{Command, CommandKind, Group, Value};
 use super::table::{COMMANDS, find};
 
 /// Columns of the widest line, so that a narrow terminal shows it whole.
@@ -131,8 +131,8 @@ pub fn complete(text: &str, cursor: usize) -> Option<Completing> {
         rest.get(..rest.len() - typed.len()).unwrap_or_default().split_whitespace().collect();
     let replaces = cursor - typed.len()..cursor;
     let (candidates, wanted) = of_words(command, &complete, typed);
-    let verb = match (command.reach, wanted) {
-        (Reach::Verb(verb), Some(Value::Verb)) => {
+    let verb = match (command.kind, wanted) {
+        (CommandKind::Verb(verb), Some(Value::Verb)) => {
             verb.iter().chain(&complete).map(|word| (*word).to_owned()).collect()
         }
         _ => Vec::new(),

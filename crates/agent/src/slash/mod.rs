@@ -23,7 +23,7 @@ mod parse_tests;
 #[path = "table_tests.rs"]
 mod table_tests;
 
-pub use command::{Command, Group, Reach, Takes, Timing, Value, Word};
+pub use command::{ArgumentStyle, Command, CommandKind, CommandWord, Group, Timing, Value};
 pub use help::{Candidate, Completing, complete, help, help_of};
 pub use parse::{Invocation, SlashError, Unclosed, nearest, parse, quoted, words};
 pub use table::{COMMANDS, find};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::command::{Command, Takes, Timing};
+use super::command::{ArgumentStyle, Command, Timing};
 use super::table::{COMMANDS, find};
 
 /// A command and what follows it.
@@ -89,12 +89,12 @@ pub(super) fn parse_unless(
 
 fn invocation(command: &'static Command, rest: &str) -> Result<Invocation, SlashError> {
     let words = match command.takes {
-        Takes::Nothing if !rest.is_empty() => {
+        ArgumentStyle::Nothing if !rest.is_empty() => {
             return Err(SlashError::TakesNothing { command: command.name });
         }
-        Takes::Nothing => Vec::new(),
-        Takes::Words => words(rest)?,
-        Takes::Text => rest.split_whitespace().map(str::to_owned).collect(),
+        ArgumentStyle::Nothing => Vec::new(),
+        ArgumentStyle::Words => words(rest)?,
+        ArgumentStyle::Text => rest.split_whitespace().map(str::to_owned).collect(),
     };
     Ok(Invocation { command, words, rest: rest.to_owned() })
 }

@@ -1,6 +1,6 @@
 //! The commands there are.
 
-use super::command::{Command, Group, Reach, Takes, Timing, Value, Word};
+use super::command::{ArgumentStyle, Command, CommandKind, CommandWord, Group, Timing, Value};
 
 /// A command about the conversation, between turns, that takes nothing.
 const PLAIN: Command = Command {
@@ -9,27 +9,27 @@ const PLAIN: Command = Command {
     arguments: "",
     summary: "",
     group: Group::Conversation,
-    reach: Reach::Conversation,
+    kind: CommandKind::Conversation,
     timing: Timing::BetweenTurns,
-    takes: Takes::Nothing,
+    takes: ArgumentStyle::Nothing,
     words: &[],
     details: "",
 };
 
-const fn word(word: &'static str, about: &'static str) -> Word {
-    Word { word, value: None, about }
+const fn word(word: &'static str, about: &'static str) -> CommandWord {
+    CommandWord { word, value: None, about }
 }
 
-const fn value(value: Value, about: &'static str) -> Word {
-    Word { word: "", value: Some(value), about }
+const fn value(value: Value, about: &'static str) -> CommandWord {
+    CommandWord { word: "", value: Some(value), about }
 }
 
-const fn word_of(word: &'static str, value: Value, about: &'static str) -> Word {
-    Word { word, value: Some(value), about }
+const fn word_of(word: &'static str, value: Value, about: &'static str) -> CommandWord {
+    CommandWord { word, value: Some(value), about }
 }
 
 /// Words of a verb, which has its own help and completion.
-const OF_VERB: &[Word] = &[value(Value::Verb, "")];
+const OF_VERB: &[CommandWord] = &[value(Value::Verb, "")];
 
 /// All commands, in the order of the help.
 pub static COMMANDS: &[Command] = &[
@@ -38,7 +38,7 @@ pub static COMMANDS: &[Command] = &[
         aliases: &["reset", "clear"],
         arguments: "[TITLE]",
         summary: "begin a new conversation in the same sandbox",
-        takes: Takes::Text,
+        takes: ArgumentStyle::Text,
         details: "\
 Files, installed tools and background jobs stay: the sandbox is the same. The shell is a new one, the model is the \
 configured one, and nothing is approved beforehand.
@@ -50,7 +50,7 @@ The conversation so far is kept: /resume goes back to it.",
         aliases: &["continue"],
         arguments: "[NAME]",
         summary: "go on with an earlier conversation",
-        takes: Takes::Text,
+        takes: ArgumentStyle::Text,
         words: &[value(Value::Conversation, "")],
         details: "\
 NAME is an id, a beginning or the last part of one, or a title. Without one the latest are listed to choose from.
@@ -62,8 +62,8 @@ It goes on in its own sandbox and with its own model.",
         aliases: &["conversations"],
         arguments: "[VERB …]",
         summary: "list, show and search conversations",
-        reach: Reach::Verb(&["conversations"]),
-        takes: Takes::Words,
+        kind: CommandKind::Verb(&["conversations"]),
+        takes: ArgumentStyle::Words,
         words: OF_VERB,
         details: "The same as `vestal conversations`; without words, its list.",
         ..PLAIN
@@ -72,7 +72,7 @@ It goes on in its own sandbox and with its own model.",
         name: "branch",
         arguments: "[TITLE]",
         summary: "go another way from here, in a copy",
-        takes: Takes::Text,
+        takes: ArgumentStyle::Text,
         details: "\
 The chat continues in the copy; the conversation so far stays as it is, and /resume goes back to it. Both work in the same \
 sandbox, each with its own shell.",
@@ -83,14 +83,14 @@ sandbox, each with its own shell.",
         aliases: &["rename"],
         arguments: "[TITLE]",
         summary: "show or change the title",
-        takes: Takes::Text,
+        takes: ArgumentStyle::Text,
         ..PLAIN
     },
     Command {
         name: "undo",
         arguments: "[N]",
         summary: "take back the last turn, or the last N",
-        takes: Takes::Words,
+        takes: ArgumentStyle::Words,
         words: &[value(Value::Number, "")],
         details: "\
 The model sees them no more, here and wherever the conversation is resumed. What was done in the sandbox stays done; \
@@ -128,7 +128,7 @@ The last messages stay word for word. What gives way to the summary stays in the
         arguments: "[--yes]",
         summary: "interrupt the turn, end background jobs",
         timing: Timing::AtOnce,
-        takes: Takes::Words,
+        takes: ArgumentStyle::Words,
         details: "\
 While a turn runs it is interrupted. Otherwise the background jobs of this conversation are ended, after a question \
 unless --yes is given.",
@@ -138,7 +138,7 @@ unless --yes is given.",
         name: "quit",
         aliases: &["exit", "q"],
         summary: "leave; the sandbox stays",
-        reach: Reach::Terminal,
+        kind: CommandKind::Terminal,
         timing: Timing::AtOnce,
         ..PLAIN
     },
@@ -148,7 +148,7 @@ unless --yes is given.",
         arguments: "[NAME | list | --global NAME]",
         summary: "show models, ask another one",
         group: Group::Agent,
-        takes: Takes::Words,
+        takes: ArgumentStyle::Words,
         words: &[
             value(Value::Model, ""),
             word("list", "what the providers offer, as `vestal model` shows it"),
@@ -164,7 +164,7 @@ NAME is MODEL or PROVIDER:MODEL, and asked in this conversation only, also when 
         arguments: "[enable | disable NAME…]",
         summary: "show tools, switch them on and off",
         group: Group::Agent,
-        takes: Takes::Words,
+        takes: ArgumentStyle::Words,
         words: &[
             word_of("enable", Value::Tool, "give the model a tool or a toolset"),
             word_of("disable", Value::Tool, "take a tool or a toolset from it"),
@@ -178,7 +178,7 @@ NAME is MODEL or PROVIDER:MODEL, and asked in this conversation only, also when 
         summary: "stop asking before what is dangerous",
         group: Group::Agent,
         timing: Timing::AtOnce,
-        takes: Takes::Words,
+        takes: ArgumentStyle::Words,
         words: &[word("on", "do not ask"), word("off", "ask again")],
         details: "\
 It acts at once, also on a question that is being asked, and only on this conversation; /new begins without. What is \
@@ -191,7 +191,7 @@ never allowed stays refused.",
         summary: "show or take back what was approved",
         group: Group::Agent,
         timing: Timing::AtOnce,
-        takes: Takes::Words,
+        takes: ArgumentStyle::Words,
         words: &[word_of("forget", Value::Approval, "ask about it again")],
         ..PLAIN
     },
@@ -201,7 +201,7 @@ never allowed stays refused.",
         arguments: "[VERB …]",
         summary: "show where it works; change that",
         group: Group::Sandbox,
-        takes: Takes::Words,
+        takes: ArgumentStyle::Words,
         words: &[
             word("snapshot", "keep a copy to go back to"),
             word("snapshots", "list the copies"),
@@ -223,7 +223,7 @@ takes something away is asked about first.",
         summary: "show, follow and kill background jobs",
         group: Group::Sandbox,
         timing: Timing::AtOnce,
-        takes: Takes::Words,
+        takes: ArgumentStyle::Words,
         words: &[
             value(Value::Job, ""),
             word_of("follow", Value::Job, "show what it prints until it ends; Ctrl-C leaves"),
@@ -237,8 +237,8 @@ takes something away is asked about first.",
         arguments: "[VERB …]",
         summary: "what is remembered, as `vestal memory`",
         group: Group::Around,
-        reach: Reach::Verb(&["memory"]),
-        takes: Takes::Words,
+        kind: CommandKind::Verb(&["memory"]),
+        takes: ArgumentStyle::Words,
         words: OF_VERB,
         ..PLAIN
     },
@@ -247,8 +247,8 @@ takes something away is asked about first.",
         arguments: "[VERB …]",
         summary: "skills it can use, as `vestal skills`",
         group: Group::Around,
-        reach: Reach::Verb(&["skills"]),
-        takes: Takes::Words,
+        kind: CommandKind::Verb(&["skills"]),
+        takes: ArgumentStyle::Words,
         words: OF_VERB,
         ..PLAIN
     },
@@ -257,8 +257,8 @@ takes something away is asked about first.",
         arguments: "[VERB …]",
         summary: "servers with tools, as `vestal mcp`",
         group: Group::Around,
-        reach: Reach::Verb(&["mcp"]),
-        takes: Takes::Words,
+        kind: CommandKind::Verb(&["mcp"]),
+        takes: ArgumentStyle::Words,
         words: OF_VERB,
         ..PLAIN
     },
@@ -268,8 +268,8 @@ takes something away is asked about first.",
         arguments: "[VERB …]",
         summary: "the board, as `vestal kanban`",
         group: Group::Around,
-        reach: Reach::Verb(&["kanban"]),
-        takes: Takes::Words,
+        kind: CommandKind::Verb(&["kanban"]),
+        takes: ArgumentStyle::Words,
         words: OF_VERB,
         ..PLAIN
     },
@@ -279,8 +279,8 @@ takes something away is asked about first.",
         arguments: "[VERB …]",
         summary: "isolated homes, as `vestal profile`",
         group: Group::Around,
-        reach: Reach::Verb(&["profile"]),
-        takes: Takes::Words,
+        kind: CommandKind::Verb(&["profile"]),
+        takes: ArgumentStyle::Words,
         words: OF_VERB,
         ..PLAIN
     },
@@ -290,8 +290,8 @@ takes something away is asked about first.",
         arguments: "[VERB …]",
         summary: "the settings, as `vestal config`",
         group: Group::Around,
-        reach: Reach::Verb(&["config"]),
-        takes: Takes::Words,
+        kind: CommandKind::Verb(&["config"]),
+        takes: ArgumentStyle::Words,
         words: OF_VERB,
         details: "\
 A model's address and key count from the next turn on, what else is set about models and tools for conversations that \
@@ -305,7 +305,7 @@ are opened afterwards, and the rest for chats that are begun afterwards.",
         summary: "this page, or more about a command or keys",
         group: Group::Around,
         timing: Timing::AtOnce,
-        takes: Takes::Words,
+        takes: ArgumentStyle::Words,
         words: &[value(Value::Command, "")],
         ..PLAIN
     },

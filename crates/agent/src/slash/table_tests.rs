@@ -58,7 +58,7 @@ fn what_acts_while_the_model_works_changes_nothing_it_works_with() {
 #[test]
 fn a_command_that_is_a_verb_leaves_its_words_to_the_verb() {
     for command in COMMANDS {
-        let is_verb = matches!(command.reach, Reach::Verb(_));
+        let is_verb = matches!(command.kind, CommandKind::Verb(_));
         let leaves = command.words.iter().any(|word| word.value == Some(Value::Verb));
         assert_eq!(is_verb, leaves, "{}", command.name);
     }

@@ -6,21 +6,23 @@
 //! string, a list or an object as a string of JSON, one item in place of a list.
 //! Absent and `null` are the same, and unknown arguments are ignored.
 
+mod lenient;
+
+use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::time::Duration;
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{
-    DeserializeOwned, DeserializeSeed, Deserializer, Error as _, IntoDeserializer, MapAccess,
-    SeqAccess, Visitor,
-};
-use serde::{Deserialize, Serialize, forward_to_deserialize_any};
+use serde::de::{DeserializeOwned, Deserializer, Error as _};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use vestal_model::ToolSpec;
 
 use crate::tool::ToolOutput;
+use lenient::Lenient;
 
 /// Characters of a wrong value that an error shows.
 const SHOWN: usize = 60;
@@ -101,13 +103,13 @@ pub fn parse<T: DeserializeOwned>(arguments: Value) -> Result<T, BadArgument> {
 /// An argument that cannot be used. The message tells the model how to mend it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadArgument {
-    subject: Subject,
+    subject: ErrorSubject,
     problem: String,
 }
 
 /// What an error is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Subject {
+enum ErrorSubject {
     /// The value that is being read.
     Value,
     /// An item of the list that is being read.
@@ -121,28 +123,31 @@ enum Subject {
 impl BadArgument {
     /// Returns an error with this message.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { subject: Subject::Message, problem: message.into() }
+        Self { subject: ErrorSubject::Message, problem: message.into() }
     }
 
     /// Returns an error about an argument that has to be there.
     pub fn missing(name: &str) -> Self {
-        Self { subject: Subject::Named(format!("`{name}`")), problem: "is required".to_owned() }
+        Self {
+            subject: ErrorSubject::Named(format!("`{name}`")),
+            problem: "is required".to_owned(),
+        }
     }
 
-    pub(super) fn wrong(wanted: &str, got: &Value) -> Self {
+    fn wrong(wanted: &str, got: &Value) -> Self {
         let mut shown = got.to_string();
         if let Some((cut, _)) = shown.char_indices().nth(SHOWN) {
             shown.truncate(cut);
             shown.push('…');
         }
-        Self { subject: Subject::Value, problem: format!("must be {wanted}, got {shown}") }
+        Self { subject: ErrorSubject::Value, problem: format!("must be {wanted}, got {shown}") }
     }
 
     /// Says which argument it is about, unless that is known.
-    pub(super) fn within(self, name: &str) -> Self {
+    fn within(self, name: &str) -> Self {
         let subject = match self.subject {
-            Subject::Value => Subject::Named(format!("`{name}`")),
-            Subject::Item => Subject::Named(format!("each of `{name}`")),
+            ErrorSubject::Value => ErrorSubject::Named(format!("`{name}`")),
+            ErrorSubject::Item => ErrorSubject::Named(format!("each of `{name}`")),
             known => known,
         };
         Self { subject, ..self }
@@ -150,7 +155,7 @@ impl BadArgument {
 
     fn of_item(self) -> Self {
         match self.subject {
-            Subject::Value => Self { subject: Subject::Item, ..self },
+            ErrorSubject::Value => Self { subject: ErrorSubject::Item, ..self },
             _ => self,
         }
     }
@@ -159,8 +164,10 @@ impl BadArgument {
 impl fmt::Display for BadArgument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.subject {
-            Subject::Named(name) => write!(f, "{name} {}", self.problem),
-            Subject::Value | Subject::Item | Subject::Message => f.write_str(&self.problem),
+            ErrorSubject::Named(name) => write!(f, "{name} {}", self.problem),
+            ErrorSubject::Value | ErrorSubject::Item | ErrorSubject::Message => {
+                f.write_str(&self.problem)
+            }
         }
     }
 }
@@ -169,7 +176,7 @@ impl std::error::Error for BadArgument {}
 
 impl serde::de::Error for BadArgument {
     fn custom<T: fmt::Display>(problem: T) -> Self {
-        Self { subject: Subject::Value, problem: problem.to_string() }
+        Self { subject: ErrorSubject::Value, problem: problem.to_string() }
     }
 
     fn missing_field(name: &'static str) -> Self {
@@ -222,7 +229,7 @@ impl<'de> Deserialize<'de> for NonEmptyString {
 }
 
 impl JsonSchema for NonEmptyString {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
+    fn schema_name() -> Cow<'static, str> {
         "NonEmptyString".into()
     }
 
@@ -231,13 +238,54 @@ impl JsonSchema for NonEmptyString {
     }
 }
 
-/// Reads a text that may be left out. Models fill in a blank for what they leave out, so a
-/// blank counts as absent.
-pub fn blank_as_absent<'de, D: Deserializer<'de>>(
+/// Reads an argument that may be left out. Models fill in a blank for what they leave out, so
+/// a blank counts as absent.
+pub fn blank_as_absent<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     deserializer: D,
-) -> Result<Option<NonEmptyString>, D::Error> {
-    let text = Option::<String>::deserialize(deserializer)?;
-    Ok(text.filter(|text| !text.trim().is_empty()).map(NonEmptyString))
+) -> Result<Option<T>, D::Error> {
+    match Option::<Value>::deserialize(deserializer)? {
+        None => Ok(None),
+        Some(Value::String(text)) if text.trim().is_empty() => Ok(None),
+        Some(value) => T::deserialize(Lenient(value)).map(Some).map_err(D::Error::custom),
+    }
+}
+
+/// An argument that is read where it is used. What an action does not use is ignored: models
+/// fill in all arguments, with zeros or blanks.
+#[derive(Debug)]
+pub(super) struct Deferred<T> {
+    value: Value,
+    read_as: PhantomData<T>,
+}
+
+impl<T: DeserializeOwned> Deferred<T> {
+    /// Reads the argument, which the tool's schema calls `name`.
+    pub(super) fn read(&self, name: &str) -> Result<Option<T>, BadArgument> {
+        let value = Lenient(self.value.clone());
+        Option::<T>::deserialize(value).map_err(|error| error.within(name))
+    }
+}
+
+impl<T> Default for Deferred<T> {
+    fn default() -> Self {
+        Self { value: Value::Null, read_as: PhantomData }
+    }
+}
+
+impl<'de, T> Deserialize<'de> for Deferred<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self { value: Value::deserialize(deserializer)?, read_as: PhantomData })
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Deferred<T> {
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
 }
 
 /// A number of things, at least `LEAST`.
@@ -255,7 +303,7 @@ impl<'de, const LEAST: u32> Deserialize<'de> for Count<LEAST> {
 }
 
 impl<const LEAST: u32> JsonSchema for Count<LEAST> {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
+    fn schema_name() -> Cow<'static, str> {
         format!("Count{LEAST}").into()
     }
 
@@ -280,201 +328,12 @@ impl<'de> Deserialize<'de> for Seconds {
 }
 
 impl JsonSchema for Seconds {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
+    fn schema_name() -> Cow<'static, str> {
         "Seconds".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "integer", "minimum": 1 })
-    }
-}
-
-/// A value that is read leniently.
-struct Lenient(Value);
-
-impl Lenient {
-    /// Returns a number, also one that came as a string.
-    fn number(&self, wanted: &str) -> Result<f64, BadArgument> {
-        let number = match &self.0 {
-            Value::Number(number) => number.as_f64(),
-            Value::String(text) => text.trim().parse().ok(),
-            _ => None,
-        };
-        let number = number.filter(|number: &f64| number.is_finite());
-        number.ok_or_else(|| BadArgument::wrong(wanted, &self.0))
-    }
-
-    fn integer(&self) -> Result<i64, BadArgument> {
-        let number = self.number("a whole number")?;
-        #[expect(clippy::cast_possible_truncation, reason = "checked to be whole and small")]
-        if number.fract() == 0.0 && number.abs() < 9e15 {
-            Ok(number as i64)
-        } else {
-            Err(BadArgument::wrong("a whole number", &self.0))
-        }
-    }
-
-    fn text(self, wanted: &str) -> Result<String, BadArgument> {
-        match self.0 {
-            Value::String(text) => Ok(text),
-            // A number is taken for its digits, as in an id.
-            Value::Number(number) => Ok(number.to_string()),
-            other => Err(BadArgument::wrong(wanted, &other)),
-        }
-    }
-}
-
-macro_rules! integers {
-    ($($method:ident)*) => {$(
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BadArgument> {
-            visitor.visit_i64(self.integer()?)
-        }
-    )*};
-}
-
-impl<'de> Deserializer<'de> for Lenient {
-    type Error = BadArgument;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BadArgument> {
-        self.0.deserialize_any(visitor).map_err(BadArgument::custom)
-    }
-
-    integers! {
-        deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64
-        deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64
-    }
-
-    fn deserialize_f32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BadArgument> {
-        self.deserialize_f64(visitor)
-    }
-
-    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BadArgument> {
-        visitor.visit_f64(self.number("a number")?)
-    }
-
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BadArgument> {
-        let word = match &self.0 {
-            Value::Bool(flag) => return visitor.visit_bool(*flag),
-            Value::Number(number) => number.to_string(),
-            Value::String(text) => text.trim().to_ascii_lowercase(),
-            _ => String::from("neither"),
-        };
-        match word.as_str() {
-            "true" | "yes" | "1" => visitor.visit_bool(true),
-            "false" | "no" | "0" | "" => visitor.visit_bool(false),
-            _ => Err(BadArgument::wrong("true or false", &self.0)),
-        }
-    }
-
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BadArgument> {
-        self.deserialize_string(visitor)
-    }
-
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BadArgument> {
-        visitor.visit_string(self.text("a string")?)
-    }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BadArgument> {
-        if self.0.is_null() { visitor.visit_none() } else { visitor.visit_some(self) }
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, BadArgument> {
-        visitor.visit_newtype_struct(self)
-    }
-
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BadArgument> {
-        let items = match self.0 {
-            Value::Array(items) => items,
-            Value::String(text) if let Ok(Value::Array(items)) = serde_json::from_str(&text) => {
-                items
-            }
-            alone => {
-                let items = Items(vec![alone.clone()].into_iter());
-                return visitor.visit_seq(items).map_err(|_| BadArgument::wrong("a list", &alone));
-            }
-        };
-        visitor.visit_seq(Items(items.into_iter()))
-    }
-
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, BadArgument> {
-        let fields = match self.0 {
-            Value::Object(fields) => fields,
-            Value::String(text) if let Ok(Value::Object(fields)) = serde_json::from_str(&text) => {
-                fields
-            }
-            other => return Err(BadArgument::wrong("an object", &other)),
-        };
-        visitor.visit_map(Fields { fields: fields.into_iter(), next: None })
-    }
-
-    fn deserialize_struct<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        _: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, BadArgument> {
-        self.deserialize_map(visitor)
-    }
-
-    /// Reads a word of a choice, however it is capitalised and joined.
-    fn deserialize_enum<V: Visitor<'de>>(
-        self,
-        _: &'static str,
-        _: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, BadArgument> {
-        let word = self.text("a string")?.trim().to_ascii_lowercase().replace([' ', '-'], "_");
-        visitor.visit_enum(IntoDeserializer::<BadArgument>::into_deserializer(word))
-    }
-
-    forward_to_deserialize_any! {
-        i128 u128 char bytes byte_buf unit unit_struct tuple tuple_struct identifier ignored_any
-    }
-}
-
-/// The items of a list.
-struct Items(std::vec::IntoIter<Value>);
-
-impl<'de> SeqAccess<'de> for Items {
-    type Error = BadArgument;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, BadArgument> {
-        let item = self.0.next().map(|item| seed.deserialize(Lenient(item)));
-        item.transpose().map_err(BadArgument::of_item)
-    }
-}
-
-/// The fields of an object that are not `null`.
-struct Fields {
-    fields: serde_json::map::IntoIter,
-    next: Option<(String, Value)>,
-}
-
-impl<'de> MapAccess<'de> for Fields {
-    type Error = BadArgument;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, BadArgument> {
-        self.next = self.fields.by_ref().find(|(_, value)| !value.is_null());
-        let key = self.next.as_ref().map(|(name, _)| name.as_str());
-        key.map(|key| seed.deserialize(key.into_deserializer())).transpose()
-    }
-
-    fn next_value_seed<S: DeserializeSeed<'de>>(
-        &mut self,
-        seed: S,
-    ) -> Result<S::Value, BadArgument> {
-        let (name, value) = self.next.take().unwrap_or_default();
-        seed.deserialize(Lenient(value)).map_err(|error| error.within(&name))
     }
 }
 

@@ -54,14 +54,34 @@ fn a_blank_in_a_text_that_may_be_left_out_is_as_good_as_absent() {
     struct Optional {
         #[serde(default, deserialize_with = "blank_as_absent")]
         words: Option<NonEmptyString>,
+        #[serde(default, deserialize_with = "blank_as_absent")]
+        kind: Option<Kind>,
     }
-    for arguments in
-        [json!({}), json!({"words": null}), json!({"words": ""}), json!({"words": " "})]
-    {
-        assert_eq!(parse::<Optional>(arguments).unwrap().words, None);
+    for given in [json!({}), json!({"words": null}), json!({"words": "", "kind": " "})] {
+        let read = parse::<Optional>(given).unwrap();
+        assert_eq!((read.words, read.kind), (None, None));
     }
-    let words = parse::<Optional>(json!({"words": "a"})).unwrap().words;
-    assert_eq!(words.as_deref(), Some("a"));
+    let read = parse::<Optional>(json!({"words": "a", "kind": "ONE"})).unwrap();
+    assert_eq!((read.words.as_deref(), read.kind), (Some("a"), Some(Kind::One)));
+    let refused = parse::<Optional>(json!({"kind": "three"})).map(drop).unwrap_err().to_string();
+    assert_eq!(refused, "`kind` must be one or two_words, got \"three\"");
+}
+
+#[test]
+fn an_argument_that_is_deferred_is_refused_only_when_it_is_read() {
+    #[derive(Deserialize, JsonSchema)]
+    struct Sometimes {
+        #[serde(default)]
+        time: Deferred<Seconds>,
+    }
+    let read = |arguments| parse::<Sometimes>(arguments).unwrap().time.read("time");
+    assert_eq!(read(json!({})), Ok(None));
+    assert_eq!(read(json!({"time": "2"})), Ok(Some(Seconds(Duration::from_secs(2)))));
+    let refused = read(json!({"time": 0})).unwrap_err().to_string();
+    assert_eq!(refused, "`time` must be more than 0 seconds");
+    let schema = tool_spec::<Sometimes>("sometimes", "").parameters;
+    let time = json!({"type": "integer", "minimum": 1});
+    assert_eq!(schema, json!({"type": "object", "properties": {"time": time}}));
 }
 
 #[test]
@@ -83,6 +103,8 @@ fn lists_and_objects_may_come_as_text_and_one_item_alone() {
     }
     let object = json!({"n": 1}).as_object().cloned();
     assert_eq!(sample(json!({"object": "{\"n\": 1}"})).object, object);
+    let with_null = json!({"n": null});
+    assert_eq!(sample(json!({ "object": with_null })).object, with_null.as_object().cloned());
 }
 
 #[test]

@@ -73,7 +73,7 @@ async fn work_that_cannot_be_given_away_is_an_error() {
         (json!({"tasks": [{"context": "x"}]}), "`goal` is required"),
         (json!({"tasks": [[1]]}), "each of `tasks` must be an object"),
         (json!({"tasks": many}), "at most 16 entries, got 17"),
-        (json!({"goal": "x"}), "nobody is there to give work to"),
+        (json!({"goal": "x"}), "no agent is available to delegate to"),
     ] {
         let output = stage.output(&DelegateTask, arguments).await;
         assert!(output.is_error && output.content.contains(complaint), "{}", output.content);

@@ -8,7 +8,7 @@ const MAX: usize = 4 << 20;
 
 /// Kinds of files that are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Syntax {
+enum LintSyntax {
     Json,
     /// One value on each line.
     JsonLines,
@@ -18,7 +18,7 @@ enum Syntax {
 const WITH_COMMENTS: &[&str] =
     &["tsconfig", "jsconfig", ".eslintrc", "devcontainer", "settings", "launch", "tasks", "babel"];
 
-impl Syntax {
+impl LintSyntax {
     fn of(path: &str) -> Option<Self> {
         let name = path.rsplit('/').next()?.to_ascii_lowercase();
         let (stem, extension) = name.rsplit_once('.')?;
@@ -53,7 +53,7 @@ fn check_json(text: &str) -> Result<(), serde_json::Error> {
 /// Checks what was written; `None` for files of other kinds. With the content
 /// before, it says whether the mistake was there already.
 pub(super) fn lint(path: &str, before: Option<&[u8]>, now: &[u8]) -> Option<Value> {
-    let syntax = Syntax::of(path)?;
+    let syntax = LintSyntax::of(path)?;
     if now.len() > MAX {
         return None;
     }

@@ -1,6 +1,5 @@
 //! The tools that come with the agent, one file each.
 
-mod argument_map;
 pub mod arguments;
 mod clarify;
 mod delegate_task;
@@ -21,7 +20,6 @@ use std::sync::Arc;
 
 use crate::registry::Registry;
 
-pub use argument_map::Arguments;
 pub use arguments::BadArgument;
 pub use clarify::Clarify;
 pub use delegate_task::DelegateTask;

@@ -144,12 +144,12 @@ const LONGEST_STRING: usize = 4096;
 pub(crate) struct PlainText {
     /// The beginning of a character whose rest has not come.
     partial: Vec<u8>,
-    state: State,
+    state: EscapeState,
 }
 
 /// Where in an escape sequence (ECMA-48) the text is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum State {
+enum EscapeState {
     #[default]
     Text,
     /// After ESC.
@@ -199,7 +199,7 @@ impl PlainText {
 
     fn text(&mut self, mut text: &str, out: &mut String) {
         while !text.is_empty() {
-            if self.state == State::Text {
+            if self.state == EscapeState::Text {
                 let plain = text.find(is_control).unwrap_or(text.len());
                 let (before, after) = text.split_at(plain);
                 out.push_str(before);
@@ -214,7 +214,7 @@ impl PlainText {
     }
 }
 
-impl State {
+impl EscapeState {
     /// Returns the state after a character, having added it if it is text.
     fn after(self, character: char, out: &mut String) -> Self {
         // These end whatever is under way.

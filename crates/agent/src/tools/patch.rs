@@ -16,7 +16,7 @@ use super::arguments::{BadArgument, NonEmptyString, blank_as_absent, parse, tool
 use super::files::demand_unmasked;
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
 use find::Occurrences;
-use hunks::{Action, FilePatch};
+use hunks::{FileAction, FilePatch};
 use replace::Order;
 
 /// Changes files.
@@ -26,7 +26,7 @@ pub struct Patch;
 #[derive(Deserialize, JsonSchema)]
 struct PatchArguments {
     #[schemars(required)]
-    mode: Option<Mode>,
+    mode: Option<PatchMode>,
     /// replace: the file
     #[serde(default, deserialize_with = "blank_as_absent")]
     path: Option<NonEmptyString>,
@@ -44,12 +44,11 @@ struct PatchArguments {
 
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Mode {
+enum PatchMode {
     Replace,
     Patch,
 }
 
-/// A call, understood.
 #[derive(Debug)]
 enum PatchCall {
     Replace(Order),
@@ -62,12 +61,12 @@ impl PatchCall {
         let mode = match arguments.mode {
             Some(mode) => mode,
             // The other arguments tell.
-            None if arguments.patch.is_some() && arguments.old_string.is_none() => Mode::Patch,
-            None => Mode::Replace,
+            None if arguments.patch.is_some() && arguments.old_string.is_none() => PatchMode::Patch,
+            None => PatchMode::Replace,
         };
         match mode {
-            Mode::Replace => Self::replace(arguments),
-            Mode::Patch => {
+            PatchMode::Replace => Self::replace(arguments),
+            PatchMode::Patch => {
                 Self::patch(&arguments.patch.ok_or_else(|| BadArgument::missing("patch"))?)
             }
         }
@@ -101,8 +100,8 @@ impl PatchCall {
 fn paths(files: &[FilePatch]) -> impl Iterator<Item = &str> {
     files.iter().flat_map(|file| {
         let goal = match &file.action {
-            Action::Update { move_to, .. } => move_to.as_deref(),
-            Action::Add(_) | Action::Delete => None,
+            FileAction::Update { move_to, .. } => move_to.as_deref(),
+            FileAction::Add(_) | FileAction::Delete => None,
         };
         std::iter::once(file.path.as_str()).chain(goal)
     })

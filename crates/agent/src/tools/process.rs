@@ -14,9 +14,7 @@ use vestal_model::ToolSpec;
 use vestal_sandbox::job::AfterInput;
 use vestal_sandbox::{Error, FaultCode, Input, JobId, JobInfo, JobState, Sandbox};
 
-use super::arguments::{
-    BadArgument, Count, NonEmptyString, Seconds, blank_as_absent, parse, tool_spec,
-};
+use super::arguments::{BadArgument, Count, Deferred, Seconds, parse, tool_spec};
 use super::terminal::fault_of;
 use crate::approvals::WorkingDir;
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
@@ -36,23 +34,27 @@ write: sends `data` to its standard input unchanged; submit: the same, followed 
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct ProcessArguments {
-    action: Action,
+    action: ProcessAction,
     /// The process, as terminal or list named it. Needed for all but list.
-    #[serde(default, deserialize_with = "blank_as_absent")]
-    session_id: Option<NonEmptyString>,
+    #[serde(default)]
+    session_id: Deferred<String>,
     /// What to send, for write and submit.
-    data: Option<String>,
+    #[serde(default)]
+    data: Deferred<String>,
     /// Seconds to wait at most, for wait.
-    timeout: Option<Seconds>,
+    #[serde(default)]
+    timeout: Deferred<Seconds>,
     /// First line, counted from 0, for log. Default: the last `limit` lines.
-    offset: Option<Count<0>>,
+    #[serde(default)]
+    offset: Deferred<Count<0>>,
     /// Lines, for log. Default 200.
-    limit: Option<Count<1>>,
+    #[serde(default)]
+    limit: Deferred<Count<1>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Action {
+enum ProcessAction {
     List,
     Poll,
     Log,
@@ -69,7 +71,7 @@ pub struct Process;
 
 /// Why there is no result.
 #[derive(Debug)]
-enum Failure {
+enum ProcessFailure {
     /// The arguments cannot be used.
     Bad(BadArgument),
     /// The sandbox failed.
@@ -80,47 +82,50 @@ enum Failure {
     Interrupted,
 }
 
-impl From<BadArgument> for Failure {
+impl From<BadArgument> for ProcessFailure {
     fn from(bad: BadArgument) -> Self {
         Self::Bad(bad)
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for ProcessFailure {
     fn from(error: Error) -> Self {
         Self::Sandbox(error)
     }
 }
 
 /// A call under way.
-struct Call<'a> {
+struct ProcessCall<'a> {
     context: &'a ToolContext,
     sandbox: &'a Sandbox,
     arguments: &'a ProcessArguments,
 }
 
-impl Call<'_> {
-    async fn act(&self) -> Result<Value, Failure> {
+impl ProcessCall<'_> {
+    async fn act(&self) -> Result<Value, ProcessFailure> {
         let action = self.arguments.action;
-        if action == Action::List {
+        if action == ProcessAction::List {
             return self.list().await;
         }
-        let named = self.arguments.session_id.as_deref();
+        let named = self.arguments.session_id.read("session_id")?;
+        let named = named.filter(|name| !name.trim().is_empty());
         let named = named.ok_or_else(|| BadArgument::missing("session_id"))?;
         // What cannot be an id is no job's.
-        let Ok(id) = named.trim().parse::<JobId>() else { return Ok(not_found(named)) };
+        let Ok(id) = named.trim().parse::<JobId>() else { return Ok(not_found(&named)) };
         let done = match action {
-            Action::List => self.list().await,
-            Action::Poll => self.poll(&id).await,
-            Action::Log => self.log(&id).await,
-            Action::Wait => self.wait(&id).await,
-            Action::Kill => self.kill(&id).await,
-            Action::Write | Action::Submit => self.write(&id, action == Action::Submit).await,
-            Action::Close => self.close(&id).await,
+            ProcessAction::List => self.list().await,
+            ProcessAction::Poll => self.poll(&id).await,
+            ProcessAction::Log => self.log(&id).await,
+            ProcessAction::Wait => self.wait(&id).await,
+            ProcessAction::Kill => self.kill(&id).await,
+            ProcessAction::Write | ProcessAction::Submit => {
+                self.write(&id, action == ProcessAction::Submit).await
+            }
+            ProcessAction::Close => self.close(&id).await,
         };
         match done {
-            Err(Failure::Sandbox(error)) if has_code(&error, FaultCode::NoSuchJob) => {
-                Ok(not_found(named))
+            Err(ProcessFailure::Sandbox(error)) if has_code(&error, FaultCode::NoSuchJob) => {
+                Ok(not_found(&named))
             }
             done => done,
         }
@@ -177,7 +182,8 @@ impl Tool for Process {
     fn footprint(&self, arguments: &Value) -> Footprint {
         match parse(arguments.clone()) {
             Ok(ProcessArguments {
-                action: Action::List | Action::Poll | Action::Log | Action::Wait,
+                action:
+                    ProcessAction::List | ProcessAction::Poll | ProcessAction::Log | ProcessAction::Wait,
                 ..
             }) => Footprint::Reads,
             _ => Footprint::Exclusive,
@@ -191,12 +197,12 @@ impl Tool for Process {
         };
         let acting = async {
             let sandbox = context.sandbox.attach(&context.events).await?;
-            Call { context, sandbox: &sandbox, arguments: &arguments }.act().await
+            ProcessCall { context, sandbox: &sandbox, arguments: &arguments }.act().await
         };
         let done = tokio::select! {
             biased;
             // Waiting comes back by itself, with what the job has printed.
-            () = context.cancel.cancelled(), if arguments.action != Action::Wait => Err(Failure::Interrupted),
+            () = context.cancel.cancelled(), if arguments.action != ProcessAction::Wait => Err(ProcessFailure::Interrupted),
             done = Box::pin(acting) => done,
         };
         match done {
@@ -205,21 +211,21 @@ impl Tool for Process {
                 output.is_error = value.get("error").is_some_and(|error| !error.is_null());
                 output
             }
-            Err(Failure::Bad(bad)) => bad.into(),
-            Err(Failure::Refused(refusal)) => {
+            Err(ProcessFailure::Bad(bad)) => bad.into(),
+            Err(ProcessFailure::Refused(refusal)) => {
                 let mut output = ToolOutput::json(
                     &json!({ "status": refusal.status.as_str(), "error": refusal.message }),
                 );
                 output.is_error = true;
                 output
             }
-            Err(Failure::Sandbox(error)) => {
+            Err(ProcessFailure::Sandbox(error)) => {
                 let error = context.redactor.redact(&error.to_string()).into_owned();
                 let mut output = ToolOutput::json(&json!({ "status": "error", "error": error }));
                 output.is_error = true;
                 output
             }
-            Err(Failure::Interrupted) => ToolOutput::json(&json!({
+            Err(ProcessFailure::Interrupted) => ToolOutput::json(&json!({
                 "status": "interrupted",
                 "note": "the turn was interrupted; the process itself was not touched",
             })),
@@ -233,8 +239,8 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 /// Characters of output that `kill` shows.
 const LAST_WORDS: usize = 2000;
 
-impl Call<'_> {
-    async fn kill(&self, id: &JobId) -> Result<Value, Failure> {
+impl ProcessCall<'_> {
+    async fn kill(&self, id: &JobId) -> Result<Value, ProcessFailure> {
         let before = self.look_up(id).await?;
         if matches!(before.state, JobState::Ended(_)) && before.processes == 0 {
             return Ok(json!({
@@ -261,11 +267,14 @@ impl Call<'_> {
 
     /// Writes to a job's standard input. What is written to a shell is a
     /// command, so it is decided about as one.
-    async fn write(&self, id: &JobId, submit: bool) -> Result<Value, Failure> {
-        let data = self.arguments.data.clone();
+    async fn write(&self, id: &JobId, submit: bool) -> Result<Value, ProcessFailure> {
+        let data = self.arguments.data.read("data")?;
         let data = data.ok_or_else(|| BadArgument::missing("data"))?;
         let guard = &self.context.guard;
-        guard.command(self.context, &data, WorkingDir::Unknown).await.map_err(Failure::Refused)?;
+        guard
+            .command(self.context, &data, WorkingDir::Unknown)
+            .await
+            .map_err(ProcessFailure::Refused)?;
         let info = self.look_up(id).await?;
         if let Some(refusal) = cannot_read(&info) {
             return Ok(refusal);
@@ -290,7 +299,7 @@ impl Call<'_> {
         })
     }
 
-    async fn close(&self, id: &JobId) -> Result<Value, Failure> {
+    async fn close(&self, id: &JobId) -> Result<Value, ProcessFailure> {
         let info = self.look_up(id).await?;
         if let Some(refusal) = cannot_read(&info) {
             return Ok(refusal);

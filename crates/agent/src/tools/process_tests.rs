@@ -52,6 +52,27 @@ async fn jobs_are_listed_whoever_started_them() {
     assert_eq!((&listed[1]["status"], &listed[1]["exit_code"]), (&json!("exited"), &json!(3)));
 }
 
+#[tokio::test]
+async fn arguments_that_an_action_does_not_use_are_ignored() {
+    let stage = Stage::new();
+    let unused = |action: &str, id: &str| {
+        json!({
+            "action": action, "session_id": id, "data": "", "timeout": 0, "offset": -1, "limit": 0,
+        })
+    };
+    let listed = stage.call(&Process, unused("list", "")).await;
+    assert_eq!(listed, json!({"processes": []}));
+    let id = start(&stage, "exec sleep 1000").await;
+    for (action, status) in [("poll", "running"), ("close", "ok"), ("kill", "killed")] {
+        let done = stage.call(&Process, unused(action, &id)).await;
+        assert_eq!(done["status"], status, "{action}: {done}");
+    }
+    for (action, name) in [("wait", "`timeout`"), ("log", "`limit`")] {
+        let refused = stage.call(&Process, unused(action, &id)).await;
+        assert!(refused["error"].as_str().unwrap().starts_with(name), "{action}: {refused}");
+    }
+}
+
 async fn poll_until(stage: &Stage, id: &str, preview: &str) -> Value {
     let waiting = async {
         loop {

@@ -17,10 +17,10 @@ use vestal_sandbox::{FaultCode, FileKind, Metadata};
 
 use super::arguments::{Count, NonEmptyString, parse, tool_spec};
 use super::files::{
-    Page, Readable, ResolvedPath, Text, has_code, message_of, not_found, readable, resolve,
+    FilePage, Readable, ResolvedPath, Text, has_code, message_of, not_found, readable, resolve,
 };
 use crate::tool::{Footprint, Oversized, Tool, ToolContext, ToolOutput};
-use collect::{Collector, Content, Flow};
+use collect::{Collector, ContentKind, Flow};
 
 /// Lines shown when the model does not say how many.
 const LINES: usize = 500;
@@ -62,7 +62,7 @@ fn usual_lines() -> Count<1> {
 
 /// The lines that are asked for.
 #[derive(Debug)]
-struct Asked {
+struct ReadFileRequest {
     path: String,
     offset: usize,
     limit: usize,
@@ -87,7 +87,7 @@ impl Tool for ReadFile {
             Ok(arguments) => arguments,
             Err(bad) => return bad.into(),
         };
-        let asked = Asked {
+        let asked = ReadFileRequest {
             path: path.into_inner(),
             offset: offset.0.max(1),
             limit: limit.0.min(context.limits.output_lines.max(1)),
@@ -105,7 +105,7 @@ impl Tool for ReadFile {
     }
 }
 
-async fn read(context: &ToolContext, files: &Files, asked: &Asked) -> ToolOutput {
+async fn read(context: &ToolContext, files: &Files, asked: &ReadFileRequest) -> ToolOutput {
     let target = match resolve(files, &asked.path).await {
         Ok(target) => target,
         Err(error) => return ToolOutput::error(message_of(&error)),
@@ -113,7 +113,7 @@ async fn read(context: &ToolContext, files: &Files, asked: &Asked) -> ToolOutput
     if let Readable::No(why) = readable(&target.real) {
         return ToolOutput::error(format!("{} is not read: {why}", target.shown()));
     }
-    let page = Page { path: target.absolute.clone(), offset: asked.offset, limit: asked.limit };
+    let page = FilePage { path: target.absolute.clone(), offset: asked.offset, limit: asked.limit };
     if let Some(seen) = context.observed_files.page_version(&page)
         && let Ok(now) = files.stat(&target.absolute, Links::Follow).await
         && now.version == seen
@@ -157,7 +157,7 @@ async fn unread(files: &Files, target: &ResolvedPath, error: &FileError) -> Tool
 async fn collected(
     context: &ToolContext,
     files: &Files,
-    asked: &Asked,
+    asked: &ReadFileRequest,
 ) -> Result<(Metadata, Collector), FileError> {
     // The file may be written while it is read; the second attempt is taken as it is.
     for attempt in 0.. {
@@ -168,7 +168,7 @@ async fn collected(
             collector.finish(first.eof);
             return Ok((first.metadata, collector));
         }
-        let mut sink = Sink(&mut collector);
+        let mut sink = CollectorSink(&mut collector);
         let rest = files.read_to(&asked.path, &mut sink, FIRST, None).await;
         let version = match rest {
             Ok(rest) => {
@@ -189,9 +189,9 @@ async fn collected(
 }
 
 /// Hands what is read to a collector, and ends the read when it has enough.
-struct Sink<'a>(&'a mut Collector);
+struct CollectorSink<'a>(&'a mut Collector);
 
-impl AsyncWrite for Sink<'_> {
+impl AsyncWrite for CollectorSink<'_> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
@@ -234,8 +234,8 @@ fn shown_text(
         json!({ "error": error, "is_binary": true, "file_size": file_size, "hint": hint })
     };
     match collector.content {
-        Content::Text => {}
-        Content::Image => {
+        ContentKind::Text => {}
+        ContentKind::Image => {
             let mut image = binary(
                 "It is an image. Look at it with a tool for images if there is one, or examine it \
                  with a program in the terminal.",
@@ -243,13 +243,13 @@ fn shown_text(
             image["is_image"] = true.into();
             return Err(image);
         }
-        Content::Binary => {
+        ContentKind::Binary => {
             return Err(binary("Examine it in the terminal, with file, xxd or strings."));
         }
     }
     let total = collector.total();
     let first = collector.first_number();
-    let page = Lines::new(context, collector);
+    let page = ShownLines::new(context, collector);
     let most = context.limits.result_bytes;
     let mut content = String::new();
     let mut shown = 0_u64;
@@ -308,12 +308,12 @@ fn shown_text(
 }
 
 /// Lines as they may be shown.
-struct Lines {
+struct ShownLines {
     lines: Vec<String>,
     strays: usize,
 }
 
-impl Lines {
+impl ShownLines {
     /// Masks what is secret. What opens a secret may be on a line before the
     /// ones to show, so those are looked at too.
     fn new(context: &ToolContext, collector: &Collector) -> Self {

@@ -10,10 +10,10 @@ use vestal_model::ToolSpec;
 use vestal_sandbox::files::{FileError, Files, Links};
 use vestal_sandbox::{FaultCode, FileKind, SearchQuery};
 
-use super::arguments::{BadArgument, Count, parse, tool_spec};
+use super::arguments::{BadArgument, Count, Deferred, parse, tool_spec};
 use super::files::{Readable, ResolvedPath, has_code, message_of, not_found, readable, resolve};
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
-use results::Shown;
+use results::ResultFormat;
 
 const DESCRIPTION: &str = "\
 Finds lines by a regular expression (target `content`), or files by a glob on their names (target `files`). \
@@ -26,25 +26,28 @@ struct SearchFilesArguments {
     /// content: a regular expression, matched line by line; (?i) at its start ignores case. files: a glob such as *.py or src/**/test_*
     pattern: String,
     #[serde(default)]
-    target: Target,
+    target: SearchTarget,
     /// Where to look: a directory or a file. Default: the shell's directory.
     path: Option<String>,
     /// content: only in files with such names, for instance *.rs
-    file_glob: Option<String>,
+    #[serde(default)]
+    file_glob: Deferred<String>,
     /// How many results. Default 50.
     limit: Option<Count<1>>,
     /// Results to pass over
     offset: Option<Count<0>>,
     /// `content`: the lines; `files_only`: only which files have any; `count`: how many each file has
     #[serde(default)]
-    output_mode: OutputMode,
+    #[schemars(extend("default" = "content"))]
+    output_mode: Deferred<OutputMode>,
     /// Lines to show before and after each match
-    context: Option<Count<0>>,
+    #[serde(default)]
+    context: Deferred<Count<0>>,
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Target {
+enum SearchTarget {
     #[default]
     #[serde(alias = "grep")]
     Content,
@@ -52,14 +55,26 @@ enum Target {
     Files,
 }
 
-#[derive(Debug, Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum OutputMode {
-    #[default]
     Content,
     #[serde(alias = "files", alias = "files_with_matches")]
     FilesOnly,
     Count,
+}
+
+impl SearchFilesArguments {
+    fn kind_of_content(&self) -> Result<SearchKind, BadArgument> {
+        Ok(match self.output_mode.read("output_mode")? {
+            None | Some(OutputMode::Content) => {
+                let lines = self.context.read("context")?.map_or(0, |Count(lines)| lines);
+                SearchKind::Lines { context: u32::try_from(lines.min(MAX_CONTEXT)).unwrap_or(0) }
+            }
+            Some(OutputMode::FilesOnly) => SearchKind::Files,
+            Some(OutputMode::Count) => SearchKind::Counts,
+        })
+    }
 }
 
 /// Searches files.
@@ -81,8 +96,8 @@ impl Tool for SearchFiles {
     }
 
     async fn call(&self, context: &ToolContext, arguments: Value) -> ToolOutput {
-        let asked = match Asked::new(arguments) {
-            Ok(asked) => asked,
+        let request = match FileSearch::new(arguments) {
+            Ok(request) => request,
             Err(bad) => return bad.into(),
         };
         let files = match context.sandbox.files(&context.events).await {
@@ -90,7 +105,7 @@ impl Tool for SearchFiles {
             Err(error) => return ToolOutput::error(error.to_string()),
         };
         tokio::select! {
-            output = search(context, &files, &asked) => output.unwrap_or_else(|refusal| refusal),
+            output = search(context, &files, &request) => output.unwrap_or_else(|refusal| refusal),
             () = context.cancel.cancelled() => ToolOutput::error("interrupted"),
         }
     }
@@ -99,39 +114,39 @@ impl Tool for SearchFiles {
 async fn search(
     context: &ToolContext,
     files: &Files,
-    asked: &Asked,
+    request: &FileSearch,
 ) -> Result<ToolOutput, ToolOutput> {
-    let target = resolve(files, &asked.path).await;
+    let target = resolve(files, &request.path).await;
     let target = target.map_err(|error| ToolOutput::error(message_of(&error)))?;
     if let Readable::No(why) = readable(&target.real) {
         return Err(ToolOutput::error(format!("{} is not searched: {why}", target.shown())));
     }
-    let root = match files.stat(&asked.path, Links::Follow).await {
+    let root = match files.stat(&request.path, Links::Follow).await {
         Ok(root) => root,
-        Err(error) => return Err(failed(files, &target, asked, &error).await),
+        Err(error) => return Err(failed(files, &target, request, &error).await),
     };
-    let shown = Shown {
-        root: &asked.path,
+    let format = ResultFormat {
+        root: &request.path,
         is_file: root.kind == FileKind::File,
         redactor: &context.redactor,
         line_length: context.limits.line_length,
     };
-    let found = match asked.wanted {
-        Wanted::Names => results::names(files, asked, &shown).await,
-        Wanted::Lines => results::lines(files, asked, &shown).await,
-        Wanted::Files => results::files_only(files, asked, &shown).await,
-        Wanted::Counts => results::counts(files, asked, &shown).await,
+    let found = match request.kind {
+        SearchKind::Names => results::names(files, request, &format).await,
+        SearchKind::Lines { .. } => results::lines(files, request, &format).await,
+        SearchKind::Files => results::files_only(files, request, &format).await,
+        SearchKind::Counts => results::counts(files, request, &format).await,
     };
     match found {
         Ok(result) => Ok(ToolOutput::json(&result)),
-        Err(error) => Err(failed(files, &target, asked, &error).await),
+        Err(error) => Err(failed(files, &target, request, &error).await),
     }
 }
 
 async fn failed(
     files: &Files,
     target: &ResolvedPath,
-    asked: &Asked,
+    request: &FileSearch,
     error: &FileError,
 ) -> ToolOutput {
     if has_code(error, FaultCode::NotFound) {
@@ -139,7 +154,7 @@ async fn failed(
         return ToolOutput { is_error: true, ..ToolOutput::json(&content) };
     }
     let mut message = message_of(error);
-    if has_code(error, FaultCode::Invalid) && asked.regex().is_some() {
+    if has_code(error, FaultCode::Invalid) && request.regex().is_some() {
         message.push_str(
             ". Look-around and back-references are not supported; put a backslash before ( ) [ ] { } \
              . * + ? | to mean the character itself",
@@ -158,12 +173,12 @@ const MAX_LIMIT: usize = 1_000;
 const MAX_CONTEXT: usize = 50;
 
 /// What comes out of a search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum SearchKind {
     /// Files by name.
     Names,
-    /// Lines.
-    Lines,
+    /// Lines, with so many around each.
+    Lines { context: u32 },
     /// Files that have such lines.
     Files,
     /// How many such lines files have.
@@ -172,49 +187,45 @@ enum Wanted {
 
 /// A search as it is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Asked {
+struct FileSearch {
     pattern: String,
     file_glob: Option<String>,
-    context: u32,
     path: String,
     limit: usize,
     offset: usize,
-    wanted: Wanted,
+    kind: SearchKind,
 }
 
-impl Asked {
+impl FileSearch {
     fn new(arguments: Value) -> Result<Self, BadArgument> {
         let arguments: SearchFilesArguments = parse(arguments)?;
-        let wanted = match (arguments.target, arguments.output_mode) {
-            (Target::Files, _) => Wanted::Names,
-            (Target::Content, OutputMode::Content) => Wanted::Lines,
-            (Target::Content, OutputMode::FilesOnly) => Wanted::Files,
-            (Target::Content, OutputMode::Count) => Wanted::Counts,
+        let (kind, file_glob) = match arguments.target {
+            SearchTarget::Files => (SearchKind::Names, None),
+            SearchTarget::Content => {
+                check_expression(&arguments.pattern)?;
+                let glob = arguments.file_glob.read("file_glob")?;
+                (arguments.kind_of_content()?, glob.filter(|glob| !glob.trim().is_empty()))
+            }
         };
-        if wanted != Wanted::Names {
-            check_expression(&arguments.pattern)?;
-        }
-        let context = arguments.context.map_or(0, |Count(lines)| lines).min(MAX_CONTEXT);
         let path = arguments.path.filter(|path| !path.trim().is_empty());
         Ok(Self {
             pattern: arguments.pattern,
-            file_glob: arguments.file_glob.filter(|glob| !glob.trim().is_empty()),
-            context: u32::try_from(context).unwrap_or(0),
+            file_glob,
             path: path.unwrap_or_else(|| ".".to_owned()),
             limit: arguments.limit.map_or(LIMIT, |Count(limit)| limit).min(MAX_LIMIT),
             offset: arguments.offset.map_or(0, |Count(offset)| offset),
-            wanted,
+            kind,
         })
     }
 
     /// Returns the expression lines must match.
     fn regex(&self) -> Option<&str> {
-        (self.wanted != Wanted::Names).then_some(self.pattern.as_str())
+        (self.kind != SearchKind::Names).then_some(self.pattern.as_str())
     }
 
     /// Returns the names files must have.
     fn glob(&self) -> Option<String> {
-        if self.wanted != Wanted::Names {
+        if self.kind != SearchKind::Names {
             return self.file_glob.clone();
         }
         let pattern = self.pattern.trim();
@@ -245,7 +256,10 @@ impl Asked {
             ignored: false,
             skip: count(skip),
             limit: count(limit),
-            context: if self.wanted == Wanted::Lines { self.context } else { 0 },
+            context: match self.kind {
+                SearchKind::Lines { context } => context,
+                _ => 0,
+            },
         }
     }
 }

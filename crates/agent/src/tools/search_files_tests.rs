@@ -167,13 +167,13 @@ mod query {
 
     use super::*;
 
-    fn asked(arguments: Value) -> Asked {
-        Asked::new(arguments).unwrap()
+    fn request(arguments: Value) -> FileSearch {
+        FileSearch::new(arguments).unwrap()
     }
 
     #[test]
     fn a_name_without_wildcards_is_found_anywhere_in_names() {
-        let glob = |pattern: &str| asked(json!({ "pattern": pattern, "target": "files" })).glob();
+        let glob = |pattern: &str| request(json!({ "pattern": pattern, "target": "files" })).glob();
         assert_eq!(glob("config").as_deref(), Some("*config*"));
         assert_eq!(glob("*.rs").as_deref(), Some("*.rs"));
         assert_eq!(glob("src/main.rs").as_deref(), Some("src/main.rs"));
@@ -183,7 +183,7 @@ mod query {
     #[test]
     fn hidden_files_are_searched_where_they_are_named() {
         let hidden =
-            |glob: &str| asked(json!({ "pattern": "x", "file_glob": glob })).query(0, 1).hidden;
+            |glob: &str| request(json!({ "pattern": "x", "file_glob": glob })).query(0, 1).hidden;
         assert!(hidden(".env*"));
         assert!(hidden(".github/**/*.yml"));
         assert!(hidden("{.a,b}"));
@@ -194,10 +194,32 @@ mod query {
     #[test]
     fn line_breaks_in_expressions_are_explained() {
         for pattern in ["a\nb", r"a\nb", r"\\\n"] {
-            let error = Asked::new(json!({ "pattern": pattern })).unwrap_err().to_string();
+            let error = FileSearch::new(json!({ "pattern": pattern })).unwrap_err().to_string();
             assert!(error.contains("line break"), "{error}");
         }
-        assert!(Asked::new(json!({ "pattern": r"C:\\new" })).is_ok());
+        assert!(FileSearch::new(json!({ "pattern": r"C:\\new" })).is_ok());
+    }
+
+    #[test]
+    fn arguments_that_a_search_for_names_does_not_use_are_ignored() {
+        let arguments = json!({
+            "pattern": "*.rs", "target": "files", "output_mode": "xml", "context": -1, "file_glob": {},
+        });
+        assert_eq!(request(arguments), request(json!({ "pattern": "*.rs", "target": "files" })));
+        let context = json!({ "pattern": "x", "output_mode": "count", "context": -1 });
+        assert_eq!(request(context), request(json!({ "pattern": "x", "output_mode": "count" })));
+        let used = json!({ "pattern": "x", "context": -1 });
+        let error = FileSearch::new(used).unwrap_err().to_string();
+        assert_eq!(error, "`context` must be at least 0, got -1");
+    }
+
+    #[test]
+    fn the_schema_names_the_output_modes_and_their_default() {
+        let spec = SearchFiles.spec();
+        let mode = &spec.parameters["properties"]["output_mode"];
+        assert_eq!((&mode["type"], &mode["default"]), (&json!("string"), &json!("content")));
+        assert_eq!(mode["enum"], json!(["content", "files_only", "count"]));
+        assert_eq!(spec.parameters["required"], json!(["pattern"]));
     }
 
     #[test]
@@ -208,7 +230,7 @@ mod query {
             (json!({ "pattern": "" }), "pattern"),
             (json!({}), "pattern"),
         ] {
-            let error = Asked::new(arguments).unwrap_err().to_string();
+            let error = FileSearch::new(arguments).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
         }
     }

@@ -40,12 +40,12 @@ struct WriteFileArguments {
 #[derive(Debug, Default)]
 pub struct WriteFile;
 
-struct Asked {
+struct WriteFileRequest {
     path: String,
     content: String,
 }
 
-impl Asked {
+impl WriteFileRequest {
     fn new(arguments: Value) -> Result<Self, BadArgument> {
         let WriteFileArguments { path, content } = parse(arguments)?;
         let path = path.into_inner();
@@ -78,7 +78,7 @@ impl Tool for WriteFile {
     }
 
     async fn call(&self, context: &ToolContext, arguments: Value) -> ToolOutput {
-        let asked = match Asked::new(arguments) {
+        let asked = match WriteFileRequest::new(arguments) {
             Ok(asked) => asked,
             Err(bad) => return bad.into(),
         };
@@ -96,7 +96,7 @@ impl Tool for WriteFile {
 async fn write(
     context: &ToolContext,
     files: &Files,
-    asked: &Asked,
+    asked: &WriteFileRequest,
 ) -> Result<ToolOutput, ToolOutput> {
     let failed = |error: FileError| ToolOutput::error(message_of(&error));
     let target = resolve(files, &asked.path).await.map_err(failed)?;

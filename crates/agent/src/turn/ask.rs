@@ -12,7 +12,7 @@ use vestal_model::{AssistantMessage, Completion, Finish, Message, ModelError, Pr
 
 use super::outcome::TurnError;
 use super::run::Turn;
-use crate::compress::{Room, from_what_is_known};
+use crate::compress::{SummaryRoom, from_what_is_known};
 use crate::conversation::Summarised;
 use crate::event::{Event, EventSink};
 use crate::redact::Redactor;
@@ -72,13 +72,18 @@ impl Turn<'_> {
             tools: &conversation.specs,
             max_output_tokens: conversation.agent.parts.options.max_output_tokens,
         };
-        let said = PartialText::default();
-        let mut watch = |progress| tell(self.events, &said, progress);
+        let text_so_far = PartialText::default();
+        let mut watch = |progress| tell(self.events, &text_so_far, progress);
         let parts = &conversation.agent.parts;
         // Nobody resumes a child: what it says is for its parent.
         let last = conversation.seqs.last().copied().filter(|_| conversation.depth == 0);
-        let recorder =
-            PartialRecorder::begin(&parts.store, &conversation.id, last, &said, &parts.redactor);
+        let recorder = PartialRecorder::begin(
+            &parts.store,
+            &conversation.id,
+            last,
+            &text_so_far,
+            &parts.redactor,
+        );
         // Dropping the call closes the provider's connection.
         let answer = tokio::select! {
             biased;
@@ -93,7 +98,7 @@ impl Turn<'_> {
         }
         self.model_calls += 1;
         match answer {
-            None => Ok(AskOutcome::Interrupted(said.get())),
+            None => Ok(AskOutcome::Interrupted(text_so_far.get())),
             Some(answer) => answer.map(AskOutcome::Answered),
         }
     }
@@ -115,20 +120,20 @@ impl Turn<'_> {
 }
 
 /// Emits an event, and keeps the text in case the answer is cut off.
-fn tell(events: &EventSink, said: &PartialText, progress: Progress) {
+fn tell(events: &EventSink, text_so_far: &PartialText, progress: Progress) {
     events.emit(match progress {
         Progress::Text(text) => {
-            said.push(&text);
+            text_so_far.push(&text);
             Event::Text { text }
         }
         Progress::Reasoning(text) => Event::Reasoning { text },
         Progress::Call { name } => Event::CallAnnounced { name },
         Progress::Retrying { after, reason, .. } => {
-            said.clear();
+            text_so_far.clear();
             Event::Discarded { reason, retry_after: Some(after) }
         }
         Progress::FellBack { provider, model, reason } => {
-            said.clear();
+            text_so_far.clear();
             let reason = format!("{reason}; asking {model} of {provider} instead");
             Event::Discarded { reason, retry_after: None }
         }
@@ -158,7 +163,7 @@ impl Turn<'_> {
         let tokens = self.conversation.request_tokens();
         self.events.emit(Event::Compressing { tokens });
         let gone = self.conversation.messages_to_compress(start);
-        let room = Room::of(self.conversation.chat.context_length().tokens());
+        let room = SummaryRoom::of(self.conversation.chat.context_length().tokens());
         let summarised = self.conversation.summarise(&gone, &self.cancel).await;
         self.model_calls += u32::from(!matches!(summarised, Summarised::Interrupted));
         let summary = match summarised {

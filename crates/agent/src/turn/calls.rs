@@ -32,7 +32,7 @@ pub(super) enum CallsOutcome {
 }
 
 /// A call after its arguments were read.
-enum Prepared {
+enum PreparedCall {
     /// It can be carried out.
     Ready(Arc<dyn Tool>, Value),
     /// It cannot, and this is what the model should know.
@@ -47,9 +47,9 @@ impl Turn<'_> {
         &mut self,
         calls: &[ToolCall],
     ) -> Result<CallsOutcome, TurnError> {
-        let prepared: Vec<Prepared> =
+        let prepared: Vec<PreparedCall> =
             calls.iter().map(|call| prepare(&self.conversation.tools, call)).collect();
-        let footprints: Vec<Footprint> = prepared.iter().map(Prepared::footprint).collect();
+        let footprints: Vec<Footprint> = prepared.iter().map(PreparedCall::footprint).collect();
         let mut circles = None;
         self.conversation.jobs.answered(self.conversation.seqs.last().copied()).await;
         for group in groups(&footprints) {
@@ -101,7 +101,7 @@ impl Turn<'_> {
     }
 }
 
-impl Prepared {
+impl PreparedCall {
     fn footprint(&self) -> Footprint {
         match self {
             Self::Ready(tool, arguments) => tool.footprint(arguments),
@@ -112,21 +112,21 @@ impl Prepared {
 
 /// Looks a tool up and reads its arguments. What a model got wrong it is told,
 /// so that it can do better.
-fn prepare(tools: &Registry, call: &ToolCall) -> Prepared {
+fn prepare(tools: &Registry, call: &ToolCall) -> PreparedCall {
     let Some(tool) = tools.get(&call.name) else {
-        return Prepared::Invalid(unknown(tools, &call.name));
+        return PreparedCall::Invalid(unknown(tools, &call.name));
     };
     let written = call.arguments.trim();
     // No arguments at all is how some models call a tool that needs none.
     let written = if written.is_empty() { "{}" } else { written };
     match serde_json::from_str::<Value>(written) {
-        Ok(arguments @ Value::Object(_)) => Prepared::Ready(Arc::clone(tool), arguments),
-        Ok(other) => Prepared::Invalid(format!(
+        Ok(arguments @ Value::Object(_)) => PreparedCall::Ready(Arc::clone(tool), arguments),
+        Ok(other) => PreparedCall::Invalid(format!(
             "the arguments of {} must be a JSON object, not {}",
             call.name,
             kind(&other)
         )),
-        Err(error) => Prepared::Invalid(format!(
+        Err(error) => PreparedCall::Invalid(format!(
             "the arguments of {} are not valid JSON ({error}); nothing was run; call it again with a complete JSON object",
             call.name
         )),
@@ -162,10 +162,10 @@ const fn kind(value: &Value) -> &'static str {
 }
 
 /// Carries out one call and makes its result fit.
-async fn run_call(context: ToolContext, call: &ToolCall, prepared: &Prepared) -> ToolOutput {
+async fn run_call(context: ToolContext, call: &ToolCall, prepared: &PreparedCall) -> ToolOutput {
     let (tool, arguments) = match prepared {
-        Prepared::Ready(tool, arguments) => (tool, arguments),
-        Prepared::Invalid(reason) => {
+        PreparedCall::Ready(tool, arguments) => (tool, arguments),
+        PreparedCall::Invalid(reason) => {
             let (call, name) = (call.id.clone(), call.name.clone());
             let (took, preview) = (Duration::ZERO, reason.clone());
             context.events.emit(Event::ToolEnded { call, name, is_error: true, took, preview });

@@ -11,10 +11,10 @@ use vestal_model::{ToolCall, ToolResult};
 /// Interrupts and steers the turns of a conversation. Cheap to clone, and of
 /// use from anywhere: a signal handler, another task, a request.
 #[derive(Debug, Clone, Default)]
-pub struct Control(Arc<Mutex<State>>);
+pub struct Control(Arc<Mutex<ControlState>>);
 
 #[derive(Debug, Default)]
-struct State {
+struct ControlState {
     running: Option<CancellationToken>,
     steer: Vec<String>,
 }
@@ -52,7 +52,7 @@ impl Control {
         std::mem::take(&mut self.lock().steer)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ControlState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

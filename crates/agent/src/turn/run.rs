@@ -48,7 +48,7 @@ pub(crate) async fn run(
     let began = Instant::now();
     events.emit(Event::TurnStarted { conversation: conversation.id.clone() });
     for name in std::mem::take(&mut conversation.unknown_tools) {
-        let text = format!("the settings name the tool or toolset {name:?}, and there is none");
+        let text = format!("the settings name an unknown tool or toolset {name:?}");
         events.emit(Event::Warning { text });
     }
     for text in conversation.memory.take_notices() {
@@ -120,10 +120,10 @@ impl<'a> Turn<'a> {
         self.conversation.settle_calls(&cancel, self.events).await?;
         match input {
             TurnInput::Message(input) => {
-                let said = input.text();
+                let message = input.text();
                 self.conversation.append(vec![Message::User(input)]).await?;
-                self.set_title_from(&said).await;
-                self.prefetch_memory(&said).await;
+                self.set_title_from(&message).await;
+                self.prefetch_memory(&message).await;
             }
             TurnInput::JobUpdates(news) => {
                 for words in news {
@@ -142,23 +142,23 @@ impl<'a> Turn<'a> {
             }
             self.take_updates().await?;
             let hint = (empty > 0).then_some(SAY_SOMETHING);
-            let said = match self.ask(hint).await? {
+            let completion = match self.ask(hint).await? {
                 AskOutcome::Interrupted(partial) => return self.interrupted(partial).await,
                 AskOutcome::Answered(completion) => completion,
             };
-            let AssistantMessage { text, calls, finish, .. } = &said.message;
+            let AssistantMessage { text, calls, finish, .. } = &completion.message;
             let (finish, calls) = (*finish, calls.clone());
             if text.trim().is_empty() && calls.is_empty() && finish != Finish::Refused {
                 empty += 1;
-                self.conversation.record_usage(&said).await;
+                self.conversation.record_usage(&completion).await;
                 if empty >= EMPTY_ANSWERS {
-                    return Err(TurnError::Empty { model: said.model, times: empty });
+                    return Err(TurnError::Empty { model: completion.model, times: empty });
                 }
                 continue;
             }
             empty = 0;
-            self.keep_text(&said.message, continuations > 0);
-            self.conversation.append_answer(said).await?;
+            self.keep_text(&completion.message, continuations > 0);
+            self.conversation.append_answer(completion).await?;
             if !calls.is_empty() {
                 continuations = 0;
                 match self.run_calls(&calls).await? {
@@ -219,8 +219,8 @@ impl<'a> Turn<'a> {
         if !partial.trim().is_empty() {
             self.text.clone_from(&partial);
             let finish = Finish::Interrupted;
-            let said = AssistantMessage { text: partial, finish, ..AssistantMessage::default() };
-            self.conversation.append(vec![Message::Assistant(said)]).await?;
+            let answer = AssistantMessage { text: partial, finish, ..AssistantMessage::default() };
+            self.conversation.append(vec![Message::Assistant(answer)]).await?;
         }
         Ok(Outcome::Interrupted)
     }
@@ -246,12 +246,13 @@ impl<'a> Turn<'a> {
         }
     }
 
-    fn keep_text(&mut self, said: &AssistantMessage, goes_on: bool) {
+    fn keep_text(&mut self, answer: &AssistantMessage, goes_on: bool) {
         if !goes_on {
             self.text.clear();
         }
-        self.text.push_str(&said.text);
-        let thoughts: Vec<&str> = said.reasoning.iter().map(|block| block.text.as_str()).collect();
+        self.text.push_str(&answer.text);
+        let thoughts: Vec<&str> =
+            answer.reasoning.iter().map(|block| block.text.as_str()).collect();
         self.reasoning = thoughts.join("\n");
     }
 
@@ -295,12 +296,12 @@ impl<'a> Turn<'a> {
 
 impl Turn<'_> {
     /// Asks the memory about what was just said.
-    pub(super) async fn prefetch_memory(&mut self, said: &str) {
+    pub(super) async fn prefetch_memory(&mut self, message: &str) {
         let Some(begin) = self.conversation.seqs.last().copied() else { return };
         let known = tokio::select! {
             biased;
             () = self.cancel.cancelled() => None,
-            known = self.conversation.memory.prefetch(said) => known,
+            known = self.conversation.memory.prefetch(message) => known,
         };
         self.begun_by = Some((begin, known));
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::info::{BoardEdit, BoardInfo, Guard};
+use super::info::{BoardEdit, BoardGuard, BoardInfo};
 use super::slug::{BoardsError, Slug};
 use crate::id::Host;
 use crate::status::Status;
@@ -224,7 +224,7 @@ impl Boards {
         let edit = edit.checked()?;
         let board = self.open(slug, Make::IfMissing).await?;
         let host = self.host.name.clone();
-        board.change_info(Guard::Always, |kept, _| kept.edit(edit, &host)).await?;
+        board.change_info(BoardGuard::Always, |kept, _| kept.edit(edit, &host)).await?;
         board.info().await
     }
 

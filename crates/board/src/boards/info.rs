@@ -133,7 +133,7 @@ fn check_workdir(path: &Path) -> Result<()> {
 /// What is kept. What a later version adds stays when this one changes the rest.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Kept {
+pub(super) struct BoardInfoFile {
     name: Option<String>,
     description: Option<String>,
     icon: Option<String>,
@@ -146,7 +146,7 @@ pub(super) struct Kept {
     rest: Map<String, Value>,
 }
 
-impl Kept {
+impl BoardInfoFile {
     /// Reads it; what is damaged counts as not said, so that a board can always
     /// be looked at.
     pub(super) fn of(note: Option<Value>) -> Self {
@@ -202,7 +202,7 @@ impl Kept {
 /// Refuses to begin anything on a board that was archived, and may be deleted
 /// the next moment, while the caller had it open.
 pub(crate) async fn refuse_archived(tx: &mut (dyn Read + '_)) -> Result<()> {
-    if Kept::of(tx.note(NOTE).await?).archived {
+    if BoardInfoFile::of(tx.note(NOTE).await?).archived {
         return Err(super::BoardsError::Closed.into());
     }
     Ok(())
@@ -210,7 +210,7 @@ pub(crate) async fn refuse_archived(tx: &mut (dyn Read + '_)) -> Result<()> {
 
 /// When a board may be changed.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Guard<'a> {
+pub(super) enum BoardGuard<'a> {
     /// Always.
     Always,
     /// While none of its tasks is worked on.
@@ -227,23 +227,23 @@ impl Board {
     pub async fn info(&self) -> Result<BoardInfo> {
         let slug = Slug::new(self.slug()).map_err(super::BoardsError::from)?;
         let note = self.read().await?.note(NOTE).await?;
-        Ok(Kept::of(note).info(&slug))
+        Ok(BoardInfoFile::of(note).info(&slug))
     }
 
     /// Changes what is known about the board, in one transaction.
     pub(super) async fn change_info<T: Send>(
         &self,
-        guard: Guard<'_>,
-        change: impl FnOnce(&mut Kept, Time) -> T + Send,
+        guard: BoardGuard<'_>,
+        change: impl FnOnce(&mut BoardInfoFile, Time) -> T + Send,
     ) -> Result<T> {
         let mut write = self.write().await?;
-        if let Guard::Idle { verb, slug } = guard {
+        if let BoardGuard::Idle { verb, slug } = guard {
             let count = write.live_runs().await?.len();
             if count > 0 {
                 return Err(super::BoardsError::Busy { verb, slug: slug.clone(), count }.into());
             }
         }
-        let mut kept = Kept::of(write.note(NOTE).await?);
+        let mut kept = BoardInfoFile::of(write.note(NOTE).await?);
         let result = change(&mut kept, write.now());
         let note = serde_json::to_value(&kept).map_err(|error| Error::Unreadable {
             what: "what is known about the board".to_owned(),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::catalogue::{Boards, DATABASE};
-use super::info::{BoardEdit, BoardInfo, Guard};
+use super::info::{BoardEdit, BoardGuard, BoardInfo};
 use super::slug::{BoardsError, Slug};
 use crate::store::{SqliteStore, Store as _};
 use crate::{Error, Result};
@@ -31,7 +31,7 @@ pub struct NewBoard {
 
 /// What became of the wish for a board.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Creation {
+pub struct BoardCreation {
     /// What is known about it.
     pub info: BoardInfo,
     /// Whether it was there before, and is as it was.
@@ -41,7 +41,7 @@ pub struct Creation {
 impl Boards {
     /// Makes a board. One that is there is left as it is; one that is archived
     /// is refused, for whoever makes a board expects an empty one.
-    pub async fn create(&self, slug: &Slug, new: NewBoard) -> Result<Creation> {
+    pub async fn create(&self, slug: &Slug, new: NewBoard) -> Result<BoardCreation> {
         let edit = BoardEdit {
             name: new.name,
             description: new.description,
@@ -60,13 +60,13 @@ impl Boards {
             }
             // A process may have died between making the file and this.
             if info.created_at.is_some() {
-                return Ok(Creation { info, existed: true });
+                return Ok(BoardCreation { info, existed: true });
             }
         }
         let board = self.open_or_make(slug).await?;
         let host = self.host.name.clone();
         let existed = board
-            .change_info(Guard::Always, |kept, now| {
+            .change_info(BoardGuard::Always, |kept, now| {
                 let existed = !kept.is_new();
                 if !existed {
                     kept.set_created_at(now);
@@ -75,11 +75,11 @@ impl Boards {
                 existed
             })
             .await?;
-        Ok(Creation { info: board.info().await?, existed })
+        Ok(BoardCreation { info: board.info().await?, existed })
     }
 
     /// Makes a board unless it is there, and makes it the current one.
-    pub async fn create_and_switch(&self, slug: &Slug, new: NewBoard) -> Result<Creation> {
+    pub async fn create_and_switch(&self, slug: &Slug, new: NewBoard) -> Result<BoardCreation> {
         let created = self.create(slug, new).await?;
         self.switch(slug).await?;
         Ok(created)
@@ -104,7 +104,7 @@ impl Boards {
     pub async fn restore(&self, slug: &Slug) -> Result<()> {
         let _lock = CatalogueLock::acquire(&self.root).await?;
         let board = self.open_any(slug).await?;
-        board.change_info(Guard::Always, |kept, _| kept.set_archived(false)).await
+        board.change_info(BoardGuard::Always, |kept, _| kept.set_archived(false)).await
     }
 
     /// Deletes a board, archived or not, with all that is in it. It is refused
@@ -168,7 +168,7 @@ impl Boards {
 
     async fn archive(&self, verb: &'static str, slug: &Slug) -> Result<()> {
         let board = self.open_any(slug).await?;
-        let guard = Guard::Idle { verb, slug };
+        let guard = BoardGuard::Idle { verb, slug };
         board.change_info(guard, |kept, _| kept.set_archived(true)).await?;
         board.close().await
     }

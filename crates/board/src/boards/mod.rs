@@ -13,7 +13,7 @@ mod slug;
 pub use catalogue::{Boards, Listed, Make};
 pub use current::{ChosenBy, Current};
 pub use info::{BoardEdit, BoardInfo};
-pub use lifecycle::{Creation, NewBoard};
+pub use lifecycle::{BoardCreation, NewBoard};
 pub use slug::{BoardsError, InvalidSlug, Slug};
 
 pub(crate) use info::refuse_archived;

@@ -18,7 +18,7 @@ pub struct Slug(String);
 /// A text that names no board.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is no name for a board; allowed: up to {MAX} of a-z, 0-9, _ and -, a letter or a digit first"
+    "{text:?} is not a valid board name: use up to {MAX} of a-z, 0-9, _ and -, a letter or a digit first"
 )]
 pub struct InvalidSlug {
     /// The text, shortened.

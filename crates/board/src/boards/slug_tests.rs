@@ -35,7 +35,7 @@ fn what_is_no_name_is_refused() {
     ];
     for text in wrong {
         let error = Slug::new(text).expect_err("no name");
-        assert!(error.to_string().contains("is no name for a board"), "{error}");
+        assert!(error.to_string().contains("is not a valid board name"), "{error}");
     }
 }
 

@@ -6,18 +6,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::policy::Policy;
 use super::repair::{self, Repair};
 use super::slots;
-use super::slots::{Busy, Candidate, Chosen, Load, Queue};
+use super::slots::{BusyDirectories, Chosen, Load, Queue, StartCandidate};
 use super::snapshot::{Snapshot, WatchedRun};
 use crate::id::{Authority, TaskId};
 use crate::run::Outcome;
 use crate::status::Status;
 use crate::task::{LaneKey, LaneShare, Task};
-use crate::verbs::machine::{self, Facts, Failed};
+use crate::verbs::machine::{self, FailedRun, TaskFacts};
 use crate::verbs::steps::exclusive_directory;
 
 /// Why nothing of a queue may be started, whatever the caps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Aside {
+pub(super) enum QueueHold {
     Unassigned,
     Nonspawnable,
     OtherHost,
@@ -52,25 +52,25 @@ impl Mended<'_> {
 
 /// A decision in the making.
 #[derive(Debug)]
-pub(super) struct Draft<'a> {
+pub(super) struct PlanDraft<'a> {
     pub(super) mended: Vec<Mended<'a>>,
     pub(super) woken: Vec<TaskId>,
     /// Those that had a guard, which is over.
     pub(super) unguarded: u64,
-    pub(super) assigned: Vec<Candidate>,
+    pub(super) assigned: Vec<StartCandidate>,
     /// Tasks that may be started, and what became of them.
     pub(super) queues: Vec<Queue>,
     /// Tasks that may not.
-    pub(super) aside: Vec<(Aside, Queue)>,
+    pub(super) aside: Vec<(QueueHold, Queue)>,
     pub(super) chosen: Vec<Chosen>,
     /// What goes on when all of it is done.
     pub(super) load: Load,
     /// Directories that nobody else may use then.
-    pub(super) busy: Busy,
+    pub(super) busy: BusyDirectories,
     pub(super) unknown_profiles: BTreeSet<String>,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> PlanDraft<'a> {
     /// Decides about one board.
     pub(super) fn new(snapshot: &'a Snapshot, policy: &Policy) -> Self {
         let mut draft = Self::begin(snapshot, policy);
@@ -99,7 +99,7 @@ impl<'a> Draft<'a> {
         let (mut woken, mut unguarded) = (Vec::new(), 0);
         for task in &snapshot.due {
             let reviewing = snapshot.reviewing.contains(&task.id);
-            let facts = Facts { now: snapshot.now, by: &by, run: None, reviewing };
+            let facts = TaskFacts { now: snapshot.now, by: &by, run: None, reviewing };
             let Some(change) = machine::wake(task, facts) else { continue };
             woken.push(task.id.clone());
             unguarded += u64::from(matches!(task.status, Status::Ready | Status::Review));
@@ -122,14 +122,14 @@ impl<'a> Draft<'a> {
         for queue in queues.lanes.into_values().filter(|queue| queue.total > 0) {
             let profile = &queue.key.profile;
             if !queue.key.host.is_empty() && queue.key.host != policy.host.name.as_str() {
-                aside.push((Aside::OtherHost, queue));
+                aside.push((QueueHold::OtherHost, queue));
             } else if profile.is_empty() {
-                aside.push((Aside::Unassigned, queue));
+                aside.push((QueueHold::Unassigned, queue));
             } else if snapshot.profiles.contains(profile) {
                 startable.push(queue);
             } else {
                 unknown_profiles.insert(profile.clone());
-                aside.push((Aside::Nonspawnable, queue));
+                aside.push((QueueHold::Nonspawnable, queue));
             }
         }
 
@@ -174,8 +174,8 @@ fn after(
     let before = watched.failures.iter().find(|failure| failure.cause == *outcome);
     let failures =
         policy.failures.limit(run, *outcome).map(|_| before.map_or(0, |was| was.count) + 1);
-    let facts = Facts { now: snapshot.now, by, run: Some(run), reviewing: false };
-    let failed = Failed { run, outcome: *outcome, error: reason, exit_code: None, failures };
+    let facts = TaskFacts { now: snapshot.now, by, run: Some(run), reviewing: false };
+    let failed = FailedRun { run, outcome: *outcome, error: reason, exit_code: None, failures };
     Some(machine::end_run(task, facts, &failed, &policy.failures).task)
 }
 
@@ -195,8 +195,8 @@ fn held(snapshot: &Snapshot, policy: &Policy) -> BTreeSet<TaskId> {
 }
 
 /// Returns the directories that nobody else may use now.
-fn busy(snapshot: &Snapshot, policy: &Policy) -> Busy {
-    let mut busy = Busy::default();
+fn busy(snapshot: &Snapshot, policy: &Policy) -> BusyDirectories {
+    let mut busy = BusyDirectories::default();
     for path in &snapshot.busy_elsewhere {
         busy.take(path);
     }
@@ -223,7 +223,7 @@ impl Queues {
         for lane in snapshot.lanes.iter().filter(|lane| lane.queued > 0) {
             let mut queue = Queue::new(lane.key.clone());
             let heads = snapshot.heads.get(&lane.key).into_iter().flatten();
-            queue.heads = heads.map(|task| Candidate::new(task, &held)).collect();
+            queue.heads = heads.map(|task| StartCandidate::new(task, &held)).collect();
             queue.total = lane.queued;
             lanes.insert(lane.key.clone(), queue);
         }
@@ -233,7 +233,7 @@ impl Queues {
     /// Adds a task that comes into the queue by the plan itself.
     fn add(&mut self, task: &Task) {
         if let Some((key, LaneShare::Queued)) = task.lane_share() {
-            let candidate = Candidate::new(task, &self.held);
+            let candidate = StartCandidate::new(task, &self.held);
             self.queue(key).add(vec![candidate]);
         }
     }
@@ -243,12 +243,12 @@ impl Queues {
     }
 
     /// Gives the first tasks that nobody is assigned to to a profile.
-    fn assign(&mut self, profile: &str, policy: &Policy) -> Vec<Candidate> {
+    fn assign(&mut self, profile: &str, policy: &Policy) -> Vec<StartCandidate> {
         let here = |key: &LaneKey| {
             key.profile.is_empty() && (key.host.is_empty() || key.host == policy.host.name.as_str())
         };
         let keys: Vec<LaneKey> = self.lanes.keys().filter(|key| here(key)).cloned().collect();
-        let mut first: Vec<(Candidate, LaneKey)> = Vec::new();
+        let mut first: Vec<(StartCandidate, LaneKey)> = Vec::new();
         for key in &keys {
             let queue = self.queue(key.clone());
             first.extend(queue.heads.drain(..).map(|candidate| (candidate, key.clone())));
@@ -259,7 +259,7 @@ impl Queues {
         for (candidate, key) in later {
             self.queue(key).heads.push(candidate);
         }
-        let mut moved: BTreeMap<LaneKey, Vec<Candidate>> = BTreeMap::new();
+        let mut moved: BTreeMap<LaneKey, Vec<StartCandidate>> = BTreeMap::new();
         for (candidate, key) in &first {
             let queue = self.queue(key.clone());
             queue.total = queue.total.saturating_sub(1);

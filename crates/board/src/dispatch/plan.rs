@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use vestal_config::ProfileName;
 
-use super::draft::{Aside, Draft};
+use super::draft::{PlanDraft, QueueHold};
 use super::policy::Policy;
 use super::repair::Repair;
 use super::result::{Bucket, Capped, CappedBy, DispatchResult, Guarded, Spawned};
-use super::slots::{Candidate, Limit, Queue};
+use super::slots::{Queue, ReachedCap, StartCandidate};
 use super::snapshot::Snapshot;
 use crate::id::TaskId;
 use crate::run::{Outcome, Role};
@@ -45,23 +45,23 @@ pub struct Start {
 
 /// Decides what to do. The same snapshot and policy give the same plan.
 pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Plan {
-    told(Draft::new(snapshot, policy), snapshot, policy)
+    finish(PlanDraft::new(snapshot, policy), snapshot, policy)
 }
 
 /// Decides what to do about several boards that share the slots of this host:
 /// a slot goes to the board with the fewest workers. Each snapshot has what goes
 /// on on the others in its [`Snapshot::outside`].
 pub fn plan_together(snapshots: &[&Snapshot], policy: &Policy) -> Vec<Plan> {
-    let drafts = Draft::together(snapshots, policy);
+    let drafts = PlanDraft::together(snapshots, policy);
     drafts
         .into_iter()
         .zip(snapshots)
-        .map(|(draft, snapshot)| told(draft, snapshot, policy))
+        .map(|(draft, snapshot)| finish(draft, snapshot, policy))
         .collect()
 }
 
 /// Puts a decision into words.
-fn told(draft: Draft<'_>, snapshot: &Snapshot, policy: &Policy) -> Plan {
+fn finish(draft: PlanDraft<'_>, snapshot: &Snapshot, policy: &Policy) -> Plan {
     let mut result = DispatchResult { promoted: count(draft.woken.len()), ..Default::default() };
     tell_mended(&draft, policy, &mut result);
     tell_guarded(&draft, snapshot, policy, &mut result);
@@ -94,7 +94,7 @@ fn told(draft: Draft<'_>, snapshot: &Snapshot, policy: &Policy) -> Plan {
     }
 }
 
-fn tell_mended(draft: &Draft<'_>, policy: &Policy, result: &mut DispatchResult) {
+fn tell_mended(draft: &PlanDraft<'_>, policy: &Policy, result: &mut DispatchResult) {
     for mended in &draft.mended {
         let Some(outcome) = mended.outcome() else { continue };
         let task = &mended.watched.run.task_id;
@@ -120,7 +120,7 @@ fn tell_mended(draft: &Draft<'_>, policy: &Policy, result: &mut DispatchResult) 
 }
 
 fn tell_guarded(
-    draft: &Draft<'_>,
+    draft: &PlanDraft<'_>,
     snapshot: &Snapshot,
     policy: &Policy,
     result: &mut DispatchResult,
@@ -142,7 +142,7 @@ fn tell_guarded(
 /// Why tasks are left in the queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Why {
-    Aside(Aside),
+    Aside(QueueHold),
     ProfileCapped,
     Capped,
     Busy,
@@ -150,19 +150,19 @@ pub(super) enum Why {
 
 /// Tasks that are left in the queue for one reason.
 #[derive(Debug, Default)]
-pub(super) struct Left<'a> {
+pub(super) struct WaitingGroup<'a> {
     /// How many there are.
     pub(super) count: u64,
     /// Those that are known.
-    pub(super) known: Vec<Waiting<'a>>,
+    pub(super) known: Vec<WaitingTask<'a>>,
     /// The queues they are in, as far as more may be known of them.
     pub(super) queues: Vec<&'a Queue>,
 }
 
 /// A task that is left in the queue.
 #[derive(Debug)]
-pub(super) struct Waiting<'a> {
-    pub(super) candidate: &'a Candidate,
+pub(super) struct WaitingTask<'a> {
+    pub(super) candidate: &'a StartCandidate,
     profile: &'a str,
     by: Option<CappedBy>,
     current: u64,
@@ -170,16 +170,16 @@ pub(super) struct Waiting<'a> {
 
 /// Returns all tasks that are left in the queues, by reason, each in the order
 /// in which they wait.
-pub(super) fn left<'a>(draft: &'a Draft<'_>) -> BTreeMap<Why, Left<'a>> {
-    let mut left: BTreeMap<Why, Left<'a>> = BTreeMap::new();
+pub(super) fn left<'a>(draft: &'a PlanDraft<'_>) -> BTreeMap<Why, WaitingGroup<'a>> {
+    let mut left: BTreeMap<Why, WaitingGroup<'a>> = BTreeMap::new();
     for (aside, queue) in &draft.aside {
         left.entry(Why::Aside(*aside)).or_default().add_rest(queue, None, 0);
     }
     for queue in &draft.queues {
         let limit = draft.load.limit(&queue.key);
         let (why, by, current) = match limit {
-            Some((Limit::Profile, current)) => (Why::ProfileCapped, None, current),
-            Some((Limit::Other(by), current)) => (Why::Capped, Some(by), current),
+            Some((ReachedCap::Profile, current)) => (Why::ProfileCapped, None, current),
+            Some((ReachedCap::Other(by), current)) => (Why::Capped, Some(by), current),
             None => (Why::Busy, None, 0),
         };
         if !queue.busy.is_empty() {
@@ -195,7 +195,7 @@ pub(super) fn left<'a>(draft: &'a Draft<'_>) -> BTreeMap<Why, Left<'a>> {
     left
 }
 
-impl<'a> Left<'a> {
+impl<'a> WaitingGroup<'a> {
     fn add_rest(&mut self, queue: &'a Queue, by: Option<CappedBy>, current: u64) {
         self.count += queue.rest();
         self.queues.push(queue);
@@ -210,12 +210,17 @@ impl<'a> Left<'a> {
     fn add(
         &mut self,
         queue: &'a Queue,
-        candidates: impl Iterator<Item = &'a Candidate>,
+        candidates: impl Iterator<Item = &'a StartCandidate>,
         by: Option<CappedBy>,
         current: u64,
     ) {
         let profile = queue.key.profile.as_str();
-        self.known.extend(candidates.map(|candidate| Waiting { candidate, profile, by, current }));
+        self.known.extend(candidates.map(|candidate| WaitingTask {
+            candidate,
+            profile,
+            by,
+            current,
+        }));
     }
 
     fn tell(&self, why: Why, policy: &Policy, result: &mut DispatchResult) {
@@ -226,19 +231,19 @@ impl<'a> Left<'a> {
             entries: known().map(|waiting| waiting.candidate.id.clone()).collect(),
         };
         match why {
-            Why::Aside(Aside::Unassigned) => result.skipped_unassigned = names(),
-            Why::Aside(Aside::Nonspawnable) => result.skipped_nonspawnable = names(),
-            Why::Aside(Aside::OtherHost) => result.skipped_other_host = names(),
+            Why::Aside(QueueHold::Unassigned) => result.skipped_unassigned = names(),
+            Why::Aside(QueueHold::Nonspawnable) => result.skipped_nonspawnable = names(),
+            Why::Aside(QueueHold::OtherHost) => result.skipped_other_host = names(),
             Why::Busy => result.skipped_workspace_busy = names(),
             Why::ProfileCapped => {
-                let entry = |waiting: &Waiting<'_>| {
+                let entry = |waiting: &WaitingTask<'_>| {
                     (waiting.candidate.id.clone(), waiting.profile.to_owned(), waiting.current)
                 };
                 result.skipped_per_profile_capped =
                     Bucket { count: self.count, entries: known().map(entry).collect() };
             }
             Why::Capped => {
-                let entry = |waiting: &Waiting<'_>| {
+                let entry = |waiting: &WaitingTask<'_>| {
                     Some(Capped {
                         task_id: waiting.candidate.id.clone(),
                         assignee: waiting.profile.to_owned(),

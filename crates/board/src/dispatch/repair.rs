@@ -123,8 +123,8 @@ fn of_open(run: &Run, life: Liveness, now: Time, policy: &Policy) -> Option<Repa
     let end = |outcome, reason: String| Some(Repair::End { run: id, outcome, reason });
     let expired = run.expires_at <= now;
     match (life, run.stopping) {
-        (Liveness::Alive, Some(outcome)) => stop(outcome, said(run, "it is being stopped")),
-        (Liveness::Gone { .. }, Some(outcome)) => end(outcome, said(run, "it was stopped")),
+        (Liveness::Alive, Some(outcome)) => stop(outcome, error_or(run, "it is being stopped")),
+        (Liveness::Gone { .. }, Some(outcome)) => end(outcome, error_or(run, "it was stopped")),
         (Liveness::Gone { code }, None) => {
             let (outcome, reason) = outcome_of(code);
             end(outcome, reason)
@@ -152,7 +152,7 @@ fn of_open(run: &Run, life: Liveness, now: Time, policy: &Policy) -> Option<Repa
     }
 }
 
-fn said(run: &Run, otherwise: &str) -> String {
+fn error_or(run: &Run, otherwise: &str) -> String {
     run.error.clone().unwrap_or_else(|| otherwise.to_owned())
 }
 

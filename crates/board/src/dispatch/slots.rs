@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::draft::Draft;
+use super::draft::PlanDraft;
 use super::policy::{Caps, Policy};
 use super::repair;
 use super::result::CappedBy;
@@ -16,7 +16,7 @@ use crate::verbs::steps::exclusive_directory;
 
 /// The cap that holds a task back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Limit {
+pub(super) enum ReachedCap {
     Profile,
     Other(CappedBy),
 }
@@ -113,23 +113,23 @@ impl Load {
 
     /// Each cap that concerns a lane and what it counts, in the order in which
     /// they are named as the reason. Tasks of no tenant are nobody's share.
-    fn each(&self, lane: &LaneKey) -> [(Limit, Option<u32>, u64); 5] {
+    fn each(&self, lane: &LaneKey) -> [(ReachedCap, Option<u32>, u64); 5] {
         let of = |counts: &BTreeMap<String, u64>, name: &str| counts.get(name).copied();
         let profile = of(&self.profiles, &lane.profile).unwrap_or_default();
         let tenant = of(&self.tenants, &lane.tenant).unwrap_or_default();
         let tenant_cap = self.caps.tenant.filter(|_| !lane.tenant.is_empty());
         [
-            (Limit::Profile, self.caps.profile, profile),
-            (Limit::Other(CappedBy::Tenant), tenant_cap, tenant),
-            (Limit::Other(CappedBy::Board), self.caps.board, self.board),
-            (Limit::Other(CappedBy::Global), self.caps.global, self.global),
-            (Limit::Other(CappedBy::Host), self.caps.host, self.host),
+            (ReachedCap::Profile, self.caps.profile, profile),
+            (ReachedCap::Other(CappedBy::Tenant), tenant_cap, tenant),
+            (ReachedCap::Other(CappedBy::Board), self.caps.board, self.board),
+            (ReachedCap::Other(CappedBy::Global), self.caps.global, self.global),
+            (ReachedCap::Other(CappedBy::Host), self.caps.host, self.host),
         ]
     }
 
     /// Returns the first cap that lets nothing of a lane be started, and how
     /// many it counts.
-    pub(super) fn limit(&self, lane: &LaneKey) -> Option<(Limit, u64)> {
+    pub(super) fn limit(&self, lane: &LaneKey) -> Option<(ReachedCap, u64)> {
         self.each(lane)
             .into_iter()
             .find(|(_, cap, count)| cap.is_some_and(|cap| *count >= u64::from(cap)))
@@ -145,7 +145,7 @@ impl Load {
 
 /// A task that may be started, as far as that needs to be known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Candidate {
+pub(super) struct StartCandidate {
     pub(super) rank: i64,
     pub(super) seq: i64,
     pub(super) id: TaskId,
@@ -156,7 +156,7 @@ pub(super) struct Candidate {
     pub(super) held: bool,
 }
 
-impl Candidate {
+impl StartCandidate {
     pub(super) fn new(task: &Task, held: &BTreeSet<TaskId>) -> Self {
         Self {
             rank: task.rank(),
@@ -179,7 +179,7 @@ impl Candidate {
 pub(super) struct Queue {
     pub(super) key: LaneKey,
     /// Its first tasks, in order.
-    pub(super) heads: Vec<Candidate>,
+    pub(super) heads: Vec<StartCandidate>,
     /// How many tasks it has, those beyond the first included.
     pub(super) total: u64,
     /// How many of the first were started or passed over for one that was.
@@ -188,7 +188,7 @@ pub(super) struct Queue {
     free: usize,
     /// Those that were passed over: whose directory another task is at work in, or whose
     /// earlier worker is not gone.
-    pub(super) busy: Vec<Candidate>,
+    pub(super) busy: Vec<StartCandidate>,
 }
 
 impl Queue {
@@ -197,10 +197,10 @@ impl Queue {
     }
 
     /// Adds tasks that nobody counted yet.
-    pub(super) fn add(&mut self, candidates: Vec<Candidate>) {
+    pub(super) fn add(&mut self, candidates: Vec<StartCandidate>) {
         self.total += u64::try_from(candidates.len()).unwrap_or(u64::MAX);
         self.heads.extend(candidates);
-        self.heads.sort_by_key(Candidate::position);
+        self.heads.sort_by_key(StartCandidate::position);
     }
 
     /// Returns how many tasks were not looked at.
@@ -209,9 +209,9 @@ impl Queue {
     }
 
     /// Returns the next task that could be started as far as directories go.
-    fn next(&mut self, busy: &Busy) -> Option<&Candidate> {
+    fn next(&mut self, busy: &BusyDirectories) -> Option<&StartCandidate> {
         // What is busy stays so for this plan, so none is looked at twice.
-        let is_free = |head: &Candidate| {
+        let is_free = |head: &StartCandidate| {
             !head.held && head.directory.as_deref().is_none_or(|path| busy.is_free(path))
         };
         while self.heads.get(self.free).is_some_and(|head| !is_free(head)) {
@@ -221,7 +221,7 @@ impl Queue {
     }
 
     /// Takes that task out of the queue, and passes over those before it.
-    fn start(&mut self) -> Option<Candidate> {
+    fn start(&mut self) -> Option<StartCandidate> {
         let candidate = self.heads.get(self.free)?.clone();
         self.busy.extend_from_slice(self.heads.get(self.seen..self.free)?);
         self.free += 1;
@@ -238,9 +238,9 @@ impl Queue {
 /// Directories that tasks are at work in. A directory is used by one task at a
 /// time, with all that is below it.
 #[derive(Debug, Default)]
-pub(super) struct Busy(Vec<PathBuf>);
+pub(super) struct BusyDirectories(Vec<PathBuf>);
 
-impl Busy {
+impl BusyDirectories {
     pub(super) fn take(&mut self, path: &Path) {
         self.0.push(path.to_owned());
     }
@@ -254,12 +254,12 @@ impl Busy {
 #[derive(Debug)]
 pub(super) struct Chosen {
     pub(super) lane: LaneKey,
-    pub(super) candidate: Candidate,
+    pub(super) candidate: StartCandidate,
 }
 
 /// Gives out the slots: until a cap stands against each queue, or nothing of it
 /// is left that could be started.
-pub(super) fn allot(boards: &mut [Draft<'_>]) {
+pub(super) fn allot(boards: &mut [PlanDraft<'_>]) {
     while let Some((at, index)) = next(boards) {
         let Some(board) = boards.get_mut(at) else { break };
         let Some(queue) = board.queues.get_mut(index) else { break };
@@ -280,8 +280,8 @@ pub(super) fn allot(boards: &mut [Draft<'_>]) {
 }
 
 /// Returns the board that gets the next slot, and which of its queues.
-fn next(boards: &mut [Draft<'_>]) -> Option<(usize, usize)> {
-    let turn = |(at, board): (usize, &mut Draft<'_>)| {
+fn next(boards: &mut [PlanDraft<'_>]) -> Option<(usize, usize)> {
+    let turn = |(at, board): (usize, &mut PlanDraft<'_>)| {
         let (index, position) = whose_turn(&mut board.queues, &board.load, &board.busy)?;
         Some(((board.load.workers(), position), at, index))
     };
@@ -292,14 +292,18 @@ fn next(boards: &mut [Draft<'_>]) -> Option<(usize, usize)> {
 }
 
 /// Returns the queue of a board that gets the next slot, and the position of its task.
-fn whose_turn(queues: &mut [Queue], load: &Load, busy: &Busy) -> Option<(usize, QueuePosition)> {
+fn whose_turn(
+    queues: &mut [Queue],
+    load: &Load,
+    busy: &BusyDirectories,
+) -> Option<(usize, QueuePosition)> {
     // Of each profile: its best position, and its queue whose turn it is.
     let mut profiles: BTreeMap<&str, (ShareAndPosition, ShareAndPosition, usize)> = BTreeMap::new();
     for (index, queue) in queues.iter_mut().enumerate() {
         if load.limit(&queue.key).is_some() {
             continue;
         }
-        let Some(position) = queue.next(busy).map(Candidate::position) else { continue };
+        let Some(position) = queue.next(busy).map(StartCandidate::position) else { continue };
         let as_profile = (load.turns_of(&queue.key.profile), position);
         let as_tenant = (load.tenant_turns_of(&queue.key), position);
         let entry = profiles.entry(&queue.key.profile).or_insert((as_profile, as_tenant, index));

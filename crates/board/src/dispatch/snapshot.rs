@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use super::draft::Draft;
+use super::draft::PlanDraft;
 use super::plan::left;
 use super::policy::Policy;
 use crate::Result;
@@ -185,7 +185,7 @@ impl Snapshot {
     /// have a slot and no task for it, and those of which too little is known
     /// to show the first of each bucket.
     fn wanted(&self, policy: &Policy) -> BTreeMap<LaneKey, u32> {
-        let draft = Draft::new(self, policy);
+        let draft = PlanDraft::new(self, policy);
         let mut wanted = BTreeMap::new();
         let mut want = |key: &LaneKey, more: u64| {
             let (known, all) = (self.known(key), self.all(key));
@@ -219,7 +219,7 @@ impl Snapshot {
             let missing = limit.min(left.count).saturating_sub(known);
             let each = missing.div_ceil(u64::try_from(open.len()).unwrap_or(1).max(1)).max(1);
             for queue in open {
-                let end = queue.heads.last().map(super::slots::Candidate::position);
+                let end = queue.heads.last().map(super::slots::StartCandidate::position);
                 let may_be_shown =
                     end.is_none() || last.is_none_or(|last| end < Some(last.candidate.position()));
                 if limit > 0 && may_be_shown && queue.rest() > 0 {

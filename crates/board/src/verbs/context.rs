@@ -38,7 +38,7 @@ const LAST_EVENTS: u32 = 200;
 const LAST_DONE: u32 = 5;
 const LAST_PARENTS: usize = 20;
 /// Bytes of a task's own text that a worker is told.
-const TOLD_BODY: usize = BODY - 256;
+const SHOWN_BODY: usize = BODY - 256;
 
 /// The files of a finished task that another one waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub struct HandedOver {
 impl Task {
     /// Reports whether [`Board::context`] has only the beginning of the task's text.
     pub fn is_told_in_part(&self) -> bool {
-        self.body.trim_end().len() > TOLD_BODY
+        self.body.trim_end().len() > SHOWN_BODY
     }
 }
 
@@ -74,7 +74,7 @@ impl Board {
         let events = tx.events(id, LAST_EVENTS).await?;
         let (answers, comments) = answered(&events, comments);
         parts.push(answers);
-        parts.push(said(&comments, now));
+        parts.push(comments_section(&comments, now));
         parts.push(history(&mut *tx, &task, now).await?);
         parts.retain(|part| !part.is_empty());
         Ok(parts.join("\n"))
@@ -137,14 +137,14 @@ fn body(task: &Task) -> String {
     if task.body.trim().is_empty() {
         return String::new();
     }
-    let told = clip(task.body.trim_end(), TOLD_BODY);
+    let shown = clip(task.body.trim_end(), SHOWN_BODY);
     let rest = if task.is_told_in_part() {
         "\nThis is only the beginning of what is to be done. The whole text is in `task.body` of \
          kanban_show; a person reads it with `vestal kanban show`.\n"
     } else {
         ""
     };
-    format!("## What is to be done\n\n{told}\n{rest}")
+    format!("## What is to be done\n\n{shown}\n{rest}")
 }
 
 fn attached(board: &Board, attachments: &[Attachment]) -> String {
@@ -229,28 +229,28 @@ fn answered(events: &[Event], mut comments: Vec<Comment>) -> (String, Vec<Commen
     let mut is_asked = false;
     let mut question = None;
     let mut answers: Vec<(String, String)> = Vec::new();
-    let mut told = Vec::new();
+    let mut shown = Vec::new();
     for event in events {
         let text = |name| event.payload.get(name).and_then(Value::as_str).map(str::to_owned);
         if asking.contains(&event.kind.as_str()) {
             is_asked = true;
             question = text("reason");
             answers.clear();
-            told.clear();
+            shown.clear();
         } else if event.kind == Kind::Unblocked.as_str() {
             is_asked = false;
             // A passing trouble that has passed is nobody's word.
             let (Some(by), Some(reason)) = (text("by"), text("reason")) else { continue };
             // The same stands among the comments.
             let comment = unblocking_comment(&reason);
-            told.extend(comments.iter().filter(|own| own.body == comment).map(|own| own.id));
+            shown.extend(comments.iter().filter(|own| own.body == comment).map(|own| own.id));
             answers.push((by, reason));
         } else if event.kind == Kind::Commented.as_str() && is_asked {
             let number = event.payload.get("comment").and_then(Value::as_i64);
             let is_person = event.payload.get("person").and_then(Value::as_bool) == Some(true);
             let comment = comments.iter().find(|own| Some(own.id) == number);
             if let Some(comment) = comment.filter(|_| is_person) {
-                told.push(comment.id);
+                shown.push(comment.id);
                 answers.push((comment.author.clone(), comment.body.clone()));
             }
         }
@@ -258,7 +258,7 @@ fn answered(events: &[Event], mut comments: Vec<Comment>) -> (String, Vec<Commen
     if answers.is_empty() {
         return (String::new(), comments);
     }
-    comments.retain(|comment| !told.contains(&comment.id));
+    comments.retain(|comment| !shown.contains(&comment.id));
     let quoted = |words: &str| {
         let words = clip(words.trim_end(), COMMENT / 2);
         let lines: Vec<String> = words.lines().map(|line| format!("> {line}")).collect();
@@ -276,7 +276,7 @@ fn answered(events: &[Event], mut comments: Vec<Comment>) -> (String, Vec<Commen
 }
 
 /// Comments come from anybody. They are shown as what they are: words of others.
-fn said(comments: &[Comment], now: Time) -> String {
+fn comments_section(comments: &[Comment], now: Time) -> String {
     let entries = comments.iter().map(|comment| {
         let words = clip(comment.body.trim_end(), COMMENT);
         let quoted: Vec<String> = words.lines().map(|line| format!("> {line}")).collect();

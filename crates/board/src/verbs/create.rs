@@ -133,7 +133,7 @@ impl Board {
     pub async fn creation<'c>(&'c self, by: &'c Authority) -> Result<Creation<'c>> {
         let mut tx = self.write().await?;
         let maker = task_of_worker(&mut *tx, by).await?;
-        let origin = Origin { by, host: &self.host().name, maker, now: tx.now() };
+        let origin = TaskOrigin { by, host: &self.host().name, maker, now: tx.now() };
         Ok(Creation { tx, origin, unwritten: Vec::new(), keyed: HashMap::new() })
     }
 }
@@ -141,7 +141,7 @@ impl Board {
 /// Tasks that are being made. What is not committed did not happen.
 pub struct Creation<'c> {
     tx: Box<dyn Write + 'c>,
-    origin: Origin<'c>,
+    origin: TaskOrigin<'c>,
     /// Tasks that the store does not have yet, with the tasks they wait for.
     unwritten: Vec<(Task, Vec<TaskId>)>,
     /// Those of them that have a key.
@@ -208,7 +208,7 @@ impl Creation<'_> {
                 task: task.id.clone(),
                 run: task.created_by_run,
                 kind: Kind::Created,
-                payload: told(task, parents),
+                payload: created_payload(task, parents),
             });
         }
         self.tx.tell(&events).await
@@ -263,7 +263,7 @@ fn checked(new: &NewTask) -> Result<NewTask> {
 }
 
 /// Where tasks come from.
-struct Origin<'a> {
+struct TaskOrigin<'a> {
     by: &'a Authority,
     host: &'a HostName,
     /// The task of the worker that makes them.
@@ -271,7 +271,7 @@ struct Origin<'a> {
     now: Time,
 }
 
-impl Origin<'_> {
+impl TaskOrigin<'_> {
     fn task(&self, new: &NewTask, pending_parents: u32) -> Result<Task> {
         let id = TaskId::generate().map_err(Error::Name)?;
         let now = self.now;
@@ -372,7 +372,7 @@ impl Origin<'_> {
     }
 }
 
-fn told(task: &Task, parents: &[TaskId]) -> Value {
+fn created_payload(task: &Task, parents: &[TaskId]) -> Value {
     let mut payload = json!({
         "assignee": task.assignee.as_ref().map(ProfileName::as_str),
         "status": task.status,

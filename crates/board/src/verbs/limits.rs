@@ -105,7 +105,7 @@ pub(crate) fn optional_reason(given: &str) -> Result<String> {
 /// Takes what is for machines.
 pub(crate) fn metadata(given: &Value) -> Result<Value> {
     if !given.is_object() {
-        return Err(invalid("the metadata", "is no JSON object"));
+        return Err(invalid("the metadata", "is not a JSON object"));
     }
     no_longer_than("the metadata", &given.to_string(), MAX_METADATA)?;
     Ok(given.clone())
@@ -204,7 +204,7 @@ pub(crate) fn workspace(given: &Workspace) -> Result<Workspace> {
             && !branch.contains("@{")
             && !branch.chars().any(|c| c.is_control() || " ~^:?*[\\".contains(c));
         if !branch_ok {
-            return Err(invalid("the branch", format!("is no name for one: {branch:?}")));
+            return Err(invalid("the branch", format!("is not a valid branch name: {branch:?}")));
         }
     }
     Ok(given.clone())

@@ -3,31 +3,27 @@
 //! of the task, and writes that down with the event (`transition`). Who may ask is
 //! decided there, too, against the store.
 
-mod attachments;
 mod context;
 mod create;
 mod diagnostics;
 mod edit;
-mod finish;
-mod limits;
+pub(crate) mod limits;
 pub(crate) mod machine;
+mod moves;
 mod reads;
 mod runs;
 pub mod steps;
 pub(crate) mod transition;
-mod waiting;
 
-pub use attachments::NewAttachment;
 pub use context::HandedOver;
 pub use create::{Created, Creation, Initial, NewTask};
 pub use diagnostics::{Finding, Rule, Severity, Thresholds};
 pub use edit::Edit;
-pub use finish::Completion;
 pub use limits::{
     MAX_BODY, MAX_COMMENT, MAX_DEPTH, MAX_KEY, MAX_METADATA, MAX_NAME, MAX_REASON, MAX_TITLE,
     TASKS_PER_RUN,
 };
+pub use moves::{Block, Completion, Promotion};
 pub use reads::{Sheet, Stats};
 pub use runs::{Claim, Heartbeat, RunEnd};
 pub use transition::Moved;
-pub use waiting::{Block, Promotion};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use vestal_config::ProfileName;
 
-use super::machine::{self, Failed};
+use super::machine::{self, FailedRun};
 use super::transition::{TaskState, find, record};
 use super::{Claim, Moved, RunEnd};
 use crate::Result;
@@ -69,7 +69,7 @@ pub async fn claim_in(
     run.id = tx.insert_run(&run).await?;
     let mut change = change;
     change.task.current_run = Some(run.id);
-    change.told.push((
+    change.events.push((
         Kind::Claimed,
         json!({
             "lock": run.owner,
@@ -213,7 +213,7 @@ async fn end_in(
         run.host_name().cloned().unwrap_or_else(crate::HostName::of_this_machine),
     );
     let state = TaskState::of(tx, task).await?;
-    let failed = Failed {
+    let failed = FailedRun {
         run: &run,
         outcome: end.outcome,
         error: &end.error,
@@ -326,11 +326,11 @@ pub async fn defer_in(tx: &mut dyn Write, id: RunId, hold: Duration) -> Result<b
     if !run.is_open() {
         return Ok(false);
     }
-    let told = run.error.as_deref() == Some(UNSTOPPABLE);
+    let is_reported = run.error.as_deref() == Some(UNSTOPPABLE);
     run.expires_at = tx.now().after(hold);
     run.error = Some(UNSTOPPABLE.to_owned());
     tx.update_run(&run).await?;
-    if !told {
+    if !is_reported {
         let payload = json!({
             "reason": UNSTOPPABLE,
             "claim_lock": run.owner,
@@ -339,7 +339,7 @@ pub async fn defer_in(tx: &mut dyn Write, id: RunId, hold: Duration) -> Result<b
         });
         record(tx, &run.task_id, Some(run.id), Kind::ReclaimDeferred, payload).await?;
     }
-    Ok(!told)
+    Ok(!is_reported)
 }
 
 /// Writes down that nothing is left of a run's worker. A run that is forgotten

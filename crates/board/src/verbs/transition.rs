@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::machine::{self, Change, Ending, Facts};
+use super::machine::{self, RunEnding, TaskChange, TaskFacts};
 use crate::error::{Error, Refusal};
 use crate::event::{Kind, NewEvent};
 use crate::id::{Authority, Fence, RunId, TaskId};
@@ -134,7 +134,7 @@ impl Board {
         by: &Authority,
         permit: Permit,
         id: &TaskId,
-        decide: impl FnOnce(&Task, Facts<'_>) -> std::result::Result<Change, E> + Send,
+        decide: impl FnOnce(&Task, TaskFacts<'_>) -> std::result::Result<TaskChange, E> + Send,
     ) -> Result<Moved> {
         let step = self.begin(by, permit, id).await?;
         let change = step.decide(decide)?;
@@ -146,13 +146,13 @@ impl Transition<'_> {
     /// Asks the state machine what becomes of the task.
     pub(crate) fn decide<E: Into<Error>>(
         &self,
-        decide: impl FnOnce(&Task, Facts<'_>) -> std::result::Result<Change, E>,
-    ) -> Result<Change> {
+        decide: impl FnOnce(&Task, TaskFacts<'_>) -> std::result::Result<TaskChange, E>,
+    ) -> Result<TaskChange> {
         decide(&self.state.task, self.state.facts(self.by)).map_err(Into::into)
     }
 
     /// Writes down what becomes of the task, for good.
-    pub(crate) async fn commit(self, change: Change) -> Result<Moved> {
+    pub(crate) async fn commit(self, change: TaskChange) -> Result<Moved> {
         let Self { mut tx, state, by } = self;
         let moved = state.apply(&mut *tx, by, change).await?;
         tx.commit().await?;
@@ -160,7 +160,7 @@ impl Transition<'_> {
     }
 
     /// Returns what would become of the task. Nothing is committed.
-    pub(crate) async fn preview(self, change: Change) -> Result<Moved> {
+    pub(crate) async fn preview(self, change: TaskChange) -> Result<Moved> {
         let Self { mut tx, state, by } = self;
         state.apply(&mut *tx, by, change).await
     }
@@ -194,8 +194,8 @@ impl TaskState {
     }
 
     /// Returns what the machine has to know.
-    pub(crate) fn facts<'a>(&'a self, by: &'a Authority) -> Facts<'a> {
-        Facts { now: self.now, by, run: self.run.as_ref(), reviewing: self.reviewing }
+    pub(crate) fn facts<'a>(&'a self, by: &'a Authority) -> TaskFacts<'a> {
+        TaskFacts { now: self.now, by, run: self.run.as_ref(), reviewing: self.reviewing }
     }
 
     /// Writes down what becomes of the task: the task, its run, the events, the
@@ -204,7 +204,7 @@ impl TaskState {
         self,
         tx: &mut dyn Write,
         by: &Authority,
-        change: Change,
+        change: TaskChange,
     ) -> Result<Moved> {
         let Self { task: before, run, now, .. } = self;
         let mut moved = write(tx, by, &before, run, change, now).await?;
@@ -241,10 +241,10 @@ async fn write(
     by: &Authority,
     before: &Task,
     run: Option<Run>,
-    change: Change,
+    change: TaskChange,
     now: Time,
 ) -> Result<Moved> {
-    let Change { task, ending, told, comment, forgives } = change;
+    let TaskChange { task, ending, events, comment, forgives } = change;
     let mut about = before.current_run.or(task.current_run);
     let mut ended = None;
     match (run, ending) {
@@ -263,13 +263,13 @@ async fn write(
     if let Some(comment) = comment {
         tx.comment(&task.id, by.name(), &comment).await?;
     }
-    tx.tell(&events(&task.id, about, told)).await?;
+    tx.tell(&new_events(&task.id, about, events)).await?;
     Ok(Moved { task, ended, promoted: Vec::new() })
 }
 
-fn events(task: &TaskId, run: Option<RunId>, told: Vec<(Kind, Value)>) -> Vec<NewEvent> {
+fn new_events(task: &TaskId, run: Option<RunId>, events: Vec<(Kind, Value)>) -> Vec<NewEvent> {
     let event = |(kind, payload)| NewEvent { task: task.clone(), run, kind, payload };
-    told.into_iter().map(event).collect()
+    events.into_iter().map(event).collect()
 }
 
 /// Ends a run. Whether anything of its worker is left is another matter: only
@@ -279,7 +279,7 @@ async fn end(
     tx: &mut dyn Write,
     by: &Authority,
     mut run: Run,
-    ending: Ending,
+    ending: RunEnding,
     now: Time,
 ) -> Result<Run> {
     // From now on this is until when the worker may be there: one that has
@@ -307,7 +307,7 @@ async fn insert_ended(
     by: &Authority,
     task: &Task,
     role: Role,
-    ending: Ending,
+    ending: RunEnding,
     now: Time,
 ) -> Result<RunId> {
     let run = Run {
@@ -379,7 +379,7 @@ pub(crate) async fn demote(tx: &mut dyn Write, child: &Task, parent: &TaskId) ->
     let now = tx.now();
     let change = machine::parent_unfinished(child, parent, now);
     tx.update_task(child, &change.task).await?;
-    tx.tell(&events(&child.id, None, change.told)).await?;
+    tx.tell(&new_events(&child.id, None, change.events)).await?;
     Ok(change.task)
 }
 

@@ -164,8 +164,11 @@ async fn what_cannot_be_taken_is_refused_with_a_reason() {
         (NewTask { skills: vec!["a,b".to_owned()], ..new() }, "a comma"),
         (NewTask { workspace: dir("relative"), ..new() }, "not an absolute path"),
         (NewTask { workspace: dir("/srv/../etc"), ..new() }, "goes up by `..`"),
-        (NewTask { workspace: tree("--upload-pack=x"), ..new() }, "the branch is no name"),
-        (NewTask { workspace: tree("a..b"), ..new() }, "the branch is no name"),
+        (
+            NewTask { workspace: tree("--upload-pack=x"), ..new() },
+            "the branch is not a valid branch name",
+        ),
+        (NewTask { workspace: tree("a..b"), ..new() }, "the branch is not a valid branch name"),
         (
             NewTask { idempotency_key: Some("k".repeat(MAX_KEY + 1)), ..new() },
             "the idempotency key has",

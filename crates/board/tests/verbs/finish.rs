@@ -1,8 +1,8 @@
 //! Ends, reviews, and what is handed over.
 
 use serde_json::json;
+use vestal_board::NewAttachment;
 use vestal_board::testing::profile;
-use vestal_board::verbs::NewAttachment;
 use vestal_board::{
     Authority, Block, BlockKind, Completion, Edit, Error, NewTask, Outcome, Role, Source, Status,
 };

@@ -171,7 +171,7 @@ fn a_broken_skill_is_replaced_or_removed_with_its_folder() {
     // What is no skill is not taken for one.
     fs::create_dir_all(dir.join("other")).unwrap();
     let occupied = world.vestal(["skills", "install", "go", "-y", "--replace"]).exits(1);
-    assert!(occupied.stderr.contains("is in the way, and is no skill; move it"), "{occupied:?}");
+    assert!(occupied.stderr.contains("is in the way and is not a skill; move it"), "{occupied:?}");
 }
 
 #[test]

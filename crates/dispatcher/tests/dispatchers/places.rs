@@ -151,11 +151,8 @@ async fn what_is_not_needed_any_more_is_collected_and_nothing_else() {
     let log = |task: &vestal_board::TaskId| vestal_board::log_path(stage.board.dir(), task);
     until_file(&log(&quiet)).await;
     let source = vestal_board::Source::Bytes(b"kept".to_vec());
-    let new = vestal_board::verbs::NewAttachment {
-        name: "note.txt".to_owned(),
-        content_type: None,
-        source,
-    };
+    let new =
+        vestal_board::NewAttachment { name: "note.txt".to_owned(), content_type: None, source };
     let kept = stage.board.attach(&person(), &fresh, new).await.unwrap();
     let kept = stage.board.attachment_path(&kept);
     let orphan = kept.with_file_name("orphan");

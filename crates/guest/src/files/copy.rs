@@ -21,7 +21,7 @@ use super::metadata::{FileId, Original, copy_xattrs, own, permissions, size};
 use super::paths::component;
 use super::perform::{OpError, OrFault, check, failed};
 use super::read::{READING, read_at};
-use super::tree::{Cursor, DIRECTORY, each_entry, open_unmounted};
+use super::tree::{DIRECTORY, TreeCursor, each_entry, open_unmounted};
 use super::walk::is_pseudo_filesystem;
 use crate::diagnostics::note;
 
@@ -32,8 +32,9 @@ pub(super) fn copy_tree(
     (to_dir, to_name): (BorrowedFd<'_>, &CStr),
     cancelled: &AtomicBool,
 ) -> Result<(), Fault> {
-    let start = |dir| fcntl_dupfd_cloexec(dir, 0).and_then(Cursor::new).or_fault("copy", from_path);
-    let mut copying = Copying {
+    let start =
+        |dir| fcntl_dupfd_cloexec(dir, 0).and_then(TreeCursor::new).or_fault("copy", from_path);
+    let mut copying = CopyRun {
         from: start(from_dir)?,
         to: start(to_dir)?,
         path: from_path.parent().unwrap_or(from_path).to_path_buf(),
@@ -48,13 +49,13 @@ pub(super) fn copy_tree(
 /// `path`, to the empty directory `to`. Copies only files, directories and links,
 /// and skips other mounts and whatever this process may not read.
 fn copy_home(from: OwnedFd, to: OwnedFd, path: &Path) -> Result<(), Fault> {
-    let start = |dir| Cursor::new(dir).or_fault("copy", path);
+    let start = |dir| TreeCursor::new(dir).or_fault("copy", path);
     let (from, to) = (start(from)?, start(to)?);
     let bounds = Bounds { entries: MAX_ENTRIES, target: to.identity() };
     let cancelled = AtomicBool::new(false);
     let path_buf = path.to_path_buf();
     let mut copying =
-        Copying { from, to, path: path_buf, cancelled: &cancelled, bounds: Some(bounds) };
+        CopyRun { from, to, path: path_buf, cancelled: &cancelled, bounds: Some(bounds) };
     let found = fstat(copying.from.here()).or_fault("copy", path)?;
     let frame = copying.list(found).map_err(|error| error.into_fault("copy", path))?;
     copying.run(vec![frame])
@@ -66,9 +67,9 @@ const MAX_ENTRIES: u32 = 1_000_000;
 /// Maximum depth of directories copied from a home.
 const MAX_DEPTH: usize = 200;
 
-struct Copying<'a> {
-    from: Cursor,
-    to: Cursor,
+struct CopyRun<'a> {
+    from: TreeCursor,
+    to: TreeCursor,
     path: PathBuf,
     cancelled: &'a AtomicBool,
     /// Limits of a copy from an untrusted tree.
@@ -89,7 +90,7 @@ struct CopyFrame {
     left: Vec<CString>,
 }
 
-impl Copying<'_> {
+impl CopyRun<'_> {
     fn run(&mut self, mut frames: Vec<CopyFrame>) -> Result<(), Fault> {
         while let Some(frame) = frames.last_mut() {
             if let Some(name) = frame.left.pop() {
@@ -178,7 +179,7 @@ impl Copying<'_> {
     fn close(&mut self, found: &Stat) -> Result<(), Errno> {
         if self.from.depth() == 0 {
             // Both cursors are at their start, which they do not leave.
-            let of = |cursor: &Cursor| fcntl_dupfd_cloexec(cursor.here(), 0).map(File::from);
+            let of = |cursor: &TreeCursor| fcntl_dupfd_cloexec(cursor.here(), 0).map(File::from);
             return match copy_attributes(&of(&self.from)?, &of(&self.to)?, found) {
                 // The directory belongs to another user, such as the host's root
                 // where users are mapped. It was writable, so it is kept as it

@@ -19,7 +19,7 @@ use vestal_wire::{Fault, FaultCode, FileReply};
 use super::metadata::{FileId, permissions};
 use super::paths::{component, split};
 use super::perform::{OpError, OrFault, PathRoots, check, failed, refused};
-use super::tree::{Cursor, DIRECTORY, each_entry};
+use super::tree::{DIRECTORY, TreeCursor, each_entry};
 
 /// How often a directory is emptied again if others keep filling it.
 const ATTEMPTS: u32 = 16;
@@ -110,7 +110,7 @@ pub(super) fn delete_tree(
     }
     let start = fcntl_dupfd_cloexec(parent, 0).or_fault("delete", path)?;
     let mut emptying = Emptying {
-        cursor: Cursor::new(start).or_fault("delete", path)?,
+        cursor: TreeCursor::new(start).or_fault("delete", path)?,
         path: path.parent().unwrap_or(path).to_path_buf(),
         cancelled,
     };
@@ -118,7 +118,7 @@ pub(super) fn delete_tree(
 }
 
 struct Emptying<'a> {
-    cursor: Cursor,
+    cursor: TreeCursor,
     path: PathBuf,
     cancelled: &'a AtomicBool,
 }
@@ -196,7 +196,7 @@ impl Emptying<'_> {
 /// Reports each entry that cannot be removed, and returns their number.
 pub(crate) fn erase(path: &Path, report: &mut dyn FnMut(&str)) -> Result<u64, Fault> {
     let root = openat(CWD, path, DIRECTORY, Mode::empty()).or_fault("empty", path)?;
-    let cursor = Cursor::new(root).or_fault("empty", path)?;
+    let cursor = TreeCursor::new(root).or_fault("empty", path)?;
     let mut erasing = Erasing { cursor, path: path.to_path_buf(), report, kept: 0 };
     let mut frames =
         vec![EraseFrame { name: CString::default(), below: erasing.remove_files(), kept: 0 }];
@@ -224,7 +224,7 @@ struct EraseFrame {
 }
 
 struct Erasing<'a> {
-    cursor: Cursor,
+    cursor: TreeCursor,
     path: PathBuf,
     report: &'a mut dyn FnMut(&str),
     kept: u64,

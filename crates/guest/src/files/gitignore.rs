@@ -23,19 +23,19 @@ pub(super) enum IgnoreDecision {
 
 /// Rules of one directory. The last matching rule decides.
 #[derive(Debug, Default)]
-pub(super) struct Rules {
-    rules: Vec<Rule>,
+pub(super) struct IgnoreRules {
+    rules: Vec<IgnoreRule>,
 }
 
 #[derive(Debug)]
-struct Rule {
+struct IgnoreRule {
     wildcard: Wildcard,
     decision: IgnoreDecision,
     directories_only: bool,
     on_path: bool,
 }
 
-impl Rules {
+impl IgnoreRules {
     /// Adds the rules of a file. An unreadable file has none.
     pub(super) fn load(&mut self, directory: BorrowedFd<'_>, name: &CStr) {
         let Ok(file) = openat(directory, name, READING | OFlags::NOFOLLOW, Mode::empty()) else {
@@ -52,7 +52,7 @@ impl Rules {
     /// Adds the rules in `text`.
     pub(super) fn add(&mut self, text: &[u8]) {
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-        self.rules.extend(text.split(|&byte| byte == b'\n').filter_map(Rule::parse));
+        self.rules.extend(text.split(|&byte| byte == b'\n').filter_map(IgnoreRule::parse));
     }
 
     /// Returns whether there are no rules.
@@ -79,7 +79,7 @@ impl Rules {
     }
 }
 
-impl Rule {
+impl IgnoreRule {
     fn parse(line: &[u8]) -> Option<Self> {
         let line = trim_end(line.strip_suffix(b"\r").unwrap_or(line));
         if line.is_empty() || line[0] == b'#' {
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     fn decision(rules: &str, path: &str, directory: bool) -> Option<IgnoreDecision> {
-        let mut parsed = Rules::default();
+        let mut parsed = IgnoreRules::default();
         parsed.add(rules.as_bytes());
         let name = path.rsplit('/').next().unwrap();
         parsed.decision(path.as_bytes(), name.as_bytes(), directory)

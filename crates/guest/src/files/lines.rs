@@ -29,7 +29,7 @@ const REPEATED: usize = 64 << 10;
 pub(super) const MAX_TEXT: usize = 2_000;
 
 /// Receives the lines of a file in order.
-pub(super) trait Lines {
+pub(super) trait LineSink {
     /// Receives a matching line.
     fn matched(&mut self, number: u64, text: &[u8]) -> ControlFlow<()>;
 
@@ -55,13 +55,13 @@ pub(super) struct Searcher {
 }
 
 /// A file being read.
-struct Source<'a> {
+struct LineSource<'a> {
     file: &'a File,
     offset: u64,
     cancelled: &'a AtomicBool,
 }
 
-impl Source<'_> {
+impl LineSource<'_> {
     /// Appends the next piece to `buffer`. Returns `false` at the end of the
     /// file.
     fn read_on(&mut self, buffer: &mut Vec<u8>) -> Result<bool, OpError> {
@@ -90,10 +90,10 @@ impl Searcher {
     pub(super) fn search(
         &mut self,
         file: &File,
-        lines: &mut dyn Lines,
+        lines: &mut dyn LineSink,
         cancelled: &AtomicBool,
     ) -> Result<Content, OpError> {
-        let mut source = Source { file, offset: 0, cancelled };
+        let mut source = LineSource { file, offset: 0, cancelled };
         self.buffer.clear();
         let mut more = true;
         while more && self.buffer.len() < BINARY_CHECK {
@@ -133,7 +133,7 @@ impl Searcher {
         &mut self,
         block: &[u8],
         number: &mut u64,
-        lines: &mut dyn Lines,
+        lines: &mut dyn LineSink,
     ) -> Result<ControlFlow<()>, OpError> {
         let mut at = 0;
         while at < block.len() {
@@ -168,9 +168,9 @@ impl Searcher {
     /// what follows it in the buffer.
     fn search_long_line(
         &mut self,
-        source: &mut Source<'_>,
+        source: &mut LineSource<'_>,
         number: u64,
-        lines: &mut dyn Lines,
+        lines: &mut dyn LineSink,
     ) -> Result<ControlFlow<()>, OpError> {
         let text = self.buffer[..MAX_TEXT].to_vec();
         // In later windows the first byte only shows that the line does not start
@@ -214,7 +214,7 @@ impl Searcher {
 }
 
 /// Counts lines that do not match, and passes them on if they are needed.
-fn pass_over(block: &[u8], number: &mut u64, lines: &mut dyn Lines) {
+fn pass_over(block: &[u8], number: &mut u64, lines: &mut dyn LineSink) {
     if !lines.wants_passed() {
         *number += memchr_iter(b'\n', block).count() as u64;
         return;

@@ -14,7 +14,7 @@ struct Taken {
     all: bool,
 }
 
-impl Lines for Taken {
+impl LineSink for Taken {
     fn matched(&mut self, number: u64, text: &[u8]) -> ControlFlow<()> {
         self.matched.push((number, text.to_vec()));
         ControlFlow::Continue(())
@@ -155,7 +155,7 @@ fn a_long_line_at_the_end_of_a_file_needs_no_end() {
 #[test]
 fn a_search_stops_within_a_file_when_it_is_cancelled() {
     struct Cancelling<'a>(&'a AtomicBool, u64);
-    impl Lines for Cancelling<'_> {
+    impl LineSink for Cancelling<'_> {
         fn matched(&mut self, _: u64, _: &[u8]) -> ControlFlow<()> {
             self.0.store(true, Ordering::Relaxed);
             self.1 += 1;

@@ -10,7 +10,7 @@ use super::metadata::{ExactVersion, size, version};
 use super::paths::Parents;
 use super::perform::{OrFault, PathRoots, check, refused, shown};
 use super::read::{open_regular, read_at};
-use super::write::{Precondition, Replacement, replace, resolve_file};
+use super::write::{Precondition, ReplaceRequest, replace, resolve_file};
 
 /// Maximum size of a patched file, before and after. It is held in memory.
 const MAX_SIZE: u64 = 64 << 20;
@@ -47,7 +47,7 @@ pub(super) fn patch(
         content = edited;
         replaced = replaced.saturating_add(count);
     }
-    let replacement = Replacement {
+    let replacement = ReplaceRequest {
         path: &path,
         create: CreateMode::Existing,
         parents: Parents::Expect,

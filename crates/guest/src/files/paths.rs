@@ -77,7 +77,7 @@ pub(super) fn component(name: &std::ffi::CStr) -> &OsStr {
 /// A name in an open directory, so that later changes of the path cannot redirect
 /// a write.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct DirTarget {
     pub(super) dir: OwnedFd,
     pub(super) name: CString,
     /// The path to it after following all links.
@@ -85,7 +85,7 @@ pub(super) struct Target {
 }
 
 /// Finds the target of a write to `path`.
-pub(super) fn locate(path: &Path, links: Links, parents: Parents) -> Result<Target, Fault> {
+pub(super) fn locate(path: &Path, links: Links, parents: Parents) -> Result<DirTarget, Fault> {
     let mut path_now = path.to_path_buf();
     for _ in 0..MAX_LINKS {
         let (parent, name) = split(&path_now, "write")
@@ -101,7 +101,7 @@ pub(super) fn locate(path: &Path, links: Links, parents: Parents) -> Result<Targ
         match link {
             Ok(target) => path_now = parent.join(OsStr::from_bytes(target.as_bytes())),
             Err(Errno::INVAL | Errno::NOENT) => {
-                return Ok(Target { dir, name, path: path_now });
+                return Ok(DirTarget { dir, name, path: path_now });
             }
             Err(errno) => return Err(failed("write", path, errno)),
         }
@@ -109,7 +109,7 @@ pub(super) fn locate(path: &Path, links: Links, parents: Parents) -> Result<Targ
     Err(failed("write", path, Errno::LOOP))
 }
 
-impl Target {
+impl DirTarget {
     /// Returns the regular file that is there now, if any.
     pub(super) fn lookup(&self) -> Result<Option<Stat>, Fault> {
         match statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW) {

@@ -156,14 +156,14 @@ pub(super) fn list(
     Ok(FileReply::List { entries, more })
 }
 
-struct Names {
-    sorted: Vec<Listed>,
+struct NameList {
+    sorted: Vec<ListedName>,
     more: bool,
 }
 
 /// A name and the type its directory reports, ordered by name.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Listed {
+struct ListedName {
     name: CString,
     raw_type: u32,
 }
@@ -174,12 +174,12 @@ fn first_names(
     count: usize,
     path: &Path,
     cancelled: &AtomicBool,
-) -> Result<Names, Fault> {
+) -> Result<NameList, Fault> {
     let mut first = BinaryHeap::new();
     let mut more = false;
     each_entry(directory, |name, listed| {
         check(cancelled)?;
-        first.push(Listed { name: name.to_owned(), raw_type: listed.as_raw_mode() });
+        first.push(ListedName { name: name.to_owned(), raw_type: listed.as_raw_mode() });
         if first.len() > count {
             first.pop();
             more = true;
@@ -187,11 +187,14 @@ fn first_names(
         Ok(())
     })
     .map_err(|error: OpError| error.into_fault("list", path))?;
-    Ok(Names { sorted: first.into_sorted_vec(), more })
+    Ok(NameList { sorted: first.into_sorted_vec(), more })
 }
 
 /// Describes an entry. Returns `None` if it vanished since its name was read.
-fn describe_entry(directory: BorrowedFd<'_>, Listed { name, raw_type }: Listed) -> Option<Entry> {
+fn describe_entry(
+    directory: BorrowedFd<'_>,
+    ListedName { name, raw_type }: ListedName,
+) -> Option<Entry> {
     match statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(found) => Some(Entry {
             name: name.into_bytes().into(),

@@ -35,13 +35,13 @@ impl From<bool> for Overwrite {
 }
 
 /// A name in an open directory.
-struct Endpoint<'p> {
+struct RenameEnd<'p> {
     dir: OwnedFd,
     name: CString,
     path: &'p Path,
 }
 
-impl<'p> Endpoint<'p> {
+impl<'p> RenameEnd<'p> {
     fn open(path: &'p Path) -> Result<Self, Fault> {
         let (parent, name) = split(path, "move")?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -61,7 +61,7 @@ pub(super) fn rename(
     overwrite: Overwrite,
     cancelled: &AtomicBool,
 ) -> Result<FileReply, Fault> {
-    let (source, target) = (Endpoint::open(from)?, Endpoint::open(to)?);
+    let (source, target) = (RenameEnd::open(from)?, RenameEnd::open(to)?);
     let source_end = (source.dir.as_fd(), source.name.as_c_str());
     let moved = match overwrite {
         Overwrite::Allowed => renameat(&source.dir, &source.name, &target.dir, &target.name),
@@ -91,7 +91,7 @@ impl Onto for Fault {
     }
 }
 
-fn into_itself(source: &Endpoint<'_>, target: &Endpoint<'_>) -> Fault {
+fn into_itself(source: &RenameEnd<'_>, target: &RenameEnd<'_>) -> Fault {
     let why = format!("{} is inside of it", shown(target.path));
     refused(FaultCode::Invalid, "move", source.path, &why)
 }
@@ -125,8 +125,8 @@ fn rename_to_free(
 /// one step, and only then deletes the original. Until that step only the copy is
 /// created, which is deleted after a failure.
 fn move_across_filesystems(
-    source: &Endpoint<'_>,
-    target: &Endpoint<'_>,
+    source: &RenameEnd<'_>,
+    target: &RenameEnd<'_>,
     overwrite: Overwrite,
     cancelled: &AtomicBool,
 ) -> Result<(), Fault> {
@@ -171,7 +171,7 @@ fn move_across_filesystems(
 }
 
 /// Returns whether the target is inside the source, by checking all its parents.
-fn is_inside(target: &Endpoint<'_>, source: &Endpoint<'_>) -> Result<bool, Fault> {
+fn is_inside(target: &RenameEnd<'_>, source: &RenameEnd<'_>) -> Result<bool, Fault> {
     let found = statat(&source.dir, &source.name, AtFlags::SYMLINK_NOFOLLOW)
         .or_fault("move", source.path)?;
     let source = FileId::of(&found);

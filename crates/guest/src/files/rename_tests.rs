@@ -121,7 +121,7 @@ fn a_tree_is_carried_to_another_filesystem_whole() {
 
 fn copy_beside(test_dir: &TestDir, tree: &Path) {
     let target = test_dir.path("moved");
-    let (source, target) = (Endpoint::open(tree).unwrap(), Endpoint::open(&target).unwrap());
+    let (source, target) = (RenameEnd::open(tree).unwrap(), RenameEnd::open(&target).unwrap());
     move_across_filesystems(&source, &target, Overwrite::Never, &NEVER).unwrap();
     demand_furnished(target.path);
     assert_eq!(test_dir.names(), ["moved"]);
@@ -140,7 +140,7 @@ fn a_carried_tree_that_fails_leaves_nothing_behind() {
     let tree = furnish(&test_dir);
     test_dir.put("target/full", b"");
     let target = test_dir.path("target");
-    let (source, spot) = (Endpoint::open(&tree).unwrap(), Endpoint::open(&target).unwrap());
+    let (source, spot) = (RenameEnd::open(&tree).unwrap(), RenameEnd::open(&target).unwrap());
     // A directory that is not empty cannot be replaced: the last step fails.
     let fault = move_across_filesystems(&source, &spot, Overwrite::Allowed, &NEVER).unwrap_err();
     assert_eq!(fault.code, FaultCode::Exists);
@@ -159,7 +159,7 @@ fn a_tree_is_not_carried_into_itself() {
     let test_dir = TestDir::new();
     let tree = furnish(&test_dir);
     let target = tree.join("sub/inside");
-    let (source, spot) = (Endpoint::open(&tree).unwrap(), Endpoint::open(&target).unwrap());
+    let (source, spot) = (RenameEnd::open(&tree).unwrap(), RenameEnd::open(&target).unwrap());
     let fault = move_across_filesystems(&source, &spot, Overwrite::Never, &NEVER).unwrap_err();
     assert_eq!(fault.code, FaultCode::Invalid);
     demand_furnished(&tree);

@@ -13,7 +13,7 @@ use vestal_wire::limits::MAX_MESSAGE;
 use vestal_wire::{Fault, FaultCode, FileKind, FileReply, Found, Match, SearchQuery};
 
 use super::glob::Glob;
-use super::lines::{Content, Lines, Searcher};
+use super::lines::{Content, LineSink, Searcher};
 use super::metadata::{kind, kind_name};
 use super::paths::{resolve, split};
 use super::pattern::Pattern;
@@ -37,7 +37,7 @@ pub(super) fn search(
     cancelled: &AtomicBool,
 ) -> Result<FileReply, Fault> {
     let root = resolve(&query.root, roots)?;
-    let mut search = Search::new(query, cancelled)?;
+    let mut search = SearchRun::new(query, cancelled)?;
     let found = stat(&root).or_fault("search", &root)?;
     match kind(&found) {
         FileKind::Directory => search.search_tree(&root)?,
@@ -49,7 +49,7 @@ pub(super) fn search(
     Ok(FileReply::Found(search.results.found))
 }
 
-struct Search<'a> {
+struct SearchRun<'a> {
     glob: Option<Glob>,
     searcher: Option<Searcher>,
     results: SearchResults,
@@ -57,7 +57,7 @@ struct Search<'a> {
     cancelled: &'a AtomicBool,
 }
 
-impl<'a> Search<'a> {
+impl<'a> SearchRun<'a> {
     fn new(query: &SearchQuery, cancelled: &'a AtomicBool) -> Result<Self, Fault> {
         let invalid = |what: &str, text: &str, why: String| {
             Fault::new(FaultCode::Invalid, format!("the {what} {text:?} is not valid: {why}"))
@@ -266,7 +266,7 @@ impl SearchResults {
     }
 }
 
-impl Lines for SearchResults {
+impl LineSink for SearchResults {
     fn matched(&mut self, number: u64, text: &[u8]) -> ControlFlow<()> {
         self.take(number, text)
     }

@@ -21,7 +21,7 @@ pub(super) const DIRECTORY: OFlags =
 
 /// A position in a tree.
 #[derive(Debug)]
-pub(super) struct Cursor {
+pub(super) struct TreeCursor {
     above: Vec<ParentDir>,
     here: OwnedFd,
     identity: FileId,
@@ -33,7 +33,7 @@ struct ParentDir {
     held: Option<OwnedFd>,
 }
 
-impl Cursor {
+impl TreeCursor {
     /// Starts at an open directory.
     pub(super) fn new(here: OwnedFd) -> Result<Self, Errno> {
         let identity = FileId::of(&fstat(&here)?);

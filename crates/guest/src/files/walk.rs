@@ -12,10 +12,10 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fstatfs, openat, statat};
 use rustix::io::Errno;
 use vestal_wire::Fault;
 
-use super::gitignore::{IgnoreDecision, Rules};
+use super::gitignore::{IgnoreDecision, IgnoreRules};
 use super::paths::MAX_PATH;
 use super::perform::{OpError, check};
-use super::tree::{Cursor, each_entry, type_of};
+use super::tree::{TreeCursor, each_entry, type_of};
 
 /// What a walk includes.
 #[derive(Debug, Clone, Copy)]
@@ -46,8 +46,8 @@ pub(super) fn walk(
     cancelled: &AtomicBool,
     visit: &mut dyn FnMut(&WalkEntry<'_>) -> Result<ControlFlow<()>, Fault>,
 ) -> Result<u64, OpError> {
-    let mut walk = Walk {
-        cursor: Cursor::new(root)?,
+    let mut walk = TreeWalk {
+        cursor: TreeCursor::new(root)?,
         path: Vec::new(),
         root: 0,
         levels: Vec::new(),
@@ -66,14 +66,14 @@ pub(super) fn walk(
 struct IgnoreLevel {
     /// Length of the directory's path, with its slash.
     base: usize,
-    rules: Rules,
+    rules: IgnoreRules,
     /// Whether a repository starts here, in which case rules from above do not
     /// apply.
     repository: bool,
 }
 
-struct Walk<'a> {
-    cursor: Cursor,
+struct TreeWalk<'a> {
+    cursor: TreeCursor,
     /// Path of the current directory with a trailing slash, from the topmost
     /// directory whose rules apply.
     path: Vec<u8>,
@@ -102,7 +102,7 @@ struct WalkFrame {
     levels: usize,
 }
 
-impl Walk<'_> {
+impl TreeWalk<'_> {
     fn run(
         &mut self,
         visit: &mut dyn FnMut(&WalkEntry<'_>) -> Result<ControlFlow<()>, Fault>,
@@ -292,7 +292,7 @@ impl RuleFiles {
 
     /// Loads the rules, those with the highest priority last.
     fn load(&self, directory: BorrowedFd<'_>, base: usize) -> Option<IgnoreLevel> {
-        let mut rules = Rules::default();
+        let mut rules = IgnoreRules::default();
         if self.repository {
             rules.load(directory, c".git/info/exclude");
         }

@@ -21,7 +21,7 @@ use vestal_wire::{CreateMode, Fault, FaultCode, FileKind, FileReply, Metadata, V
 use super::metadata::{
     ExactVersion, FileId, adopt, describe, kind, kind_name, permissions, size, stamp, version,
 };
-use super::paths::{Parents, Target, locate, names_directory, permission_bits, resolve};
+use super::paths::{DirTarget, Parents, locate, names_directory, permission_bits, resolve};
 use super::perform::{OrFault, PathRoots, failed, refused};
 use super::read::{Links, read_at};
 use super::spool::{Spool, lock_file, lock_name};
@@ -44,7 +44,7 @@ pub(super) fn write(
     cancelled: &AtomicBool,
 ) -> Result<FileReply, Fault> {
     let path = resolve_file(request.path, roots)?;
-    let replacement = Replacement {
+    let replacement = ReplaceRequest {
         path: &path,
         create: request.create,
         parents: request.parents.into(),
@@ -83,7 +83,7 @@ pub(super) enum Precondition {
 
 /// What to replace, and under which conditions.
 #[derive(Debug)]
-pub(super) struct Replacement<'a> {
+pub(super) struct ReplaceRequest<'a> {
     /// The requested path.
     pub(super) path: &'a Path,
     pub(super) create: CreateMode,
@@ -94,7 +94,7 @@ pub(super) struct Replacement<'a> {
 
 /// Result of a replacement.
 #[derive(Debug)]
-pub(super) struct Replaced {
+pub(super) struct ReplaceResult {
     pub(super) metadata: Metadata,
     pub(super) created: bool,
     pub(super) in_place: bool,
@@ -109,7 +109,7 @@ pub(super) enum WriteMethod {
     InPlace,
 }
 
-impl Replacement<'_> {
+impl ReplaceRequest<'_> {
     /// Fails if the file does not meet the conditions.
     pub(super) fn check(&self, found: Option<&Stat>) -> Result<(), Fault> {
         match (self.create, found) {
@@ -140,10 +140,10 @@ impl Replacement<'_> {
 
 /// Replaces the content of a file.
 pub(super) fn replace(
-    replacement: &Replacement<'_>,
+    replacement: &ReplaceRequest<'_>,
     content: &mut dyn Read,
     cancelled: &AtomicBool,
-) -> Result<Replaced, Fault> {
+) -> Result<ReplaceResult, Fault> {
     let links = match replacement.create {
         // A link counts as existing, wherever it points.
         CreateMode::New => Links::Keep,
@@ -177,8 +177,8 @@ pub(super) fn replace(
 /// Creates the new file beside the old one and copies the attributes of the old
 /// one. If that fails, the old file is written in place.
 fn prepare<'t>(
-    replacement: &Replacement<'_>,
-    target: &'t Target,
+    replacement: &ReplaceRequest<'_>,
+    target: &'t DirTarget,
     old: Option<&Stat>,
 ) -> Result<(Spool<'t>, WriteMethod), Errno> {
     let Some(old) = old else {
@@ -204,7 +204,7 @@ fn open_scratch() -> Result<OwnedFd, Errno> {
 
 /// Restores what writing the content has changed.
 fn finish(
-    replacement: &Replacement<'_>,
+    replacement: &ReplaceRequest<'_>,
     spool: &Spool<'_>,
     old: Option<&Stat>,
 ) -> Result<(), Errno> {
@@ -220,15 +220,15 @@ fn finish(
 /// What is needed to finish a write.
 #[derive(Debug)]
 pub(super) struct Commit<'a> {
-    pub(super) replacement: &'a Replacement<'a>,
-    pub(super) target: &'a Target,
+    pub(super) replacement: &'a ReplaceRequest<'a>,
+    pub(super) target: &'a DirTarget,
     pub(super) spool: Spool<'a>,
     pub(super) method: WriteMethod,
 }
 
 /// Finishes a write. No other write of this guest comes between the check of the
 /// conditions and the replacement.
-fn commit(mut commit: Commit<'_>) -> Result<Replaced, Fault> {
+fn commit(mut commit: Commit<'_>) -> Result<ReplaceResult, Fault> {
     let Commit { replacement, target, .. } = commit;
     let _name = lock_name(target.directory()?, target.name.as_bytes());
     let old = target.lookup()?;
@@ -237,7 +237,7 @@ fn commit(mut commit: Commit<'_>) -> Result<Replaced, Fault> {
         match take_name(&mut commit, old.as_ref()) {
             Ok(()) => {
                 let now = fstat(commit.spool.file()).or_fault("look at", replacement.path)?;
-                return Ok(Replaced {
+                return Ok(ReplaceResult {
                     metadata: describe(replacement.path, &now),
                     created: old.is_none(),
                     in_place: false,
@@ -248,7 +248,7 @@ fn commit(mut commit: Commit<'_>) -> Result<Replaced, Fault> {
         }
     }
     let now = write_in_place(&commit, old.as_ref())?;
-    Ok(Replaced {
+    Ok(ReplaceResult {
         metadata: describe(replacement.path, &now),
         created: old.is_none(),
         in_place: true,

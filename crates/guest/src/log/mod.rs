@@ -7,4 +7,4 @@
 mod ring;
 mod stream;
 
-pub(crate) use stream::{JobLog, LogStream, Piece, delete_directory};
+pub(crate) use stream::{JobLog, LogPiece, LogStream, delete_directory};

@@ -12,7 +12,7 @@ use crate::state_file;
 
 /// What a log contains at an offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Piece {
+pub(crate) enum LogPiece {
     /// This many bytes were read.
     Data(usize),
     /// There is nothing before this offset.
@@ -21,7 +21,6 @@ pub(crate) enum Piece {
     End,
 }
 
-/// The log of one stream.
 #[derive(Debug)]
 pub(crate) struct StreamLog {
     /// Bytes written to the stream so far.
@@ -32,13 +31,13 @@ pub(crate) struct StreamLog {
     tail_cap: u64,
     /// Ranges after the head that could not be written.
     holes: Holes,
-    head: Handle<File>,
-    ring: Handle<Ring>,
+    head: LazyFile<File>,
+    ring: LazyFile<Ring>,
 }
 
 /// A file that is opened when it is first needed.
 #[derive(Debug)]
-enum Handle<F> {
+enum LazyFile<F> {
     /// It was not created yet.
     Absent,
     /// It exists and is not open.
@@ -56,8 +55,8 @@ impl StreamLog {
             head_cap,
             tail_cap: limit - head_cap,
             holes: Holes::default(),
-            head: Handle::Absent,
-            ring: Handle::Absent,
+            head: LazyFile::Absent,
+            ring: LazyFile::Absent,
         }
     }
 
@@ -68,12 +67,12 @@ impl StreamLog {
         if let Ok(metadata) = head_path(base).symlink_metadata()
             && metadata.is_file()
         {
-            log.head = Handle::Closed;
+            log.head = LazyFile::Closed;
             log.head_len = metadata.len();
             log.total = log.head_len;
         }
         if let Ok((_, contents)) = Ring::open(&tail_path(base)) {
-            log.ring = Handle::Closed;
+            log.ring = LazyFile::Closed;
             log.tail_cap = contents.capacity;
             log.holes = contents.holes;
             log.total = log.total.max(contents.total);
@@ -119,29 +118,29 @@ impl StreamLog {
     }
 
     /// Reads bytes at `offset`.
-    pub(crate) fn read(&mut self, base: &Path, offset: u64, buf: &mut [u8]) -> Piece {
+    pub(crate) fn read(&mut self, base: &Path, offset: u64, buf: &mut [u8]) -> LogPiece {
         if offset >= self.total {
-            return Piece::End;
+            return LogPiece::End;
         }
         let start = self.tail_start();
         if offset < self.head_len {
             let buf = limited(buf, self.head_len - offset);
             return match self.read_head(base, offset, buf) {
-                Ok(n) if n > 0 => Piece::Data(n),
-                _ => Piece::Gap(self.head_len),
+                Ok(n) if n > 0 => LogPiece::Data(n),
+                _ => LogPiece::Gap(self.head_len),
             };
         }
         if offset < start {
-            return Piece::Gap(self.holes.end_of_hole_at(start).unwrap_or(start));
+            return LogPiece::Gap(self.holes.end_of_hole_at(start).unwrap_or(start));
         }
         if let Some(end) = self.holes.end_of_hole_at(offset) {
-            return Piece::Gap(end);
+            return LogPiece::Gap(end);
         }
         let end = self.holes.next_after(offset).unwrap_or(self.total);
         let buf = limited(buf, end - offset);
         match self.read_ring(base, offset, buf) {
-            Ok(n) if n > 0 => Piece::Data(n),
-            _ => Piece::Gap(end),
+            Ok(n) if n > 0 => LogPiece::Data(n),
+            _ => LogPiece::Gap(end),
         }
     }
 
@@ -153,7 +152,7 @@ impl StreamLog {
 
     /// Returns whether there are files.
     const fn has_files(&self) -> bool {
-        !matches!((&self.head, &self.ring), (Handle::Absent, Handle::Absent))
+        !matches!((&self.head, &self.ring), (LazyFile::Absent, LazyFile::Absent))
     }
 
     fn tail_start(&self) -> u64 {
@@ -178,13 +177,13 @@ impl StreamLog {
     }
 
     fn write_head(&mut self, base: &Path, bytes: &[u8]) -> usize {
-        if let Handle::Absent = self.head {
+        if let LazyFile::Absent = self.head {
             let made = make_directory_of(base).and_then(|()| {
                 let mut options = OpenOptions::new();
                 state_file::make(&head_path(base), options.read(true).write(true).truncate(true))
             });
             match made {
-                Ok(file) => self.head = Handle::Open(file),
+                Ok(file) => self.head = LazyFile::Open(file),
                 Err(_) => return 0,
             }
         }
@@ -206,11 +205,11 @@ impl StreamLog {
         if self.tail_cap == 0 {
             return Err(io::Error::other("nothing may be kept"));
         }
-        if let Handle::Absent = self.ring {
+        if let LazyFile::Absent = self.ring {
             make_directory_of(base)?;
             let ring = Ring::create(&tail_path(base), self.total, self.tail_cap)?;
             ring.write_header(self.total, &self.holes)?;
-            self.ring = Handle::Open(ring);
+            self.ring = LazyFile::Open(ring);
         }
         let total = self.total;
         self.ring.get(|| open_ring(base))?.write(total, piece)?;
@@ -222,7 +221,7 @@ impl StreamLog {
         self.holes.add(self.total, self.total + bytes);
         self.total += bytes;
         self.holes.forget_before(self.tail_start());
-        if let Handle::Open(ring) = &self.ring {
+        if let LazyFile::Open(ring) = &self.ring {
             // The block of the header is allocated, so this works on a full disk.
             // If it fails, a later guest knows of fewer bytes.
             ring.write_header(self.total, &self.holes).ok();
@@ -238,7 +237,7 @@ impl StreamLog {
     }
 }
 
-impl<F> Handle<F> {
+impl<F> LazyFile<F> {
     fn get(&mut self, open: impl FnOnce() -> io::Result<F>) -> io::Result<&F> {
         if let Self::Closed = self {
             *self = Self::Open(open()?);
@@ -344,7 +343,7 @@ impl JobLog {
     }
 
     /// Reads bytes of a stream.
-    pub(crate) fn read(&mut self, stream: LogStream, offset: u64, buf: &mut [u8]) -> Piece {
+    pub(crate) fn read(&mut self, stream: LogStream, offset: u64, buf: &mut [u8]) -> LogPiece {
         let base = self.dir.join(stream.file_stem());
         self.streams[stream.index()].read(&base, offset, buf)
     }

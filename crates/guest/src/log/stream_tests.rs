@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use super::{Piece, StreamLog};
+use super::{LogPiece, StreamLog};
 
 fn base() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
@@ -14,9 +14,9 @@ fn contents(log: &mut StreamLog, base: &std::path::Path) -> Vec<Option<u8>> {
     let mut buf = [0; 1000];
     loop {
         match log.read(base, all.len() as u64, &mut buf) {
-            Piece::Data(n) => all.extend(buf[..n].iter().copied().map(Some)),
-            Piece::Gap(to) => all.resize(usize::try_from(to).unwrap(), None),
-            Piece::End => return all,
+            LogPiece::Data(n) => all.extend(buf[..n].iter().copied().map(Some)),
+            LogPiece::Gap(to) => all.resize(usize::try_from(to).unwrap(), None),
+            LogPiece::End => return all,
         }
     }
 }
@@ -34,7 +34,7 @@ fn expected(bytes: &[u8], head: usize, tail: usize) -> Vec<Option<u8>> {
 fn a_stream_without_bytes_makes_no_file() {
     let (dir, base) = base();
     let mut log = StreamLog::new(100);
-    assert_eq!(log.read(&base, 0, &mut [0; 4]), Piece::End);
+    assert_eq!(log.read(&base, 0, &mut [0; 4]), LogPiece::End);
     assert!(!log.has_files());
     assert_eq!(dir.path().read_dir().unwrap().count(), 0);
 }
@@ -119,5 +119,5 @@ fn nothing_is_kept_where_nothing_may_be() {
     let mut log = StreamLog::new(0);
     log.append(&base, b"bytes");
     assert_eq!((log.total(), log.omitted()), (5, 5));
-    assert_eq!(log.read(&base, 0, &mut [0; 4]), Piece::Gap(5));
+    assert_eq!(log.read(&base, 0, &mut [0; 4]), LogPiece::Gap(5));
 }

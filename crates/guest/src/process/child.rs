@@ -19,7 +19,7 @@ use crate::user::Credentials;
 
 /// A program ready to be executed.
 #[derive(Debug)]
-pub(super) struct Program<'a> {
+pub(super) struct ExecProgram<'a> {
     /// Files to try, in this order.
     pub(super) candidates: Vec<CString>,
     /// Its arguments, its name first.
@@ -64,7 +64,7 @@ const STACK: usize = 256 << 10;
 
 /// Input and result of the child.
 struct ChildContext<'a> {
-    program: &'a Program<'a>,
+    program: &'a ExecProgram<'a>,
     ends: &'a ChildEnds,
     argv: Vec<*const c_char>,
     env: Option<Vec<*const c_char>>,
@@ -76,7 +76,7 @@ struct ChildContext<'a> {
 ///
 /// Until then the child shares this process's memory, as with `posix_spawn`:
 /// nothing is copied, and a failure is simply stored.
-pub(super) fn start(program: &Program<'_>, ends: &ChildEnds) -> Result<Pid, StartFailure> {
+pub(super) fn start(program: &ExecProgram<'_>, ends: &ChildEnds) -> Result<Pid, StartFailure> {
     let mut context = ChildContext {
         program,
         ends,

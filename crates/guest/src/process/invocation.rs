@@ -9,10 +9,11 @@ use std::path::Path;
 
 use rustix::fs::Access;
 
-use super::child::{Program, ProgramRole};
+use super::child::{ExecProgram, ProgramRole};
 use super::protocol::{self, Launch, LaunchCommand};
 use crate::session::{
-    self, Dump, DumpToken, Environment, Prologue, SavedSession, Saving, ShellKind, is_decided,
+    self, Dump, DumpToken, Prologue, SavedSession, Saving, SessionEnvironment, ShellKind,
+    is_decided,
 };
 
 /// Maximum length of a text passed as an argument. The kernel refuses arguments
@@ -28,15 +29,14 @@ pub(crate) const DEFAULT_PATH: &[u8] =
 pub(super) struct Shell {
     /// Which one it is.
     pub(super) kind: ShellKind,
-    /// Its file.
     pub(super) path: Vec<u8>,
 }
 
 /// A program and the files that must stay open while it runs.
 #[derive(Debug)]
-pub(super) struct Invocation {
+pub(super) struct ProgramInvocation {
     /// What to execute.
-    pub(super) program: Program<'static>,
+    pub(super) program: ExecProgram<'static>,
     /// Files the shell opens by their path.
     pub(super) files: Vec<OwnedFd>,
     /// Where the shell saves its state.
@@ -47,8 +47,8 @@ pub(super) struct Invocation {
 pub(super) fn prepare_invocation(
     launch: &Launch,
     chosen: Option<&Shell>,
-) -> io::Result<Invocation> {
-    let given = Environment::from_caller(&launch.env, &launch.job_env);
+) -> io::Result<ProgramInvocation> {
+    let given = SessionEnvironment::from_caller(&launch.env, &launch.job_env);
     match &launch.session {
         Some(saved) => {
             // The shell does not depend on changes of PATH in the session.
@@ -67,9 +67,9 @@ pub(super) fn prepare_invocation(
 
 fn stateless<'a>(
     launch: &'a Launch,
-    mut env: Environment<'a>,
+    mut env: SessionEnvironment<'a>,
     chosen: Option<&Shell>,
-) -> io::Result<Invocation> {
+) -> io::Result<ProgramInvocation> {
     env.set(&b"PWD"[..], &launch.cwd);
     let path = env.get(b"PATH");
     match &launch.command {
@@ -77,7 +77,7 @@ fn stateless<'a>(
             let name = arguments.first().ok_or(io::ErrorKind::InvalidInput)?;
             let files = candidates(path, name);
             let argv = arguments.iter().map(|argument| argument.to_vec()).collect();
-            Ok(Invocation {
+            Ok(ProgramInvocation {
                 program: program(launch, files, argv, &env)?,
                 files: vec![],
                 dump: None,
@@ -99,13 +99,17 @@ fn stateless<'a>(
 
 /// Runs a program in a session on a system without a shell. The program gets the
 /// session's directory and environment, and changes neither.
-fn without_shell(launch: &Launch, saved: &SavedSession) -> io::Result<Invocation> {
-    let env = Environment::of_session(saved, &launch.env, &launch.job_env);
+fn without_shell(launch: &Launch, saved: &SavedSession) -> io::Result<ProgramInvocation> {
+    let env = SessionEnvironment::of_session(saved, &launch.env, &launch.job_env);
     stateless(launch, env, None)
 }
 
-fn in_session(launch: &Launch, saved: &SavedSession, shell: &Shell) -> io::Result<Invocation> {
-    let mut env = Environment::of_session(saved, &launch.env, &launch.job_env);
+fn in_session(
+    launch: &Launch,
+    saved: &SavedSession,
+    shell: &Shell,
+) -> io::Result<ProgramInvocation> {
+    let mut env = SessionEnvironment::of_session(saved, &launch.env, &launch.job_env);
     env.set(&b"PWD"[..], &launch.cwd);
     if let Some(previous) = saved.previous_cwd() {
         env.set(&b"OLDPWD"[..], previous);
@@ -122,14 +126,14 @@ fn in_session(launch: &Launch, saved: &SavedSession, shell: &Shell) -> io::Resul
 struct ShellInvocation<'a> {
     launch: &'a Launch,
     shell: &'a Shell,
-    env: Environment<'a>,
+    env: SessionEnvironment<'a>,
     arguments: Vec<Vec<u8>>,
     files: Vec<OwnedFd>,
     dump: Option<Dump>,
 }
 
 impl<'a> ShellInvocation<'a> {
-    fn new(launch: &'a Launch, shell: &'a Shell, mut env: Environment<'a>) -> Self {
+    fn new(launch: &'a Launch, shell: &'a Shell, mut env: SessionEnvironment<'a>) -> Self {
         // As a shell sets it for the shells it starts.
         env.set(&b"_"[..], &shell.path);
         let arguments = vec![shell.name().to_vec()];
@@ -256,10 +260,10 @@ impl<'a> ShellInvocation<'a> {
         Ok(())
     }
 
-    fn finish(self) -> io::Result<Invocation> {
+    fn finish(self) -> io::Result<ProgramInvocation> {
         let files = vec![self.shell.path.clone()];
         let program = program(self.launch, files, self.arguments, &self.env)?;
-        Ok(Invocation { program, files: self.files, dump: self.dump })
+        Ok(ProgramInvocation { program, files: self.files, dump: self.dump })
     }
 }
 
@@ -267,12 +271,12 @@ fn program(
     launch: &Launch,
     candidates: Vec<Vec<u8>>,
     argv: Vec<Vec<u8>>,
-    env: &Environment<'_>,
-) -> io::Result<Program<'static>> {
+    env: &SessionEnvironment<'_>,
+) -> io::Result<ExecProgram<'static>> {
     let strings = |strings: Vec<Vec<u8>>| {
         strings.into_iter().map(CString::new).collect::<Result<Vec<_>, _>>()
     };
-    Ok(Program {
+    Ok(ExecProgram {
         candidates: strings(candidates)?,
         argv: strings(argv)?,
         env: Some(strings(env.to_strings())?),

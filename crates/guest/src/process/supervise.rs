@@ -17,11 +17,11 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{DumpableBehavior, Pid};
 
 use super::child::{self, StartFailure};
-use super::invocation::{Invocation, Shell, prepare_invocation};
+use super::invocation::{ProgramInvocation, Shell, prepare_invocation};
 use super::protocol::{
     self, ChildEnds, Launch, OnFull, SupervisorCommand, SupervisorReport, WaitStatus,
 };
-use super::tree::{self, Reaped, Remaining};
+use super::tree::{self, ReapedChild, Remaining};
 use crate::session::{Dump, SavedSession};
 
 /// Returns the control socket a supervisor was started with.
@@ -285,7 +285,7 @@ impl ShellWatch {
         Self { pid, status: None, others: 0 }
     }
 
-    fn note(&mut self, reaped: Reaped) {
+    fn note(&mut self, reaped: ReapedChild) {
         if self.pid == Some(reaped.pid) {
             self.status = Some(reaped.status);
         } else {
@@ -305,7 +305,7 @@ fn start(files: Vec<OwnedFd>, shell: Option<&Shell>) -> Result<(SupervisedJob, P
     let encoded =
         protocol::read_memory_file(launch).map_err(|error| StartFailure::setup(&error))?;
     let launch: Launch = minicbor::decode(&encoded).map_err(|_| invalid())?;
-    let Invocation { program, files, dump } =
+    let ProgramInvocation { program, files, dump } =
         prepare_invocation(&launch, shell).map_err(|error| StartFailure::setup(&error))?;
     let pid = child::start(&program, &ChildEnds { stdin, stdout, stderr })?;
     let phase = SupervisedPhase::Running(pid);

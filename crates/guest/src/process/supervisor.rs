@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use rustix::fs::{Mode, OFlags};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::child::{self, JobRights, Program, ProgramRole};
+use super::child::{self, ExecProgram, JobRights, ProgramRole};
 use super::protocol::{self, ChildEnds, Launch, OnFull, SupervisorCommand, SupervisorReport};
 
 /// A supervisor process: runs one launch at a time and keeps track of all its
@@ -27,7 +27,7 @@ impl Supervisor {
     pub(crate) fn spawn(rights: &JobRights) -> io::Result<Self> {
         let (control, stdin) = control_pair()?;
         let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-        let program = Program {
+        let program = ExecProgram {
             candidates: vec![c"/proc/self/exe".into()],
             argv: vec![c"vestal-guest".into(), c"supervise".into()],
             env: None,

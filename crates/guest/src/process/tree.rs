@@ -50,15 +50,15 @@ pub fn descendants(root: u32) -> Vec<u32> {
             pending.extend(children(pid));
         }
     }
-    let living = found
-        .into_iter()
-        .filter(|pid| Stat::read(*pid).is_some_and(|stat| !matches!(stat.state, b'Z' | b'X')));
+    let living = found.into_iter().filter(|pid| {
+        ProcessStat::read(*pid).is_some_and(|stat| !matches!(stat.state, b'Z' | b'X'))
+    });
     living.map(|pid| pid.as_raw_nonzero().get().unsigned_abs()).collect()
 }
 
 /// Returns the start time of a process in clock ticks since boot.
 pub fn start_time(pid: u32) -> Option<u64> {
-    Stat::read(to_pid(pid)?).map(|stat| stat.start_time)
+    ProcessStat::read(to_pid(pid)?).map(|stat| stat.start_time)
 }
 
 pub(super) fn to_pid(pid: u32) -> Option<Pid> {
@@ -133,7 +133,7 @@ impl Freeze {
         // ended and its pid may be reused. A pidfd pins the process; its parent
         // then shows whether it is the right one.
         let pinned = rustix::process::pidfd_open(pid, PidfdFlags::empty());
-        let Some(stat) = Stat::read(pid) else {
+        let Some(stat) = ProcessStat::read(pid) else {
             return false;
         };
         if parent.is_some() && !self.is_ours(stat.parent) {
@@ -169,14 +169,14 @@ impl Freeze {
 }
 
 /// The fields of `/proc/<pid>/stat` that matter here.
-struct Stat {
+struct ProcessStat {
     state: u8,
     parent: Option<Pid>,
     group: Option<Pid>,
     start_time: u64,
 }
 
-impl Stat {
+impl ProcessStat {
     fn read(pid: Pid) -> Option<Self> {
         let line = fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
         Self::parse(&line)
@@ -229,7 +229,8 @@ fn children_by_scan(parent: Pid) -> Vec<Pid> {
     let pids = entries
         .flatten()
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw));
-    pids.filter(|pid| Stat::read(*pid).is_some_and(|stat| stat.parent == Some(parent))).collect()
+    pids.filter(|pid| ProcessStat::read(*pid).is_some_and(|stat| stat.parent == Some(parent)))
+        .collect()
 }
 
 fn parse_pids(list: &str) -> impl Iterator<Item = Pid> + '_ {
@@ -247,14 +248,14 @@ pub(super) enum Remaining {
 
 /// A child that ended.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reaped {
+pub(super) struct ReapedChild {
     pub(super) pid: Pid,
     /// How it ended.
     pub(super) status: WaitStatus,
 }
 
 /// Reaps every child that has ended.
-pub(super) fn reap_children(mut each: impl FnMut(Reaped)) -> Remaining {
+pub(super) fn reap_children(mut each: impl FnMut(ReapedChild)) -> Remaining {
     loop {
         let mut status = 0;
         // SAFETY: waitpid writes one int through a valid pointer. Every child of
@@ -266,13 +267,13 @@ pub(super) fn reap_children(mut each: impl FnMut(Reaped)) -> Remaining {
         }
         match Pid::from_raw(pid) {
             None => return Remaining::Some,
-            Some(pid) => each(Reaped { pid, status: decode(status) }),
+            Some(pid) => each(ReapedChild { pid, status: decode(status) }),
         }
     }
 }
 
 /// Stops, kills and reaps until nothing is left or the time is up.
-pub(super) fn kill_descendants(mut each: impl FnMut(Reaped)) -> Remaining {
+pub(super) fn kill_descendants(mut each: impl FnMut(ReapedChild)) -> Remaining {
     let deadline = Instant::now() + PATIENCE;
     let mut pause = Duration::from_micros(100);
     loop {
@@ -291,7 +292,7 @@ pub(super) fn kill_descendants(mut each: impl FnMut(Reaped)) -> Remaining {
 }
 
 /// Stops the whole tree, kills it, and reaps the processes that are dead.
-pub(super) fn kill_round(each: impl FnMut(Reaped)) -> Remaining {
+pub(super) fn kill_round(each: impl FnMut(ReapedChild)) -> Remaining {
     // Nothing is reaped before the whole tree is stopped: reaping frees pids, and
     // a fork bomb would win the race.
     let mut freeze = Freeze::below_self();
@@ -320,7 +321,7 @@ mod tests {
     #[test]
     fn a_program_name_cannot_forge_the_fields_after_it() {
         let line = b"7 (a) S 1 1 (b)) R 12 13 14 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0";
-        let stat = Stat::parse(line).unwrap();
+        let stat = ProcessStat::parse(line).unwrap();
         assert_eq!(
             (stat.state, stat.parent, stat.group, stat.start_time),
             (b'R', Pid::from_raw(12), Pid::from_raw(13), 4711)
@@ -330,7 +331,7 @@ mod tests {
     #[test]
     fn garbage_is_no_process() {
         for line in [&b""[..], b")", b"1 (x", b"1 (x) S", b"1 (x) S a b c"] {
-            assert!(Stat::parse(line).is_none());
+            assert!(ProcessStat::parse(line).is_none());
         }
     }
 

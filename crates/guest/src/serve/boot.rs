@@ -14,17 +14,17 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::rand::GetRandomFlags;
 use vestal_wire::{DecodeError, GuestSettings};
 
-use super::connections::Connections;
+use super::connections::HostConnections;
 use super::guest::{Guest, GuestParts};
-use super::job_user;
 use super::jobs::Jobs;
 use super::lifetime::IdleClock;
 use super::reactor::Signals;
-use super::sessions::Sessions;
 use crate::diagnostics::{self, quoted};
 use crate::failpoint::failpoint;
+use crate::job_user;
 use crate::journal::{GuestStart, JournalError};
 use crate::process::tree;
+use crate::session::Sessions;
 use crate::state_file;
 use crate::user::UserError;
 
@@ -183,7 +183,7 @@ fn start(mut settings: File) -> Result<(Guest, InstanceDirs), ServeError> {
         ephemeral: settings.ephemeral,
         _alive: alive,
     };
-    let connections = Connections::new(clock);
+    let connections = HostConnections::new(clock);
     let rights = job_user.rights;
     let parts = GuestParts {
         settings,

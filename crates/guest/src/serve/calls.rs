@@ -12,17 +12,16 @@ use vestal_wire::{
     Stream, WindowSize,
 };
 
-use super::connections::Call;
+use super::connections::OpenCall;
 use super::guest::Guest;
-use super::jobs::{Job, JobPhase, KillReason, WaitFor, Waiter};
+use super::jobs::{Job, KillReason, RecordedPhase, WaitFor, Waiter};
 use super::lifetime::CallKind;
 use super::reactor::{ChannelId, JobKey, Timer};
-use super::sessions::is_valid_name;
 use super::workers::{Transfer, TransferInput, TransferOutput, WorkerMessage};
 use crate::diagnostics::path_of;
 use crate::files::{self, PathRoots};
 use crate::process::{self, tree};
-use crate::session::SavedSession;
+use crate::session::{SavedSession, is_valid_name};
 use crate::state_file;
 
 /// Maximum bytes of job descriptions in one reply, safely below the limit of a
@@ -104,7 +103,7 @@ impl Guest {
             mailbox.post(WorkerMessage::Reply(at, Box::new(Reply::Stats(stats))));
         });
         match begun {
-            Ok(()) => self.connections.open(at, Call::Work, kind),
+            Ok(()) => self.connections.open(at, OpenCall::Work, kind),
             Err(error) => self.connections.fault(at, FaultCode::System, error.to_string()),
         }
     }
@@ -151,7 +150,7 @@ impl Guest {
         job.waiters.push(Waiter { to: at, wait_for: WaitFor::End });
         let timer = timeout_ms
             .and_then(|millis| self.timers.set(Duration::from_millis(millis), Timer::WaitOver(at)));
-        self.connections.open(at, Call::Wait(key, timer), kind);
+        self.connections.open(at, OpenCall::Wait(key, timer), kind);
     }
 
     /// Replies to a caller whose timeout has expired.
@@ -159,7 +158,7 @@ impl Guest {
         let Some(channel) = self.connections.channel(at) else {
             return;
         };
-        if let Call::Wait(key, _) = channel.call {
+        if let OpenCall::Wait(key, _) = channel.call {
             self.remove_waiter(key, at);
             self.reply_job(at, key);
         }
@@ -190,7 +189,7 @@ impl Guest {
             return self.reply_job(at, key);
         }
         job.waiters.push(Waiter { to: at, wait_for: WaitFor::Gone });
-        self.connections.open(at, Call::Kill(key), kind);
+        self.connections.open(at, OpenCall::Kill(key), kind);
         self.kill_job(key, KillReason::Caller);
     }
 
@@ -229,7 +228,7 @@ impl Guest {
         let Some(live) = live else {
             return self.connections.fault(at, FaultCode::Invalid, "the job has no terminal");
         };
-        if live.phase == JobPhase::Waiting {
+        if live.phase == RecordedPhase::Waiting {
             // It has no terminal yet, but will get one of this size.
             if let Some(plan) = &mut live.plan {
                 plan.start.pty = Some(size);
@@ -282,7 +281,7 @@ impl Guest {
             worker_transfer.finish(result);
         });
         match begun {
-            Ok(()) => self.connections.open(at, Call::File(transfer), kind),
+            Ok(()) => self.connections.open(at, OpenCall::File(transfer), kind),
             Err(error) => self.connections.fault(at, FaultCode::System, error.to_string()),
         }
     }
@@ -310,7 +309,7 @@ impl Guest {
             let Some(channel) = conn.channels.get(&at.channel) else {
                 return;
             };
-            let Call::File(transfer) = &channel.call else {
+            let OpenCall::File(transfer) = &channel.call else {
                 return;
             };
             let progress = transfer.progress();
@@ -341,7 +340,7 @@ impl Guest {
         let Some(channel) = self.connections.channel(at) else {
             return;
         };
-        if let Call::Work = channel.call {
+        if let OpenCall::Work = channel.call {
             self.connections.reply(at, reply);
         }
     }

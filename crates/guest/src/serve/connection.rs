@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use vestal_wire::{FrameError, HEADER_LEN, Header, Kind, Role, Stream};
 
-use super::connections::{Call, Channel};
+use super::connections::{OpenCall, OpenChannel};
 use super::reactor::JobKey;
 
 /// Queued bytes from which on no more output is queued.
@@ -27,11 +27,11 @@ const KEEP: usize = 64 << 10;
 
 /// A connection to a host process.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct HostConnection {
     fd: OwnedFd,
     /// The role from the host's hello; absent before it.
     pub(super) role: Option<Role>,
-    pub(super) channels: HashMap<u32, Channel>,
+    pub(super) channels: HashMap<u32, OpenChannel>,
     inbox: Vec<u8>,
     outbox: Outbox,
     /// Whether the poller waits until the connection is writable.
@@ -52,14 +52,14 @@ pub(super) enum ConnectionState {
 
 /// Result of reading a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Input {
+pub(super) enum ReadStatus {
     /// There may be more.
     Open,
     /// The host closed the connection.
     HungUp,
 }
 
-impl Connection {
+impl HostConnection {
     pub(super) fn new(fd: OwnedFd) -> Self {
         Self {
             fd,
@@ -79,13 +79,13 @@ impl Connection {
     }
 
     /// Reads available bytes, up to a limit that keeps the loop fair.
-    pub(super) fn fill(&mut self) -> io::Result<Input> {
+    pub(super) fn fill(&mut self) -> io::Result<ReadStatus> {
         self.inbox.reserve(READ);
         loop {
             let room = rustix::buffer::spare_capacity(&mut self.inbox);
             match rustix::io::read(&self.fd, room) {
-                Ok(0) => return Ok(Input::HungUp),
-                Ok(_) | Err(Errno::AGAIN) => return Ok(Input::Open),
+                Ok(0) => return Ok(ReadStatus::HungUp),
+                Ok(_) | Err(Errno::AGAIN) => return Ok(ReadStatus::Open),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -147,26 +147,25 @@ impl Connection {
     /// Returns the jobs that the host follows.
     pub(super) fn followed(&self) -> impl Iterator<Item = JobKey> {
         self.channels.values().filter_map(|channel| match channel.call {
-            Call::Follow(job, _) => Some(job),
+            OpenCall::Follow(job, _) => Some(job),
             _ => None,
         })
     }
 
     /// Returns the channels with file operations.
     pub(super) fn open_files(&self) -> impl Iterator<Item = u32> {
-        let is_file = |channel: &Channel| matches!(channel.call, Call::File(_));
+        let is_file = |channel: &OpenChannel| matches!(channel.call, OpenCall::File(_));
         self.channels.iter().filter(move |(_, channel)| is_file(channel)).map(|(id, _)| *id)
     }
 }
 
-/// A frame in the inbox.
 #[derive(Debug)]
-pub(super) struct Frame<'b> {
+pub(super) struct InboxFrame<'b> {
     pub(super) header: Header,
     pub(super) payload: &'b [u8],
 }
 
-impl Frame<'_> {
+impl InboxFrame<'_> {
     /// Returns the length of the frame including its header.
     pub(super) const fn len(&self) -> usize {
         HEADER_LEN + self.payload.len()
@@ -174,13 +173,13 @@ impl Frame<'_> {
 }
 
 /// Returns the first frame in `bytes`, if it is complete.
-pub(super) fn next_frame(bytes: &[u8]) -> Result<Option<Frame<'_>>, FrameError> {
+pub(super) fn next_frame(bytes: &[u8]) -> Result<Option<InboxFrame<'_>>, FrameError> {
     let Some(header) = bytes.first_chunk::<HEADER_LEN>() else {
         return Ok(None);
     };
     let header = Header::from_bytes(*header)?;
     let payload = bytes.get(HEADER_LEN..HEADER_LEN + header.len as usize);
-    Ok(payload.map(|payload| Frame { header, payload }))
+    Ok(payload.map(|payload| InboxFrame { header, payload }))
 }
 
 /// Frames waiting to be written.

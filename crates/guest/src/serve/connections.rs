@@ -10,7 +10,7 @@ use vestal_wire::{
     EncodeError, Event, Fault, FaultCode, Kind, Reply, Role, StartJob, Stream, encode,
 };
 
-use super::connection::{Connection, ConnectionState};
+use super::connection::{ConnectionState, HostConnection};
 use super::lifetime::{CallKind, IdleClock};
 use super::reactor::{ChannelId, ConnectionId, JobKey, TimerId};
 use super::workers::Transfer;
@@ -22,17 +22,16 @@ pub(super) const MAX_CONNECTIONS: usize = 512;
 /// Received bytes after which the sender gets new credit.
 const GRANT_FROM: u32 = WINDOW / 4;
 
-/// All connections.
 #[derive(Debug)]
-pub(super) struct Connections {
-    map: HashMap<ConnectionId, Connection>,
+pub(super) struct HostConnections {
+    map: HashMap<ConnectionId, HostConnection>,
     next: u64,
     /// Connections with something to write or to close.
     dirty: Vec<ConnectionId>,
     pub(super) clock: IdleClock,
 }
 
-impl Connections {
+impl HostConnections {
     pub(super) fn new(clock: IdleClock) -> Self {
         Self { map: HashMap::new(), next: 0, dirty: Vec::new(), clock }
     }
@@ -53,16 +52,16 @@ impl Connections {
     pub(super) fn insert(&mut self, fd: OwnedFd) -> ConnectionId {
         let id = ConnectionId(self.next);
         self.next += 1;
-        self.map.insert(id, Connection::new(fd));
+        self.map.insert(id, HostConnection::new(fd));
         id
     }
 
-    pub(super) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+    pub(super) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut HostConnection> {
         self.map.get_mut(&id)
     }
 
     /// Removes a connection and closes its calls.
-    pub(super) fn remove(&mut self, id: ConnectionId) -> Option<Connection> {
+    pub(super) fn remove(&mut self, id: ConnectionId) -> Option<HostConnection> {
         let conn = self.map.remove(&id)?;
         for channel in conn.channels.values() {
             self.clock.call_closed(channel.kind);
@@ -82,14 +81,14 @@ impl Connections {
         })
     }
 
-    pub(super) fn channel(&mut self, at: ChannelId) -> Option<&mut Channel> {
+    pub(super) fn channel(&mut self, at: ChannelId) -> Option<&mut OpenChannel> {
         self.map.get_mut(&at.conn)?.channels.get_mut(&at.channel)
     }
 
     /// Opens a channel.
-    pub(super) fn open(&mut self, at: ChannelId, call: Call, kind: CallKind) {
+    pub(super) fn open(&mut self, at: ChannelId, call: OpenCall, kind: CallKind) {
         if let Some(conn) = self.map.get_mut(&at.conn) {
-            conn.channels.insert(at.channel, Channel::new(call, kind));
+            conn.channels.insert(at.channel, OpenChannel::new(call, kind));
             self.clock.call_opened(kind);
         }
     }
@@ -215,7 +214,7 @@ impl Connections {
 
 /// The call on a channel.
 #[derive(Debug)]
-pub(super) enum Call {
+pub(super) enum OpenCall {
     /// Receives shell text.
     Text(Box<StartJob>, Vec<u8>),
     /// Follows a job. Input goes to the job if the channel started it.
@@ -247,10 +246,9 @@ pub(super) enum Feeds {
     Nothing,
 }
 
-/// An open channel.
 #[derive(Debug)]
-pub(super) struct Channel {
-    pub(super) call: Call,
+pub(super) struct OpenChannel {
+    pub(super) call: OpenCall,
     pub(super) kind: CallKind,
     /// Bytes of standard output and standard error that the host accepts.
     credit: [u64; 2],
@@ -278,8 +276,8 @@ pub(super) enum StreamViolation {
     Direction,
 }
 
-impl Channel {
-    pub(super) const fn new(call: Call, kind: CallKind) -> Self {
+impl OpenChannel {
+    pub(super) const fn new(call: OpenCall, kind: CallKind) -> Self {
         Self {
             call,
             kind,
@@ -305,7 +303,7 @@ impl Channel {
             Stream::Stdout => self.credit[0] = self.credit[0].saturating_add(bytes.into()),
             Stream::Stderr => self.credit[1] = self.credit[1].saturating_add(bytes.into()),
             Stream::Content => {
-                if let Call::File(transfer) = &self.call {
+                if let OpenCall::File(transfer) = &self.call {
                     transfer.add_credit(bytes);
                 }
             }
@@ -364,8 +362,8 @@ impl StreamWindow {
 mod tests {
     use super::*;
 
-    fn channel() -> Channel {
-        Channel::new(Call::Shutdown, CallKind::Use)
+    fn channel() -> OpenChannel {
+        OpenChannel::new(OpenCall::Shutdown, CallKind::Use)
     }
 
     #[test]

@@ -6,15 +6,15 @@ use vestal_wire::{
     Role, Stream, Welcome, decode,
 };
 
-use super::connection::{ConnectionState, Frame, Input, next_frame};
-use super::connections::{Call, Feeds, StreamViolation};
+use super::connection::{ConnectionState, InboxFrame, ReadStatus, next_frame};
+use super::connections::{Feeds, OpenCall, StreamViolation};
 use super::guest::{Guest, after_millis};
 use super::lifetime::CallKind;
 use super::reactor::{ChannelId, ConnectionId};
 
 /// A violation of the protocol, which closes the connection.
 #[derive(Debug, thiserror::Error)]
-enum Violation {
+enum ProtocolViolation {
     #[error(transparent)]
     Frame(#[from] FrameError),
     #[error(transparent)]
@@ -59,18 +59,18 @@ impl Guest {
         if let Some(conn) = self.connections.get_mut(id) {
             conn.put_back(inbox, consumed);
         }
-        if input == Input::HungUp {
+        if input == ReadStatus::HungUp {
             self.drop_connection(id);
         }
     }
 
     /// Handles the first frame in `bytes`. Returns its length, or 0 if it is
     /// incomplete or the connection is closing.
-    fn take_frame(&mut self, id: ConnectionId, bytes: &[u8]) -> Result<usize, Violation> {
+    fn take_frame(&mut self, id: ConnectionId, bytes: &[u8]) -> Result<usize, ProtocolViolation> {
         let Some(frame) = next_frame(bytes)? else {
             return Ok(0);
         };
-        let Frame { header, payload } = frame;
+        let InboxFrame { header, payload } = frame;
         let Some(conn) = self.connections.get_mut(id) else {
             return Ok(0);
         };
@@ -80,21 +80,21 @@ impl Guest {
         let at = ChannelId { conn: id, channel: header.channel };
         match (conn.role, header.kind) {
             (None, Kind::Hello) => self.greet(id, payload)?,
-            (None, _) => return Err(Violation::NoHello),
+            (None, _) => return Err(ProtocolViolation::NoHello),
             (Some(role), Kind::Open) => self.open_channel(at, role, payload)?,
             (Some(_), Kind::Data) => self.take_data(at, header.stream, payload)?,
             (Some(_), Kind::End) => self.take_end(at, header.stream)?,
             (Some(_), Kind::Credit) => self.take_credit(at, header, payload)?,
             (Some(_), Kind::Cancel) => self.cancel(at),
             (Some(_), Kind::Hello | Kind::Welcome | Kind::Event | Kind::Reply) => {
-                return Err(Violation::WrongSide);
+                return Err(ProtocolViolation::WrongSide);
             }
         }
         Ok(frame.len())
     }
 
-    fn greet(&mut self, id: ConnectionId, payload: &[u8]) -> Result<(), Violation> {
-        let hello: Hello = decode(payload).map_err(Violation::Hello)?;
+    fn greet(&mut self, id: ConnectionId, payload: &[u8]) -> Result<(), ProtocolViolation> {
+        let hello: Hello = decode(payload).map_err(ProtocolViolation::Hello)?;
         let at = ChannelId { conn: id, channel: 0 };
         let own = &self.settings.instance;
         let refusal = match (hello.agree(), hello.instance) {
@@ -131,15 +131,20 @@ impl Guest {
         Ok(())
     }
 
-    fn open_channel(&mut self, at: ChannelId, role: Role, payload: &[u8]) -> Result<(), Violation> {
+    fn open_channel(
+        &mut self,
+        at: ChannelId,
+        role: Role,
+        payload: &[u8],
+    ) -> Result<(), ProtocolViolation> {
         let Some(conn) = self.connections.get_mut(at.conn) else {
             return Ok(());
         };
         if at.channel == 0 || conn.channels.contains_key(&at.channel) {
-            return Err(Violation::Channel(at.channel));
+            return Err(ProtocolViolation::Channel(at.channel));
         }
         if conn.channels.len() >= MAX_CHANNELS {
-            return Err(Violation::TooManyChannels);
+            return Err(ProtocolViolation::TooManyChannels);
         }
         let request: Request = match decode(payload) {
             Ok(request) => request,
@@ -157,41 +162,46 @@ impl Guest {
         Ok(())
     }
 
-    fn take_data(&mut self, at: ChannelId, stream: Stream, bytes: &[u8]) -> Result<(), Violation> {
+    fn take_data(
+        &mut self,
+        at: ChannelId,
+        stream: Stream,
+        bytes: &[u8],
+    ) -> Result<(), ProtocolViolation> {
         // A reply that crossed this frame may have closed the channel.
         let Some(channel) = self.connections.channel(at) else {
             return Ok(());
         };
         channel.received(stream, bytes.len())?;
         match (&channel.call, stream) {
-            (Call::Text(..), Stream::Text) => self.take_text(at, bytes),
-            (Call::Follow(job, Feeds::Input) | Call::Input { job, .. }, Stream::Input) => {
+            (OpenCall::Text(..), Stream::Text) => self.take_text(at, bytes),
+            (OpenCall::Follow(job, Feeds::Input) | OpenCall::Input { job, .. }, Stream::Input) => {
                 let job = *job;
                 self.feed(job, at, bytes);
             }
-            (Call::File(transfer), Stream::Input) => transfer.feed(bytes),
+            (OpenCall::File(transfer), Stream::Input) => transfer.feed(bytes),
             // Nobody reads input of a start whose job already existed.
             _ => self.connections.taken(at, stream, bytes.len()),
         }
         Ok(())
     }
 
-    fn take_end(&mut self, at: ChannelId, stream: Stream) -> Result<(), Violation> {
+    fn take_end(&mut self, at: ChannelId, stream: Stream) -> Result<(), ProtocolViolation> {
         let Some(channel) = self.connections.channel(at) else {
             return Ok(());
         };
         channel.ended(stream)?;
         match (&channel.call, stream) {
-            (Call::Text(..), Stream::Text) => self.start_with_text(at),
-            (Call::Follow(job, Feeds::Input), Stream::Input) => {
+            (OpenCall::Text(..), Stream::Text) => self.start_with_text(at),
+            (OpenCall::Follow(job, Feeds::Input), Stream::Input) => {
                 let job = *job;
                 self.end_feeding(job, at, true);
             }
-            (Call::Input { job, close, .. }, Stream::Input) => {
+            (OpenCall::Input { job, close, .. }, Stream::Input) => {
                 let (job, close) = (*job, *close);
                 self.end_feeding(job, at, close);
             }
-            (Call::File(transfer), Stream::Input) => transfer.end_input(),
+            (OpenCall::File(transfer), Stream::Input) => transfer.end_input(),
             _ => {}
         }
         Ok(())
@@ -202,13 +212,13 @@ impl Guest {
         at: ChannelId,
         header: Header,
         payload: &[u8],
-    ) -> Result<(), Violation> {
-        let bytes: [u8; 4] = payload.try_into().map_err(|_| Violation::Credit)?;
+    ) -> Result<(), ProtocolViolation> {
+        let bytes: [u8; 4] = payload.try_into().map_err(|_| ProtocolViolation::Credit)?;
         let Some(channel) = self.connections.channel(at) else {
             return Ok(());
         };
         channel.add_credit(header.stream, u32::from_le_bytes(bytes));
-        if let Call::Follow(job, _) = channel.call {
+        if let OpenCall::Follow(job, _) = channel.call {
             self.queue_pump(job);
         }
         Ok(())
@@ -222,7 +232,7 @@ impl Guest {
         let Some(channel) = conn.channels.get(&at.channel) else {
             return;
         };
-        if let Call::File(transfer) = &channel.call {
+        if let OpenCall::File(transfer) = &channel.call {
             // The reply follows when the operation has stopped.
             transfer.cancel();
             return;
@@ -237,28 +247,28 @@ impl Guest {
             return;
         };
         match &channel.call {
-            Call::Follow(job, feeds) => {
+            OpenCall::Follow(job, feeds) => {
                 let (job, feeds) = (*job, *feeds);
                 self.unfollow(job, at, feeds);
             }
-            Call::Wait(job, timer) => {
+            OpenCall::Wait(job, timer) => {
                 let (job, timer) = (*job, *timer);
                 if let Some(timer) = timer {
                     self.timers.cancel(timer);
                 }
                 self.remove_waiter(job, at);
             }
-            Call::Kill(job) => {
+            OpenCall::Kill(job) => {
                 let job = *job;
                 self.remove_waiter(job, at);
             }
-            Call::File(transfer) => transfer.cancel(),
-            Call::Shutdown => {
+            OpenCall::File(transfer) => transfer.cancel(),
+            OpenCall::Shutdown => {
                 if let Some(ending) = &mut self.shutdown {
                     ending.forget(at);
                 }
             }
-            Call::Text(..) | Call::Input { .. } | Call::Work => {}
+            OpenCall::Text(..) | OpenCall::Input { .. } | OpenCall::Work => {}
         }
     }
 

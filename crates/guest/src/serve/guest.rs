@@ -12,16 +12,16 @@ use vestal_wire::limits::MAX_DATA;
 
 use super::boot::{GuestIdentity, SocketFile};
 use super::connection::ConnectionState;
-use super::connections::{Connections, MAX_CONNECTIONS};
+use super::connections::{HostConnections, MAX_CONNECTIONS};
 use super::jobs::Jobs;
 use super::launch::SupervisorPool;
 use super::lifetime::{STOP_GRACE, Shutdown};
 use super::reactor::{
     ConnectionId, GuestSignal, JobKey, PollToken, Poller, Ready, Signals, Timer, Timers,
 };
-use super::sessions::Sessions;
 use super::workers::{Mailbox, Workers};
 use crate::process::JobRights;
+use crate::session::Sessions;
 
 /// How long the pool may be without an idle supervisor. Most commands end earlier
 /// and return theirs.
@@ -44,7 +44,7 @@ pub(super) struct Guest {
     pub(super) listener: OwnedFd,
     socket_file: SocketFile,
     pub(super) signals: Signals,
-    pub(super) connections: Connections,
+    pub(super) connections: HostConnections,
     pub(super) jobs: Jobs,
     pub(super) sessions: Sessions,
     pub(super) pool: SupervisorPool,
@@ -311,7 +311,6 @@ impl Guest {
     }
 }
 
-/// The parts of a guest.
 pub(super) struct GuestParts {
     pub(super) settings: GuestSettings,
     pub(super) rights: JobRights,
@@ -319,7 +318,7 @@ pub(super) struct GuestParts {
     pub(super) listener: OwnedFd,
     pub(super) socket_file: SocketFile,
     pub(super) signals: Signals,
-    pub(super) connections: Connections,
+    pub(super) connections: HostConnections,
     pub(super) jobs: Jobs,
     pub(super) sessions: Sessions,
 }

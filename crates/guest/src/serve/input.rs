@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::termios::{LocalModes, SpecialCodeIndex, tcgetattr};
 use vestal_wire::{FaultCode, JobId, Reply, Stream};
 
-use super::connections::Call;
+use super::connections::OpenCall;
 use super::guest::Guest;
 use super::lifetime::CallKind;
 use super::reactor::{ChannelId, JobKey, PollToken, Ready};
@@ -22,7 +22,7 @@ impl Guest {
         };
         let live = self.jobs.get(job).and_then(|job| job.live.as_ref());
         if live.is_some_and(|live| live.stdin.is_open()) {
-            self.connections.open(at, Call::Input { job, close, dropped: false }, kind);
+            self.connections.open(at, OpenCall::Input { job, close, dropped: false }, kind);
         } else {
             self.connections.fault(at, FaultCode::Invalid, CLOSED);
         }
@@ -102,7 +102,7 @@ impl Guest {
     fn drop_input(&mut self, from: ChannelId, bytes: usize) {
         self.connections.taken(from, Stream::Input, bytes);
         if let Some(channel) = self.connections.channel(from)
-            && let Call::Input { dropped, .. } = &mut channel.call
+            && let OpenCall::Input { dropped, .. } = &mut channel.call
         {
             *dropped = true;
         }
@@ -113,8 +113,8 @@ impl Guest {
     fn answer_input(&mut self, at: ChannelId) {
         let Some(channel) = self.connections.channel(at) else { return };
         match channel.call {
-            Call::Input { dropped: false, .. } => self.connections.reply(at, &Reply::Done),
-            Call::Input { dropped: true, .. } => {
+            OpenCall::Input { dropped: false, .. } => self.connections.reply(at, &Reply::Done),
+            OpenCall::Input { dropped: true, .. } => {
                 self.connections.fault(at, FaultCode::Invalid, CLOSED);
             }
             _ => {}
@@ -124,7 +124,7 @@ impl Guest {
 
 /// The guest's end of a job's standard input, and the queued input.
 #[derive(Debug)]
-pub(super) struct Stdin {
+pub(super) struct StdinQueue {
     end: StdinEnd,
     queue: VecDeque<QueuedInput>,
     /// Whether the command has not started yet, so that nothing is written.
@@ -168,7 +168,7 @@ pub(super) enum InputProgress {
     Done(ChannelId),
 }
 
-impl Stdin {
+impl StdinQueue {
     /// Returns the input of a job that reads nothing.
     pub(super) const fn closed() -> Self {
         Self { end: StdinEnd::Closed, queue: VecDeque::new(), held: false, watched: false }
@@ -179,12 +179,10 @@ impl Stdin {
         Self { end: StdinEnd::Planned, queue: VecDeque::new(), held: true, watched: false }
     }
 
-    /// Connects it to a pipe.
     pub(super) fn connect_pipe(&mut self, fd: OwnedFd) {
         self.end = StdinEnd::Pipe(fd);
     }
 
-    /// Connects it to a terminal.
     pub(super) fn connect_terminal(&mut self, master: OwnedFd) {
         self.end = StdinEnd::Terminal(master, b'\n');
     }
@@ -304,10 +302,10 @@ mod tests {
 
     const ME: ChannelId = ChannelId { conn: ConnectionId(1), channel: 1 };
 
-    fn pipe() -> (Stdin, std::fs::File) {
+    fn pipe() -> (StdinQueue, std::fs::File) {
         let (read, write) = rustix::pipe::pipe().unwrap();
         rustix::io::ioctl_fionbio(&write, true).unwrap();
-        let mut stdin = Stdin::planned();
+        let mut stdin = StdinQueue::planned();
         stdin.connect_pipe(write);
         stdin.release();
         (stdin, std::fs::File::from(read))
@@ -332,7 +330,7 @@ mod tests {
 
     #[test]
     fn nothing_is_written_before_the_command_has_started() {
-        let mut stdin = Stdin::planned();
+        let mut stdin = StdinQueue::planned();
         stdin.push(ME, b"text");
         assert_eq!(stdin.write(), []);
         assert!(stdin.is_open() && !stdin.is_waiting());

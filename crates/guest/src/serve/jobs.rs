@@ -9,7 +9,7 @@ use vestal_wire::{
     Cause, EnvVar, Exit, Fault, FaultCode, JobId, JobInfo, JobState, Outcome, StartJob,
 };
 
-use super::input::Stdin;
+use super::input::StdinQueue;
 use super::lifetime::wall_ms;
 use super::output::Follower;
 use super::reactor::{ChannelId, JobKey, SupervisorId, TimerId};
@@ -49,7 +49,7 @@ pub(super) enum WaitFor {
 
 /// The phase of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum JobPhase {
+pub(super) enum RecordedPhase {
     /// The previous command of its session is being saved.
     Waiting,
     /// A supervisor is starting it.
@@ -72,7 +72,7 @@ pub(super) enum KillReason {
 /// What a job needs until it is over.
 #[derive(Debug)]
 pub(super) struct LiveJob {
-    pub(super) phase: JobPhase,
+    pub(super) phase: RecordedPhase,
     pub(super) began: Instant,
     /// How to launch it; removed when it has started.
     pub(super) plan: Option<Box<LaunchPlan>>,
@@ -81,7 +81,7 @@ pub(super) struct LiveJob {
     pub(super) supervisor: Option<SupervisorId>,
     /// Where its output comes from.
     pub(super) outputs: [Option<OutputPipe>; 2],
-    pub(super) stdin: Stdin,
+    pub(super) stdin: StdinQueue,
     pub(super) timeout: Option<TimerId>,
     pub(super) reason: Option<KillReason>,
     /// Its turn in its session, if its state is to be saved.
@@ -109,7 +109,6 @@ pub(super) struct LaunchPlan {
     pub(super) vanished: Option<Vec<u8>>,
 }
 
-/// Environments of a launch.
 #[derive(Debug)]
 pub(super) struct LaunchEnvironment {
     pub(super) base: Vec<EnvVar>,
@@ -125,7 +124,6 @@ pub(super) struct OutputPipe {
     pub(super) kind: OutputKind,
 }
 
-/// The kind of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OutputKind {
     /// A pipe of the usual size.
@@ -176,7 +174,7 @@ impl Job {
 
     /// Returns whether the shell has ended and the session is settled.
     pub(super) fn is_settled(&self) -> bool {
-        self.live.as_ref().is_none_or(|live| live.phase == JobPhase::Settled)
+        self.live.as_ref().is_none_or(|live| live.phase == RecordedPhase::Settled)
     }
 
     /// Returns whether no process of the job is left.
@@ -201,9 +199,9 @@ impl LiveJob {
     /// Returns the state of a job that has not been launched.
     pub(super) fn new(plan: Box<LaunchPlan>) -> Self {
         let reads = plan.start.pty.is_some() || plan.start.stdin == vestal_wire::Stdin::Piped;
-        let stdin = if reads { Stdin::planned() } else { Stdin::closed() };
+        let stdin = if reads { StdinQueue::planned() } else { StdinQueue::closed() };
         Self {
-            phase: JobPhase::Waiting,
+            phase: RecordedPhase::Waiting,
             began: Instant::now(),
             plan: Some(plan),
             launch_env: None,

@@ -12,7 +12,7 @@ use rustix::pipe::PipeFlags;
 use vestal_wire::{Cause, EnvVar, Exit, Fault, FaultCode, StartJob};
 
 use super::guest::Guest;
-use super::jobs::{JobPhase, LaunchEnvironment, LaunchPlan, LiveJob, OutputKind, OutputPipe};
+use super::jobs::{LaunchEnvironment, LaunchPlan, LiveJob, OutputKind, OutputPipe, RecordedPhase};
 use super::reactor::{JobKey, PollToken, Poller, Ready, SupervisorId, Timer};
 use crate::failpoint::failpoint;
 use crate::orphans::INSTANCE_MARK;
@@ -63,7 +63,7 @@ impl Guest {
             // The session's own directory is gone; this is the next one to try.
             job.record.cwd.to_vec()
         } else {
-            let places = Directories {
+            let places = StartDirectories {
                 home: &self.settings.home,
                 start_dir: start.start_dir.as_ref().unwrap_or(&self.settings.start_dir),
                 session: session.as_ref().map_or(&[], |session| session.cwd.as_slice()),
@@ -99,7 +99,7 @@ impl Guest {
                 self.timers.set(Duration::from_millis(millis), Timer::JobTimeout(key))
             });
         }
-        live.phase = JobPhase::Launching;
+        live.phase = RecordedPhase::Launching;
         live.began = std::time::Instant::now();
         self.send_to_supervisor(key, &launch)?;
         failpoint!("guest.job.after-launch");
@@ -197,14 +197,14 @@ impl Guest {
 }
 
 /// Directories in which a command can start.
-struct Directories<'a> {
+struct StartDirectories<'a> {
     home: &'a [u8],
     start_dir: &'a [u8],
     /// The session's directory; empty if it has none.
     session: &'a [u8],
 }
 
-impl Directories<'_> {
+impl StartDirectories<'_> {
     /// Returns the start directory, and the alternatives with the best one last.
     fn choose(&self, workdir: Option<&[u8]>) -> (Vec<u8>, Vec<Vec<u8>>) {
         let start_dir = self.resolve(self.start_dir, self.home);
@@ -433,7 +433,7 @@ mod tests {
     use super::*;
 
     fn choose(session: &str, workdir: Option<&str>) -> (String, Vec<String>) {
-        let places = Directories {
+        let places = StartDirectories {
             home: b"/home/me",
             start_dir: b"/workspace",
             session: session.as_bytes(),

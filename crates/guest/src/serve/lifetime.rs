@@ -4,9 +4,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use vestal_wire::{FaultCode, Reply};
 
-use super::connections::Call;
+use super::connections::OpenCall;
 use super::guest::Guest;
-use super::jobs::{JobPhase, KillReason};
+use super::jobs::{KillReason, RecordedPhase};
 use super::reactor::ChannelId;
 use crate::failpoint::failpoint;
 
@@ -171,7 +171,7 @@ impl Guest {
                 );
             }
         }
-        self.connections.open(at, Call::Shutdown, kind);
+        self.connections.open(at, OpenCall::Shutdown, kind);
         self.begin_shutdown(Duration::from_millis(grace_ms));
         if let Some(ending) = &mut self.shutdown {
             ending.callers.push(at);
@@ -195,7 +195,7 @@ impl Guest {
             let Some(live) = self.jobs.get(key).and_then(|job| job.live.as_deref()) else {
                 continue;
             };
-            if live.phase == JobPhase::Waiting {
+            if live.phase == RecordedPhase::Waiting {
                 self.kill_job(key, KillReason::Caller);
             } else if let Some(supervisor) = live.supervisor.and_then(|id| self.pool.get_mut(id)) {
                 // A job that cannot be signalled is killed later.

@@ -11,15 +11,14 @@ mod connections;
 mod frames;
 mod guest;
 mod input;
-mod job_user;
 mod jobs;
 mod launch;
 mod lifetime;
 mod output;
 mod reactor;
 mod reports;
-mod sessions;
 mod start;
 mod workers;
 
-pub(crate) use boot::{SOCKET_NAME, StartupHandles, run};
+pub(crate) use boot::{SOCKET_NAME, ServeError, StartupHandles, run};
+pub(crate) use reactor::JobKey;

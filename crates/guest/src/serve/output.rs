@@ -11,11 +11,11 @@ use rustix::io::Errno;
 use vestal_wire::limits::MAX_DATA;
 use vestal_wire::{Delivery, Event, Reply};
 
-use super::connections::Connections;
+use super::connections::HostConnections;
 use super::guest::Guest;
 use super::jobs::{Job, OutputKind, OutputPipe};
 use super::reactor::{ChannelId, JobKey, PollToken, Ready};
-use crate::log::{JobLog, LogStream, Piece};
+use crate::log::{JobLog, LogPiece, LogStream};
 
 /// Maximum reads of one stream in one turn of the loop, to keep it fair.
 const READS: usize = 8;
@@ -220,7 +220,7 @@ impl Guest {
 
 /// Returns how many bytes of a stream may be read: as many as all followers that
 /// want every byte accept.
-fn allowance(job: &Job, connections: &mut Connections, stream: LogStream) -> u64 {
+fn allowance(job: &Job, connections: &mut HostConnections, stream: LogStream) -> u64 {
     let total = job.log.stream(stream).total();
     job.followers
         .iter()
@@ -234,7 +234,7 @@ fn allowance(job: &Job, connections: &mut Connections, stream: LogStream) -> u64
 pub(super) struct Follower {
     pub(super) to: ChannelId,
     pub(super) delivery: Delivery,
-    cursors: [Cursor; 2],
+    cursors: [StreamCursor; 2],
     until_when: FollowUntil,
     end_sent: bool,
 }
@@ -250,7 +250,7 @@ pub(super) enum FollowUntil {
 
 /// A follower's position in one stream.
 #[derive(Debug, Clone, Copy, Default)]
-struct Cursor {
+struct StreamCursor {
     next: u64,
     /// Where it stops, if known.
     end: Option<u64>,
@@ -274,7 +274,7 @@ impl Follower {
         from: [u64; 2],
         until_when: FollowUntil,
     ) -> Self {
-        let cursors = from.map(|next| Cursor { next, ..Cursor::default() });
+        let cursors = from.map(|next| StreamCursor { next, ..StreamCursor::default() });
         Self { to, delivery, cursors, until_when, end_sent: false }
     }
 
@@ -308,7 +308,7 @@ impl Follower {
     }
 
     /// Returns how many bytes may be read from the job for this follower.
-    fn allowance(&self, connections: &mut Connections, stream: LogStream, total: u64) -> u64 {
+    fn allowance(&self, connections: &mut HostConnections, stream: LogStream, total: u64) -> u64 {
         let cursor = &self.cursors[stream.index()];
         match cursor.end {
             _ if !self.wants_every_byte() => u64::MAX,
@@ -322,7 +322,7 @@ impl Follower {
     /// Sends bytes that were just logged, if the follower is live.
     pub(super) fn pass_on(
         &mut self,
-        connections: &mut Connections,
+        connections: &mut HostConnections,
         stream: LogStream,
         offset: u64,
         bytes: &[u8],
@@ -339,7 +339,12 @@ impl Follower {
     }
 
     /// Sends bytes from the log, as many as the caller accepts.
-    fn serve(&mut self, log: &mut JobLog, connections: &mut Connections, buf: &mut [u8]) -> Served {
+    fn serve(
+        &mut self,
+        log: &mut JobLog,
+        connections: &mut HostConnections,
+        buf: &mut [u8],
+    ) -> Served {
         let mut served = Served::Wholly;
         for stream in LogStream::ALL {
             let ready = self.streams() || self.cursors[stream.index()].end.is_some();
@@ -354,7 +359,7 @@ impl Follower {
         &mut self,
         stream: LogStream,
         log: &mut JobLog,
-        connections: &mut Connections,
+        connections: &mut HostConnections,
         buf: &mut [u8],
     ) -> Served {
         let lossy = matches!(self.delivery, Delivery::Lossy);
@@ -384,28 +389,28 @@ impl Follower {
             let len = (until - cursor.next).min(room).min(MAX_DATA as u64);
             let len = usize::try_from(len).unwrap_or(buf.len()).min(buf.len());
             match log.read(stream, cursor.next, &mut buf[..len]) {
-                Piece::Data(n) => {
+                LogPiece::Data(n) => {
                     cursor.send_gap(connections, self.to, stream);
                     connections.output(self.to, stream, &buf[..n]);
                     cursor.next += n as u64;
                 }
-                Piece::Gap(to) => {
+                LogPiece::Gap(to) => {
                     let fresh = if lossy { log.stream(stream).fresh_start() } else { 0 };
                     cursor.pass_over(to.max(fresh).min(limit));
                 }
-                Piece::End => return Served::Partly,
+                LogPiece::End => return Served::Partly,
             }
         }
     }
 }
 
-impl Cursor {
+impl StreamCursor {
     const fn pass_over(&mut self, to: u64) {
         self.gap += to.saturating_sub(self.next);
         self.next = to;
     }
 
-    fn send_gap(&mut self, connections: &mut Connections, to: ChannelId, stream: LogStream) {
+    fn send_gap(&mut self, connections: &mut HostConnections, to: ChannelId, stream: LogStream) {
         if self.gap > 0 {
             connections.event(to, &Event::gap(stream.on_wire(), std::mem::take(&mut self.gap)));
         }
@@ -414,7 +419,7 @@ impl Cursor {
 
 /// Sends output to a job's followers, and the reply to those that have received
 /// everything.
-pub(super) fn serve_followers(job: &mut Job, connections: &mut Connections, buf: &mut [u8]) {
+pub(super) fn serve_followers(job: &mut Job, connections: &mut HostConnections, buf: &mut [u8]) {
     let mut followers = std::mem::take(&mut job.followers);
     followers.retain_mut(|follower| {
         if connections.channel(follower.to).is_none() {
@@ -428,7 +433,7 @@ pub(super) fn serve_followers(job: &mut Job, connections: &mut Connections, buf:
 
 /// Sends the final messages to a follower that has received all output. Returns
 /// whether the reply was sent.
-fn finish(follower: &mut Follower, job: &Job, connections: &mut Connections) -> bool {
+fn finish(follower: &mut Follower, job: &Job, connections: &mut HostConnections) -> bool {
     if follower.until_when == FollowUntil::JobEnd {
         if job.exit().is_none() {
             return false;

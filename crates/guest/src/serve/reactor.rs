@@ -21,15 +21,13 @@ pub(super) use rustix::event::epoll::EventFlags as Ready;
 /// Maximum wait, in case a deadline is missed.
 const MAX_WAIT: Duration = Duration::from_hours(1);
 
-/// A connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct ConnectionId(pub(super) u64);
 
 /// A job; later ones are greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct JobKey(pub(super) u64);
+pub(crate) struct JobKey(pub(crate) u64);
 
-/// A supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct SupervisorId(pub(super) u64);
 

@@ -11,16 +11,15 @@ use minicbor::bytes::ByteVec;
 use vestal_wire::{Cause, Delivery, Event, Exit, JobState, Reply, SessionState};
 
 use super::guest::Guest;
-use super::jobs::{Job, JobPhase, KillReason, WaitFor};
+use super::jobs::{Job, KillReason, RecordedPhase, WaitFor};
 use super::lifetime::wall_ms;
 use super::output;
 use super::reactor::{JobKey, PollToken, Ready, SupervisorId, Timer};
-use super::sessions::SaveDecision;
 use super::workers::WorkerMessage;
 use crate::failpoint::failpoint;
 use crate::log::LogStream;
 use crate::process::{Supervisor, SupervisorReport, WaitStatus, tree};
-use crate::session::SavedSession;
+use crate::session::{SaveDecision, SavedSession};
 use crate::{diagnostics, orphans};
 
 /// Interval between two checks for orphans that are being killed.
@@ -70,7 +69,7 @@ impl Guest {
         let Some(live) = job.live.as_deref_mut() else {
             return;
         };
-        live.phase = JobPhase::Running;
+        live.phase = RecordedPhase::Running;
         live.stdin.release();
         let vanished = live.plan.take().and_then(|plan| plan.vanished);
         job.record.state = JobState::Running;
@@ -129,7 +128,7 @@ impl Guest {
             (Some(name), Some(turn), Some(dump)) => {
                 // Callers get the exit code before the state is saved; commands
                 // that arrive now start afterwards.
-                live.phase = JobPhase::Saving;
+                live.phase = RecordedPhase::Saving;
                 live.dump = Some(dump);
                 self.sessions.finished(name, turn);
                 self.jobs.record_end(key);
@@ -260,10 +259,10 @@ impl Guest {
         let Some(live) = job.live.as_deref_mut() else {
             return;
         };
-        if live.phase == JobPhase::Settled {
+        if live.phase == RecordedPhase::Settled {
             return;
         }
-        live.phase = JobPhase::Settled;
+        live.phase = RecordedPhase::Settled;
         live.plan = None;
         let turn = live.turn.take();
         let session = job.record.session.clone().zip(turn);
@@ -344,7 +343,7 @@ impl Guest {
         let Some(live) = job.live.as_deref_mut() else {
             return;
         };
-        if live.phase == JobPhase::Waiting {
+        if live.phase == RecordedPhase::Waiting {
             if let Some(name) = &job.record.session {
                 self.sessions.leave(name, key);
             }
@@ -411,7 +410,7 @@ impl Guest {
             };
             if done {
                 if let Some(channel) = self.connections.channel(waiter.to)
-                    && let super::connections::Call::Wait(_, Some(timer)) = channel.call
+                    && let super::connections::OpenCall::Wait(_, Some(timer)) = channel.call
                 {
                     timers.push(timer);
                 }

@@ -7,16 +7,16 @@ use vestal_wire::{
     ShellText, StartJob, Stream,
 };
 
-use super::connections::{Call, Feeds};
+use super::connections::{Feeds, OpenCall};
 use super::guest::Guest;
 use super::jobs::{LaunchPlan, LiveJob};
 use super::lifetime::{CallKind, wall_ms};
 use super::output::{FollowUntil, Follower};
 use super::reactor::{ChannelId, JobKey};
-use super::sessions::is_valid_name;
 use crate::failpoint::failpoint;
 use crate::log::LogStream;
 use crate::process::LaunchCommand;
+use crate::session::is_valid_name;
 
 /// Longest shell text.
 const MAX_TEXT: usize = 256 << 20;
@@ -32,7 +32,7 @@ impl Guest {
         }
         let command = match &mut start.command {
             Command::Shell(ShellText::Streamed) => {
-                let call = Call::Text(Box::new(start), Vec::new());
+                let call = OpenCall::Text(Box::new(start), Vec::new());
                 return self.connections.open(at, call, kind);
             }
             Command::Shell(ShellText::Inline(text)) => {
@@ -48,7 +48,7 @@ impl Guest {
         let Some(channel) = self.connections.channel(at) else {
             return;
         };
-        let Call::Text(_, text) = &mut channel.call else {
+        let OpenCall::Text(_, text) = &mut channel.call else {
             return;
         };
         if text.len() + bytes.len() > MAX_TEXT {
@@ -71,7 +71,7 @@ impl Guest {
             return;
         };
         let kind = channel.kind;
-        if let Call::Text(start, text) = std::mem::replace(&mut channel.call, Call::Work) {
+        if let OpenCall::Text(start, text) = std::mem::replace(&mut channel.call, OpenCall::Work) {
             self.begin(at, kind, *start, LaunchCommand::Shell(text));
         }
     }
@@ -137,8 +137,8 @@ impl Guest {
         }
         match self.connections.channel(at) {
             // The channel is already open for the text.
-            Some(channel) => channel.call = Call::Follow(key, feeds),
-            None => self.connections.open(at, Call::Follow(key, feeds), kind),
+            Some(channel) => channel.call = OpenCall::Follow(key, feeds),
+            None => self.connections.open(at, OpenCall::Follow(key, feeds), kind),
         }
         if let Some(pid) = pid {
             self.connections.event(at, &Event::Started { pid });

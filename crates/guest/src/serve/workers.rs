@@ -53,11 +53,11 @@ pub(super) struct Mailbox {
 /// The threads.
 #[derive(Debug, Clone)]
 pub(super) struct Workers {
-    shared: Arc<Shared>,
+    shared: Arc<PoolShared>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct PoolShared {
     state: Mutex<PoolState>,
     work: Condvar,
     /// Credentials of the threads, if they differ from the guest's.
@@ -106,7 +106,7 @@ impl Mailbox {
 impl Workers {
     /// Returns threads with these credentials, or with the guest's own.
     pub(super) fn new(credentials: Option<Credentials>) -> Self {
-        let shared = Shared { state: Mutex::default(), work: Condvar::new(), credentials };
+        let shared = PoolShared { state: Mutex::default(), work: Condvar::new(), credentials };
         Self { shared: Arc::new(shared) }
     }
 
@@ -136,7 +136,7 @@ impl Workers {
     }
 }
 
-impl Shared {
+impl PoolShared {
     fn serve(&self) {
         if let Some(Err(error)) = self.credentials.as_ref().map(Credentials::borrow) {
             // It worked when the guest started. Continuing would serve the user's

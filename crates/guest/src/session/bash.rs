@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use minicbor::bytes::ByteVec;
 use vestal_wire::EnvVar;
 
-use super::dump::{Base, Sections, find, switches, trap};
+use super::dump::{DumpBase, DumpSections, find, switches, trap};
 use super::environment::{self, EnvironmentBudget};
 use super::quoting::{statements, unquote};
-use super::saved::{Function, SavedSession, Variable};
+use super::saved::{SavedFunction, SavedSession, SavedVariable};
 use super::script::section;
 
 /// Options of `shopt` that are on in a new shell of a session.
@@ -39,7 +39,7 @@ const SET_ON: &[&str] = &["braceexpand", "hashall", "interactive-comments"];
 const SET_PASSING: &[&str] = &["noexec", "onecmd", "privileged"];
 
 /// Parses the sections that bash wrote.
-pub(super) fn parse(sections: &Sections<'_>, base: &Base<'_>) -> Option<SavedSession> {
+pub(super) fn parse(sections: &DumpSections<'_>, base: &DumpBase<'_>) -> Option<SavedSession> {
     let mut session = SavedSession::default();
     let mut declared = Vec::new();
     for statement in statements(sections.get(section::STATEMENTS)) {
@@ -72,7 +72,7 @@ pub(super) fn parse(sections: &Sections<'_>, base: &Base<'_>) -> Option<SavedSes
 fn keep(
     session: &mut SavedSession,
     variable: &Declared<'_>,
-    base: &Base<'_>,
+    base: &DumpBase<'_>,
     budget: &mut EnvironmentBudget,
 ) {
     let value = variable.value();
@@ -84,9 +84,10 @@ fn keep(
         (b"-" | b"i", Some(value)) if environment::is_default(variable.name, &value) => {}
         // Set by the shell itself while it is in POSIX mode.
         (b"-", _) if variable.name == b"POSIXLY_CORRECT" => {}
-        _ => session
-            .variables
-            .push(Variable { name: bytes(variable.name), statement: bytes(variable.statement) }),
+        _ => session.variables.push(SavedVariable {
+            name: bytes(variable.name),
+            statement: bytes(variable.statement),
+        }),
     }
 }
 
@@ -113,7 +114,7 @@ pub(super) struct Locals<'a> {
 }
 
 impl<'a> Locals<'a> {
-    pub(super) fn of(sections: &Sections<'a>) -> Self {
+    pub(super) fn of(sections: &DumpSections<'a>) -> Self {
         // The first caller is the epilogue itself.
         let callers = sections.get(section::CALLERS).split(|byte| *byte == b'\n').skip(1);
         let callers: Vec<&[u8]> = callers.filter(|caller| !caller.is_empty()).collect();
@@ -193,7 +194,7 @@ impl<'a> Declared<'a> {
 
 /// Returns the names of functions with their attributes, in the order of their
 /// definitions.
-fn function_names<'a>(sections: &Sections<'a>) -> Vec<(&'a [u8], &'a [u8])> {
+fn function_names<'a>(sections: &DumpSections<'a>) -> Vec<(&'a [u8], &'a [u8])> {
     let lines = sections.get(section::FUNCTION_NAMES).split(|byte| *byte == b'\n');
     lines
         .filter_map(|line| {
@@ -206,7 +207,7 @@ fn function_names<'a>(sections: &Sections<'a>) -> Vec<(&'a [u8], &'a [u8])> {
 
 /// Returns the definitions of functions and the statements that give them
 /// attributes.
-fn functions(sections: &Sections<'_>) -> (Vec<Function>, Vec<ByteVec>) {
+fn functions(sections: &DumpSections<'_>) -> (Vec<SavedFunction>, Vec<ByteVec>) {
     let names = function_names(sections);
     let mut kept = HashSet::new();
     let mut definitions = Vec::new();
@@ -215,7 +216,7 @@ fn functions(sections: &Sections<'_>) -> (Vec<Function>, Vec<ByteVec>) {
             name == b"trap" && find(text, b"builtin local - && builtin set +x").is_some();
         if !environment::is_ours(name) && !our_trap {
             kept.insert(name);
-            definitions.push(Function { name: bytes(name), definition: bytes(text) });
+            definitions.push(SavedFunction { name: bytes(name), definition: bytes(text) });
         }
     }
     let attributes = names

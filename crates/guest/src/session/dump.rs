@@ -13,7 +13,7 @@ use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 use vestal_wire::EnvVar;
 
-use super::saved::{SavedSession, ShellKind, Switches, Variable};
+use super::saved::{SavedSession, SavedVariable, ShellKind, Switches};
 use super::script::{DumpToken, section};
 use super::{bash, environment, posix};
 
@@ -31,8 +31,8 @@ impl SavedSession {
     /// session keeps what it had.
     pub fn from_dump(dump: &[u8], env: &[EnvVar], job_env: &[EnvVar]) -> Option<Self> {
         let (footer, raw) = split_footer(dump)?;
-        let sections = Sections::parse(raw, &footer.token)?;
-        let base = Base::new(env, job_env);
+        let sections = DumpSections::parse(raw, &footer.token)?;
+        let base = DumpBase::new(env, job_env);
         let mut session = match footer.shell {
             ShellKind::Bash => bash::parse(&sections, &base),
             ShellKind::Posix => posix::parse(&sections, &base),
@@ -48,12 +48,12 @@ impl SavedSession {
 }
 
 /// The environment that a shell was launched with.
-pub(super) struct Base<'a> {
+pub(super) struct DumpBase<'a> {
     pub(super) env: HashMap<&'a [u8], &'a [u8]>,
     job: HashMap<&'a [u8], &'a [u8]>,
 }
 
-impl<'a> Base<'a> {
+impl<'a> DumpBase<'a> {
     fn new(env: &'a [EnvVar], job_env: &'a [EnvVar]) -> Self {
         let map = |vars: &'a [EnvVar]| {
             vars.iter().map(|var| (var.name.as_slice(), var.value.as_slice())).collect()
@@ -86,18 +86,22 @@ impl<'a> Base<'a> {
 }
 
 /// Restores what the session had and the dump could not show.
-fn restore_hidden(session: &mut SavedSession, before: Before, hidden: impl Fn(&[u8]) -> bool) {
+fn restore_hidden(
+    session: &mut SavedSession,
+    before: PreviousState,
+    hidden: impl Fn(&[u8]) -> bool,
+) {
     session.variables.retain(|variable| !hidden(&variable.name));
     session.exported.retain(|variable| !hidden(&variable.name));
     session.withdrawn.retain(|name| !hidden(name));
-    let Before { variables, exported, withdrawn } = before;
+    let PreviousState { variables, exported, withdrawn } = before;
     session.variables.extend(variables.into_iter().filter(|variable| hidden(&variable.name)));
     session.exported.extend(exported.into_iter().filter(|variable| hidden(&variable.name)));
     session.withdrawn.extend(withdrawn.into_iter().filter(|name| hidden(name)));
 }
 
 /// Returns the umask and the directory.
-fn umask_and_cwd(sections: &Sections<'_>) -> Option<(Option<ByteVec>, Vec<u8>)> {
+fn umask_and_cwd(sections: &DumpSections<'_>) -> Option<(Option<ByteVec>, Vec<u8>)> {
     let text = sections.get(section::PLACE);
     let end = find(text, b"\n")?;
     let (mask, cwd) = (&text[..end], text[end + 1..].strip_suffix(b"\n")?);
@@ -138,7 +142,6 @@ pub(super) fn trap(statement: &[u8]) -> Option<ByteVec> {
     (!none && !passing).then(|| arguments.to_vec().into())
 }
 
-/// The encoded footer.
 #[derive(Encode, Decode)]
 #[cbor(map)]
 struct EncodedFooter {
@@ -147,14 +150,14 @@ struct EncodedFooter {
     #[n(1)]
     shell: ShellKind,
     #[n(2)]
-    before: Before,
+    before: PreviousState,
 }
 
 /// The previous state of the session, for what the dump cannot show.
 #[derive(Encode, Decode)]
-pub(super) struct Before {
+pub(super) struct PreviousState {
     #[n(0)]
-    pub(super) variables: Vec<Variable>,
+    pub(super) variables: Vec<SavedVariable>,
     #[n(1)]
     pub(super) exported: Vec<EnvVar>,
     #[n(2)]
@@ -165,7 +168,7 @@ pub(super) struct Before {
 pub(super) struct Footer {
     pub(super) token: DumpToken,
     pub(super) shell: ShellKind,
-    pub(super) before: Before,
+    pub(super) before: PreviousState,
 }
 
 /// A dump that is being written.
@@ -197,7 +200,7 @@ impl Dump {
         let footer = EncodedFooter {
             token: self.token.as_str().to_owned(),
             shell: self.shell,
-            before: Before {
+            before: PreviousState {
                 variables: session.variables,
                 exported: session.exported,
                 withdrawn: session.withdrawn,
@@ -222,10 +225,9 @@ fn split_footer(dump: &[u8]) -> Option<(Footer, &[u8])> {
     Some((Footer { token, shell, before }, raw))
 }
 
-/// The sections of a dump.
-pub(super) struct Sections<'a>(Vec<(&'a [u8], &'a [u8])>);
+pub(super) struct DumpSections<'a>(Vec<(&'a [u8], &'a [u8])>);
 
-impl<'a> Sections<'a> {
+impl<'a> DumpSections<'a> {
     /// Finds the sections. Returns `None` if the last one is missing.
     pub(super) fn parse(raw: &'a [u8], token: &DumpToken) -> Option<Self> {
         let mark = token.mark();

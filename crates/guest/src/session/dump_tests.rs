@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::process::protocol;
-use crate::session::saved::Variable;
+use crate::session::saved::SavedVariable;
 use crate::session::script::DumpToken;
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
@@ -31,7 +31,7 @@ fn env(vars: &[(&str, &str)]) -> Vec<EnvVar> {
 }
 
 fn names(session: &SavedSession) -> Vec<String> {
-    let name = |variable: &Variable| String::from_utf8_lossy(&variable.name).into_owned();
+    let name = |variable: &SavedVariable| String::from_utf8_lossy(&variable.name).into_owned();
     session.variables.iter().map(name).collect()
 }
 

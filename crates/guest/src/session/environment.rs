@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use vestal_wire::EnvVar;
 
 use super::restore::is_decided;
-use super::saved::{Function, SavedSession, ShellKind};
+use super::saved::{SavedFunction, SavedSession, ShellKind};
 
 /// Maximum size of a variable or function passed in the environment: the kernel
 /// refuses more than 128 KiB.
@@ -117,14 +117,14 @@ const NOT_IMPORTED: &[&[u8]] = &[b"declare", b"trap"];
 
 /// Variables in order, with access by name.
 #[derive(Debug, Default)]
-pub(crate) struct Environment<'a> {
+pub(crate) struct SessionEnvironment<'a> {
     entries: Vec<(Bytes<'a>, Bytes<'a>)>,
     places: HashMap<Bytes<'a>, usize>,
 }
 
 type Bytes<'a> = Cow<'a, [u8]>;
 
-impl<'a> Environment<'a> {
+impl<'a> SessionEnvironment<'a> {
     /// Returns the caller's environment for a launch without a session.
     pub(crate) fn from_caller(env: &'a [EnvVar], job_env: &'a [EnvVar]) -> Self {
         let mut environment = Self::default();
@@ -161,7 +161,7 @@ impl<'a> Environment<'a> {
     pub(crate) fn add_functions(
         &mut self,
         session: &'a SavedSession,
-    ) -> (Vec<&'a Function>, Vec<&'a Function>) {
+    ) -> (Vec<&'a SavedFunction>, Vec<&'a SavedFunction>) {
         let usable = session.shell == ShellKind::Bash
             && session.bash_major.is_some_and(|major| major >= IMPORTING_BASH);
         let mut budget = EnvironmentBudget::full();
@@ -210,7 +210,7 @@ impl<'a> Environment<'a> {
     }
 }
 
-impl Function {
+impl SavedFunction {
     /// Returns the definition in the form that bash imports, if possible.
     fn importable(&self) -> Option<Vec<u8>> {
         let text = self.definition.strip_prefix(self.name.as_slice())?;

@@ -27,10 +27,12 @@ mod quoting;
 mod restore;
 mod saved;
 mod script;
+mod turns;
 
 pub(crate) use dump::Dump;
-pub(crate) use environment::Environment;
+pub(crate) use environment::SessionEnvironment;
 pub(crate) use restore::is_decided;
 pub use saved::SavedSession;
 pub(crate) use saved::ShellKind;
 pub(crate) use script::{DumpToken, Prologue, Saving, epilogue, trap_function};
+pub(crate) use turns::{SaveDecision, Sessions, is_valid_name};

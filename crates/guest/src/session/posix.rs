@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use vestal_wire::EnvVar;
 
-use super::dump::{Base, Sections, find, switches, trap};
+use super::dump::{DumpBase, DumpSections, find, switches, trap};
 use super::environment::{self, EnvironmentBudget};
 use super::quoting::{statements, unquote};
-use super::saved::{SavedSession, Variable};
+use super::saved::{SavedSession, SavedVariable};
 use super::script::section;
 
 /// Options of `set` that belong to the shell or would end the next command before
@@ -15,7 +15,7 @@ use super::script::section;
 const SET_PASSING: &[&str] = &["interactive", "noexec", "privileged", "stdin"];
 
 /// Parses the sections that a POSIX shell wrote.
-pub(super) fn parse(sections: &Sections<'_>, base: &Base<'_>) -> Option<SavedSession> {
+pub(super) fn parse(sections: &DumpSections<'_>, base: &DumpBase<'_>) -> Option<SavedSession> {
     let mut session = SavedSession::default();
     let exported = names_after(sections.get(section::EXPORTED), b"export ");
     let readonly = names_after(sections.get(section::READONLY), b"readonly ");
@@ -51,7 +51,7 @@ pub(super) fn parse(sections: &Sections<'_>, base: &Base<'_>) -> Option<SavedSes
 /// Keeps a variable, unless the next shell has it anyway.
 fn keep(
     session: &mut SavedSession,
-    base: &Base<'_>,
+    base: &DumpBase<'_>,
     budget: &mut EnvironmentBudget,
     (name, quoted, value): (&[u8], &[u8], Vec<u8>),
     (exported, readonly): (bool, bool),
@@ -72,7 +72,9 @@ fn keep(
             statement.extend_from_slice(name);
         }
     }
-    session.variables.push(Variable { name: name.to_vec().into(), statement: statement.into() });
+    session
+        .variables
+        .push(SavedVariable { name: name.to_vec().into(), statement: statement.into() });
 }
 
 /// Parses lines like `set -o name`.

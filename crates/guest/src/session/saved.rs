@@ -29,8 +29,7 @@ pub(crate) enum ShellKind {
 
 /// One variable of a session.
 #[derive(Clone, PartialEq, Eq, Encode, Decode)]
-pub(super) struct Variable {
-    /// Its name.
+pub(super) struct SavedVariable {
     #[n(0)]
     pub(super) name: ByteVec,
     /// The statement that recreates it.
@@ -39,7 +38,7 @@ pub(super) struct Variable {
 }
 
 /// Shows only the name: values may be private.
-impl std::fmt::Debug for Variable {
+impl std::fmt::Debug for SavedVariable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Variable({})", String::from_utf8_lossy(&self.name))
     }
@@ -68,10 +67,9 @@ pub struct SavedSession {
     pub(super) withdrawn: Vec<ByteVec>,
     /// Variables that differ from the launch's environment.
     #[n(4)]
-    pub(super) variables: Vec<Variable>,
-    /// Functions.
+    pub(super) variables: Vec<SavedVariable>,
     #[n(5)]
-    pub(super) functions: Vec<Function>,
+    pub(super) functions: Vec<SavedFunction>,
     /// Statements that give functions their attributes.
     #[n(6)]
     pub(super) function_attributes: Vec<ByteVec>,
@@ -100,8 +98,7 @@ pub struct SavedSession {
 
 /// One function of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub(crate) struct Function {
-    /// Its name.
+pub(crate) struct SavedFunction {
     #[n(0)]
     pub(super) name: ByteVec,
     /// Its definition as bash prints it.
@@ -153,8 +150,8 @@ impl SavedSession {
     /// Writes a session, unless the file already has this content. If this is
     /// interrupted, the file has either the old or the new state.
     pub fn store(&self, path: &Path) -> io::Result<()> {
-        let bytes =
-            minicbor::to_vec(Body { version: VERSION, session: self }).map_err(io::Error::other)?;
+        let bytes = minicbor::to_vec(SavedBody { version: VERSION, session: self })
+            .map_err(io::Error::other)?;
         // Most commands change nothing, and replacing a file takes much longer
         // than reading it.
         if holds(path, &bytes) {
@@ -184,7 +181,7 @@ struct Head {
 /// A session file of this version.
 #[derive(Encode, Decode)]
 #[cbor(map)]
-struct Body<T> {
+struct SavedBody<T> {
     #[n(0)]
     version: u32,
     #[n(1)]
@@ -193,25 +190,25 @@ struct Body<T> {
 
 /// A session file that cannot be used.
 #[derive(Debug, thiserror::Error)]
-enum StoreError {
+enum SavedError {
     #[error("session file has version {found}, newer than {VERSION}, which this program knows")]
     Newer { found: u32 },
     #[error("session file is damaged: {0}")]
     Damaged(#[from] minicbor::decode::Error),
 }
 
-impl From<StoreError> for io::Error {
-    fn from(error: StoreError) -> Self {
+impl From<SavedError> for io::Error {
+    fn from(error: SavedError) -> Self {
         Self::new(io::ErrorKind::InvalidData, error)
     }
 }
 
-fn parse(bytes: &[u8]) -> Result<SavedSession, StoreError> {
+fn parse(bytes: &[u8]) -> Result<SavedSession, SavedError> {
     let Head { version } = minicbor::decode(bytes)?;
     if version > VERSION {
-        return Err(StoreError::Newer { found: version });
+        return Err(SavedError::Newer { found: version });
     }
-    let Body { session, .. } = minicbor::decode(bytes)?;
+    let SavedBody { session, .. } = minicbor::decode(bytes)?;
     Ok(session)
 }
 

@@ -51,7 +51,7 @@ fn a_newer_version_is_refused_and_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("main");
     // A later version may have changed everything but the place of the number.
-    let newer = minicbor::to_vec(Body { version: VERSION + 1, session: "changed" }).unwrap();
+    let newer = minicbor::to_vec(SavedBody { version: VERSION + 1, session: "changed" }).unwrap();
     fs::write(&path, &newer).unwrap();
     let error = SavedSession::load(&path).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::InvalidData);

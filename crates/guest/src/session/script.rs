@@ -16,7 +16,7 @@ use std::io;
 
 use super::quoting::push_quoted;
 use super::restore;
-use super::saved::{Function, SavedSession, ShellKind};
+use super::saved::{SavedFunction, SavedSession, ShellKind};
 
 /// Names of the sections of a dump.
 pub(super) mod section {
@@ -80,7 +80,6 @@ impl DumpToken {
 /// Paths of the files needed for saving.
 #[derive(Debug, Clone)]
 pub(crate) struct Saving {
-    /// The epilogue.
     pub(crate) epilogue: String,
     /// The file to dump into.
     pub(crate) dump: String,
@@ -90,7 +89,6 @@ pub(crate) struct Saving {
 
 /// The parts of a prologue.
 pub(crate) struct Prologue<'a> {
-    /// The shell it is for.
     pub(crate) shell: ShellKind,
     /// The state to restore.
     pub(crate) session: &'a SavedSession,
@@ -101,9 +99,9 @@ pub(crate) struct Prologue<'a> {
     /// The value of `POSIXLY_CORRECT` in the launch's environment.
     pub(crate) posixly_correct: Option<&'a [u8]>,
     /// Functions passed in the environment.
-    pub(crate) imported: &'a [&'a Function],
+    pub(crate) imported: &'a [&'a SavedFunction],
     /// The other functions.
-    pub(crate) defined: &'a [&'a Function],
+    pub(crate) defined: &'a [&'a SavedFunction],
     /// The shell's own file.
     pub(crate) shell_path: &'a [u8],
     /// Where to save the state at the end.

@@ -10,9 +10,9 @@ use rmcp::model::PaginatedRequestParams;
 use rmcp::service::Peer;
 use tokio_util::sync::CancellationToken;
 
-use super::{Connection, Phase, Server, ServerError, lock};
-use crate::connect::{FAREWELL, Listener, Live, chain, connect, leave};
-use crate::plan::Plan;
+use super::{Server, ServerConnection, ServerError, ServerPhase, lock};
+use crate::connect::{FAREWELL, Live, NotificationHandler, chain, connect, leave};
+use crate::plan::ServerPlan;
 use crate::tool::{Offered, is_odd};
 
 /// The first wait before a server is tried again, and the longest.
@@ -34,7 +34,7 @@ const TOGETHER: Duration = Duration::from_millis(50);
 /// How long a server that told of a change is not asked again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Keeps a server connected until nobody needs it any more.
+/// Keeps a server connected until the servers are being ended.
 pub(crate) async fn keep(server: Arc<Server>) {
     let cancel = server.shared.cancel.clone();
     let name = server.plan.name.clone();
@@ -66,7 +66,7 @@ pub(crate) async fn keep(server: Arc<Server>) {
             }
             Err(trouble) => {
                 failures += 1;
-                // The same again is no news, nor are two reasons for one failure.
+                // A failure is reported once, with one reason.
                 if reported.is_none() {
                     server
                         .shared
@@ -80,7 +80,7 @@ pub(crate) async fn keep(server: Arc<Server>) {
             server.offer(Vec::new());
         }
         let may_pass = trouble.may_pass();
-        server.phase.send_replace(Phase::Down { trouble, attempts });
+        server.phase.send_replace(ServerPhase::Down { trouble, attempts });
         if !may_pass {
             return cancel.cancelled().await;
         }
@@ -90,7 +90,7 @@ pub(crate) async fn keep(server: Arc<Server>) {
             () = server.wanted.notified() => {}
             () = tokio::time::sleep(wait.min(LONGEST_WAIT)), if failures < GIVE_UP => {}
         }
-        server.phase.send_replace(Phase::Connecting { attempts });
+        server.phase.send_replace(ServerPhase::Connecting { attempts });
     }
 }
 
@@ -100,7 +100,7 @@ async fn reach(server: &Server) -> Result<(Live, Vec<Offered>), ServerError> {
     let live = connect(&server.plan, &server.shared.log, cancel).await?;
     let listed = tokio::select! {
         listed = list(&server.plan, live.running.peer()) => listed,
-        () = cancel.cancelled() => Err(ServerError::Failed("nobody needs it any more".to_owned())),
+        () = cancel.cancelled() => Err(ServerError::Failed("the servers are being ended".to_owned())),
     };
     match listed {
         Ok(tools) => Ok((live, tools)),
@@ -115,7 +115,7 @@ async fn reach(server: &Server) -> Result<(Live, Vec<Offered>), ServerError> {
 }
 
 /// Has calls go over a connection until it ends, and returns why it did; or
-/// nothing, if nobody needs it any more.
+/// nothing, if the servers are being ended.
 async fn attend(
     server: &Server,
     live: Live,
@@ -123,33 +123,33 @@ async fn attend(
     attempts: u64,
 ) -> Option<ServerError> {
     let Live { running, listener, mut remains } = live;
-    let connection = Arc::new(Connection {
+    let connection = Arc::new(ServerConnection {
         peer: running.peer().clone(),
         watchers: Arc::clone(&listener.watchers),
         lost: CancellationToken::new(),
         why: std::sync::Mutex::default(),
     });
     server.offer(tools);
-    server.phase.send_replace(Phase::Up(Arc::clone(&connection)));
+    server.phase.send_replace(ServerPhase::Up(Arc::clone(&connection)));
     let leave = running.cancellation_token();
     let mut ended = Box::pin(running.waiting());
     let end = tokio::select! {
-        () = server.shared.cancel.cancelled() => End::Unneeded,
-        _ = &mut ended => End::Over,
-        () = remains.gone() => End::Over,
+        () = server.shared.cancel.cancelled() => ConnectionEnd::Unneeded,
+        _ = &mut ended => ConnectionEnd::Over,
+        () = remains.gone() => ConnectionEnd::Over,
         never = follow(server, &listener, &connection) => match never {},
     };
     // From now on it must not be taken for a connection.
     let going = ServerError::Failed("its connection has ended".to_owned());
-    server.phase.send_replace(Phase::Down { trouble: going, attempts });
+    server.phase.send_replace(ServerPhase::Down { trouble: going, attempts });
     leave.cancel();
     let words = match end {
-        End::Unneeded => {
+        ConnectionEnd::Unneeded => {
             // It has a session to end, if it has an address.
             drop(tokio::time::timeout(FAREWELL, ended).await);
             String::new()
         }
-        End::Over => {
+        ConnectionEnd::Over => {
             drop(ended);
             remains.last_words().await
         }
@@ -159,13 +159,13 @@ async fn attend(
     connection.lost.cancel();
     remains.end().await;
     match end {
-        End::Unneeded => None,
-        End::Over => Some(ServerError::Failed(words)),
+        ConnectionEnd::Unneeded => None,
+        ConnectionEnd::Over => Some(ServerError::Failed(words)),
     }
 }
 
 /// Why a connection is attended no longer.
-enum End {
+enum ConnectionEnd {
     /// Nobody needs it any more.
     Unneeded,
     /// It was closed, or the program has ended.
@@ -174,7 +174,11 @@ enum End {
 
 /// Asks for the tools whenever the server says that they have changed, but not
 /// as often as it likes.
-async fn follow(server: &Server, listener: &Listener, connection: &Connection) -> Infallible {
+async fn follow(
+    server: &Server,
+    listener: &NotificationHandler,
+    connection: &ServerConnection,
+) -> Infallible {
     loop {
         listener.changed.notified().await;
         tokio::time::sleep(TOGETHER).await;
@@ -197,7 +201,7 @@ const LONGEST_NAME: usize = 1024;
 /// Asks a server for all its tools, sorted by name; those whose name has to be
 /// changed come last, for others have a better right to what it is changed to.
 pub(crate) async fn list(
-    plan: &Plan,
+    plan: &ServerPlan,
     peer: &Peer<RoleClient>,
 ) -> Result<Vec<Offered>, ServerError> {
     let has_tools = peer.peer_info().is_none_or(|about| about.capabilities.tools.is_some());
@@ -213,7 +217,7 @@ pub(crate) async fn list(
     Ok(tools)
 }
 
-async fn pages(plan: &Plan, peer: &Peer<RoleClient>) -> Result<Vec<Offered>, ServerError> {
+async fn pages(plan: &ServerPlan, peer: &Peer<RoleClient>) -> Result<Vec<Offered>, ServerError> {
     let mut tools = Vec::new();
     let mut seen = HashSet::new();
     let mut cursor = None;

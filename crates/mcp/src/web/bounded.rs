@@ -165,7 +165,7 @@ async fn answered(
     if !is(JSON) {
         let kind = kind.unwrap_or_else(|| "something of no kind".to_owned());
         return Err(unexpected(format!(
-            "it answers with {kind}, which is no message of the protocol; {ELSEWHERE}"
+            "it answers with {kind}, which is not an MCP message; {ELSEWHERE}"
         )));
     }
     let Some(body) = body(response).await? else {
@@ -174,7 +174,7 @@ async fn answered(
     match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
         Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
         Err(error) => Err(unexpected(format!(
-            "its answer is no message of the protocol ({error}): {}",
+            "its answer is not an MCP message ({error}): {}",
             one_line(&String::from_utf8_lossy(&body), WORDS)
         ))),
     }
@@ -212,9 +212,9 @@ async fn refused(
                 StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => ELSEWHERE,
                 _ => "",
             };
-            let said = [format!("HTTP {status}"), text, hint.to_owned()];
-            let said: Vec<String> = said.into_iter().filter(|part| !part.is_empty()).collect();
-            Err(unexpected(said.join("; ")))
+            let parts = [format!("HTTP {status}"), text, hint.to_owned()];
+            let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+            Err(unexpected(parts.join("; ")))
         }
     }
 }
@@ -244,7 +244,7 @@ fn words_of(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
 
 /// Why no more of a stream is read.
 #[derive(Debug, thiserror::Error)]
-enum Broken {
+enum StreamBreak {
     #[error("an event has more than {} MiB", LONGEST >> 20)]
     TooLarge,
     #[error(transparent)]
@@ -259,8 +259,8 @@ pub(super) fn events_of(
 ) -> BoxStream<'static, Result<Sse, SseError>> {
     let mut gauge = Gauge::default();
     let bytes = response.bytes_stream().map(move |chunk| {
-        let chunk = chunk.map_err(|error| Broken::Lost(error.without_url()))?;
-        if gauge.takes(&chunk) { Ok(chunk) } else { Err(Broken::TooLarge) }
+        let chunk = chunk.map_err(|error| StreamBreak::Lost(error.without_url()))?;
+        if gauge.takes(&chunk) { Ok(chunk) } else { Err(StreamBreak::TooLarge) }
     });
     let events = SseStream::from_bytes_stream(bytes).boxed();
     // What comes after an error could not be understood.
@@ -268,8 +268,8 @@ pub(super) fn events_of(
         let (mut events, asked) = state?;
         match (events.next().await?, asked) {
             (Err(SseError::Body(error)), Some(id)) if is_too_large(&*error) => {
-                let said = serde_json::to_string(&too_large(id)).unwrap_or_default();
-                Some((Ok(Sse::default().data(said)), None))
+                let error = serde_json::to_string(&too_large(id)).unwrap_or_default();
+                Some((Ok(Sse::default().data(error)), None))
             }
             (Ok(event), asked) => Some((Ok(event), Some((events, asked)))),
             (Err(error), _) => Some((Err(error), None)),
@@ -279,7 +279,7 @@ pub(super) fn events_of(
 }
 
 fn is_too_large(error: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
-    matches!(error.downcast_ref(), Some(Broken::TooLarge))
+    matches!(error.downcast_ref(), Some(StreamBreak::TooLarge))
 }
 
 /// Counts the bytes of an event, which ends with an empty line.

@@ -147,7 +147,7 @@ async fn what_cannot_be_resolved_or_spoken_is_told_with_its_place() {
         ("{url: \"http://127.0.0.1:9/sse\", transport: sse}", "mcp_servers.it.transport is sse"),
         (
             "{command: sh, cwd: /no/such/place}",
-            "mcp_servers.it.cwd, /no/such/place, is no directory",
+            "mcp_servers.it.cwd, /no/such/place, is not a directory",
         ),
         ("{command: /no/such/program}", "/no/such/program cannot be started (No such file"),
     ] {

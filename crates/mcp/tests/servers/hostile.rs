@@ -27,7 +27,7 @@ enum Manner {
     Restless,
     /// It points elsewhere.
     Moved,
-    /// It wants to know who asks, and does not say how.
+    /// It requires authorization, and does not say how.
     Closed,
     /// It is another kind of server.
     Elsewhere,

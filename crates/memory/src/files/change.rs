@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Files, Lock, MemoryError, PATIENCE, Refusal, Written};
+use super::{Files, MemoryError, NotesLock, PATIENCE, Refusal, WriteResult};
 use crate::entries::{Entries, Target, clean, is_separator};
 
 /// How often a program that ignores the lock may save the file in the middle of a
@@ -46,15 +46,15 @@ impl Files {
     /// change them at once, every change is made to what the one before it left.
     /// One that is refused or fails changes nothing.
     pub fn change(&self, target: Target, change: Change<'_>) -> Result<Entries, MemoryError> {
-        let _lock = Lock::take(&self.lock, PATIENCE)?;
+        let _lock = NotesLock::take(&self.lock, PATIENCE)?;
         let place = self.real(target).ok();
         let dir = place.as_deref().and_then(Path::parent);
-        let _dir = dir.map(|dir| Lock::take_dir(dir, PATIENCE)).transpose()?;
+        let _dir = dir.map(|dir| NotesLock::take_dir(dir, PATIENCE)).transpose()?;
         for _ in 0..ATTEMPTS {
             let text = self.read_text(target)?;
             let before = Entries::parse(&text);
             let after = self.after(&text, &before, target, change)?;
-            if after == before || self.write(target, &text, &after.to_text())? == Written::Yes {
+            if after == before || self.write(target, &text, &after.to_text())? == WriteResult::Yes {
                 return Ok(after);
             }
         }

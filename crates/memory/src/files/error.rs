@@ -16,12 +16,12 @@ pub struct ReadError {
     /// The file.
     pub path: PathBuf,
     /// What is wrong with it.
-    pub problem: FileProblem,
+    pub problem: MemoryFileProblem,
 }
 
 /// What is wrong with a file.
 #[derive(Debug, thiserror::Error)]
-pub enum FileProblem {
+pub enum MemoryFileProblem {
     /// It is a directory, a pipe, …
     #[error("it is not a regular file")]
     NotAFile,

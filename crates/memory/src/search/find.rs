@@ -34,7 +34,7 @@ pub(super) async fn find(
     let without = only.is_none().then(|| current.clone());
     let scope = Scope { only, without, each: Some(DEPTH) };
     let depth = u32::try_from(limit).unwrap_or(u32::MAX).saturating_mul(DEPTH);
-    let mut hits = store.search_in(&scope, query, depth).await?;
+    let mut hits = store.search(&scope, query, depth).await?;
     let all = !hits.is_empty();
     if !all {
         hits = any_word(store, &scope, query, depth).await?;
@@ -82,7 +82,7 @@ async fn any_word(
     }
     let mut found: BTreeMap<(ConversationId, Seq), (usize, Hit)> = BTreeMap::new();
     for word in &words {
-        for hit in store.search_in(scope, word, depth).await? {
+        for hit in store.search(scope, word, depth).await? {
             let place = (hit.conversation.clone(), hit.seq);
             found.entry(place).or_insert_with(|| (0, hit)).0 += 1;
         }
@@ -165,7 +165,7 @@ pub(super) async fn read(
     message: Seq,
     around: usize,
 ) -> Result<Value, Error> {
-    let stored = said(store, id).await?;
+    let stored = messages_of(store, id).await?;
     let Some(at) = stored.iter().position(|stored| stored.seq == message) else {
         return Err(Error::NoMessage { id: id.clone(), seq: message });
     };
@@ -179,13 +179,13 @@ pub(super) async fn begin(
     id: &ConversationId,
     around: usize,
 ) -> Result<Value, Error> {
-    let stored = said(store, id).await?;
+    let stored = messages_of(store, id).await?;
     tell((store, redactor), id, &stored, 0..2 * around + 1, None).await
 }
 
 /// Returns what was not taken back. Summaries stay: they are found like what they
 /// stand for, and a branch may have nothing else of its beginning.
-async fn said(store: &Store, id: &ConversationId) -> Result<Vec<Stored>, Error> {
+async fn messages_of(store: &Store, id: &ConversationId) -> Result<Vec<Stored>, Error> {
     let mut stored = store.history(id).await?;
     stored.retain(|stored| stored.standing != Standing::Undone);
     Ok(stored)

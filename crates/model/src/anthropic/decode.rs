@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::message::{Api, AssistantMessage, Finish, Opaque, Reasoning, ToolCall};
-use crate::refusal::Refusal;
+use crate::refusal::ProviderRefusal;
 use crate::request::{Progress, Usage};
-use crate::wire::{self, Answer, Event, Fault, Stage, Watch};
+use crate::wire::{self, AnswerFault, AnswerStage, DecodedAnswer, StreamEvent, Watch};
 
 /// More blocks than any answer has.
 const MOST_BLOCKS: usize = 4096;
@@ -14,14 +14,14 @@ const MOST_BLOCKS: usize = 4096;
 #[derive(Default)]
 pub(crate) struct Decoder {
     provider: String,
-    blocks: Vec<(u64, Block)>,
+    blocks: Vec<(u64, OpenBlock)>,
     finish: Option<Finish>,
     stopped: bool,
     usage: Option<Usage>,
     model: Option<String>,
 }
 
-enum Block {
+enum OpenBlock {
     Text(String),
     Thinking {
         text: String,
@@ -53,24 +53,24 @@ impl Decoder {
         index: u64,
         block: &Value,
         watch: &mut Watch<'_>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), AnswerFault> {
         if self.blocks.len() >= MOST_BLOCKS {
-            return Err(Fault::Garbage("the answer has too many blocks".to_owned()));
+            return Err(AnswerFault::Garbage("the answer has too many blocks".to_owned()));
         }
         let text = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
         let begun = match block["type"].as_str().unwrap_or_default() {
-            "text" => Block::Text(String::new()),
-            "thinking" => Block::Thinking { text: String::new(), signature: text("signature") },
-            "redacted_thinking" => Block::Redacted(block.clone()),
+            "text" => OpenBlock::Text(String::new()),
+            "thinking" => OpenBlock::Thinking { text: String::new(), signature: text("signature") },
+            "redacted_thinking" => OpenBlock::Redacted(block.clone()),
             "tool_use" => {
                 watch(Progress::Call { name: text("name") });
                 // A stream begins with an empty object and sends the text afterwards.
                 let input = &block["input"];
                 let given = input.as_object().is_some_and(|input| !input.is_empty());
                 let arguments = if given { input.to_string() } else { String::new() };
-                Block::Call { id: text("id"), name: text("name"), arguments }
+                OpenBlock::Call { id: text("id"), name: text("name"), arguments }
             }
-            _ => Block::Other,
+            _ => OpenBlock::Other,
         };
         self.blocks.push((index, begun));
         self.say(index, &text("text"), watch);
@@ -84,12 +84,12 @@ impl Decoder {
             "text_delta" => self.say(index, text("text"), watch),
             "thinking_delta" => self.think(index, text("thinking"), watch),
             "signature_delta" => {
-                if let Some(Block::Thinking { signature, .. }) = self.block(index) {
+                if let Some(OpenBlock::Thinking { signature, .. }) = self.block(index) {
                     signature.push_str(text("signature"));
                 }
             }
             "input_json_delta" => {
-                if let Some(Block::Call { arguments, .. }) = self.block(index) {
+                if let Some(OpenBlock::Call { arguments, .. }) = self.block(index) {
                     arguments.push_str(text("partial_json"));
                 }
             }
@@ -105,7 +105,7 @@ impl Decoder {
     }
 
     fn say(&mut self, index: u64, more: &str, watch: &mut Watch<'_>) {
-        if let Some(Block::Text(text)) = self.block(index)
+        if let Some(OpenBlock::Text(text)) = self.block(index)
             && !more.is_empty()
         {
             text.push_str(more);
@@ -114,7 +114,7 @@ impl Decoder {
     }
 
     fn think(&mut self, index: u64, more: &str, watch: &mut Watch<'_>) {
-        if let Some(Block::Thinking { text, .. }) = self.block(index)
+        if let Some(OpenBlock::Thinking { text, .. }) = self.block(index)
             && !more.is_empty()
         {
             text.push_str(more);
@@ -122,7 +122,7 @@ impl Decoder {
         }
     }
 
-    fn block(&mut self, index: u64) -> Option<&mut Block> {
+    fn block(&mut self, index: u64) -> Option<&mut OpenBlock> {
         let found = self.blocks.iter_mut().rev().find(|(known, _)| *known == index);
         found.map(|(_, block)| block)
     }
@@ -147,14 +147,14 @@ impl Decoder {
 }
 
 impl wire::Decoder for Decoder {
-    fn event(&mut self, event: &Event, watch: &mut Watch<'_>) -> Result<(), Fault> {
+    fn event(&mut self, event: &StreamEvent, watch: &mut Watch<'_>) -> Result<(), AnswerFault> {
         if self.stopped || event.data.trim().is_empty() {
             return Ok(());
         }
         let value = wire::json(&event.data)?;
         let kind = value["type"].as_str().unwrap_or(&event.name);
         let index = || {
-            let missing = || Fault::Garbage("a block of the answer has no index".to_owned());
+            let missing = || AnswerFault::Garbage("a block of the answer has no index".to_owned());
             value["index"].as_u64().ok_or_else(missing)
         };
         match kind {
@@ -163,19 +163,19 @@ impl wire::Decoder for Decoder {
             "content_block_delta" => self.block_delta(index()?, &value["delta"], watch),
             "message_delta" => self.message_delta(&value),
             "message_stop" => self.stopped = true,
-            "error" => return Err(Fault::Refused(Refusal::from_value(&value))),
+            "error" => return Err(AnswerFault::Refused(ProviderRefusal::from_value(&value))),
             // `ping`, `content_block_stop`, and what may be added to the API.
             _ => {}
         }
         Ok(())
     }
 
-    fn whole(&mut self, value: &Value, watch: &mut Watch<'_>) -> Result<(), Fault> {
+    fn whole(&mut self, value: &Value, watch: &mut Watch<'_>) -> Result<(), AnswerFault> {
         if !value["error"].is_null() {
-            return Err(Fault::Refused(Refusal::from_value(value)));
+            return Err(AnswerFault::Refused(ProviderRefusal::from_value(value)));
         }
         let Some(blocks) = value["content"].as_array() else {
-            return Err(Fault::Garbage("there is no content in the answer".to_owned()));
+            return Err(AnswerFault::Garbage("there is no content in the answer".to_owned()));
         };
         self.message_start(value);
         for (index, block) in (0..).zip(blocks) {
@@ -185,23 +185,23 @@ impl wire::Decoder for Decoder {
         Ok(())
     }
 
-    fn stage(&self) -> Stage {
+    fn stage(&self) -> AnswerStage {
         match (self.stopped, self.finish) {
-            (true, _) => Stage::Closed,
-            (false, Some(_)) => Stage::Finished,
-            (false, None) => Stage::Open,
+            (true, _) => AnswerStage::Closed,
+            (false, Some(_)) => AnswerStage::Finished,
+            (false, None) => AnswerStage::Open,
         }
     }
 
-    fn end(self: Box<Self>, _: &mut Watch<'_>) -> Result<Answer, Fault> {
+    fn end(self: Box<Self>, _: &mut Watch<'_>) -> Result<DecodedAnswer, AnswerFault> {
         let Some(finish) = self.finish else {
-            return Err(Fault::Cut("it ended without a stop reason"));
+            return Err(AnswerFault::Cut("it ended without a stop reason"));
         };
         let mut message = AssistantMessage { finish, ..AssistantMessage::default() };
         for (_, block) in self.blocks {
             match block {
-                Block::Text(text) => message.text.push_str(&text),
-                Block::Thinking { text, signature } => {
+                OpenBlock::Text(text) => message.text.push_str(&text),
+                OpenBlock::Thinking { text, signature } => {
                     // Without a signature the provider would not take it back.
                     let kept = (!signature.is_empty()).then(
                         || json!({ "type": "thinking", "thinking": text, "signature": signature }),
@@ -209,17 +209,17 @@ impl wire::Decoder for Decoder {
                     let opaque = kept.map(|value| opaque(&self.provider, value));
                     message.reasoning.push(Reasoning { text, opaque });
                 }
-                Block::Redacted(value) => {
+                OpenBlock::Redacted(value) => {
                     let opaque = Some(opaque(&self.provider, value));
                     message.reasoning.push(Reasoning { text: String::new(), opaque });
                 }
-                Block::Call { id, name, arguments } => {
+                OpenBlock::Call { id, name, arguments } => {
                     let known = message.calls.iter().any(|call| call.id == id);
                     let id = if id.is_empty() || known { new_id() } else { id };
                     let arguments = if arguments.is_empty() { "{}".to_owned() } else { arguments };
                     message.calls.push(ToolCall { id, name, arguments });
                 }
-                Block::Other => {}
+                OpenBlock::Other => {}
             }
         }
         message.finish = match finish {
@@ -227,7 +227,7 @@ impl wire::Decoder for Decoder {
             Finish::ToolCalls if message.calls.is_empty() => Finish::Stop,
             finish => finish,
         };
-        Ok(Answer { message, usage: self.usage, cost_usd: None, model: self.model })
+        Ok(DecodedAnswer { message, usage: self.usage, cost_usd: None, model: self.model })
     }
 }
 

@@ -3,13 +3,13 @@ use serde_json::json;
 use super::*;
 use crate::wire::Decoder as _;
 
-fn run(events: &[Value]) -> (Result<Answer, Fault>, Vec<Progress>) {
+fn run(events: &[Value]) -> (Result<DecodedAnswer, AnswerFault>, Vec<Progress>) {
     let mut seen = Vec::new();
     let mut watch = |progress| seen.push(progress);
     let mut decoder = Box::new(Decoder::new("there"));
     let mut result = Ok(());
     for value in events {
-        let event = Event { name: String::new(), data: value.to_string() };
+        let event = StreamEvent { name: String::new(), data: value.to_string() };
         result = result.and_then(|()| decoder.event(&event, &mut watch));
     }
     let answer = result.and_then(|()| decoder.end(&mut watch));
@@ -63,7 +63,7 @@ fn blocks_are_told_as_they_come_and_kept_as_the_provider_wants_them_back() {
         name: name.to_owned(),
         arguments: arguments.to_owned(),
     };
-    let wanted = Answer {
+    let wanted = DecodedAnswer {
         message: AssistantMessage {
             text: "Hello".to_owned(),
             reasoning: vec![
@@ -97,16 +97,19 @@ fn the_reason_to_stop_is_mapped_and_mended() {
 #[test]
 fn an_answer_that_broke_off_is_none_and_an_error_is_an_error() {
     let said = start(0, &json!({"type": "text", "text": "Hello"}));
-    assert!(matches!(run(std::slice::from_ref(&said)).0, Err(Fault::Cut(_))));
-    assert!(matches!(run(&[said.clone(), json!({"type": "message_stop"})]).0, Err(Fault::Cut(_))));
+    assert!(matches!(run(std::slice::from_ref(&said)).0, Err(AnswerFault::Cut(_))));
+    assert!(matches!(
+        run(&[said.clone(), json!({"type": "message_stop"})]).0,
+        Err(AnswerFault::Cut(_))
+    ));
     let error = json!({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}});
-    let Err(Fault::Refused(refusal)) = run(&[said, error]).0 else { panic!("no refusal") };
+    let Err(AnswerFault::Refused(refusal)) = run(&[said, error]).0 else { panic!("no refusal") };
     assert_eq!(
         (refusal.names, refusal.message),
         (vec!["overloaded_error".to_owned()], "busy".to_owned())
     );
     let lost = json!({"type": "content_block_start", "content_block": {"type": "text"}});
-    assert!(matches!(run(&[lost]).0, Err(Fault::Garbage(_))));
+    assert!(matches!(run(&[lost]).0, Err(AnswerFault::Garbage(_))));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::endpoint::Endpoint;
-use crate::history::{Called, Ids, Turn, turns};
+use crate::history::{Called, HistoryTurn, IdRule, turns};
 use crate::message::{Api, AssistantMessage, Image, Part, UserMessage};
 use crate::quirks::Quirks;
 use crate::request::{Request, ToolSpec};
@@ -22,74 +22,74 @@ pub(crate) const DEFAULT_MAX_TOKENS: u64 = 32_000;
 const CACHED_MESSAGES: usize = 2;
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct MessagesBody<'a> {
     model: &'a str,
     max_tokens: u64,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<SystemBlock<'a>>,
-    messages: Vec<Entry<'a>>,
+    messages: Vec<MessagesEntry<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<MessagesTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<Kind>,
+    tool_choice: Option<CacheKind>,
     stream: bool,
 }
 
 #[derive(Serialize, Clone, Copy)]
-struct Kind {
+struct CacheKind {
     #[serde(rename = "type")]
     kind: &'static str,
 }
 
-const EPHEMERAL: Kind = Kind { kind: "ephemeral" };
+const EPHEMERAL: CacheKind = CacheKind { kind: "ephemeral" };
 
 #[derive(Serialize)]
 struct SystemBlock<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     text: &'a str,
-    cache_control: Kind,
+    cache_control: CacheKind,
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
+struct MessagesTool<'a> {
     name: Cow<'a, str>,
     #[serde(skip_serializing_if = "str::is_empty")]
     description: &'a str,
     input_schema: Cow<'a, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<Kind>,
+    cache_control: Option<CacheKind>,
 }
 
 #[derive(Serialize)]
-struct Entry<'a> {
-    role: Role,
-    content: Vec<Marked<'a>>,
+struct MessagesEntry<'a> {
+    role: MessagesRole,
+    content: Vec<CachedTool<'a>>,
 }
 
 #[derive(Serialize, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
-enum Role {
+enum MessagesRole {
     User,
     Assistant,
 }
 
 #[derive(Serialize)]
-struct Marked<'a> {
+struct CachedTool<'a> {
     #[serde(flatten)]
-    block: Block<'a>,
+    block: MessageBlock<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<Kind>,
+    cache_control: Option<CacheKind>,
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Block<'a> {
+enum MessageBlock<'a> {
     Text {
         text: &'a str,
     },
     Image {
-        source: Source<'a>,
+        source: ImageSource<'a>,
     },
     ToolUse {
         id: Cow<'a, str>,
@@ -113,11 +113,11 @@ enum Block<'a> {
 enum ResultContent<'a> {
     Words(&'a str),
     /// Words and pictures.
-    Blocks(Vec<Block<'a>>),
+    Blocks(Vec<MessageBlock<'a>>),
 }
 
 #[derive(Serialize)]
-struct Source<'a> {
+struct ImageSource<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     media_type: &'a str,
@@ -130,7 +130,7 @@ pub(crate) fn body(
     request: &Request<'_>,
     quirks: Quirks,
 ) -> Result<Bytes, serde_json::Error> {
-    let turns = turns(request.messages, Ids::Word);
+    let turns = turns(request.messages, IdRule::Word);
     let (tools, tool_choice) = tools(request.tools, &turns);
     let mut messages = entries(endpoint, turns, quirks)?;
     mark(&mut messages);
@@ -141,7 +141,7 @@ pub(crate) fn body(
         cache_control: EPHEMERAL,
     });
     let wanted = request.max_output_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
-    let body = Body {
+    let body = MessagesBody {
         model: &endpoint.model,
         max_tokens: wanted.min(quirks.most_output.unwrap_or(u64::MAX)),
         system: system.into_iter().collect(),
@@ -155,10 +155,13 @@ pub(crate) fn body(
 
 /// Returns the tools. A history with calls needs tools to go with them: where
 /// none may be called, those that were are named and forbidden.
-fn tools<'a>(specs: &'a [ToolSpec], turns: &[Turn<'a>]) -> (Vec<Tool<'a>>, Option<Kind>) {
-    let mut tools: Vec<Tool<'a>> = Vec::with_capacity(specs.len());
+fn tools<'a>(
+    specs: &'a [ToolSpec],
+    turns: &[HistoryTurn<'a>],
+) -> (Vec<MessagesTool<'a>>, Option<CacheKind>) {
+    let mut tools: Vec<MessagesTool<'a>> = Vec::with_capacity(specs.len());
     for spec in specs {
-        tools.push(Tool {
+        tools.push(MessagesTool {
             name: Cow::Borrowed(&spec.name),
             description: &spec.description,
             input_schema: Cow::Borrowed(&spec.parameters),
@@ -168,12 +171,12 @@ fn tools<'a>(specs: &'a [ToolSpec], turns: &[Turn<'a>]) -> (Vec<Tool<'a>>, Optio
     let mut tool_choice = None;
     if specs.is_empty() {
         let calls = turns.iter().flat_map(|turn| match turn {
-            Turn::Assistant { calls, .. } => calls.as_slice(),
-            Turn::User(_) => &[],
+            HistoryTurn::Assistant { calls, .. } => calls.as_slice(),
+            HistoryTurn::User(_) => &[],
         });
         for call in calls {
             if tools.iter().all(|tool| tool.name != call.name) {
-                tools.push(Tool {
+                tools.push(MessagesTool {
                     name: call.name.clone(),
                     description: "",
                     input_schema: Cow::Owned(serde_json::json!({ "type": "object" })),
@@ -181,7 +184,7 @@ fn tools<'a>(specs: &'a [ToolSpec], turns: &[Turn<'a>]) -> (Vec<Tool<'a>>, Optio
                 });
             }
         }
-        tool_choice = (!tools.is_empty()).then_some(Kind { kind: "none" });
+        tool_choice = (!tools.is_empty()).then_some(CacheKind { kind: "none" });
     }
     if let Some(last) = tools.last_mut() {
         last.cache_control = Some(EPHEMERAL);
@@ -191,43 +194,49 @@ fn tools<'a>(specs: &'a [ToolSpec], turns: &[Turn<'a>]) -> (Vec<Tool<'a>>, Optio
 
 fn entries<'a>(
     endpoint: &Endpoint,
-    turns: Vec<Turn<'a>>,
+    turns: Vec<HistoryTurn<'a>>,
     quirks: Quirks,
-) -> Result<Vec<Entry<'a>>, serde_json::Error> {
+) -> Result<Vec<MessagesEntry<'a>>, serde_json::Error> {
     let mut entries = Vec::with_capacity(turns.len() + 2);
     for turn in turns {
         match turn {
-            Turn::User(message) => push(&mut entries, Role::User, user(message, quirks)),
-            Turn::Assistant { message, calls } => {
-                let (said, results) = assistant(endpoint, message, calls, quirks)?;
-                push(&mut entries, Role::Assistant, said);
-                push(&mut entries, Role::User, results);
+            HistoryTurn::User(message) => {
+                push(&mut entries, MessagesRole::User, user(message, quirks))
+            }
+            HistoryTurn::Assistant { message, calls } => {
+                let (blocks, results) = assistant(endpoint, message, calls, quirks)?;
+                push(&mut entries, MessagesRole::Assistant, blocks);
+                push(&mut entries, MessagesRole::User, results);
             }
         }
     }
     // The API wants a person's side to begin and to end with.
-    if entries.first().is_some_and(|entry| entry.role == Role::Assistant) {
+    if entries.first().is_some_and(|entry| entry.role == MessagesRole::Assistant) {
         let content = vec![plain("(What was said before is left out.)")];
-        entries.insert(0, Entry { role: Role::User, content });
+        entries.insert(0, MessagesEntry { role: MessagesRole::User, content });
     }
-    if entries.last().is_some_and(|entry| entry.role == Role::Assistant) {
-        push(&mut entries, Role::User, vec![plain("Continue.")]);
+    if entries.last().is_some_and(|entry| entry.role == MessagesRole::Assistant) {
+        push(&mut entries, MessagesRole::User, vec![plain("Continue.")]);
     }
     Ok(entries)
 }
 
 /// Adds blocks, to the last entry if that is of the same role: roles alternate.
-fn push<'a>(entries: &mut Vec<Entry<'a>>, role: Role, content: Vec<Marked<'a>>) {
+fn push<'a>(
+    entries: &mut Vec<MessagesEntry<'a>>,
+    role: MessagesRole,
+    content: Vec<CachedTool<'a>>,
+) {
     if content.is_empty() {
         return;
     }
     match entries.last_mut() {
         Some(last) if last.role == role => last.content.extend(content),
-        _ => entries.push(Entry { role, content }),
+        _ => entries.push(MessagesEntry { role, content }),
     }
 }
 
-fn user(message: &UserMessage, quirks: Quirks) -> Vec<Marked<'_>> {
+fn user(message: &UserMessage, quirks: Quirks) -> Vec<CachedTool<'_>> {
     let is_sent = |part: &&Part| !(quirks.without_optional_images && part.is_optional());
     let blocks = message.parts.iter().filter(is_sent).filter_map(|part| match part {
         Part::Text { text } if text.trim().is_empty() => None,
@@ -237,9 +246,9 @@ fn user(message: &UserMessage, quirks: Quirks) -> Vec<Marked<'_>> {
     blocks.collect()
 }
 
-fn picture(image: &Image) -> Block<'_> {
-    let source = Source { kind: "base64", media_type: &image.media_type, data: &image.data };
-    Block::Image { source }
+fn picture(image: &Image) -> MessageBlock<'_> {
+    let source = ImageSource { kind: "base64", media_type: &image.media_type, data: &image.data };
+    MessageBlock::Image { source }
 }
 
 fn result_content<'a>(call: &Called<'a>, quirks: Quirks) -> Option<ResultContent<'a>> {
@@ -247,11 +256,11 @@ fn result_content<'a>(call: &Called<'a>, quirks: Quirks) -> Option<ResultContent
     if call.images.is_empty() || quirks.without_optional_images {
         return words.map(ResultContent::Words);
     }
-    let words = words.map(|text| Block::Text { text });
+    let words = words.map(|text| MessageBlock::Text { text });
     Some(ResultContent::Blocks(words.into_iter().chain(call.images.iter().map(picture)).collect()))
 }
 
-type Blocks<'a> = Vec<Marked<'a>>;
+type Blocks<'a> = Vec<CachedTool<'a>>;
 
 /// Returns what the model said, and the results that follow it.
 fn assistant<'a>(
@@ -265,34 +274,34 @@ fn assistant<'a>(
         // Thoughts alone are no message.
         return Ok((Vec::new(), Vec::new()));
     }
-    let mut said = Vec::new();
+    let mut blocks = Vec::new();
     let mut results = Vec::new();
     let opaque = message.reasoning.iter().filter_map(|block| block.opaque.as_ref());
     for opaque in opaque.filter(|_| !quirks.without_reasoning) {
         let theirs = opaque.api == Api::AnthropicMessages && opaque.provider == endpoint.name;
         if theirs && opaque.value.is_object() {
-            said.push(unmarked(Block::Kept(&opaque.value)));
+            blocks.push(unmarked(MessageBlock::Kept(&opaque.value)));
         }
     }
     if !silent {
         // The API refuses a last text with blanks at its end.
-        said.push(plain(message.text.trim_end()));
+        blocks.push(plain(message.text.trim_end()));
     }
     for call in calls {
-        results.push(unmarked(Block::ToolResult {
+        results.push(unmarked(MessageBlock::ToolResult {
             tool_use_id: call.id.clone(),
             content: result_content(&call, quirks),
             is_error: call.is_error,
         }));
         let input = RawValue::from_string(call.arguments.into_owned())?;
-        said.push(unmarked(Block::ToolUse { id: call.id, name: call.name, input }));
+        blocks.push(unmarked(MessageBlock::ToolUse { id: call.id, name: call.name, input }));
     }
-    Ok((said, results))
+    Ok((blocks, results))
 }
 
 /// Marks where the prefixes end that the provider shall keep.
-fn mark(entries: &mut [Entry<'_>]) {
-    let theirs = entries.iter_mut().rev().filter(|entry| entry.role == Role::User);
+fn mark(entries: &mut [MessagesEntry<'_>]) {
+    let theirs = entries.iter_mut().rev().filter(|entry| entry.role == MessagesRole::User);
     for entry in theirs.take(CACHED_MESSAGES) {
         if let Some(last) = entry.content.last_mut() {
             last.cache_control = Some(EPHEMERAL);
@@ -300,12 +309,12 @@ fn mark(entries: &mut [Entry<'_>]) {
     }
 }
 
-const fn unmarked(block: Block<'_>) -> Marked<'_> {
-    Marked { block, cache_control: None }
+const fn unmarked(block: MessageBlock<'_>) -> CachedTool<'_> {
+    CachedTool { block, cache_control: None }
 }
 
-const fn plain(text: &str) -> Marked<'_> {
-    unmarked(Block::Text { text })
+const fn plain(text: &str) -> CachedTool<'_> {
+    unmarked(MessageBlock::Text { text })
 }
 
 #[cfg(test)]

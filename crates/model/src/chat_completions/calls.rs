@@ -19,11 +19,11 @@ struct Slot {
 
 /// The calls so far.
 #[derive(Default)]
-pub(super) struct Calls {
+pub(super) struct PartialCalls {
     slots: Vec<Slot>,
 }
 
-impl Calls {
+impl PartialCalls {
     /// Takes the pieces of one delta and returns the names of the calls whose
     /// name is complete now.
     pub(super) fn take(&mut self, pieces: &[Value]) -> Vec<String> {

@@ -5,7 +5,7 @@ use super::*;
 /// Feeds deltas, each a list of pieces, and returns the calls as
 /// `id name arguments`, and the names in the order they were announced.
 fn put_together(deltas: &[Value]) -> (Vec<String>, Vec<String>) {
-    let mut calls = Calls::default();
+    let mut calls = PartialCalls::default();
     let mut names = Vec::new();
     for delta in deltas {
         names.extend(calls.take(delta.as_array().unwrap()));

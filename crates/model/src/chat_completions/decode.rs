@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::calls::Calls;
-use super::reasoning::{Piece, ThinkTags, Thoughts};
+use super::calls::PartialCalls;
+use super::reasoning::{AnswerPiece, ThinkTags, Thoughts};
 use crate::message::{AssistantMessage, Finish};
-use crate::refusal::Refusal;
+use crate::refusal::ProviderRefusal;
 use crate::request::{Progress, Usage};
-use crate::wire::{self, Answer, Event, Fault, Stage, Watch, json};
+use crate::wire::{self, AnswerFault, AnswerStage, DecodedAnswer, StreamEvent, Watch, json};
 
 /// An answer in the making.
 #[derive(Default)]
@@ -16,7 +16,7 @@ pub(crate) struct Decoder {
     text: String,
     tags: ThinkTags,
     thoughts: Thoughts,
-    calls: Calls,
+    calls: PartialCalls,
     finish: Option<Finish>,
     refused: bool,
     done: bool,
@@ -31,12 +31,14 @@ impl Decoder {
         Self { provider: provider.to_owned(), ..Self::default() }
     }
 
-    fn chunk(&mut self, chunk: &Value, watch: &mut Watch<'_>) -> Result<(), Fault> {
+    fn chunk(&mut self, chunk: &Value, watch: &mut Watch<'_>) -> Result<(), AnswerFault> {
         if !chunk["error"].is_null() {
-            return Err(Fault::Refused(Refusal::from_value(chunk)));
+            return Err(AnswerFault::Refused(ProviderRefusal::from_value(chunk)));
         }
         if !chunk.is_object() {
-            return Err(Fault::Garbage("a piece of the answer is not a JSON object".to_owned()));
+            return Err(AnswerFault::Garbage(
+                "a piece of the answer is not a JSON object".to_owned(),
+            ));
         }
         if self.model.is_none() {
             self.model = chunk["model"].as_str().filter(|name| !name.is_empty()).map(str::to_owned);
@@ -44,7 +46,7 @@ impl Decoder {
         self.figures(&chunk["usage"]);
         let Some(choice) = chunk["choices"].get(0) else { return Ok(()) };
         if !choice["error"].is_null() {
-            return Err(Fault::Refused(Refusal::from_value(choice)));
+            return Err(AnswerFault::Refused(ProviderRefusal::from_value(choice)));
         }
         for key in ["delta", "message"] {
             self.delta(&choice[key], watch);
@@ -84,14 +86,14 @@ impl Decoder {
     /// Some models write their thoughts into the answer, between tags.
     fn content(&mut self, text: &str, watch: &mut Watch<'_>) {
         let pieces = self.tags.push(text);
-        self.told(pieces, watch);
+        self.take_pieces(pieces, watch);
     }
 
-    fn told(&mut self, pieces: Vec<Piece>, watch: &mut Watch<'_>) {
+    fn take_pieces(&mut self, pieces: Vec<AnswerPiece>, watch: &mut Watch<'_>) {
         for piece in pieces {
             match piece {
-                Piece::Words(text) => self.say(&text, watch),
-                Piece::Thought(text) => {
+                AnswerPiece::Words(text) => self.say(&text, watch),
+                AnswerPiece::Thought(text) => {
                     self.thoughts.push_text(&text);
                     say(text, Progress::Reasoning, watch);
                 }
@@ -139,7 +141,7 @@ impl Decoder {
 }
 
 impl wire::Decoder for Decoder {
-    fn event(&mut self, event: &Event, watch: &mut Watch<'_>) -> Result<(), Fault> {
+    fn event(&mut self, event: &StreamEvent, watch: &mut Watch<'_>) -> Result<(), AnswerFault> {
         let data = event.data.trim();
         if data == "[DONE]" {
             self.done = true;
@@ -150,30 +152,30 @@ impl wire::Decoder for Decoder {
         self.chunk(&json(data)?, watch)
     }
 
-    fn whole(&mut self, value: &Value, watch: &mut Watch<'_>) -> Result<(), Fault> {
+    fn whole(&mut self, value: &Value, watch: &mut Watch<'_>) -> Result<(), AnswerFault> {
         if value["choices"].get(0).is_none() && value["error"].is_null() {
-            return Err(Fault::Garbage("there are no choices in the answer".to_owned()));
+            return Err(AnswerFault::Garbage("there are no choices in the answer".to_owned()));
         }
         self.chunk(value, watch)
     }
 
-    fn stage(&self) -> Stage {
+    fn stage(&self) -> AnswerStage {
         match (self.done, self.finish) {
-            (true, _) => Stage::Closed,
-            (false, Some(_)) => Stage::Finished,
-            (false, None) => Stage::Open,
+            (true, _) => AnswerStage::Closed,
+            (false, Some(_)) => AnswerStage::Finished,
+            (false, None) => AnswerStage::Open,
         }
     }
 
-    fn end(mut self: Box<Self>, watch: &mut Watch<'_>) -> Result<Answer, Fault> {
+    fn end(mut self: Box<Self>, watch: &mut Watch<'_>) -> Result<DecodedAnswer, AnswerFault> {
         let held = std::mem::take(&mut self.tags).end();
-        self.told(held, watch);
+        self.take_pieces(held, watch);
         let spoken = !self.text.is_empty() || !self.calls.is_empty();
         let finish = match (self.finish, self.done) {
             (Some(finish), _) => finish,
             (None, true) if spoken => Finish::Stop,
-            (None, true) => return Err(Fault::Cut("it ended without a word")),
-            (None, false) => return Err(Fault::Cut("it ended without a finish reason")),
+            (None, true) => return Err(AnswerFault::Cut("it ended without a word")),
+            (None, false) => return Err(AnswerFault::Cut("it ended without a finish reason")),
         };
         let (calls, names) = self.calls.end();
         for name in names {
@@ -187,7 +189,7 @@ impl wire::Decoder for Decoder {
             finish => finish,
         };
         let reasoning = self.thoughts.end(&self.provider);
-        Ok(Answer {
+        Ok(DecodedAnswer {
             message: AssistantMessage { text: self.text, reasoning, calls, finish },
             usage: self.usage,
             cost_usd: self.cost_usd,
@@ -202,13 +204,15 @@ fn say(text: String, progress: impl FnOnce(String) -> Progress, watch: &mut Watc
     }
 }
 
-fn finish(reason: &str) -> Result<Finish, Fault> {
+fn finish(reason: &str) -> Result<Finish, AnswerFault> {
     match reason {
         "tool_calls" | "function_call" => Ok(Finish::ToolCalls),
         "length" | "max_tokens" => Ok(Finish::Length),
         "content_filter" | "safety" => Ok(Finish::Refused),
-        "error" => Err(Fault::Cut("the provider broke off with an error")),
-        "insufficient_system_resource" => Err(Fault::Cut("the provider ran out of resources")),
+        "error" => Err(AnswerFault::Cut("the provider broke off with an error")),
+        "insufficient_system_resource" => {
+            Err(AnswerFault::Cut("the provider ran out of resources"))
+        }
         _ => Ok(Finish::Stop),
     }
 }

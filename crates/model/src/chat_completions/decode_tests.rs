@@ -4,13 +4,13 @@ use super::*;
 use crate::message::{Api, Opaque, Reasoning, ToolCall};
 use crate::wire::Decoder as _;
 
-fn run(events: &[&str]) -> (Result<Answer, Fault>, Vec<Progress>) {
+fn run(events: &[&str]) -> (Result<DecodedAnswer, AnswerFault>, Vec<Progress>) {
     let mut seen = Vec::new();
     let mut watch = |progress| seen.push(progress);
     let mut decoder = Box::new(Decoder::new("there"));
     let mut result = Ok(());
     for data in events {
-        let event = Event { name: String::new(), data: (*data).to_owned() };
+        let event = StreamEvent { name: String::new(), data: (*data).to_owned() };
         result = result.and_then(|()| decoder.event(&event, &mut watch));
     }
     let answer = result.and_then(|()| decoder.end(&mut watch));
@@ -45,7 +45,7 @@ fn words_thoughts_and_figures_are_told_in_order_and_kept() {
     ]);
     let value = json!({"field": "reasoning_content"});
     let opaque = Opaque { api: Api::ChatCompletions, provider: "there".to_owned(), value };
-    let wanted = Answer {
+    let wanted = DecodedAnswer {
         message: AssistantMessage {
             text: "Hello".to_owned(),
             reasoning: vec![Reasoning { text: "hm".to_owned(), opaque: Some(opaque) }],
@@ -103,10 +103,10 @@ fn the_reason_to_stop_is_mapped_and_mended() {
 #[test]
 fn an_answer_that_broke_off_is_none() {
     let said = chunk(&json!({"content": "Hello"}), None);
-    assert!(matches!(run(&[&said]).0, Err(Fault::Cut(_))));
-    assert!(matches!(run(&[]).0, Err(Fault::Cut(_))));
-    assert!(matches!(run(&["[DONE]"]).0, Err(Fault::Cut(_))));
-    assert!(matches!(run(&[&chunk(&json!({}), Some("error"))]).0, Err(Fault::Cut(_))));
+    assert!(matches!(run(&[&said]).0, Err(AnswerFault::Cut(_))));
+    assert!(matches!(run(&[]).0, Err(AnswerFault::Cut(_))));
+    assert!(matches!(run(&["[DONE]"]).0, Err(AnswerFault::Cut(_))));
+    assert!(matches!(run(&[&chunk(&json!({}), Some("error"))]).0, Err(AnswerFault::Cut(_))));
     assert_eq!(message(&[&said, "[DONE]"]).text, "Hello");
 }
 
@@ -114,10 +114,10 @@ fn an_answer_that_broke_off_is_none() {
 fn an_error_in_the_stream_is_an_error_and_garbage_is_garbage() {
     let said = chunk(&json!({"content": "Hello"}), None);
     let error = r#"{"error":{"code":502,"message":"upstream died"},"choices":[]}"#;
-    let Err(Fault::Refused(refusal)) = run(&[&said, error]).0 else { panic!("no refusal") };
+    let Err(AnswerFault::Refused(refusal)) = run(&[&said, error]).0 else { panic!("no refusal") };
     assert_eq!((refusal.status, refusal.message.as_str()), (Some(502), "upstream died"));
-    assert!(matches!(run(&[&said, "{nonsense"]).0, Err(Fault::Garbage(_))));
-    assert!(matches!(run(&["[1]"]).0, Err(Fault::Garbage(_))));
+    assert!(matches!(run(&[&said, "{nonsense"]).0, Err(AnswerFault::Garbage(_))));
+    assert!(matches!(run(&["[1]"]).0, Err(AnswerFault::Garbage(_))));
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn an_answer_in_one_piece_is_taken() {
     decoder.whole(&whole, &mut |_| ()).unwrap();
     assert_eq!(decoder.end(&mut |_| ()).unwrap().message.text, "Hello");
     let mut decoder = Decoder::new("there");
-    assert!(matches!(decoder.whole(&json!({}), &mut |_| ()), Err(Fault::Garbage(_))));
+    assert!(matches!(decoder.whole(&json!({}), &mut |_| ()), Err(AnswerFault::Garbage(_))));
 }
 
 #[test]

@@ -8,17 +8,17 @@ use serde_json::Value;
 
 use super::reasoning;
 use crate::endpoint::Endpoint;
-use crate::history::{Called, Ids, Turn, turns};
+use crate::history::{Called, HistoryTurn, IdRule, turns};
 use crate::message::{AssistantMessage, Image, Part, UserMessage};
 use crate::quirks::{OutputLimit, Quirks};
 use crate::request::{Request, ToolSpec};
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct ChatBody<'a> {
     model: &'a str,
-    messages: Vec<Entry<'a>>,
+    messages: Vec<ChatEntry<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<ChatTool<'a>>,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     stream_options: Option<StreamOptions>,
@@ -35,17 +35,17 @@ struct StreamOptions {
 
 #[derive(Serialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
-enum Entry<'a> {
+enum ChatEntry<'a> {
     System {
         content: &'a str,
     },
     User {
-        content: Content<'a>,
+        content: ChatContent<'a>,
     },
     Assistant {
         content: Option<&'a str>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        tool_calls: Vec<Call<'a>>,
+        tool_calls: Vec<ChatCall<'a>>,
         #[serde(flatten)]
         reasoning: serde_json::Map<String, Value>,
     },
@@ -57,14 +57,14 @@ enum Entry<'a> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Content<'a> {
+enum ChatContent<'a> {
     Text(String),
-    Pieces(Vec<Piece<'a>>),
+    Pieces(Vec<ChatPiece<'a>>),
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Piece<'a> {
+enum ChatPiece<'a> {
     Text { text: Cow<'a, str> },
     ImageUrl { image_url: ImageUrl },
 }
@@ -74,7 +74,7 @@ struct ImageUrl {
     url: String,
 }
 
-impl<'a> Content<'a> {
+impl<'a> ChatContent<'a> {
     /// Adds what follows in the same message.
     fn extend(&mut self, more: Self) {
         match (&mut *self, more) {
@@ -90,30 +90,30 @@ impl<'a> Content<'a> {
         }
     }
 
-    fn into_pieces(self) -> Vec<Piece<'a>> {
+    fn into_pieces(self) -> Vec<ChatPiece<'a>> {
         match self {
-            Self::Text(text) => vec![Piece::Text { text: Cow::Owned(text) }],
+            Self::Text(text) => vec![ChatPiece::Text { text: Cow::Owned(text) }],
             Self::Pieces(pieces) => pieces,
         }
     }
 }
 
 #[derive(Serialize)]
-struct Call<'a> {
+struct ChatCall<'a> {
     id: Cow<'a, str>,
     #[serde(rename = "type")]
     kind: &'static str,
-    function: Function<'a>,
+    function: ChatFunction<'a>,
 }
 
 #[derive(Serialize)]
-struct Function<'a> {
+struct ChatFunction<'a> {
     name: Cow<'a, str>,
     arguments: Cow<'a, str>,
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
+struct ChatTool<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     function: &'a ToolSpec,
@@ -133,10 +133,14 @@ pub(crate) fn body(
         OutputLimit::MaxTokens => (limit, None),
         OutputLimit::MaxCompletionTokens => (None, limit),
     };
-    let body = Body {
+    let body = ChatBody {
         model: &endpoint.model,
         messages: entries(endpoint, request, quirks),
-        tools: request.tools.iter().map(|tool| Tool { kind: "function", function: tool }).collect(),
+        tools: request
+            .tools
+            .iter()
+            .map(|tool| ChatTool { kind: "function", function: tool })
+            .collect(),
         stream: true,
         stream_options: (!quirks.without_stream_options)
             .then_some(StreamOptions { include_usage: true }),
@@ -146,17 +150,17 @@ pub(crate) fn body(
     serde_json::to_vec(&body).map(Bytes::from)
 }
 
-fn entries<'a>(endpoint: &Endpoint, request: &Request<'a>, quirks: Quirks) -> Vec<Entry<'a>> {
+fn entries<'a>(endpoint: &Endpoint, request: &Request<'a>, quirks: Quirks) -> Vec<ChatEntry<'a>> {
     let mut entries = Vec::with_capacity(request.messages.len() + 1);
     if !request.system.trim().is_empty() {
-        entries.push(Entry::System { content: request.system });
+        entries.push(ChatEntry::System { content: request.system });
     }
-    let turns = turns(request.messages, Ids::Any);
-    let last_user = turns.iter().rposition(|turn| matches!(turn, Turn::User(_)));
+    let turns = turns(request.messages, IdRule::Any);
+    let last_user = turns.iter().rposition(|turn| matches!(turn, HistoryTurn::User(_)));
     for (index, turn) in turns.into_iter().enumerate() {
         match turn {
-            Turn::User(message) => push_user(&mut entries, user(message, quirks)),
-            Turn::Assistant { message, calls } => {
+            HistoryTurn::User(message) => push_user(&mut entries, user(message, quirks)),
+            HistoryTurn::Assistant { message, calls } => {
                 if message.text.is_empty() && calls.is_empty() {
                     continue;
                 }
@@ -166,18 +170,18 @@ fn entries<'a>(endpoint: &Endpoint, request: &Request<'a>, quirks: Quirks) -> Ve
                 } else {
                     reasoning_back(endpoint, message, in_this_turn && !calls.is_empty())
                 };
-                let results = calls.iter().map(|call| Entry::Tool {
+                let results = calls.iter().map(|call| ChatEntry::Tool {
                     tool_call_id: call.id.clone(),
                     content: call.content,
                 });
                 let results: Vec<_> = results.collect();
                 let images = if quirks.without_optional_images { None } else { shown(&calls) };
-                let tool_calls = calls.into_iter().map(|call| Call {
+                let tool_calls = calls.into_iter().map(|call| ChatCall {
                     id: call.id,
                     kind: "function",
-                    function: Function { name: call.name, arguments: call.arguments },
+                    function: ChatFunction { name: call.name, arguments: call.arguments },
                 });
-                entries.push(Entry::Assistant {
+                entries.push(ChatEntry::Assistant {
                     content: Some(message.text.as_str()).filter(|text| !text.is_empty()),
                     tool_calls: tool_calls.collect(),
                     reasoning,
@@ -205,45 +209,45 @@ fn reasoning_back(
 
 /// Adds what is said on the person's side, to the last entry if that is of the
 /// same side: there are servers that insist on roles that alternate.
-fn push_user<'a>(entries: &mut Vec<Entry<'a>>, said: Option<Content<'a>>) {
-    let Some(said) = said else { return };
+fn push_user<'a>(entries: &mut Vec<ChatEntry<'a>>, added: Option<ChatContent<'a>>) {
+    let Some(added) = added else { return };
     match entries.last_mut() {
-        Some(Entry::User { content }) => content.extend(said),
-        _ => entries.push(Entry::User { content: said }),
+        Some(ChatEntry::User { content }) => content.extend(added),
+        _ => entries.push(ChatEntry::User { content: added }),
     }
 }
 
 /// Returns the pictures of results. A result itself takes words alone here, so
 /// they follow on the person's side.
-fn shown<'a>(calls: &[Called<'a>]) -> Option<Content<'a>> {
+fn shown<'a>(calls: &[Called<'a>]) -> Option<ChatContent<'a>> {
     let mut pieces = Vec::new();
     for call in calls.iter().filter(|call| !call.images.is_empty()) {
         let text = format!("[Pictures in the result of {}:]", call.name);
-        pieces.push(Piece::Text { text: Cow::Owned(text) });
+        pieces.push(ChatPiece::Text { text: Cow::Owned(text) });
         pieces.extend(call.images.iter().map(picture));
     }
-    (!pieces.is_empty()).then_some(Content::Pieces(pieces))
+    (!pieces.is_empty()).then_some(ChatContent::Pieces(pieces))
 }
 
-fn picture<'a>(image: &Image) -> Piece<'a> {
+fn picture<'a>(image: &Image) -> ChatPiece<'a> {
     let url = format!("data:{};base64,{}", image.media_type, image.data);
-    Piece::ImageUrl { image_url: ImageUrl { url } }
+    ChatPiece::ImageUrl { image_url: ImageUrl { url } }
 }
 
-fn user(message: &UserMessage, quirks: Quirks) -> Option<Content<'_>> {
+fn user(message: &UserMessage, quirks: Quirks) -> Option<ChatContent<'_>> {
     let is_sent = |part: &&Part| !(quirks.without_optional_images && part.is_optional());
     let parts = message.parts.iter().filter(is_sent);
     if !parts.clone().any(|part| matches!(part, Part::Image(_))) {
         // Words alone go as a plain string: every server takes that.
         let text = message.text();
-        return (!text.is_empty()).then_some(Content::Text(text));
+        return (!text.is_empty()).then_some(ChatContent::Text(text));
     }
     let pieces = parts.filter_map(|part| match part {
         Part::Text { text } if text.is_empty() => None,
-        Part::Text { text } => Some(Piece::Text { text: Cow::Borrowed(text) }),
+        Part::Text { text } => Some(ChatPiece::Text { text: Cow::Borrowed(text) }),
         Part::Image(image) => Some(picture(image)),
     });
-    Some(Content::Pieces(pieces.collect()))
+    Some(ChatContent::Pieces(pieces.collect()))
 }
 
 #[cfg(test)]

@@ -114,9 +114,8 @@ pub(super) fn give_back(
 /// were taught to.
 const TAGS: [(&str, &str); 2] = [("<think>", "</think>"), ("<thinking>", "</thinking>")];
 
-/// A piece of an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum AnswerPiece {
     /// A thought.
     Thought(String),
     /// Words for the person.
@@ -127,12 +126,12 @@ pub(super) enum Piece {
 /// beginning counts: a later one is a word about tags.
 #[derive(Default)]
 pub(super) struct ThinkTags {
-    state: State,
+    state: ReasoningState,
     held: String,
 }
 
 #[derive(Default)]
-enum State {
+enum ReasoningState {
     /// Nothing but white space, or the beginning of a tag, has come.
     #[default]
     Beginning,
@@ -145,47 +144,47 @@ enum State {
 
 impl ThinkTags {
     /// Takes more of the answer and returns what is known of it now.
-    pub(super) fn push(&mut self, text: &str) -> Vec<Piece> {
+    pub(super) fn push(&mut self, text: &str) -> Vec<AnswerPiece> {
         self.held.push_str(text);
         let mut pieces = Vec::new();
         loop {
             match self.state {
-                State::Beginning => {
+                ReasoningState::Beginning => {
                     let begun = self.held.trim_start();
                     if let Some((open, close)) =
                         TAGS.iter().find(|(open, _)| begun.starts_with(open))
                     {
                         let tag_end = self.held.len() - begun.len() + open.len();
                         self.held.drain(..tag_end);
-                        self.state = State::Thinking(close);
+                        self.state = ReasoningState::Thinking(close);
                     } else if TAGS.iter().any(|(open, _)| open.starts_with(begun)) {
                         return pieces;
                     } else {
-                        self.state = State::Speaking;
+                        self.state = ReasoningState::Speaking;
                     }
                 }
-                State::Thinking(close) => {
+                ReasoningState::Thinking(close) => {
                     let Some(end) = self.held.find(close) else {
                         let safe = self.held.len() - held_back(&self.held, close);
                         let thought = self.held.drain(..safe).collect();
-                        add(&mut pieces, Piece::Thought(thought));
+                        add(&mut pieces, AnswerPiece::Thought(thought));
                         return pieces;
                     };
                     let thought = self.held.drain(..end).collect();
                     self.held.drain(..close.len());
-                    add(&mut pieces, Piece::Thought(thought));
-                    self.state = State::Thought;
+                    add(&mut pieces, AnswerPiece::Thought(thought));
+                    self.state = ReasoningState::Thought;
                 }
-                State::Thought => {
+                ReasoningState::Thought => {
                     let blank = self.held.len() - self.held.trim_start().len();
                     self.held.drain(..blank);
                     if self.held.is_empty() {
                         return pieces;
                     }
-                    self.state = State::Speaking;
+                    self.state = ReasoningState::Speaking;
                 }
-                State::Speaking => {
-                    add(&mut pieces, Piece::Words(std::mem::take(&mut self.held)));
+                ReasoningState::Speaking => {
+                    add(&mut pieces, AnswerPiece::Words(std::mem::take(&mut self.held)));
                     return pieces;
                 }
             }
@@ -193,21 +192,23 @@ impl ThinkTags {
     }
 
     /// Returns what was held back, at the end of the answer.
-    pub(super) fn end(self) -> Vec<Piece> {
+    pub(super) fn end(self) -> Vec<AnswerPiece> {
         let mut pieces = Vec::new();
         add(
             &mut pieces,
             match self.state {
-                State::Thinking(_) => Piece::Thought(self.held),
-                State::Beginning | State::Thought | State::Speaking => Piece::Words(self.held),
+                ReasoningState::Thinking(_) => AnswerPiece::Thought(self.held),
+                ReasoningState::Beginning | ReasoningState::Thought | ReasoningState::Speaking => {
+                    AnswerPiece::Words(self.held)
+                }
             },
         );
         pieces
     }
 }
 
-fn add(pieces: &mut Vec<Piece>, piece: Piece) {
-    let (Piece::Thought(text) | Piece::Words(text)) = &piece;
+fn add(pieces: &mut Vec<AnswerPiece>, piece: AnswerPiece) {
+    let (AnswerPiece::Thought(text) | AnswerPiece::Words(text)) = &piece;
     if !text.is_empty() {
         pieces.push(piece);
     }

@@ -5,14 +5,14 @@ use proptest::prelude::*;
 fn told(answer: &str, size: usize) -> (String, String) {
     let mut tags = ThinkTags::default();
     let chars: Vec<char> = answer.chars().collect();
-    let mut pieces: Vec<Piece> =
+    let mut pieces: Vec<AnswerPiece> =
         chars.chunks(size).flat_map(|piece| tags.push(&String::from_iter(piece))).collect();
     pieces.extend(tags.end());
     let (mut thoughts, mut words) = (String::new(), String::new());
     for piece in pieces {
         match piece {
-            Piece::Thought(text) => thoughts.push_str(&text),
-            Piece::Words(text) => words.push_str(&text),
+            AnswerPiece::Thought(text) => thoughts.push_str(&text),
+            AnswerPiece::Words(text) => words.push_str(&text),
         }
     }
     (thoughts, words)

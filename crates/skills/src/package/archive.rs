@@ -23,7 +23,7 @@ const LITTER: &str = "__MACOSX";
 
 /// What an archive says that an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ArchiveEntryKind {
     File,
     Folder,
     Link,
@@ -46,11 +46,15 @@ pub(super) struct Unpacking {
 impl Unpacking {
     /// Looks at an entry before it is unpacked. Returns where it goes; nowhere
     /// if it is left out or nothing that is unpacked.
-    pub(super) fn admit(&mut self, path: String, kind: Kind) -> Result<Option<PathBuf>, String> {
+    pub(super) fn admit(
+        &mut self,
+        path: String,
+        kind: ArchiveEntryKind,
+    ) -> Result<Option<PathBuf>, String> {
         match kind {
-            Kind::File | Kind::Folder => {}
-            Kind::Link => return Err(format!("it has {path:?}, which is a link")),
-            Kind::Other => {
+            ArchiveEntryKind::File | ArchiveEntryKind::Folder => {}
+            ArchiveEntryKind::Link => return Err(format!("it has {path:?}, which is a link")),
+            ArchiveEntryKind::Other => {
                 return Err(format!("it has {path:?}, which is neither a file nor a folder"));
             }
         }
@@ -64,12 +68,12 @@ impl Unpacking {
             return Err(format!("it has {path:?}, which leads out of it"));
         }
         if parts.iter().any(|part| part.starts_with('.')) || parts.first() == Some(&LITTER) {
-            if kind == Kind::File && self.left_out.len() < MAX_LEFT_OUT {
+            if kind == ArchiveEntryKind::File && self.left_out.len() < MAX_LEFT_OUT {
                 self.left_out.push(path);
             }
             return Ok(None);
         }
-        if kind == Kind::Folder || parts.is_empty() {
+        if kind == ArchiveEntryKind::Folder || parts.is_empty() {
             return Ok(None);
         }
         inner_path(&path).map(Some).map_err(|error| error.to_string())
@@ -194,13 +198,13 @@ fn tar_entries(
 fn tar_entry(unpacking: &mut Unpacking, entry: tar::Entry<'_, impl Read>) -> Result<(), String> {
     let kind = match entry.header().entry_type() {
         EntryType::XGlobalHeader => return Ok(()),
-        EntryType::Regular => Kind::File,
-        EntryType::Directory => Kind::Folder,
-        EntryType::Link | EntryType::Symlink => Kind::Link,
-        _ => Kind::Other,
+        EntryType::Regular => ArchiveEntryKind::File,
+        EntryType::Directory => ArchiveEntryKind::Folder,
+        EntryType::Link | EntryType::Symlink => ArchiveEntryKind::Link,
+        _ => ArchiveEntryKind::Other,
     };
     let path = entry.path_bytes().into_owned();
-    let path = String::from_utf8(path).map_err(|_| "it has a name that is no text".to_owned())?;
+    let path = String::from_utf8(path).map_err(|_| "it has a name that is not UTF-8".to_owned())?;
     let Some(inner) = unpacking.admit(path, kind)? else { return Ok(()) };
     let executable = entry.header().mode().is_ok_and(|mode| mode & 0o111 != 0);
     unpacking.take(inner, entry, |_| executable)
@@ -216,7 +220,7 @@ pub(super) fn read_zip(mut file: BufReader<File>) -> Result<Package, String> {
     let damaged = |error: ZipError| format!("it is damaged: {error}");
     // It begins where the file does: nothing is looked for in between.
     let config = Config { archive_offset: ArchiveOffset::Known(0) };
-    let listing = Listing { file: &mut file, left: MAX_LISTING };
+    let listing = ArchiveListing { file: &mut file, left: MAX_LISTING };
     let list = ZipArchive::with_config(config, listing).map_err(damaged)?.metadata();
     if list.len() > MAX_ENTRIES {
         return Err(format!("it has more than {MAX_ENTRIES} entries"));
@@ -237,7 +241,7 @@ fn zip_entry<'a>(
     entry: ZipFileEntry<'a>,
     file: &'a mut BufReader<File>,
 ) -> Result<(), String> {
-    let name = entry.name().map_err(|_| "it has a name that is no text".to_owned())?.into_owned();
+    let name = entry.name().map_err(|_| "it has a name that is not UTF-8".to_owned())?.into_owned();
     let Some(inner) = unpacking.admit(name.clone(), kind(&entry))? else { return Ok(()) };
     let advice = "unpack it, and install the folder";
     if entry.encrypted() {
@@ -258,25 +262,25 @@ fn zip_entry<'a>(
     unpacking.take(inner, packed, is_program)
 }
 
-fn kind(entry: &ZipFileEntry<'_>) -> Kind {
-    let said = entry.unix_mode().map(FileType::from_raw_mode);
-    match said {
-        Some(FileType::Symlink) => Kind::Link,
-        _ if entry.is_dir() => Kind::Folder,
-        Some(FileType::Directory) => Kind::Folder,
+fn kind(entry: &ZipFileEntry<'_>) -> ArchiveEntryKind {
+    let kind = entry.unix_mode().map(FileType::from_raw_mode);
+    match kind {
+        Some(FileType::Symlink) => ArchiveEntryKind::Link,
+        _ if entry.is_dir() => ArchiveEntryKind::Folder,
+        Some(FileType::Directory) => ArchiveEntryKind::Folder,
         // Many say only what may be done with it.
-        Some(FileType::RegularFile | FileType::Unknown) | None => Kind::File,
-        Some(_) => Kind::Other,
+        Some(FileType::RegularFile | FileType::Unknown) | None => ArchiveEntryKind::File,
+        Some(_) => ArchiveEntryKind::Other,
     }
 }
 
 /// An archive of which only so much is read.
-struct Listing<'a> {
+struct ArchiveListing<'a> {
     file: &'a mut BufReader<File>,
     left: u64,
 }
 
-impl Read for Listing<'_> {
+impl Read for ArchiveListing<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.file.read(buffer)?;
         self.left = self
@@ -287,7 +291,7 @@ impl Read for Listing<'_> {
     }
 }
 
-impl Seek for Listing<'_> {
+impl Seek for ArchiveListing<'_> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.file.seek(to)
     }

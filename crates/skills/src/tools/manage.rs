@@ -14,7 +14,7 @@ use vestal_model::ToolSpec;
 
 use super::{TOOLSET, aside};
 use crate::error::SkillError;
-use crate::manage::{Change, Changed, Edit};
+use crate::manage::{Change, SkillChanged, SkillEdit};
 use crate::skill::SkillName;
 use crate::skills::Skills;
 
@@ -28,7 +28,7 @@ Scripts and references go into files beside it.";
 #[derive(Deserialize, JsonSchema)]
 struct SkillManageArguments {
     /// create and edit take `content`, all of SKILL.md; patch replaces `old_string` by `new_string`.
-    action: Action,
+    action: ManageAction,
     /// The skill: lowercase letters, digits and hyphens.
     name: NonEmptyString,
     /// For create, edit and `write_file`: all that is in the file.
@@ -48,7 +48,7 @@ struct SkillManageArguments {
 
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Action {
+enum ManageAction {
     Create,
     Edit,
     Patch,
@@ -57,7 +57,6 @@ enum Action {
     RemoveFile,
 }
 
-/// The tool.
 #[derive(Debug, Clone)]
 pub(crate) struct SkillManage {
     skills: Skills,
@@ -95,7 +94,7 @@ impl Tool for SkillManage {
     }
 }
 
-fn read(arguments: Value) -> Result<Edit, BadArgument> {
+fn read(arguments: Value) -> Result<SkillEdit, BadArgument> {
     let arguments: SkillManageArguments = parse(arguments)?;
     let named = |text: &str| {
         SkillName::new(text.trim()).map_err(|error| BadArgument::new(error.to_string()))
@@ -115,40 +114,42 @@ fn read(arguments: Value) -> Result<Edit, BadArgument> {
     };
     let content = arguments.content;
     let change = match arguments.action {
-        Action::Create => Change::Create {
+        ManageAction::Create => Change::Create {
             content: unmasked("content", content)?,
             category: given(arguments.category).as_deref().map(named).transpose()?,
         },
-        Action::Edit => Change::Replace { content: unmasked("content", content)? },
-        Action::Patch => Change::Patch {
+        ManageAction::Edit => Change::Replace { content: unmasked("content", content)? },
+        ManageAction::Patch => Change::Patch {
             file: given(arguments.file),
             old: required("old_string", arguments.old_string)?,
             new: unmasked("new_string", arguments.new_string)?,
             everywhere: arguments.replace_all,
         },
-        Action::Delete => Change::Delete,
-        Action::WriteFile => Change::WriteFile {
+        ManageAction::Delete => Change::Delete,
+        ManageAction::WriteFile => Change::WriteFile {
             file: required("file", given(arguments.file))?,
             content: unmasked("content", content)?,
         },
-        Action::RemoveFile => Change::RemoveFile { file: required("file", given(arguments.file))? },
+        ManageAction::RemoveFile => {
+            Change::RemoveFile { file: required("file", given(arguments.file))? }
+        }
     };
-    Ok(Edit { name, change })
+    Ok(SkillEdit { name, change })
 }
 
 impl SkillManage {
-    async fn carry_out(&self, context: &ToolContext, edit: Edit) -> Result<Value, String> {
+    async fn carry_out(&self, context: &ToolContext, edit: SkillEdit) -> Result<Value, String> {
         let words = |error: SkillError| error.to_string();
         let done = match self.change(&edit, BTreeSet::new()).await.map_err(words)? {
-            Changed::Asks(names) => {
+            SkillChanged::Asks(names) => {
                 ask(context, &edit, &names).await?;
                 self.change(&edit, names.into_iter().collect()).await.map_err(words)?
             }
-            done @ Changed::Done { .. } => done,
+            done @ SkillChanged::Done { .. } => done,
         };
         let path = match done {
-            Changed::Done { path } => path,
-            Changed::Asks(_) => {
+            SkillChanged::Done { path } => path,
+            SkillChanged::Asks(_) => {
                 return Err(
                     "the skill was changed by another process meanwhile; read it again".into()
                 );
@@ -174,7 +175,11 @@ impl SkillManage {
         Ok(result)
     }
 
-    async fn change(&self, edit: &Edit, allowed: BTreeSet<EnvName>) -> Result<Changed, SkillError> {
+    async fn change(
+        &self,
+        edit: &SkillEdit,
+        allowed: BTreeSet<EnvName>,
+    ) -> Result<SkillChanged, SkillError> {
         let (skills, edit) = (self.skills.clone(), edit.clone());
         aside(move || skills.change(&edit, &allowed)).await
     }
@@ -182,7 +187,7 @@ impl SkillManage {
 
 /// Asks whether a skill may be given variables of the user's. Otherwise what a
 /// model was talked into writing would fetch secrets into its sandbox.
-async fn ask(context: &ToolContext, edit: &Edit, names: &[EnvName]) -> Result<(), String> {
+async fn ask(context: &ToolContext, edit: &SkillEdit, names: &[EnvName]) -> Result<(), String> {
     let names: Vec<&str> = names.iter().map(EnvName::as_str).collect();
     let names = names.join(", ");
     let request = ApprovalRequest {

@@ -34,20 +34,19 @@ struct SkillViewArguments {
     file: Option<String>,
 }
 
-/// The tool.
 #[derive(Debug, Clone)]
-pub(crate) struct SkillView {
+pub(crate) struct SkillViewTool {
     skills: Skills,
 }
 
-impl SkillView {
+impl SkillViewTool {
     pub(crate) fn new(skills: Skills) -> Self {
         Self { skills }
     }
 }
 
 #[async_trait]
-impl Tool for SkillView {
+impl Tool for SkillViewTool {
     fn spec(&self) -> ToolSpec {
         tool_spec::<SkillViewArguments>("skill_view", DESCRIPTION)
     }
@@ -83,7 +82,7 @@ fn read(arguments: Value) -> Result<(String, Option<String>), BadArgument> {
     Ok((name, file.filter(|file| file.trim() != INSTRUCTIONS)))
 }
 
-impl SkillView {
+impl SkillViewTool {
     async fn instructions(&self, context: &ToolContext, name: &str) -> Result<Value, SkillError> {
         let (skills, name) = (self.skills.clone(), name.to_owned());
         let looked = aside(move || {
@@ -137,8 +136,8 @@ impl SkillView {
             let content = read_file(&skill, &inner)?;
             let mut result = json!({"name": name, "file": inner.display().to_string()});
             match content {
-                Content::Text(text) => result["content"] = text.into(),
-                Content::Bytes(bytes) => {
+                ViewContent::Text(text) => result["content"] = text.into(),
+                ViewContent::Bytes(bytes) => {
                     let words = "it is no text; use it by its path in the sandbox, which \
                                  skill_view without `file` tells";
                     result["bytes"] = bytes.into();
@@ -152,13 +151,13 @@ impl SkillView {
 }
 
 /// What is in a file of a skill.
-enum Content {
+enum ViewContent {
     Text(String),
     /// So many bytes that are no text.
     Bytes(u64),
 }
 
-fn read_file(skill: &Skill, inner: &Path) -> Result<Content, SkillError> {
+fn read_file(skill: &Skill, inner: &Path) -> Result<ViewContent, SkillError> {
     let path = within(skill.dir(), inner)?;
     let failed = || SkillError::io("read", &path);
     let file = match open_file(&path) {
@@ -180,8 +179,8 @@ fn read_file(skill: &Skill, inner: &Path) -> Result<Content, SkillError> {
         return Err(SkillError::TooLarge(text));
     }
     Ok(match String::from_utf8(bytes) {
-        Ok(text) if !text.contains('\0') => Content::Text(text),
-        _ => Content::Bytes(length),
+        Ok(text) if !text.contains('\0') => ViewContent::Text(text),
+        _ => ViewContent::Bytes(length),
     })
 }
 

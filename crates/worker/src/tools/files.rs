@@ -5,56 +5,59 @@ use std::path::Path;
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use vestal_agent::ToolContext;
-use vestal_agent::tools::{Arguments, BadArgument};
+use vestal_agent::tools::BadArgument;
 use vestal_board::{Attachment, Authority, Board, NewAttachment, Source, TaskId};
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::FileError;
 
-use super::ToolError;
-use super::tool::{Effect, Parameters, Verb, fields};
+use super::tool::{BoardVerb, Effect, fields};
+use super::{BoardArgument, TaskArgument, ToolError};
 use crate::context::BoardContext;
 
-pub(super) struct Attach;
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct AttachFile {
+    #[serde(default)]
+    board: BoardArgument,
+    #[serde(default)]
+    task_id: TaskArgument,
+    /// A file in the sandbox.
+    path: Option<String>,
+    /// The content in base64, if there is no file.
+    content_base64: Option<String>,
+    /// The name on the board; default: the name of the file.
+    filename: Option<String>,
+    /// The media type, such as text/plain.
+    content_type: Option<String>,
+}
 
 #[async_trait]
-impl Verb for Attach {
+impl BoardVerb for AttachFile {
     const NAME: &'static str = "kanban_attach";
     const DESCRIPTION: &'static str = "\
-Keeps a file with a task: one of the sandbox, by `path`, or bytes given as `content_base64` with a `filename`. At most 25 MiB.";
+Attaches a file to a task: a file of the sandbox by `path`, or bytes as `content_base64` with a `filename`. At most 25 MiB.";
     const EFFECT: Effect = Effect::Adds;
 
-    fn parameters(_kanban: &BoardContext) -> Parameters {
-        Parameters {
-            properties: json!({
-                "task_id": {"type": "string", "description": "The task; a worker's own if left out."},
-                "path": {"type": "string", "description": "A file in the sandbox."},
-                "content_base64": {"type": "string", "description": "Bytes, where there is no file."},
-                "filename": {"type": "string", "description": "Its name on the board; default: that of the file."},
-                "content_type": {"type": "string", "description": "What is in it, as in text/plain."}
-            }),
-            required: &[],
-        }
-    }
-
     async fn call(
+        self,
         kanban: &BoardContext,
         context: &ToolContext,
-        arguments: &Arguments,
     ) -> Result<Map<String, Value>, ToolError> {
-        let board = kanban.board(arguments).await?;
-        let task = kanban.task(&board, arguments).await?;
-        let named = arguments.optional_text("filename")?.filter(|name| !name.trim().is_empty());
-        let content_type = arguments.optional_text("content_type")?;
-        let mut taken = match (given(arguments, "path")?, given(arguments, "content_base64")?) {
+        let board = kanban.board(&self.board).await?;
+        let task = kanban.task(&board, &self.task_id).await?;
+        let named = self.filename.filter(|name| !name.trim().is_empty());
+        let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+        let mut file = match (given(self.path), given(self.content_base64)) {
             (Some(path), None) => take(context, &path).await?,
             (None, Some(encoded)) => {
                 let name = named.clone();
                 let name = name.ok_or_else(|| {
                     BadArgument::new("`filename` is required with `content_base64`")
                 })?;
-                Taken { name, bytes: decoded(&encoded)? }
+                BoardFile { name, bytes: decoded(&encoded)? }
             }
             _ => {
                 let both = "give either `path` or `content_base64`";
@@ -62,9 +65,9 @@ Keeps a file with a task: one of the sandbox, by `path`, or bytes given as `cont
             }
         };
         if let Some(name) = named {
-            taken.name = name;
+            file.name = name;
         }
-        let attachment = put(&board, &kanban.authority(), &task, taken, content_type).await?;
+        let attachment = put(&board, &kanban.authority(), &task, file, self.content_type).await?;
         Ok(fields(json!({
             "task_id": task,
             "attachment_id": attachment.id,
@@ -72,10 +75,6 @@ Keeps a file with a task: one of the sandbox, by `path`, or bytes given as `cont
             "size": attachment.size,
         })))
     }
-}
-
-fn given(arguments: &Arguments, name: &str) -> Result<Option<String>, BadArgument> {
-    Ok(arguments.optional_text(name)?.filter(|text| !text.is_empty()))
 }
 
 /// Decodes base64, also with line breaks or without padding, as models write it.
@@ -94,14 +93,14 @@ fn decoded(encoded: &str) -> Result<Vec<u8>, BadArgument> {
 /// The largest file a board accepts.
 pub(super) const MAX_BYTES: u64 = vestal_board::MAX_ATTACHMENT;
 
-/// A file that was read in the sandbox.
-pub(super) struct Taken {
+/// A file for the board, out of the sandbox or as the model gave it.
+pub(super) struct BoardFile {
     pub(super) name: String,
     pub(super) bytes: Vec<u8>,
 }
 
 /// Reads a file in the sandbox; relative paths are resolved as for the model.
-pub(super) async fn take(context: &ToolContext, path: &str) -> Result<Taken, ToolError> {
+pub(super) async fn take(context: &ToolContext, path: &str) -> Result<BoardFile, ToolError> {
     let failed = |reason: String| ToolError::from(format!("{path}: {reason}"));
     let files = context.sandbox.files(&context.events).await;
     let files = files.map_err(|error| failed(error.to_string()))?;
@@ -113,7 +112,7 @@ pub(super) async fn take(context: &ToolContext, path: &str) -> Result<Taken, Too
     let bytes = read.map_err(|error| failed(in_words(&error)))?;
     let name = Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned());
     let name = name.ok_or_else(|| failed("a file has a name".to_owned()))?;
-    Ok(Taken { name, bytes })
+    Ok(BoardFile { name, bytes })
 }
 
 /// Puts a file on the board.
@@ -121,7 +120,7 @@ pub(super) async fn put(
     board: &Board,
     by: &Authority,
     task: &TaskId,
-    Taken { name, bytes }: Taken,
+    BoardFile { name, bytes }: BoardFile,
     content_type: Option<String>,
 ) -> Result<Attachment, ToolError> {
     let new = NewAttachment { name, content_type, source: Source::Bytes(bytes) };

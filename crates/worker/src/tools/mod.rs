@@ -16,7 +16,7 @@ use vestal_board::Role;
 use crate::context::BoardContext;
 use tool::BoardTool;
 
-pub(crate) use tool::ToolError;
+pub(crate) use tool::{BoardArgument, TaskArgument, ToolError};
 
 /// The toolset's name, by which the tools are enabled and disabled.
 pub const TOOLSET: &str = "kanban";
@@ -24,26 +24,26 @@ pub const TOOLSET: &str = "kanban";
 /// Adds the tools of a worker, or those of a chat that acts for a person.
 pub fn add_to(registry: &mut Registry, kanban: &BoardContext) {
     let mut add = |tool| registry.add(tool);
-    add(BoardTool::<read::Show>::tool(kanban));
-    add(BoardTool::<finish::Complete>::tool(kanban));
-    add(BoardTool::<finish::Block>::tool(kanban));
-    add(BoardTool::<tasks::Comment>::tool(kanban));
-    add(BoardTool::<tasks::Create>::tool(kanban));
-    add(BoardTool::<tasks::Link>::tool(kanban));
-    add(BoardTool::<files::Attach>::tool(kanban));
-    add(BoardTool::<read::Attachments>::tool(kanban));
+    add(BoardTool::<read::ShowTask>::tool(kanban));
+    add(BoardTool::<finish::CompleteTask>::tool(kanban));
+    add(BoardTool::<finish::BlockTask>::tool(kanban));
+    add(BoardTool::<tasks::AddComment>::tool(kanban));
+    add(BoardTool::<tasks::CreateTask>::tool(kanban));
+    add(BoardTool::<tasks::LinkTasks>::tool(kanban));
+    add(BoardTool::<files::AttachFile>::tool(kanban));
+    add(BoardTool::<read::ListAttachments>::tool(kanban));
     match kanban.role() {
         Some(role) => {
-            add(BoardTool::<tasks::Beat>::tool(kanban));
+            add(BoardTool::<tasks::SendHeartbeat>::tool(kanban));
             match role {
-                Role::Work => add(BoardTool::<finish::Submit>::tool(kanban)),
+                Role::Work => add(BoardTool::<finish::SubmitTask>::tool(kanban)),
                 Role::Review => add(BoardTool::<finish::RequestChanges>::tool(kanban)),
             }
         }
         None => {
-            add(BoardTool::<read::List>::tool(kanban));
-            add(BoardTool::<finish::Unblock>::tool(kanban));
-            add(BoardTool::<finish::Submit>::tool(kanban));
+            add(BoardTool::<read::ListTasks>::tool(kanban));
+            add(BoardTool::<finish::UnblockTask>::tool(kanban));
+            add(BoardTool::<finish::SubmitTask>::tool(kanban));
             add(BoardTool::<finish::RequestChanges>::tool(kanban));
         }
     }

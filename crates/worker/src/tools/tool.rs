@@ -4,8 +4,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde_json::{Map, Value, json};
-use vestal_agent::tools::{Arguments, BadArgument};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use vestal_agent::tools::arguments::{BadArgument, parse, tool_spec};
 use vestal_agent::{Footprint, Tool, ToolContext, ToolOutput};
 use vestal_board::Error;
 use vestal_model::ToolSpec;
@@ -13,24 +16,22 @@ use vestal_model::ToolSpec;
 use super::TOOLSET;
 use crate::context::BoardContext;
 
-/// One verb of the board as a tool.
+/// One verb of the board as a tool: the type holds the arguments of a call.
 #[async_trait]
-pub(super) trait Verb: Send + Sync + 'static {
-    /// The tool's name.
+pub(super) trait BoardVerb: DeserializeOwned + JsonSchema + Send + 'static {
     const NAME: &'static str;
     /// The description for the model.
     const DESCRIPTION: &'static str;
-    /// What it touches.
     const EFFECT: Effect;
 
-    /// Returns the JSON schema of the arguments.
-    fn parameters(kanban: &BoardContext) -> Parameters;
+    /// Adapts the schema of the arguments to the caller.
+    fn adapt_schema(_kanban: &BoardContext, _properties: &mut Map<String, Value>) {}
 
     /// Does it and returns the fields of the result besides `"ok": true`.
     async fn call(
+        self,
         kanban: &BoardContext,
         context: &ToolContext,
-        arguments: &Arguments,
     ) -> Result<Map<String, Value>, ToolError>;
 }
 
@@ -45,38 +46,59 @@ pub(super) enum Effect {
     Decides,
 }
 
-/// The arguments of a verb.
-pub(super) struct Parameters {
-    pub(super) properties: Value,
-    pub(super) required: &'static [&'static str],
+/// The board; default: the current one.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub(crate) struct BoardArgument(Option<String>);
+
+/// The task; a worker's own if left out.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub(crate) struct TaskArgument(Option<String>);
+
+impl BoardArgument {
+    /// Returns the name that was given.
+    pub(crate) fn name(&self) -> Option<&str> {
+        not_blank(self.0.as_deref())
+    }
+}
+
+impl TaskArgument {
+    /// Returns the id, or its beginning, that was given.
+    pub(crate) fn name(&self) -> Option<&str> {
+        not_blank(self.0.as_deref())
+    }
+}
+
+/// Returns a text without the blanks around it, unless it is blank.
+pub(super) fn not_blank(text: Option<&str>) -> Option<&str> {
+    text.map(str::trim).filter(|text| !text.is_empty())
 }
 
 /// The tool of one verb.
 pub(super) struct BoardTool<V> {
     kanban: BoardContext,
-    verb: PhantomData<V>,
+    verb: PhantomData<fn() -> V>,
 }
 
-impl<V: Verb> BoardTool<V> {
+impl<V: BoardVerb> BoardTool<V> {
     pub(super) fn tool(kanban: &BoardContext) -> Arc<dyn Tool> {
         Arc::new(Self { kanban: kanban.clone(), verb: PhantomData })
     }
 }
 
 #[async_trait]
-impl<V: Verb> Tool for BoardTool<V> {
+impl<V: BoardVerb> Tool for BoardTool<V> {
     fn spec(&self) -> ToolSpec {
-        let Parameters { mut properties, required } = V::parameters(&self.kanban);
-        if let (None, Some(properties)) = (self.kanban.role(), properties.as_object_mut()) {
-            let board =
-                json!({"type": "string", "description": "The board; default: the current one."});
-            properties.insert("board".to_owned(), board);
+        let mut spec = tool_spec::<V>(V::NAME, V::DESCRIPTION);
+        if let Some(Value::Object(properties)) = spec.parameters.get_mut("properties") {
+            if self.kanban.role().is_some() {
+                // A worker may only use the board of its task.
+                properties.remove("board");
+            }
+            V::adapt_schema(&self.kanban, properties);
         }
-        ToolSpec {
-            name: V::NAME.to_owned(),
-            description: V::DESCRIPTION.to_owned(),
-            parameters: json!({"type": "object", "properties": properties, "required": required}),
-        }
+        spec
     }
 
     fn toolset(&self) -> &'static str {
@@ -96,8 +118,8 @@ impl<V: Verb> Tool for BoardTool<V> {
 
     async fn call(&self, context: &ToolContext, arguments: Value) -> ToolOutput {
         let acted = async {
-            let arguments = Arguments::new(arguments)?;
-            V::call(&self.kanban, context, &arguments).await
+            let verb: V = parse(arguments)?;
+            verb.call(&self.kanban, context).await
         };
         match acted.await {
             Ok(fields) => {
@@ -161,36 +183,21 @@ impl From<ToolError> for ToolOutput {
     }
 }
 
-/// Returns a required text that is not blank, with secrets masked.
-pub(super) fn redacted(
-    context: &ToolContext,
-    arguments: &Arguments,
-    name: &str,
-) -> Result<String, BadArgument> {
-    Ok(context.redactor.redact(&arguments.words(name)?).into_owned())
+/// Returns a text with secrets masked.
+pub(super) fn redacted(context: &ToolContext, text: &str) -> String {
+    context.redactor.redact(text).into_owned()
 }
 
-/// Returns an optional text, `None` if blank, with secrets masked.
-pub(super) fn optional_redacted(
-    context: &ToolContext,
-    arguments: &Arguments,
-    name: &str,
-) -> Result<Option<String>, BadArgument> {
-    let text = arguments.optional_text(name)?.filter(|text| !text.trim().is_empty());
-    Ok(text.map(|text| context.redactor.redact(&text).into_owned()))
-}
-
-/// Returns an optional object, with secrets masked.
+/// Returns an object with secrets masked.
 pub(super) fn redacted_object(
     context: &ToolContext,
-    arguments: &Arguments,
     name: &str,
-) -> Result<Option<Value>, BadArgument> {
-    let Some(fields) = arguments.object(name)? else { return Ok(None) };
+    fields: Map<String, Value>,
+) -> Result<Value, BadArgument> {
     let text = Value::Object(fields).to_string();
     let masked = context.redactor.redact_result(&text);
     // Masking keeps JSON as JSON.
     let masked: Map<String, Value> = serde_json::from_str(&masked)
         .map_err(|error| BadArgument::new(format!("`{name}` cannot be kept: {error}")))?;
-    Ok(Some(Value::Object(masked)))
+    Ok(Value::Object(masked))
 }

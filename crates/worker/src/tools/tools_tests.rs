@@ -11,8 +11,11 @@ use vestal_agent::{
 };
 use vestal_board::boards::{Boards, Slug};
 use vestal_board::store::Durability;
-use vestal_board::{Authority, Board, Claim, Fence, Host, HostName, NewTask, Role, Run, TaskId};
+use vestal_board::{
+    Authority, Board, Claim, Fence, Host, HostName, NewTask, Role, Run, Status, TaskId,
+};
 use vestal_config::{Environment, Home, ProfileName, Settings};
+use vestal_model::ToolSpec;
 use vestal_sandbox::{Engine, Overrides, Task as SandboxTask};
 
 use super::*;
@@ -112,6 +115,113 @@ async fn workers_and_persons_have_the_tools_that_fit_them() {
     };
     assert_eq!(only(&worker, &person), ["kanban_heartbeat"]);
     assert_eq!(only(&person, &worker), ["kanban_list", "kanban_request_changes", "kanban_unblock"]);
+}
+
+/// Returns each tool with its arguments and their types; those that are required have a star.
+fn outline(kanban: &BoardContext) -> Vec<String> {
+    let mut registry = Registry::default();
+    add_to(&mut registry, kanban);
+    let tool = |spec: &ToolSpec| {
+        let schema = &spec.parameters;
+        assert_eq!(schema["type"], "object");
+        let required = schema["required"].as_array().cloned().unwrap_or_default();
+        let argument = |(name, schema): (&String, &Value)| {
+            let star = if required.iter().any(|word| word == name) { "*" } else { "" };
+            format!("{star}{name}: {}", type_of(schema))
+        };
+        let properties = schema["properties"].as_object().unwrap();
+        let mut arguments: Vec<String> = properties.iter().map(argument).collect();
+        arguments.sort();
+        format!("{}({})", spec.name, arguments.join(", "))
+    };
+    let mut tools: Vec<String> = registry.specs().iter().map(tool).collect();
+    tools.sort();
+    tools
+}
+
+fn type_of(schema: &Value) -> String {
+    if let Some(words) = schema["enum"].as_array() {
+        assert_eq!(schema["type"], "string");
+        return words.iter().map(|word| word.as_str().unwrap()).collect::<Vec<_>>().join("|");
+    }
+    match schema["type"].as_str().unwrap() {
+        "array" => format!("[{}]", type_of(&schema["items"])),
+        other => other.to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn the_schemas_name_the_arguments_and_their_types() {
+    let stage = Stage::new().await;
+    let task = stage.task("one").await;
+    let finish = "metadata: object, result: string, task_id: string";
+    assert_eq!(
+        outline(&stage.worker(&task).await),
+        [
+            "kanban_attach(content_base64: string, content_type: string, filename: string, \
+             path: string, task_id: string)"
+                .to_owned(),
+            "kanban_attachments(task_id: string)".to_owned(),
+            "kanban_block(*reason: string, kind: needs_input|capability|transient|dependency, \
+             task_id: string)"
+                .to_owned(),
+            "kanban_comment(*body: string, task_id: string)".to_owned(),
+            format!(
+                "kanban_complete(*summary: string, artifacts: [string], created_cards: [string], \
+                 {finish})"
+            ),
+            "kanban_create(*assignee: string, *title: string, body: string, \
+             idempotency_key: string, initial_status: running|blocked, \
+             max_runtime_seconds: number, needs_review: boolean, parents: [string], \
+             priority: integer, reviewer: string, skills: [string], triage: boolean, \
+             workspace_kind: inherit|scratch)"
+                .to_owned(),
+            "kanban_heartbeat(note: string)".to_owned(),
+            "kanban_link(*parent_id: string, child_id: string)".to_owned(),
+            "kanban_show(task_id: string)".to_owned(),
+            format!(
+                "kanban_submit(*summary: string, artifacts: [string], created_cards: [string], \
+                 {finish})"
+            ),
+        ]
+    );
+    let statuses: Vec<&str> = Status::ALL.iter().map(|status| status.as_str()).collect();
+    assert_eq!(
+        outline(&stage.person()),
+        [
+            "kanban_attach(board: string, content_base64: string, content_type: string, \
+             filename: string, path: string, task_id: string)"
+                .to_owned(),
+            "kanban_attachments(board: string, task_id: string)".to_owned(),
+            "kanban_block(*reason: string, board: string, \
+             kind: needs_input|capability|transient|dependency, task_id: string)"
+                .to_owned(),
+            "kanban_comment(*body: string, board: string, task_id: string)".to_owned(),
+            format!(
+                "kanban_complete(*summary: string, artifacts: [string], board: string, \
+                 created_cards: [string], {finish})"
+            ),
+            "kanban_create(*assignee: string, *title: string, board: string, body: string, \
+             idempotency_key: string, initial_status: running|blocked, \
+             max_runtime_seconds: number, needs_review: boolean, parents: [string], \
+             priority: integer, reviewer: string, skills: [string], tenant: string, \
+             triage: boolean, workspace_kind: scratch|dir|worktree, workspace_path: string)"
+                .to_owned(),
+            "kanban_link(*parent_id: string, board: string, child_id: string)".to_owned(),
+            format!(
+                "kanban_list(assignee: string, board: string, include_archived: boolean, \
+                 limit: integer, status: {}, tenant: string)",
+                statuses.join("|")
+            ),
+            "kanban_request_changes(*reason: string, board: string, task_id: string)".to_owned(),
+            "kanban_show(board: string, task_id: string)".to_owned(),
+            format!(
+                "kanban_submit(*summary: string, artifacts: [string], board: string, \
+                 created_cards: [string], {finish})"
+            ),
+            "kanban_unblock(*task_id: string, board: string, reason: string)".to_owned(),
+        ]
+    );
 }
 
 #[tokio::test]

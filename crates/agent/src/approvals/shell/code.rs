@@ -1,12 +1,12 @@
 //! Code of other languages that a command hands to their interpreters.
 
-use super::Severity;
+use super::Risk;
 use super::expand::Argument;
-use super::invocation::Invocation;
+use super::invocation::ProgramRun;
 use super::prefix::base_name;
 use super::understand::{FOREIGN_CODE, OTHER_USE};
-use super::uses::{self, Brought, Known, Target};
-use super::walk::Walk;
+use super::uses::{self, Brought, KnownProgram, PathTarget};
+use super::walk::ScriptWalk;
 
 pub(super) const EFFECTS: (&str, &str) =
     ("script-effects", "runs code that removes files or starts programs");
@@ -76,9 +76,9 @@ const SHELL_CALLS: [&str; 9] = [
     "exec",
 ];
 
-impl Walk<'_> {
+impl ScriptWalk<'_> {
     /// Looks at code that an interpreter is handed.
-    pub(super) fn code(&mut self, it: &Invocation<'_>, depth: usize) {
+    pub(super) fn code(&mut self, it: &ProgramRun<'_>, depth: usize) {
         let known = INTERPRETERS.iter().find(|(name, _)| {
             let rest = it.program.strip_prefix(name);
             rest.is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit() || b == b'.'))
@@ -119,20 +119,20 @@ impl Walk<'_> {
     }
 
     /// Tests and checks of the project, by the interpreter itself.
-    fn tests(&mut self, it: &Invocation<'_>) {
-        let files: Vec<Target<'_>> = it.operands().map(Target::code).collect();
+    fn tests(&mut self, it: &ProgramRun<'_>) {
+        let files: Vec<PathTarget<'_>> = it.operands().map(PathTarget::code).collect();
         if self.brought > Brought::Nothing {
             self.asks(FOREIGN_CODE, it);
         }
-        self.writes(&[Target { code: true, ..Target::here() }], it);
+        self.writes(&[PathTarget { code: true, ..PathTarget::here() }], it);
         self.writes(&files, it);
     }
 
     /// A script that is run, or read from the input where none is named.
-    fn script_file(&mut self, script: Option<&Argument>, it: &Invocation<'_>, depth: usize) {
+    fn script_file(&mut self, script: Option<&Argument>, it: &ProgramRun<'_>, depth: usize) {
         match script {
             Some(script) if script.fetched => {
-                self.find(super::run::PIPE_TO_SHELL, Severity::Dangerous, it.form(), false);
+                self.find(super::run::PIPE_TO_SHELL, Risk::Dangerous, it.form(), false);
             }
             Some(script) if script.text != "-" => self.runs_file(script, it),
             _ => self.reads_program(it, depth),
@@ -141,7 +141,7 @@ impl Walk<'_> {
 
     /// Python reads its own options up to the code, the module or the script;
     /// all that follows is theirs.
-    fn python(&mut self, it: &Invocation<'_>, depth: usize) {
+    fn python(&mut self, it: &ProgramRun<'_>, depth: usize) {
         const FLAGS: &str = "bBdEIOPqRsSuv";
         const WARNINGS: [&str; 6] = ["ignore", "error", "default", "always", "once", "module"];
         if let [only] = it.arguments
@@ -180,20 +180,22 @@ impl Walk<'_> {
     }
 
     /// A module that Python runs.
-    fn module(&mut self, module: &str, rest: &[Argument], it: &Invocation<'_>) {
-        let inner = Invocation { program: module, arguments: rest, ..*it };
+    fn module(&mut self, module: &str, rest: &[Argument], it: &ProgramRun<'_>) {
+        let inner = ProgramRun { program: module, arguments: rest, ..*it };
         match uses::look_at_module(&inner) {
-            Known::Harmless(_) if self.shadows_module(it) => self.asks(OTHER_USE, it),
-            Known::Harmless(written) => {
+            KnownProgram::Harmless(_) if self.shadows_module(it) => self.asks(OTHER_USE, it),
+            KnownProgram::Harmless(written) => {
                 self.works_on_project(module, it);
                 self.writes(&written, it);
             }
-            Known::OtherUse | Known::Unknown => self.asks(super::understand::OTHER_USE, it),
+            KnownProgram::OtherUse | KnownProgram::Unknown => {
+                self.asks(super::understand::OTHER_USE, it)
+            }
         }
     }
 
     /// Reports whether Python may load a file of the directory it runs in for a module of its own.
-    fn shadows_module(&self, it: &Invocation<'_>) -> bool {
+    fn shadows_module(&self, it: &ProgramRun<'_>) -> bool {
         let named = |path: &String| uses::is_standard(base_name(path));
         self.made.iter().any(named)
             || self.brought > Brought::Nothing
@@ -205,19 +207,19 @@ impl Walk<'_> {
     }
 
     /// Judges code: that it only computes must be seen.
-    pub(super) fn judge_code(&mut self, code: &str, it: &Invocation<'_>, depth: usize) {
+    pub(super) fn judge_code(&mut self, code: &str, it: &ProgramRun<'_>, depth: usize) {
         if !EFFECTFUL.iter().any(|word| code.contains(word)) {
             let python = it.program.starts_with("py");
             let shadowed = || code.contains("import") && self.shadows_module(it);
             if !(python && uses::only_computes(code) && !shadowed()) {
                 let form = format!("{} {}", it.program, code);
                 let rule = super::understand::INLINE_CODE;
-                self.find(rule, Severity::Dangerous, form, it.is_definite());
+                self.find(rule, Risk::Dangerous, form, it.is_definite());
             }
             return;
         }
         let form = format!("{} {}", it.program, code);
-        self.find(EFFECTS, Severity::Dangerous, form, it.is_definite());
+        self.find(EFFECTS, Risk::Dangerous, form, it.is_definite());
         if SHELL_CALLS.iter().any(|word| code.contains(word)) {
             for text in literals(code) {
                 self.script(text, depth + 1);

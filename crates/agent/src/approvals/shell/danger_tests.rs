@@ -14,7 +14,7 @@ fn asked(rule: &str, commands: &[&str]) {
     assert!(is_rule(rule), "{rule}");
     for command in commands {
         let findings = examine(command, &path_context()).findings;
-        let hit = findings.iter().any(|f| f.rule == rule && f.severity == Severity::Dangerous);
+        let hit = findings.iter().any(|f| f.rule == rule && f.severity == Risk::Dangerous);
         assert!(hit, "{command:?} is not asked about by {rule}: {findings:?}");
     }
 }

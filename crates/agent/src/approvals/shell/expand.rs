@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization as _, is_nfkc_quick};
 
-use super::walk::Walk;
-use super::word::{Part, Word};
+use super::walk::ScriptWalk;
+use super::word::{ShellWord, WordPart};
 use crate::approvals::paths;
 
 /// Stands in a text for what cannot be known.
@@ -83,14 +83,14 @@ impl Argument {
 
 /// Puts a word together from its parts; it may become several, or none.
 #[derive(Debug, Default)]
-pub(super) struct Builder {
+pub(super) struct WordBuilder {
     done: Vec<Argument>,
     word: Argument,
     /// Whether there is a word, be it an empty one.
     begun: bool,
 }
 
-impl Builder {
+impl WordBuilder {
     /// Adds text that stands in the word itself.
     pub(super) fn text(&mut self, text: &str, quoted: bool) {
         self.begun |= quoted || !text.is_empty();
@@ -254,7 +254,7 @@ fn normalise(text: &str) -> String {
 
 /// What is known of variables.
 #[derive(Debug, Default)]
-pub(super) struct Variables {
+pub(super) struct ShellVariables {
     values: HashMap<String, Option<String>>,
     /// Those that have their value whatever happened before.
     certain: HashSet<String>,
@@ -265,12 +265,12 @@ pub(super) struct Variables {
 
 /// What was certain when a script began within another.
 #[derive(Debug)]
-pub(super) struct Scope {
+pub(super) struct ScriptScope {
     certain: HashSet<String>,
     assigned: usize,
 }
 
-impl Variables {
+impl ShellVariables {
     /// Remembers a value; what is too long or unknown is only known to be set.
     pub(super) fn set(&mut self, name: &str, value: &str, certain: bool) {
         let kept = value.len() <= LONGEST_VALUE && !value.contains(UNKNOWN);
@@ -293,14 +293,14 @@ impl Variables {
     }
 
     /// Begins a script in a process of its own, which may or may not know the variables of this one.
-    pub(super) fn enter(&mut self, inherits: bool) -> Scope {
+    pub(super) fn enter(&mut self, inherits: bool) -> ScriptScope {
         let certain =
             if inherits { self.certain.clone() } else { std::mem::take(&mut self.certain) };
-        Scope { certain, assigned: self.assigned.len() }
+        ScriptScope { certain, assigned: self.assigned.len() }
     }
 
     /// Ends such a script: what it set, it set for itself alone.
-    pub(super) fn leave(&mut self, scope: Scope) {
+    pub(super) fn leave(&mut self, scope: ScriptScope) {
         self.certain = scope.certain;
         for name in self.assigned.drain(scope.assigned..) {
             self.certain.remove(&name);
@@ -342,9 +342,9 @@ impl Variables {
     }
 }
 
-impl Walk<'_> {
+impl ScriptWalk<'_> {
     /// Expands a word that stays one.
-    pub(super) fn expand_whole(&mut self, word: &Word, depth: usize) -> Argument {
+    pub(super) fn expand_whole(&mut self, word: &ShellWord, depth: usize) -> Argument {
         let mut whole = Argument::default();
         for (index, part) in self.expand(word, depth).into_iter().enumerate() {
             if index > 0 {
@@ -361,12 +361,12 @@ impl Walk<'_> {
     }
 
     /// Expands a word.
-    pub(super) fn expand(&mut self, word: &Word, depth: usize) -> Vec<Argument> {
-        let mut builder = Builder::default();
+    pub(super) fn expand(&mut self, word: &ShellWord, depth: usize) -> Vec<Argument> {
+        let mut builder = WordBuilder::default();
         for part in &word.parts {
             match part {
-                Part::Text { text, quoted } => builder.text(text, *quoted),
-                Part::Variable { name, fallback, quoted } => {
+                WordPart::Text { text, quoted } => builder.text(text, *quoted),
+                WordPart::Variable { name, fallback, quoted } => {
                     match (self.value(name), fallback) {
                         (Some(value), _) => {
                             builder.value(&value, *quoted);
@@ -382,7 +382,7 @@ impl Walk<'_> {
                         (None, None) => builder.unknown(*quoted),
                     }
                 }
-                Part::Command { body, quoted } => {
+                WordPart::Command { body, quoted } => {
                     let printed = self.aside(body, true, depth);
                     match printed.text {
                         Some(text) => builder.value(text.trim_end_matches('\n'), *quoted),
@@ -398,17 +398,17 @@ impl Walk<'_> {
                         }
                     }
                 }
-                Part::Process { body } => {
+                WordPart::Process { body } => {
                     let printed = self.aside(body, true, depth);
                     builder.text("/dev/fd/63", true);
                     builder.printed(printed.fetched);
                 }
                 // Nothing but parameters is whatever those are.
-                Part::Parameters if self.parameters > 0 || is_only_parameters(word) => {
+                WordPart::Parameters if self.parameters > 0 || is_only_parameters(word) => {
                     builder.unknown(false);
                 }
-                Part::Parameters => builder.parameters(),
-                Part::Opaque(inner) => {
+                WordPart::Parameters => builder.parameters(),
+                WordPart::Opaque(inner) => {
                     self.inner(inner, depth);
                     match inner.cut.as_ref().and_then(|cut| self.cut(cut)) {
                         Some(value) => builder.value(&value, true),
@@ -450,10 +450,10 @@ impl Walk<'_> {
 }
 
 /// Reports whether a word is parameters and nothing else.
-fn is_only_parameters(word: &Word) -> bool {
-    let empty = |part: &Part| match part {
-        Part::Text { text, .. } => text.is_empty(),
-        other => *other == Part::Parameters,
+fn is_only_parameters(word: &ShellWord) -> bool {
+    let empty = |part: &WordPart| match part {
+        WordPart::Text { text, .. } => text.is_empty(),
+        other => *other == WordPart::Parameters,
     };
     word.parts.iter().all(empty)
 }

@@ -13,7 +13,7 @@ fn path_context() -> PathContext {
 fn blocked(rule: &str, commands: &[&str]) {
     for command in commands {
         let findings = examine(command, &path_context()).findings;
-        let hit = findings.iter().any(|f| f.rule == rule && f.severity == Severity::Hardline);
+        let hit = findings.iter().any(|f| f.rule == rule && f.severity == Risk::Hardline);
         assert!(hit, "{command:?} is not blocked by {rule}: {findings:?}");
     }
 }
@@ -23,7 +23,7 @@ fn not_blocked(commands: &[&str]) {
     for command in commands {
         let findings = examine(command, &path_context()).findings;
         let worst = findings.iter().map(|finding| finding.severity).max();
-        assert!(worst < Some(Severity::BlockedOnHost), "{command:?} is blocked: {findings:?}");
+        assert!(worst < Some(Risk::BlockedOnHost), "{command:?} is blocked: {findings:?}");
     }
 }
 
@@ -289,7 +289,7 @@ fn the_machine_stays_on() {
 fn what_happens_elsewhere_is_asked_about_and_not_blocked() {
     for command in ["ssh host reboot", "ssh -p 22 me@host 'rm -rf /'"] {
         let findings = examine(command, &path_context()).findings;
-        assert_eq!(findings.first().map(|f| f.severity), Some(Severity::Dangerous), "{command}");
+        assert_eq!(findings.first().map(|f| f.severity), Some(Risk::Dangerous), "{command}");
     }
 }
 
@@ -303,7 +303,7 @@ fn a_password_for_sudo_is_recognised() {
     ] {
         let findings = examine(command, &path_context()).findings;
         assert!(
-            findings.iter().any(|finding| finding.severity == Severity::BlockedOnHost),
+            findings.iter().any(|finding| finding.severity == Risk::BlockedOnHost),
             "{command}: {findings:?}"
         );
     }
@@ -314,6 +314,6 @@ fn a_password_for_sudo_is_recognised() {
 fn what_cannot_be_known_is_asked_about_and_not_blocked() {
     for command in ["rm -rf \"$DIR/\"", "rm -rf /$X", "$CMD -rf /", "$(curl x) -rf /"] {
         let findings = examine(command, &path_context()).findings;
-        assert_eq!(findings.first().map(|f| f.severity), Some(Severity::Dangerous), "{command}");
+        assert_eq!(findings.first().map(|f| f.severity), Some(Risk::Dangerous), "{command}");
     }
 }

@@ -9,7 +9,7 @@ use super::*;
 const SOON: Duration = Duration::from_mins(2);
 
 #[track_caller]
-fn survives(text: &str) -> Vec<Finding> {
+fn survives(text: &str) -> Vec<ShellFinding> {
     let began = Instant::now();
     let findings = examine(text, &PathContext::default()).findings;
     assert!(began.elapsed() < SOON, "{} bytes took {:?}", text.len(), began.elapsed());
@@ -525,6 +525,6 @@ proptest! {
         after in "( ?(;|&&|\\|\\||\n|&)| #)[a-z ]{0,10}",
     ) {
         let findings = survives(&format!("{before}rm -rf /{after}"));
-        prop_assert!(findings.iter().any(|finding| finding.severity == Severity::Hardline));
+        prop_assert!(findings.iter().any(|finding| finding.severity == Risk::Hardline));
     }
 }

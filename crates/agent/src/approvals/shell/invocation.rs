@@ -30,12 +30,10 @@ pub(super) enum Feed {
     Everything(Rc<[String]>),
 }
 
-/// A program that is run.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Invocation<'a> {
+pub(super) struct ProgramRun<'a> {
     /// Its name, without the directory.
     pub(super) program: &'a str,
-    /// Its arguments.
     pub(super) arguments: &'a [Argument],
     /// How it becomes another user, if it does.
     pub(super) sudo: Option<Sudo>,
@@ -51,7 +49,7 @@ pub(super) struct Invocation<'a> {
     pub(super) path_context: &'a PathContext,
 }
 
-impl<'a> Invocation<'a> {
+impl<'a> ProgramRun<'a> {
     /// Returns the arguments' texts.
     pub(super) fn texts(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.arguments.iter().map(|argument| argument.text.as_str())
@@ -228,7 +226,7 @@ pub(super) fn filled(words: Vec<Argument>, mark: Option<&str>, more: &[Argument]
 
 /// Returns the starting points of a `find` that nothing narrows: what it finds
 /// is everything below them.
-pub(super) fn found_by_find(it: &Invocation<'_>) -> Option<Vec<String>> {
+pub(super) fn found_by_find(it: &ProgramRun<'_>) -> Option<Vec<String>> {
     let is_start = |text: &str| !text.starts_with('-') && !matches!(text, "(" | ")" | "!");
     let mut words =
         it.texts().skip_while(|text| matches!(*text, "-L" | "-H" | "-P") || text.starts_with("-O"));
@@ -286,7 +284,7 @@ pub(super) fn found_by_find(it: &Invocation<'_>) -> Option<Vec<String>> {
 }
 
 /// Returns what a command prints if that is the names of everything in a directory.
-pub(super) fn printed(it: &Invocation<'_>) -> Option<Feed> {
+pub(super) fn printed(it: &ProgramRun<'_>) -> Option<Feed> {
     let everything = |dirs: Vec<String>| Some(Feed::Everything(dirs.into()));
     match it.program {
         "find" => everything(found_by_find(it)?),

@@ -2,13 +2,12 @@
 //!
 //! The text is taken apart as the shell would do it (`scan`, `word`, `script`),
 //! expanded as far as that can be known beforehand (`expand`), looked through
-//! for the programs that are really run (`prefix`, `walk`, `run`, `code`), and
+//! for the programs that are really run (`walk`, `simple_command`, `prefix`, `run`, `code`), and
 //! each of them is held against the rules (`rules`), against what is known to
 //! be harmless (`uses`) and against where it writes (`places`); the rest is not understood (`understand`). This guards against
 //! mistakes, not against a program written to get around it: what
 //! must be kept from the host belongs into a sandbox with isolation.
 
-mod assign;
 mod code;
 mod expand;
 mod invocation;
@@ -18,6 +17,7 @@ mod rules;
 mod run;
 mod scan;
 mod script;
+mod simple_command;
 mod sums;
 mod understand;
 mod uses;
@@ -82,7 +82,7 @@ pub(super) const OUTSIDE: (&str, &str) =
 
 /// How bad something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Severity {
+pub(super) enum Risk {
     /// A person is asked.
     Dangerous,
     /// It is never done on the host.
@@ -93,13 +93,13 @@ pub(super) enum Severity {
 
 /// Something that is wrong with a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Finding {
+pub(super) struct ShellFinding {
     /// Name of the rule.
     pub(super) rule: &'static str,
     /// What it does, to be read after "this".
     pub(super) reason: &'static str,
     /// How bad that is.
-    pub(super) severity: Severity,
+    pub(super) severity: Risk,
     /// The part of the command that does it.
     pub(super) form: String,
     /// What an approval is kept for, where that is not the whole form: a program
@@ -113,7 +113,7 @@ pub(super) struct Finding {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Examined {
     /// What is wrong with it.
-    pub(super) findings: Vec<Finding>,
+    pub(super) findings: Vec<ShellFinding>,
     /// Every command in it, with and without what runs it.
     pub(super) commands: Vec<String>,
     /// Variables that it sets to something that may run where it is taken for a number.
@@ -122,12 +122,12 @@ pub(super) struct Examined {
 
 /// Examines a command.
 pub(super) fn examine(command: &str, path_context: &PathContext) -> Examined {
-    walk::Walk::new(path_context).whole(command)
+    walk::ScriptWalk::new(path_context).whole(command)
 }
 
 /// Examines a Python script: the commands it starts by their text.
 pub(super) fn examine_code(code: &str, path_context: &PathContext) -> Examined {
-    walk::Walk::new(path_context).whole_code(code)
+    walk::ScriptWalk::new(path_context).whole_code(code)
 }
 
 /// Reports whether a rule has this name.

@@ -10,12 +10,12 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::Severity;
+use super::Risk;
 use super::expand::{Argument, NAME, SOME, UNKNOWN};
-use super::invocation::Invocation;
+use super::invocation::ProgramRun;
 use super::understand::FOREIGN_CODE;
-use super::uses::{Brought, HERE, Runs, Target, is_system_program, runs_of_project};
-use super::walk::{WRITE_SENSITIVE, Walk};
+use super::uses::{Brought, HERE, PathTarget, Runs, is_system_program, runs_of_project};
+use super::walk::{ScriptWalk, WRITE_SENSITIVE};
 use crate::approvals::path_context::PathContext;
 use crate::approvals::paths;
 
@@ -68,9 +68,9 @@ impl Doubt {
     }
 }
 
-impl Walk<'_> {
+impl ScriptWalk<'_> {
     /// Changes the directory, as `cd` and `pushd` do.
-    pub(super) fn change_dir(&mut self, it: &Invocation<'_>, is_prefixed: bool) {
+    pub(super) fn change_dir(&mut self, it: &ProgramRun<'_>, is_prefixed: bool) {
         let mut words =
             it.arguments.iter().filter(|word| !matches!(word.text.as_str(), "--" | "-L"));
         let (target, more) = (words.next(), words.next());
@@ -116,7 +116,7 @@ impl Walk<'_> {
     }
 
     /// Asks about what a program writes outside its own directories.
-    pub(super) fn writes(&mut self, targets: &[Target<'_>], it: &Invocation<'_>) {
+    pub(super) fn writes(&mut self, targets: &[PathTarget<'_>], it: &ProgramRun<'_>) {
         for target in targets {
             if target.code {
                 self.takes_code(target, it);
@@ -125,7 +125,7 @@ impl Walk<'_> {
             let path = paths::canonical(target.text, self.cwd.as_deref(), self.path_context);
             self.made.push(path);
             if it.sweeps || it.xargs && target.argument.is_unknown() {
-                self.find(WRITE_OUTSIDE, Severity::Dangerous, it.form(), false);
+                self.find(WRITE_OUTSIDE, Risk::Dangerous, it.form(), false);
             } else {
                 self.write_to(target);
             }
@@ -133,7 +133,7 @@ impl Walk<'_> {
     }
 
     /// Asks about a file that is written, unless it is within the command's own directories.
-    pub(super) fn write_to(&mut self, target: &Target<'_>) {
+    pub(super) fn write_to(&mut self, target: &PathTarget<'_>) {
         let place = self.place(target);
         let path = match &self.path_context.dir {
             Some(dir) if !self.doubt.lost => {
@@ -155,11 +155,11 @@ impl Walk<'_> {
             WriteTarget::Sensitive => (WRITE_SENSITIVE, true),
         };
         let definite = definite && !target.argument.is_unknown() && !target.argument.glob;
-        self.find(rule, Severity::Dangerous, format!("> {path}"), definite);
+        self.find(rule, Risk::Dangerous, format!("> {path}"), definite);
     }
 
-    fn place(&self, target: &Target<'_>) -> WriteTarget {
-        let Target { text, argument, replaced, code } = *target;
+    fn place(&self, target: &PathTarget<'_>) -> WriteTarget {
+        let PathTarget { text, argument, replaced, code } = *target;
         let path_context = self.path_context;
         // As it is written: what is above a descriptor is wherever that leads.
         if paths::is_harmless_device(text) && !code {
@@ -213,32 +213,32 @@ impl Walk<'_> {
     }
 
     /// Asks about code that is run unless it is the project's own.
-    fn takes_code(&mut self, target: &Target<'_>, it: &Invocation<'_>) {
+    fn takes_code(&mut self, target: &PathTarget<'_>, it: &ProgramRun<'_>) {
         // One value may name several, and one behind a name of another kind.
         let whole = target.text;
         let pieces = whole.split(['=', ':', ',', ';']).filter(|piece| !piece.is_empty());
         // Another program may print it, or name it at that place.
         let strange = whole.starts_with(['-', '@']) || whole.contains("://");
-        let own = |text: &str| self.place(&Target { text, ..*target }) == WriteTarget::Within;
+        let own = |text: &str| self.place(&PathTarget { text, ..*target }) == WriteTarget::Within;
         let fetched =
             self.brought >= Brought::Commits && runs_of_project(it.program) != Some(Runs::Settings);
         if strange || fetched || !own(whole) || !pieces.clone().all(own) {
             let definite = it.is_definite() && !strange && !fetched;
-            self.find(FOREIGN_CODE, Severity::Dangerous, it.form(), definite);
+            self.find(FOREIGN_CODE, Risk::Dangerous, it.form(), definite);
         }
     }
 
     /// Asks about a tool that runs what the project says, in a directory that is not the
     /// conversation's own or after the same command has brought something from elsewhere.
-    pub(super) fn works_on_project(&mut self, tool: &str, it: &Invocation<'_>) {
+    pub(super) fn works_on_project(&mut self, tool: &str, it: &ProgramRun<'_>) {
         let Some(runs) = runs_of_project(tool) else { return };
         let brought = match runs {
             Runs::Code => self.brought >= Brought::Commits,
             Runs::Settings => self.brought == Brought::Files,
         };
-        if brought || self.place(&Target::code(&HERE)) != WriteTarget::Within {
+        if brought || self.place(&PathTarget::code(&HERE)) != WriteTarget::Within {
             let definite = it.is_definite() && !brought;
-            self.find(FOREIGN_CODE, Severity::Dangerous, it.form(), definite);
+            self.find(FOREIGN_CODE, Risk::Dangerous, it.form(), definite);
         }
     }
 
@@ -304,7 +304,7 @@ impl Walk<'_> {
     }
 
     /// Notes that names may lead elsewhere from now on.
-    pub(super) fn relinks(&mut self, it: &Invocation<'_>) {
+    pub(super) fn relinks(&mut self, it: &ProgramRun<'_>) {
         if self.path_context.sees_files && it.program == "mv" {
             // A file that is moved leads nowhere else.
             let plain = |operand: &Argument| {
@@ -325,7 +325,7 @@ impl Walk<'_> {
     }
 
     /// Reports whether a wildcard may stand for a name that looks like an option.
-    pub(super) fn may_be_options(&self, it: &Invocation<'_>) -> bool {
+    pub(super) fn may_be_options(&self, it: &ProgramRun<'_>) -> bool {
         let leads = |word: &Argument| {
             word.glob && word.text.starts_with(['*', '?', '[']) || word.text.starts_with(NAME)
         };

@@ -1,12 +1,12 @@
 //! What happens when a program is run with its arguments.
 
 use super::expand::{Argument, SOME, UNKNOWN, is_open};
-use super::invocation::{Feed, Invocation, filled, found_by_find, printed, read_by_xargs};
+use super::invocation::{Feed, ProgramRun, filled, found_by_find, printed, read_by_xargs};
 use super::prefix::{self, Prefix, base_name};
 use super::understand::{INDIRECT, OTHER_USE};
-use super::walk::{HIDDEN, Walk};
+use super::walk::{HIDDEN, ScriptWalk};
 use super::word::is_name;
-use super::{Severity, rules, uses};
+use super::{Risk, rules, uses};
 use crate::approvals::paths;
 
 pub(super) const PIPE_TO_SHELL: (&str, &str) =
@@ -33,7 +33,7 @@ const DECODERS: [&str; 12] = [
 
 /// Who runs a command, and what it reads.
 #[derive(Default)]
-struct Setting {
+pub(super) struct RunSetting {
     prefix: Prefix,
     /// Whether what `find` hands it is everything there is.
     sweeps: bool,
@@ -41,17 +41,13 @@ struct Setting {
     by_program: bool,
 }
 
-impl Walk<'_> {
+impl ScriptWalk<'_> {
     /// Looks at a program and its arguments. Returns what it prints.
-    pub(super) fn run(&mut self, arguments: &[Argument], feed: &Feed, depth: usize) -> Feed {
-        self.run_in(arguments, feed, Setting::default(), depth)
-    }
-
-    fn run_in(
+    pub(super) fn run(
         &mut self,
         arguments: &[Argument],
         feed: &Feed,
-        mut setting: Setting,
+        mut setting: RunSetting,
         depth: usize,
     ) -> Feed {
         self.note(arguments);
@@ -62,7 +58,7 @@ impl Walk<'_> {
             let strange = next.strange || uses::is_never_harmless(base_name(&runner));
             if !rest.is_empty() && strange {
                 let words: Vec<&str> = arguments.iter().map(|a| a.text.as_str()).collect();
-                self.find(OTHER_USE, Severity::Dangerous, words.join(" "), false);
+                self.find(OTHER_USE, Risk::Dangerous, words.join(" "), false);
             }
             if next.inert {
                 return Feed::Other;
@@ -77,7 +73,7 @@ impl Walk<'_> {
             if let Some(payload) = last {
                 if is_open(&payload) {
                     let words: Vec<&str> = arguments.iter().map(|a| a.text.as_str()).collect();
-                    self.find(INDIRECT, Severity::Dangerous, words.join(" "), false);
+                    self.find(INDIRECT, Risk::Dangerous, words.join(" "), false);
                 }
                 self.aside(&payload, false, depth);
                 return Feed::Other;
@@ -101,7 +97,7 @@ impl Walk<'_> {
         let name = base_name(&visible).to_owned();
         let cwd = self.cwd.clone();
         let path_context = self.path_context;
-        let invocation = Invocation {
+        let invocation = ProgramRun {
             program: &name,
             arguments,
             sudo: setting.prefix.sudo,
@@ -148,35 +144,35 @@ impl Walk<'_> {
     }
 
     /// A program whose name nobody can know beforehand.
-    fn hidden(&mut self, program: &Argument, it: &Invocation<'_>) {
+    fn hidden(&mut self, program: &Argument, it: &ProgramRun<'_>) {
         let wildcard = program.glob && !program.text.starts_with('[');
         if wildcard || program.printed || program.is_unknown() || program.parameters {
             let form = format!("{} {}", program.text, it.form());
-            self.find(HIDDEN, Severity::Dangerous, form, false);
+            self.find(HIDDEN, Risk::Dangerous, form, false);
         }
     }
 
-    fn hold_against_rules(&mut self, it: &Invocation<'_>) {
+    fn hold_against_rules(&mut self, it: &ProgramRun<'_>) {
         if let Some(rule) = rules::HARDLINE.iter().find(|rule| (rule.applies)(it)) {
-            self.find((rule.name, rule.reason), Severity::Hardline, it.form(), true);
+            self.find((rule.name, rule.reason), Risk::Hardline, it.form(), true);
             return;
         }
         for rule in rules::dangerous().filter(|rule| (rule.applies)(it)) {
             let definite = it.is_definite();
-            self.find((rule.name, rule.reason), Severity::Dangerous, it.form(), definite);
+            self.find((rule.name, rule.reason), Risk::Dangerous, it.form(), definite);
         }
     }
 
-    fn sudo(&mut self, setting: &Setting, arguments: &[Argument], feed: &Feed) {
+    fn sudo(&mut self, setting: &RunSetting, arguments: &[Argument], feed: &Feed) {
         let reads = setting.prefix.sudo.is_some_and(|sudo| sudo.reads_password);
         if reads && *feed != Feed::Nothing {
             let words: Vec<&str> = arguments.iter().map(|a| a.text.as_str()).collect();
-            self.find(SUDO_PASSWORD, Severity::BlockedOnHost, words.join(" "), false);
+            self.find(SUDO_PASSWORD, Risk::BlockedOnHost, words.join(" "), false);
         }
     }
 
     /// Looks into what a program is told to run.
-    fn payloads(&mut self, it: &Invocation<'_>, depth: usize) {
+    fn payloads(&mut self, it: &ProgramRun<'_>, depth: usize) {
         match it.program {
             shell if SHELLS.contains(&shell) => self.shell(it, depth),
             "eval" => {
@@ -247,7 +243,7 @@ impl Walk<'_> {
         }
     }
 
-    fn shell(&mut self, it: &Invocation<'_>, depth: usize) {
+    fn shell(&mut self, it: &ProgramRun<'_>, depth: usize) {
         let mut words = it.arguments.iter();
         let mut reads_input = true;
         while let Some(word) = words.next() {
@@ -272,7 +268,7 @@ impl Walk<'_> {
             } else if text != "-" && text != "--" {
                 reads_input = false;
                 if word.fetched {
-                    self.find(PIPE_TO_SHELL, Severity::Dangerous, it.form(), false);
+                    self.find(PIPE_TO_SHELL, Risk::Dangerous, it.form(), false);
                 } else if !matches!(text, "--version" | "--help") {
                     self.runs_file(word, it);
                 }
@@ -285,16 +281,16 @@ impl Walk<'_> {
     }
 
     /// Text that a shell was handed as an argument.
-    fn payload(&mut self, payload: &Argument, it: &Invocation<'_>, depth: usize) {
+    fn payload(&mut self, payload: &Argument, it: &ProgramRun<'_>, depth: usize) {
         if payload.fetched || payload.printed && payload.visible().trim().is_empty() {
-            self.find(PIPE_TO_SHELL, Severity::Dangerous, it.form(), false);
+            self.find(PIPE_TO_SHELL, Risk::Dangerous, it.form(), false);
         }
         self.reads_text(&payload.text, it);
         self.aside(&payload.text, false, depth);
     }
 
     /// A program that reads from its input what it is to do.
-    pub(super) fn reads_program(&mut self, it: &Invocation<'_>, depth: usize) {
+    pub(super) fn reads_program(&mut self, it: &ProgramRun<'_>, depth: usize) {
         match it.feed {
             // It may still be written to, or a file holds what was not looked at.
             Feed::Nothing | Feed::File => self.asks(INDIRECT, it),
@@ -304,29 +300,29 @@ impl Walk<'_> {
             }
             Feed::Text(code) => self.judge_code(code, it, depth),
             Feed::Fetched | Feed::Decoded | Feed::Other | Feed::Plain | Feed::Everything(_) => {
-                self.find(PIPE_TO_SHELL, Severity::Dangerous, format!("| {}", it.form()), false);
+                self.find(PIPE_TO_SHELL, Risk::Dangerous, format!("| {}", it.form()), false);
             }
         }
     }
 
-    fn fetched_argument(&mut self, it: &Invocation<'_>) {
+    fn fetched_argument(&mut self, it: &ProgramRun<'_>) {
         if it.arguments.iter().any(|argument| argument.fetched) {
-            self.find(PIPE_TO_SHELL, Severity::Dangerous, it.form(), false);
+            self.find(PIPE_TO_SHELL, Risk::Dangerous, it.form(), false);
         }
     }
 
     /// `trap` has text run at a time that nobody knows: between any two commands.
-    fn traps(&mut self, it: &Invocation<'_>, depth: usize) {
+    fn traps(&mut self, it: &ProgramRun<'_>, depth: usize) {
         let Some(payload) = it.operands().next() else { return };
         self.reads_text(&payload.text, it);
         let before = (self.cwd.clone(), self.doubt.clone(), self.variables.assigned());
         self.script(&payload.text, depth + 1);
         if before != (self.cwd.clone(), self.doubt.clone(), self.variables.assigned()) {
-            self.find(INDIRECT, Severity::Dangerous, it.form(), false);
+            self.find(INDIRECT, Risk::Dangerous, it.form(), false);
         }
     }
 
-    fn after_c(&mut self, it: &Invocation<'_>, depth: usize) {
+    fn after_c(&mut self, it: &ProgramRun<'_>, depth: usize) {
         let words: Vec<&str> = it.texts().collect();
         for pair in words.windows(2).filter(|pair| matches!(pair[0], "-c" | "--command")) {
             self.reads_text(pair[1], it);
@@ -335,7 +331,7 @@ impl Walk<'_> {
     }
 
     /// What `ssh` runs happens to another machine.
-    fn elsewhere(&mut self, it: &Invocation<'_>, depth: usize) {
+    fn elsewhere(&mut self, it: &ProgramRun<'_>, depth: usize) {
         const VALUED: &str = "bcDEeFIiJLlmOopQRSWw";
         let mut words = it.arguments.iter();
         while let Some(word) = words.next() {
@@ -356,7 +352,7 @@ impl Walk<'_> {
         self.remote -= 1;
     }
 
-    fn executed_by_find(&mut self, it: &Invocation<'_>, depth: usize) {
+    fn executed_by_find(&mut self, it: &ProgramRun<'_>, depth: usize) {
         let starts = ["-exec", "-execdir", "-ok", "-okdir", "-x", "-X"];
         let everything = found_by_find(it).filter(|_| it.program == "find");
         let mut words = it.arguments;
@@ -370,7 +366,7 @@ impl Walk<'_> {
                 .is_some_and(|c| matches!(base_name(&c.text), "rm" | "shred" | "unlink"))
             {
                 let rule = ("delete-many", "removes every file that is found");
-                self.find(rule, Severity::Dangerous, it.form(), it.is_definite());
+                self.find(rule, Risk::Dangerous, it.form(), it.is_definite());
             }
             let found = match &everything {
                 Some(starts) => starts.iter().map(Argument::known).collect(),
@@ -380,15 +376,18 @@ impl Walk<'_> {
             if it.program != "find" {
                 command.push(Argument::unknown());
             }
-            let setting =
-                Setting { sweeps: everything.is_some(), by_program: true, ..Setting::default() };
-            self.run_in(&command, &Feed::Nothing, setting, depth + 1);
+            let setting = RunSetting {
+                sweeps: everything.is_some(),
+                by_program: true,
+                ..RunSetting::default()
+            };
+            self.run(&command, &Feed::Nothing, setting, depth + 1);
             words = &words[end..];
         }
     }
 
     /// A program that was downloaded by the same command.
-    fn downloaded(&mut self, program: &Argument, it: &Invocation<'_>) {
+    fn downloaded(&mut self, program: &Argument, it: &ProgramRun<'_>) {
         if FETCHERS.contains(&it.program) {
             let words: Vec<&str> = it.texts().collect();
             let named = words
@@ -403,11 +402,11 @@ impl Walk<'_> {
         let run = script.filter(|_| !it.has("c", "")).unwrap_or(program);
         let is_path = run.text.contains('/') || script.is_some();
         if is_path && self.downloads.iter().any(|name| name == base_name(&run.text)) {
-            self.find(DOWNLOAD_AND_RUN, Severity::Dangerous, it.form(), false);
+            self.find(DOWNLOAD_AND_RUN, Risk::Dangerous, it.form(), false);
         }
     }
 
-    fn printed_by(&mut self, it: &Invocation<'_>) -> Feed {
+    fn printed_by(&mut self, it: &ProgramRun<'_>) -> Feed {
         if let Some(everything) = printed(it) {
             return everything;
         }
@@ -478,7 +477,7 @@ pub(super) fn is_fetcher(program: &str) -> bool {
     FETCHERS.contains(&program)
 }
 
-impl Setting {
+impl RunSetting {
     fn merge(&mut self, next: &Prefix) {
         self.prefix.xargs |= next.xargs;
         if next.replaced.is_some() {

@@ -5,7 +5,7 @@
 
 /// What is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Open {
+pub(super) enum OpenConstruct {
     /// `(`, `$(`, `<(`.
     Parenthesis,
     /// `${`.
@@ -19,24 +19,24 @@ pub(super) enum Open {
 /// How deep things may be nested before nobody looks at them any more.
 const DEEPEST: usize = 200;
 
-struct Frame {
-    open: Open,
+struct ScanFrame {
+    open: OpenConstruct,
     /// `case`s without their `esac`, in which `)` ends a pattern.
     cases: usize,
 }
 
 /// A here-document whose body has not begun.
-struct Pending {
+struct PendingHeredoc {
     delimiter: String,
     strips_tabs: bool,
 }
 
 /// Returns where the closing character is of what was opened right before
 /// `from`; nothing if it is never closed, or lies too deep.
-pub(super) fn close(text: &str, from: usize, open: Open) -> Option<usize> {
+pub(super) fn close(text: &str, from: usize, open: OpenConstruct) -> Option<usize> {
     let bytes = text.as_bytes();
-    let mut stack = vec![Frame { open, cases: 0 }];
-    let mut pending: Vec<Pending> = Vec::new();
+    let mut stack = vec![ScanFrame { open, cases: 0 }];
+    let mut pending: Vec<PendingHeredoc> = Vec::new();
     let mut at = from;
     while at < bytes.len() {
         if stack.len() > DEEPEST {
@@ -47,52 +47,53 @@ pub(super) fn close(text: &str, from: usize, open: Open) -> Option<usize> {
         let next = bytes.get(at + 1).copied();
         match (inside, byte) {
             (_, b'\\') => at += 1 + char_len(text, at + 1),
-            (_, b'`') if inside == Open::Backtick => {
+            (_, b'`') if inside == OpenConstruct::Backtick => {
                 stack.pop();
                 if stack.is_empty() {
                     return Some(at);
                 }
                 at += 1;
             }
-            (Open::Backtick, _) => at += 1,
+            (OpenConstruct::Backtick, _) => at += 1,
             (_, b'`') => {
-                stack.push(Frame { open: Open::Backtick, cases: 0 });
+                stack.push(ScanFrame { open: OpenConstruct::Backtick, cases: 0 });
                 at += 1;
             }
             (_, b'$') if next == Some(b'(') => {
-                stack.push(Frame { open: Open::Parenthesis, cases: 0 });
+                stack.push(ScanFrame { open: OpenConstruct::Parenthesis, cases: 0 });
                 at += 2;
             }
             (_, b'$') if next == Some(b'{') => {
-                stack.push(Frame { open: Open::Brace, cases: 0 });
+                stack.push(ScanFrame { open: OpenConstruct::Brace, cases: 0 });
                 at += 2;
             }
-            (Open::Quote, b'"') | (Open::Brace, b'}') => {
+            (OpenConstruct::Quote, b'"') | (OpenConstruct::Brace, b'}') => {
                 stack.pop();
                 if stack.is_empty() {
                     return Some(at);
                 }
                 at += 1;
             }
-            (Open::Quote, _) => at += 1,
+            (OpenConstruct::Quote, _) => at += 1,
             (_, b'"') => {
-                stack.push(Frame { open: Open::Quote, cases: 0 });
+                stack.push(ScanFrame { open: OpenConstruct::Quote, cases: 0 });
                 at += 1;
             }
-            (_, b'$') if next == Some(b'\'') && inside == Open::Parenthesis => {
+            (_, b'$') if next == Some(b'\'') && inside == OpenConstruct::Parenthesis => {
                 at = ansi_end(bytes, at + 2)? + 1;
             }
-            (Open::Parenthesis, b'\'') => at = find(bytes, at + 1, b'\'')? + 1,
-            (Open::Brace, b'\'') => {
+            (OpenConstruct::Parenthesis, b'\'') => at = find(bytes, at + 1, b'\'')? + 1,
+            (OpenConstruct::Brace, b'\'') => {
                 // Within double quotes an apostrophe in `${…}` is only that.
-                let quoted = stack.iter().rev().nth(1).is_some_and(|f| f.open == Open::Quote);
+                let quoted =
+                    stack.iter().rev().nth(1).is_some_and(|f| f.open == OpenConstruct::Quote);
                 at = if quoted { at + 1 } else { find(bytes, at + 1, b'\'')? + 1 };
             }
-            (Open::Parenthesis, b'(') => {
-                stack.push(Frame { open: Open::Parenthesis, cases: 0 });
+            (OpenConstruct::Parenthesis, b'(') => {
+                stack.push(ScanFrame { open: OpenConstruct::Parenthesis, cases: 0 });
                 at += 1;
             }
-            (Open::Parenthesis, b')') => {
+            (OpenConstruct::Parenthesis, b')') => {
                 if stack.last().is_some_and(|frame| frame.cases == 0) {
                     stack.pop();
                 }
@@ -101,28 +102,28 @@ pub(super) fn close(text: &str, from: usize, open: Open) -> Option<usize> {
                 }
                 at += 1;
             }
-            (Open::Parenthesis, b'#') if starts_word(bytes, at) => {
+            (OpenConstruct::Parenthesis, b'#') if starts_word(bytes, at) => {
                 at = find(bytes, at, b'\n').unwrap_or(bytes.len());
             }
-            (Open::Parenthesis, b'\n') => {
+            (OpenConstruct::Parenthesis, b'\n') => {
                 at += 1;
                 for heredoc in pending.drain(..) {
                     at = heredoc_end(text, at, &heredoc.delimiter, heredoc.strips_tabs).1;
                 }
             }
-            (Open::Parenthesis, b'<') if next == Some(b'<') => {
+            (OpenConstruct::Parenthesis, b'<') if next == Some(b'<') => {
                 if bytes.get(at + 2) == Some(&b'<') {
                     at += 3;
                 } else {
                     let strips_tabs = bytes.get(at + 2) == Some(&b'-');
                     let (delimiter, _, end) = delimiter(text, at + 2 + usize::from(strips_tabs));
                     if !delimiter.is_empty() {
-                        pending.push(Pending { delimiter, strips_tabs });
+                        pending.push(PendingHeredoc { delimiter, strips_tabs });
                     }
                     at = end.max(at + 2);
                 }
             }
-            (Open::Parenthesis, b'c' | b'e') if starts_word(bytes, at) => {
+            (OpenConstruct::Parenthesis, b'c' | b'e') if starts_word(bytes, at) => {
                 if let Some(frame) = stack.last_mut() {
                     if is_word(bytes, at, b"case") {
                         frame.cases += 1;
@@ -132,7 +133,7 @@ pub(super) fn close(text: &str, from: usize, open: Open) -> Option<usize> {
                 }
                 at += 1;
             }
-            (Open::Brace | Open::Parenthesis, _) => at += 1,
+            (OpenConstruct::Brace | OpenConstruct::Parenthesis, _) => at += 1,
         }
     }
     None

@@ -1,8 +1,8 @@
 //! Shell text, taken apart into simple commands.
 
-use super::scan::{self, Open};
+use super::scan::{self, OpenConstruct};
 use super::sums;
-use super::word::{self, Inner, Part, Unfinished, Word, is_name};
+use super::word::{self, InnerText, ShellWord, UnfinishedText, WordPart, is_name};
 
 /// A step of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,18 +32,18 @@ pub(super) enum Item {
     /// A function of this name is defined; what it does follows.
     Function(String),
     /// A variable gets one of these values after the other.
-    Loop(String, Vec<Word>),
+    Loop(String, Vec<ShellWord>),
     /// Words in which only substitutions matter.
-    Words(Vec<Word>),
+    Words(Vec<ShellWord>),
     /// What stands between `[[` and `]]`.
-    Test(Vec<Word>),
+    Test(Vec<ShellWord>),
 }
 
 /// A command as it is written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Simple {
     /// Assignments, the program and its arguments.
-    pub(super) words: Vec<Word>,
+    pub(super) words: Vec<ShellWord>,
     /// Where it reads from and writes to.
     pub(super) redirects: Vec<Redirect>,
 }
@@ -52,14 +52,14 @@ pub(super) struct Simple {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Redirect {
     /// A file is written.
-    Write(Word),
+    Write(ShellWord),
     /// A file is read.
-    Read(Word),
+    Read(ShellWord),
     /// It reads a text.
-    Text(Word),
+    Text(ShellWord),
     /// It reads a text that follows.
     Heredoc {
-        /// Which of [`Script::heredocs`].
+        /// Which of [`ShellScript::heredocs`].
         index: usize,
         /// Whether nothing is expanded in it.
         quoted: bool,
@@ -68,7 +68,7 @@ pub(super) enum Redirect {
 
 /// What was made of a script, and whether that is all of it.
 #[derive(Debug, Default)]
-pub(super) struct Script {
+pub(super) struct ShellScript {
     pub(super) items: Vec<Item>,
     /// Texts that follow commands, in their order.
     pub(super) heredocs: Vec<String>,
@@ -80,7 +80,7 @@ pub(super) struct Script {
     outermost: Vec<usize>,
 }
 
-impl Script {
+impl ShellScript {
     /// Reports whether it is one pipeline, so that its last command alone prints.
     pub(super) fn is_one_pipeline(&self) -> bool {
         self.items.iter().all(|item| matches!(item, Item::Command(_) | Item::Pipe))
@@ -133,26 +133,26 @@ const BEFORE_COMMAND: [&str; 9] =
     ["if", "then", "elif", "else", "do", "while", "until", "!", "coproc"];
 
 /// Takes a script apart.
-pub(super) fn parse(text: &str) -> Script {
-    let mut parser = Parser { text, ..Parser::default() };
+pub(super) fn parse(text: &str) -> ShellScript {
+    let mut parser = ScriptParser { text, ..ScriptParser::default() };
     let unfinished = parser.run().is_err();
     parser.end_command();
-    let Parser { items, heredocs, compound, outermost, .. } = parser;
-    Script { items, heredocs, unfinished, compound, outermost }
+    let ScriptParser { items, heredocs, compound, outermost, .. } = parser;
+    ShellScript { items, heredocs, unfinished, compound, outermost }
 }
 
-struct Pending {
+struct PendingBody {
     delimiter: String,
     strips_tabs: bool,
 }
 
 #[derive(Default)]
-struct Parser<'a> {
+struct ScriptParser<'a> {
     text: &'a str,
     at: usize,
     items: Vec<Item>,
     simple: Simple,
-    pending: Vec<Pending>,
+    pending: Vec<PendingBody>,
     heredocs: Vec<String>,
     /// `case`s that are open, and whether a pattern comes next.
     cases: Vec<bool>,
@@ -162,8 +162,8 @@ struct Parser<'a> {
     outermost: Vec<usize>,
 }
 
-impl Parser<'_> {
-    fn run(&mut self) -> Result<(), Unfinished> {
+impl ScriptParser<'_> {
+    fn run(&mut self) -> Result<(), UnfinishedText> {
         while let Some(&byte) = self.text.as_bytes().get(self.at) {
             let next = self.text.as_bytes().get(self.at + 1).copied();
             if self.cases.last() == Some(&true) && self.pattern()? {
@@ -221,7 +221,7 @@ impl Parser<'_> {
         } else {
             self.operator(Item::End, 1);
         }
-        for Pending { delimiter, strips_tabs } in std::mem::take(&mut self.pending) {
+        for PendingBody { delimiter, strips_tabs } in std::mem::take(&mut self.pending) {
             let (end, after) = scan::heredoc_end(self.text, self.at, &delimiter, strips_tabs);
             self.heredocs.push(self.text[self.at..end].to_owned());
             self.at = after;
@@ -243,7 +243,7 @@ impl Parser<'_> {
     }
 
     /// Skips the pattern of a branch. Returns whether there was one.
-    fn pattern(&mut self) -> Result<bool, Unfinished> {
+    fn pattern(&mut self) -> Result<bool, UnfinishedText> {
         match self.text.as_bytes()[self.at] {
             b' ' | b'\t' | b'\r' | b'\n' | b'|' | b'(' => self.at += 1,
             b')' => {
@@ -276,27 +276,28 @@ impl Parser<'_> {
         Ok(true)
     }
 
-    fn parenthesis(&mut self) -> Result<(), Unfinished> {
-        let array = self.simple.words.last().is_some_and(Word::ends_as_assignment);
+    fn parenthesis(&mut self) -> Result<(), UnfinishedText> {
+        let array = self.simple.words.last().is_some_and(ShellWord::ends_as_assignment);
         let adjacent = self.at > 0 && self.text.as_bytes()[self.at - 1] == b'=';
         if array && adjacent {
-            let end = scan::close(self.text, self.at + 1, Open::Parenthesis).ok_or(Unfinished)?;
+            let end = scan::close(self.text, self.at + 1, OpenConstruct::Parenthesis)
+                .ok_or(UnfinishedText)?;
             let values = &self.text[self.at + 1..end];
             let mut inner = word::inner(values);
             inner.sums.extend(sums::subscripts(values));
             if let Some(word) = self.simple.words.last_mut() {
-                word.parts.push(Part::Opaque(inner));
+                word.parts.push(WordPart::Opaque(inner));
             }
             self.at = end + 1;
             return Ok(());
         }
         if self.text.as_bytes().get(self.at + 1) == Some(&b'(')
             && self.simple == Simple::default()
-            && let Some(end) = scan::close(self.text, self.at + 2, Open::Parenthesis)
+            && let Some(end) = scan::close(self.text, self.at + 2, OpenConstruct::Parenthesis)
             && self.text.as_bytes().get(end + 1) == Some(&b')')
         {
-            let sum = Part::Opaque(Inner::sum(&self.text[self.at + 2..end]));
-            self.items.push(Item::Words(vec![Word { parts: vec![sum] }]));
+            let sum = WordPart::Opaque(InnerText::sum(&self.text[self.at + 2..end]));
+            self.items.push(Item::Words(vec![ShellWord { parts: vec![sum] }]));
             self.at = end + 2;
             return Ok(());
         }
@@ -316,11 +317,11 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn word(&mut self) -> Result<(), Unfinished> {
+    fn word(&mut self) -> Result<(), UnfinishedText> {
         let (word, end) = word::read(self.text, self.at)?;
         if end == self.at {
             // Nothing that could be read is passed over in silence.
-            return Err(Unfinished);
+            return Err(UnfinishedText);
         }
         self.at = end;
         let first = self.simple.words.is_empty() && self.simple.redirects.is_empty();
@@ -380,7 +381,7 @@ impl Parser<'_> {
     }
 
     /// Reads words up to the end of a line or a `;`.
-    fn words(&mut self) -> Result<Vec<Word>, Unfinished> {
+    fn words(&mut self) -> Result<Vec<ShellWord>, UnfinishedText> {
         let mut words = Vec::new();
         loop {
             self.at = self.skip_blanks(self.at);
@@ -393,15 +394,15 @@ impl Parser<'_> {
         }
     }
 
-    fn for_loop(&mut self) -> Result<(), Unfinished> {
+    fn for_loop(&mut self) -> Result<(), UnfinishedText> {
         let mut words = self.words()?.into_iter();
-        let name = words.next().as_ref().and_then(Word::bare).unwrap_or_default().to_owned();
-        let values: Vec<Word> = words.filter(|word| word.bare() != Some("in")).collect();
+        let name = words.next().as_ref().and_then(ShellWord::bare).unwrap_or_default().to_owned();
+        let values: Vec<ShellWord> = words.filter(|word| word.bare() != Some("in")).collect();
         self.items.push(Item::Loop(name, values));
         Ok(())
     }
 
-    fn case(&mut self) -> Result<(), Unfinished> {
+    fn case(&mut self) -> Result<(), UnfinishedText> {
         let (subject, end) = word::read(self.text, self.skip_blanks(self.at))?;
         let mut at = end;
         while matches!(self.text.as_bytes().get(at), Some(b' ' | b'\t' | b'\n')) {
@@ -417,7 +418,7 @@ impl Parser<'_> {
     }
 
     /// Reads `[[ … ]]`, in which no character separates commands.
-    fn test(&mut self) -> Result<(), Unfinished> {
+    fn test(&mut self) -> Result<(), UnfinishedText> {
         let mut words = Vec::new();
         while self.at < self.text.len() {
             match self.text.as_bytes()[self.at] {
@@ -436,12 +437,12 @@ impl Parser<'_> {
             }
         }
         self.items.push(Item::Test(words));
-        Err(Unfinished)
+        Err(UnfinishedText)
     }
 
-    fn redirect(&mut self, at: usize) -> Result<(), Unfinished> {
+    fn redirect(&mut self, at: usize) -> Result<(), UnfinishedText> {
         let rest = &self.text[at..];
-        let number = |word: &Word| {
+        let number = |word: &ShellWord| {
             word.bare().is_some_and(|text| {
                 text.bytes().all(|b| b.is_ascii_digit())
                     || text.strip_prefix('{').and_then(|t| t.strip_suffix('}')).is_some_and(is_name)
@@ -463,7 +464,7 @@ impl Parser<'_> {
             let from = self.text.len() - after.len() + usize::from(strips_tabs);
             let (delimiter, quoted, end) = scan::delimiter(self.text, from);
             let index = self.heredocs.len() + self.pending.len();
-            self.pending.push(Pending { delimiter, strips_tabs });
+            self.pending.push(PendingBody { delimiter, strips_tabs });
             self.simple.redirects.push(Redirect::Heredoc { index, quoted });
             self.at = end;
             return Ok(());
@@ -487,8 +488,8 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn target(&self, from: usize) -> Result<(Word, usize), Unfinished> {
+    fn target(&self, from: usize) -> Result<(ShellWord, usize), UnfinishedText> {
         let (word, end) = word::read(self.text, self.skip_blanks(from))?;
-        if word.parts.is_empty() { Err(Unfinished) } else { Ok((word, end)) }
+        if word.parts.is_empty() { Err(UnfinishedText) } else { Ok((word, end)) }
     }
 }

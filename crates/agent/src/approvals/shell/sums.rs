@@ -6,11 +6,11 @@
 //! understood.
 
 use super::expand::{SOME, UNKNOWN};
-use super::invocation::Invocation;
+use super::invocation::ProgramRun;
 use super::understand::INDIRECT;
-use super::walk::Walk;
-use super::word::{self, Inner, Part, Word, is_name};
-use super::{Severity, scan, uses};
+use super::walk::ScriptWalk;
+use super::word::{self, InnerText, ShellWord, WordPart, is_name};
+use super::{Risk, scan, uses};
 
 /// Variables that the shell sets from what commands are given or read.
 const SET_BY_SHELL: [&str; 14] = [
@@ -51,7 +51,7 @@ pub(super) fn subscripts(values: &str) -> Vec<String> {
     starts.map(subscript).collect()
 }
 
-impl Walk<'_> {
+impl ScriptWalk<'_> {
     /// Notes what a variable is set to: a value that is no number may run
     /// something where it is taken for one.
     pub(super) fn suspect(&mut self, name: &str, value: &str) {
@@ -69,7 +69,7 @@ impl Walk<'_> {
     }
 
     /// Looks at what happens in something whose value is not worked out.
-    pub(super) fn inner(&mut self, inner: &Inner, depth: usize) {
+    pub(super) fn inner(&mut self, inner: &InnerText, depth: usize) {
         for body in &inner.bodies {
             self.aside(body, true, depth);
         }
@@ -80,7 +80,7 @@ impl Walk<'_> {
             self.sum(sum, depth);
         }
         if inner.indirect {
-            self.find(INDIRECT, Severity::Dangerous, "${…}".to_owned(), false);
+            self.find(INDIRECT, Risk::Dangerous, "${…}".to_owned(), false);
         }
     }
 
@@ -91,7 +91,7 @@ impl Walk<'_> {
         }
         if !self.adds_up(text, depth + 1) {
             let form: String = text.chars().take(200).collect();
-            self.find(INDIRECT, Severity::Dangerous, form, false);
+            self.find(INDIRECT, Risk::Dangerous, form, false);
         }
     }
 
@@ -122,7 +122,7 @@ impl Walk<'_> {
                         return false;
                     };
                     // A `$` that begins nothing is no number.
-                    let text = matches!(word.parts.as_slice(), [Part::Text { .. }]);
+                    let text = matches!(word.parts.as_slice(), [WordPart::Text { .. }]);
                     understood &= !text && self.is_numeric_word(&word, depth);
                     at = end.max(at + 1);
                 }
@@ -137,24 +137,24 @@ impl Walk<'_> {
     }
 
     /// Reports whether a word can only be a number; looks at the commands in it.
-    fn is_numeric_word(&mut self, word: &Word, depth: usize) -> bool {
+    fn is_numeric_word(&mut self, word: &ShellWord, depth: usize) -> bool {
         let mut understood = true;
         for part in &word.parts {
             understood &= match part {
-                Part::Text { text, .. } => self.adds_up(text, depth),
-                Part::Variable { name, fallback, .. } => {
+                WordPart::Text { text, .. } => self.adds_up(text, depth),
+                WordPart::Variable { name, fallback, .. } => {
                     self.is_number(name) && fallback.as_deref().is_none_or(is_numeric)
                 }
-                Part::Command { body, .. } => {
+                WordPart::Command { body, .. } => {
                     let printed = self.aside(body, true, depth);
                     printed.plain || printed.text.is_some_and(|text| is_numeric(&text))
                 }
-                Part::Process { body } => {
+                WordPart::Process { body } => {
                     self.aside(body, true, depth);
                     false
                 }
-                Part::Parameters => false,
-                Part::Opaque(inner) => {
+                WordPart::Parameters => false,
+                WordPart::Opaque(inner) => {
                     self.inner(inner, depth);
                     inner.number
                 }
@@ -164,29 +164,29 @@ impl Walk<'_> {
     }
 
     /// Looks at what stands between `[[` and `]]`.
-    pub(super) fn test(&mut self, words: &[Word], depth: usize) {
+    pub(super) fn test(&mut self, words: &[ShellWord], depth: usize) {
         let is = |at: usize, operators: &[&str]| {
-            words.get(at).and_then(Word::bare).is_some_and(|text| operators.contains(&text))
+            words.get(at).and_then(ShellWord::bare).is_some_and(|text| operators.contains(&text))
         };
         for (at, word) in words.iter().enumerate() {
             let compared = is(at + 1, &COMPARES) || at > 0 && is(at - 1, &COMPARES);
             let named = at > 0 && is(at - 1, &["-v", "-R"]);
             if compared {
                 if !self.is_numeric_word(word, depth) {
-                    self.find(INDIRECT, Severity::Dangerous, "[[ … ]]".to_owned(), false);
+                    self.find(INDIRECT, Risk::Dangerous, "[[ … ]]".to_owned(), false);
                 }
                 continue;
             }
             let expanded = self.expand(word, depth);
             if named && !expanded.iter().all(|word| is_plain_name(&word.text)) {
-                self.find(INDIRECT, Severity::Dangerous, "[[ -v … ]]".to_owned(), false);
+                self.find(INDIRECT, Risk::Dangerous, "[[ -v … ]]".to_owned(), false);
             }
         }
     }
 
     /// Asks about the shell's own commands where they are given names or sums
     /// that run something.
-    pub(super) fn names(&mut self, it: &Invocation<'_>, depth: usize) {
+    pub(super) fn names(&mut self, it: &ProgramRun<'_>, depth: usize) {
         let texts: Vec<&str> = it.texts().collect();
         let plain = |name: &&str| {
             is_plain_name(name.split('=').next().unwrap_or_default().trim_end_matches('+'))

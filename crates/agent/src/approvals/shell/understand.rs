@@ -4,13 +4,13 @@
 //! known ones that are used in another way than usual, files and texts that are
 //! run without having been looked at.
 
-use super::Severity;
+use super::Risk;
 use super::expand::{Argument, UNKNOWN, is_open};
-use super::invocation::{Feed, Invocation};
+use super::invocation::{Feed, ProgramRun};
 use super::prefix::base_name;
 use super::run::is_fetcher;
-use super::uses::{self, Brought, Known, Target};
-use super::walk::Walk;
+use super::uses::{self, Brought, KnownProgram, PathTarget};
+use super::walk::ScriptWalk;
 use super::word::is_name;
 use crate::approvals::paths;
 
@@ -45,12 +45,12 @@ pub(super) const RULES: [&str; 9] = [
     REDEFINES.0,
 ];
 
-impl Walk<'_> {
+impl ScriptWalk<'_> {
     /// Asks about a program unless it is known and used in a way that is known.
     /// The shell knows its functions, a program that runs another does not.
-    pub(super) fn understand(&mut self, program: &Argument, it: &Invocation<'_>, by_shell: bool) {
+    pub(super) fn understand(&mut self, program: &Argument, it: &ProgramRun<'_>, by_shell: bool) {
         if it.sudo.is_some() {
-            self.find(SUPERUSER, Severity::Dangerous, it.form(), it.is_definite());
+            self.find(SUPERUSER, Risk::Dangerous, it.form(), it.is_definite());
             return;
         }
         let path = program.text.as_str();
@@ -61,14 +61,14 @@ impl Walk<'_> {
             self.runs_file(program, it);
         } else if !(by_shell && self.functions.contains(it.program)) {
             match uses::look(it) {
-                Known::Harmless(_) if self.may_be_options(it) => self.asks(OTHER_USE, it),
-                Known::Harmless(written) => {
+                KnownProgram::Harmless(_) if self.may_be_options(it) => self.asks(OTHER_USE, it),
+                KnownProgram::Harmless(written) => {
                     self.works_on_project(it.program, it);
                     self.writes(&written, it);
                     self.notes_brought(&written, it);
                 }
-                Known::OtherUse => self.asks(OTHER_USE, it),
-                Known::Unknown => {
+                KnownProgram::OtherUse => self.asks(OTHER_USE, it),
+                KnownProgram::Unknown => {
                     let subject = Some(it.program.to_owned());
                     self.find_about(UNKNOWN_PROGRAM, it.form(), subject, true);
                 }
@@ -77,13 +77,13 @@ impl Walk<'_> {
     }
 
     /// Asks about this very command.
-    pub(super) fn asks(&mut self, rule: (&'static str, &'static str), it: &Invocation<'_>) {
-        self.find(rule, Severity::Dangerous, it.form(), it.is_definite());
+    pub(super) fn asks(&mut self, rule: (&'static str, &'static str), it: &ProgramRun<'_>) {
+        self.find(rule, Risk::Dangerous, it.form(), it.is_definite());
     }
 
     /// Asks about a file that is run. An approval holds for the file, whatever
     /// its arguments.
-    pub(super) fn runs_file(&mut self, file: &Argument, it: &Invocation<'_>) {
+    pub(super) fn runs_file(&mut self, file: &Argument, it: &ProgramRun<'_>) {
         let known = !file.is_unknown() && !file.printed && !file.glob;
         let path = paths::canonical(&file.text, it.cwd, self.path_context);
         // What the same command has just made is never the same another time.
@@ -105,7 +105,7 @@ impl Walk<'_> {
     pub(super) fn judge_variable(&mut self, name: &str, value: &str) {
         if uses::decides_what_runs(name, value) {
             let definite = !is_open(value);
-            self.find(ENVIRONMENT, Severity::Dangerous, format!("{name}={value}"), definite);
+            self.find(ENVIRONMENT, Risk::Dangerous, format!("{name}={value}"), definite);
         }
     }
 
@@ -113,7 +113,7 @@ impl Walk<'_> {
     pub(super) fn judge_handed(&mut self, name: &str, value: &str) {
         if !uses::may_be_handed(name, value) {
             let definite = !is_open(value);
-            self.find(ENVIRONMENT, Severity::Dangerous, format!("{name}={value}"), definite);
+            self.find(ENVIRONMENT, Risk::Dangerous, format!("{name}={value}"), definite);
         }
     }
 
@@ -137,8 +137,9 @@ impl Walk<'_> {
     }
 
     /// Notes what a command has brought from elsewhere.
-    fn notes_brought(&mut self, written: &[Target<'_>], it: &Invocation<'_>) {
-        let files = |target: &Target<'_>| !target.code && !paths::is_harmless_device(target.text);
+    fn notes_brought(&mut self, written: &[PathTarget<'_>], it: &ProgramRun<'_>) {
+        let files =
+            |target: &PathTarget<'_>| !target.code && !paths::is_harmless_device(target.text);
         let fetches = *it.feed == Feed::Fetched || is_fetcher(it.program);
         if fetches && written.iter().any(files) {
             self.brought = Brought::Files;
@@ -149,7 +150,7 @@ impl Walk<'_> {
     /// Forgets a variable that gets a value nobody can know.
     pub(super) fn assigns_unknown(&mut self, name: &str) {
         if uses::decides_what_runs(name, "\u{fffc}") {
-            self.find(ENVIRONMENT, Severity::Dangerous, format!("{name}=…"), false);
+            self.find(ENVIRONMENT, Risk::Dangerous, format!("{name}=…"), false);
         }
         self.suspects.insert(name.to_owned());
         self.variables.forget(name);
@@ -158,7 +159,7 @@ impl Walk<'_> {
     /// A function is defined: what it does follows, and its name means that from now on.
     pub(super) fn defines(&mut self, name: &str, certain: bool) {
         if uses::is_known(name) {
-            self.find(REDEFINES, Severity::Dangerous, format!("{name}()"), false);
+            self.find(REDEFINES, Risk::Dangerous, format!("{name}()"), false);
         }
         if certain {
             self.functions.insert(name.to_owned());
@@ -166,7 +167,7 @@ impl Walk<'_> {
     }
 
     /// Takes the meaning of a function from its name, which others may have been read by.
-    pub(super) fn undefines(&mut self, it: &Invocation<'_>) {
+    pub(super) fn undefines(&mut self, it: &ProgramRun<'_>) {
         for text in it.texts().filter(|text| is_name(text)) {
             self.variables.forget(text);
             if self.functions.remove(text) {
@@ -176,14 +177,14 @@ impl Walk<'_> {
     }
 
     /// Asks about text that is read as commands and is not known to its end.
-    pub(super) fn reads_text(&mut self, text: &str, it: &Invocation<'_>) {
+    pub(super) fn reads_text(&mut self, text: &str, it: &ProgramRun<'_>) {
         if is_open(text) {
-            self.find(INDIRECT, Severity::Dangerous, it.form(), false);
+            self.find(INDIRECT, Risk::Dangerous, it.form(), false);
         }
     }
 
     /// `source` runs a file in this very shell.
-    pub(super) fn sources(&mut self, it: &Invocation<'_>) {
+    pub(super) fn sources(&mut self, it: &ProgramRun<'_>) {
         let Some(file) = it.operands().next() else { return };
         // What `venv` makes.
         let activates = base_name(&file.text) == "activate"

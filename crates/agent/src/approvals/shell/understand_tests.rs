@@ -13,7 +13,7 @@ fn path_context() -> PathContext {
 fn asked(rule: &str, commands: &[&str]) {
     assert!(is_rule(rule), "{rule}");
     let found = |command: &&str| (command.to_string(), examine(command, &path_context()).findings);
-    let hit = |f: &Finding| f.rule == rule && f.severity == Severity::Dangerous;
+    let hit = |f: &ShellFinding| f.rule == rule && f.severity == Risk::Dangerous;
     let missed: Vec<_> =
         commands.iter().map(found).filter(|(_, findings)| !findings.iter().any(hit)).collect();
     assert_eq!(missed, [], "these are not asked about by {rule}");

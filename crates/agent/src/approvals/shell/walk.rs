@@ -2,14 +2,12 @@
 
 use std::collections::HashSet;
 
-use super::assign::{Assignment, assignment};
-use super::expand::{Argument, UNKNOWN, Variables};
-use super::invocation::{Feed, Invocation, Position};
+use super::expand::ShellVariables;
+use super::invocation::{Feed, Position, ProgramRun};
 use super::places::{Doubt, WRITE_OUTSIDE};
-use super::script::{self, Item, Redirect, Script, Simple};
-use super::understand::INDIRECT;
-use super::uses::{self, Brought, Target};
-use super::{Examined, Finding, Severity, rules, word};
+use super::script::{self, Item, ShellScript};
+use super::uses::Brought;
+use super::{Examined, Risk, ShellFinding, rules};
 use crate::approvals::path_context::PathContext;
 use crate::approvals::paths;
 
@@ -64,10 +62,10 @@ pub(super) struct Printed {
 
 /// A walk through one command.
 #[expect(clippy::struct_excessive_bools, reason = "each is true of a command by itself")]
-pub(super) struct Walk<'a> {
+pub(super) struct ScriptWalk<'a> {
     pub(super) path_context: &'a PathContext,
     pub(super) examined: Examined,
-    pub(super) variables: Variables,
+    pub(super) variables: ShellVariables,
     /// Where commands run, once the script has said so.
     pub(super) cwd: Option<String>,
     /// How many times over commands run on another machine.
@@ -99,17 +97,17 @@ pub(super) struct Walk<'a> {
     /// Whether the script that comes next runs for certain, so that its functions are defined.
     sure: bool,
     /// Whether the command that is looked at writes to a file by redirection.
-    redirected: bool,
+    pub(super) redirected: bool,
     bytes: usize,
-    words: usize,
+    pub(super) words: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> ScriptWalk<'a> {
     pub(super) fn new(path_context: &'a PathContext) -> Self {
         Self {
             path_context,
             examined: Examined::default(),
-            variables: Variables::default(),
+            variables: ShellVariables::default(),
             cwd: None,
             remote: 0,
             downloads: Vec::new(),
@@ -141,7 +139,7 @@ impl<'a> Walk<'a> {
 
     /// Walks through a Python script and returns what was found.
     pub(super) fn whole_code(mut self, code: &str) -> Examined {
-        let it = Invocation {
+        let it = ProgramRun {
             program: "python",
             arguments: &[],
             sudo: None,
@@ -167,16 +165,16 @@ impl<'a> Walk<'a> {
     pub(super) fn find(
         &mut self,
         (rule, reason): (&'static str, &'static str),
-        severity: Severity,
+        severity: Risk,
         form: String,
         definite: bool,
     ) {
         // What a person does to another machine is theirs to judge.
-        let severity = if self.remote > 0 { Severity::Dangerous } else { severity };
+        let severity = if self.remote > 0 { Risk::Dangerous } else { severity };
         let full = self.examined.findings.len() >= MOST_FINDINGS;
-        if !full || severity > Severity::Dangerous {
+        if !full || severity > Risk::Dangerous {
             let subject = None;
-            self.examined.findings.push(Finding {
+            self.examined.findings.push(ShellFinding {
                 rule,
                 reason,
                 severity,
@@ -196,7 +194,7 @@ impl<'a> Walk<'a> {
         definite: bool,
     ) {
         let count = self.examined.findings.len();
-        self.find(rule, Severity::Dangerous, form, definite);
+        self.find(rule, Risk::Dangerous, form, definite);
         if let Some(found) = self.examined.findings.get_mut(count) {
             found.subject = subject;
         }
@@ -204,7 +202,7 @@ impl<'a> Walk<'a> {
 
     fn unreadable(&mut self, text: &str) {
         let form: String = text.chars().take(200).collect();
-        self.find(UNREADABLE, Severity::Dangerous, form, false);
+        self.find(UNREADABLE, Risk::Dangerous, form, false);
     }
 
     /// Reports whether there is still room to look at a text; asks about it if not.
@@ -286,7 +284,7 @@ impl<'a> Walk<'a> {
         printed
     }
 
-    fn item(&mut self, item: &Item, script: &Script, position: &mut Position, depth: usize) {
+    fn item(&mut self, item: &Item, script: &ShellScript, position: &mut Position, depth: usize) {
         // A function's body is a group; whatever else it may be is not followed.
         if !matches!(item, Item::Group | Item::Subshell | Item::End)
             && let Some(name) = position.named.take()
@@ -309,7 +307,7 @@ impl<'a> Walk<'a> {
                 self.left_behind(position.list_began.as_deref());
                 let last = position.pipeline.last().cloned().unwrap_or_default();
                 if position.inside.iter().flatten().any(|name| *name == last) {
-                    self.find(rules::FORK_BOMB, Severity::Hardline, last, true);
+                    self.find(rules::FORK_BOMB, Risk::Hardline, last, true);
                 }
                 self.end_list(position);
             }
@@ -394,129 +392,7 @@ impl<'a> Walk<'a> {
     fn watch_for_bomb(&mut self, position: &Position, program: &str) {
         let own = position.inside.iter().flatten().any(|name| name == program);
         if own && position.pipeline.iter().any(|before| before == program) {
-            self.find(rules::FORK_BOMB, Severity::Hardline, program.to_owned(), true);
-        }
-    }
-
-    /// Walks through a simple command. Returns what it prints, and its program.
-    fn simple(
-        &mut self,
-        simple: &Simple,
-        script: &Script,
-        feed: &Feed,
-        depth: usize,
-    ) -> (Feed, String) {
-        let mut words = &simple.words[..];
-        let mut assigned = Vec::new();
-        while let Some((word, rest)) = words.split_first()
-            && let Some(Assignment { name, subscript, appends, value }) = assignment(word)
-        {
-            if let Some(subscript) = &subscript {
-                self.sum(subscript, depth);
-            }
-            let mut value = self.expand_whole(&value, depth);
-            if appends {
-                let before = self.variables.get(&name).unwrap_or_else(|| UNKNOWN.to_string());
-                value.text.insert_str(0, &before);
-            }
-            value.parameters |= subscript.is_some() || !self.variables.is_certain(&name) && appends;
-            assigned.push((name, value));
-            words = rest;
-        }
-        let arguments: Vec<Argument> =
-            words.iter().flat_map(|word| self.expand(word, depth)).collect();
-        self.words += words.len() + arguments.len();
-        self.redirected = false;
-        let own_feed = self.redirects(simple, script, &arguments, depth);
-        let redirected = self.redirected;
-        if arguments.is_empty() {
-            for (name, value) in assigned {
-                if name == "IFS" && !value.text.trim().is_empty() {
-                    self.find(INDIRECT, Severity::Dangerous, format!("IFS={}", value.text), false);
-                }
-                let certain = self.certain;
-                self.certain &= !value.parameters;
-                self.assigns(&name, &value.text);
-                self.certain = certain;
-            }
-            return (Feed::Nothing, String::new());
-        }
-        for (name, value) in &assigned {
-            if uses::is_shells_own(&arguments[0].text) {
-                self.judge_variable(name, &value.text);
-            } else {
-                self.judge_handed(name, &value.text);
-            }
-            self.suspect(name, &value.text);
-        }
-        let program = arguments[0].visible();
-        let printed = self.run(&arguments, own_feed.as_ref().unwrap_or(feed), depth);
-        if redirected && printed == Feed::Fetched {
-            self.brought = Brought::Files;
-        }
-        (printed, program)
-    }
-
-    /// Looks at what a command writes to; returns what it reads in place of a pipe.
-    fn redirects(
-        &mut self,
-        simple: &Simple,
-        script: &Script,
-        arguments: &[Argument],
-        depth: usize,
-    ) -> Option<Feed> {
-        let mut feed = None;
-        for redirect in &simple.redirects {
-            match redirect {
-                Redirect::Write(word) => {
-                    let target = self.expand_whole(word, depth);
-                    self.written(&target, arguments);
-                }
-                Redirect::Read(word) => {
-                    let source = self.expand_whole(word, depth);
-                    feed = Some(if source.fetched { Feed::Fetched } else { Feed::File });
-                }
-                Redirect::Text(word) => {
-                    let text = self.expand_whole(word, depth);
-                    feed = Some(if text.fetched {
-                        Feed::Fetched
-                    } else {
-                        Feed::Text(text.text.into())
-                    });
-                }
-                Redirect::Heredoc { index, quoted } => {
-                    let mut body = script.heredocs.get(*index).cloned().unwrap_or_default();
-                    if !quoted {
-                        self.inner(&word::inner(&body), depth);
-                        if body.contains(['$', '`']) {
-                            // What is put in may be anything, commands included.
-                            body.push(UNKNOWN);
-                        }
-                    }
-                    feed = Some(Feed::Text(body.into()));
-                }
-            }
-        }
-        feed
-    }
-
-    fn written(&mut self, target: &Argument, arguments: &[Argument]) {
-        let path = paths::canonical(&target.text, self.cwd.as_deref(), self.path_context);
-        let words: Vec<&str> = arguments.iter().map(|argument| argument.text.as_str()).collect();
-        let form = format!("{} > {path}", words.join(" "));
-        self.made.push(path.clone());
-        if paths::is_disk(&path) {
-            self.find(OVERWRITE_DISK, Severity::Hardline, form, true);
-        } else if path == "/proc/sysrq-trigger" {
-            let rule = ("power-off", "shuts down or restarts the machine");
-            self.find(rule, Severity::Hardline, form, true);
-        } else if paths::sensitive(&path, self.path_context).is_some() {
-            // What is written differs each time; where it goes is what matters.
-            let form = format!("> {path}");
-            self.find(WRITE_SENSITIVE, Severity::Dangerous, form, !target.is_unknown());
-        } else {
-            self.redirected |= !paths::is_harmless_device(&target.text);
-            self.write_to(&Target::whole(target));
+            self.find(rules::FORK_BOMB, Risk::Hardline, program.to_owned(), true);
         }
     }
 }

@@ -1,16 +1,15 @@
 //! Words of the shell, before anything is expanded.
 
-use super::scan::{self, Open};
+use super::scan::{self, OpenConstruct};
 
 /// A word: what stands between two blanks, quotes taken off.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Word {
-    pub(super) parts: Vec<Part>,
+pub(super) struct ShellWord {
+    pub(super) parts: Vec<WordPart>,
 }
 
-/// A part of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum WordPart {
     /// Text that stands for itself, but for wildcards, braces and `~` where it is not quoted.
     Text {
         /// The text.
@@ -42,12 +41,12 @@ pub(super) enum Part {
     /// Parameters of a script or function, of which a command line has none.
     Parameters,
     /// Something whose value is not worked out.
-    Opaque(Inner),
+    Opaque(InnerText),
 }
 
 /// What happens in something whose value is not worked out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Inner {
+pub(super) struct InnerText {
     /// Commands that run in it.
     pub(super) bodies: Vec<String>,
     /// Sums and subscripts in it. The shell works them out, and runs commands in
@@ -66,13 +65,11 @@ pub(super) struct Inner {
     pub(super) assigned: Vec<String>,
 }
 
-impl Inner {
-    /// Returns a sum.
+impl InnerText {
     pub(super) fn sum(text: &str) -> Self {
         Self { sums: vec![text.to_owned()], number: true, ..Self::default() }
     }
 
-    /// Returns a number.
     fn number() -> Self {
         Self { number: true, ..Self::default() }
     }
@@ -87,31 +84,31 @@ impl Inner {
 
 /// Text ends before it should.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Unfinished;
+pub(super) struct UnfinishedText;
 
-impl Word {
+impl ShellWord {
     /// Returns the text if it is nothing but that, unquoted: what could be a reserved word.
     pub(super) fn bare(&self) -> Option<&str> {
         match &self.parts[..] {
-            [Part::Text { text, quoted: false }] => Some(text),
+            [WordPart::Text { text, quoted: false }] => Some(text),
             _ => None,
         }
     }
 
     /// Returns the name if the word is an assignment that ends with its `=`.
     pub(super) fn ends_as_assignment(&self) -> bool {
-        matches!(&self.parts[..], [Part::Text { text, quoted: false }]
+        matches!(&self.parts[..], [WordPart::Text { text, quoted: false }]
             if text.strip_suffix('=').is_some_and(|name| is_name(name.trim_end_matches('+'))))
     }
 
     fn push_text(&mut self, more: &str, is_quoted: bool) {
-        if let Some(Part::Text { text, quoted }) = self.parts.last_mut()
+        if let Some(WordPart::Text { text, quoted }) = self.parts.last_mut()
             && *quoted == is_quoted
         {
             text.push_str(more);
             return;
         }
-        self.parts.push(Part::Text { text: more.to_owned(), quoted: is_quoted });
+        self.parts.push(WordPart::Text { text: more.to_owned(), quoted: is_quoted });
     }
 }
 
@@ -122,26 +119,27 @@ pub(super) fn is_name(text: &str) -> bool {
 }
 
 /// Reads the word at `from` and returns it with where it ends.
-pub(super) fn read(text: &str, from: usize) -> Result<(Word, usize), Unfinished> {
+pub(super) fn read(text: &str, from: usize) -> Result<(ShellWord, usize), UnfinishedText> {
     let bytes = text.as_bytes();
-    let mut word = Word::default();
+    let mut word = ShellWord::default();
     let mut at = from;
     while at < bytes.len() {
         let next = bytes.get(at + 1).copied();
         match bytes[at] {
             b'<' | b'>' if next == Some(b'(') => {
-                let end = scan::close(text, at + 2, Open::Parenthesis).ok_or(Unfinished)?;
-                word.parts.push(Part::Process { body: text[at + 2..end].to_owned() });
+                let end =
+                    scan::close(text, at + 2, OpenConstruct::Parenthesis).ok_or(UnfinishedText)?;
+                word.parts.push(WordPart::Process { body: text[at + 2..end].to_owned() });
                 at = end + 1;
             }
             b' ' | b'\t' | b'\n' | b';' | b'&' | b'|' | b'<' | b'>' | b'(' | b')' => break,
             b'\'' => {
-                let end = scan::find(bytes, at + 1, b'\'').ok_or(Unfinished)?;
+                let end = scan::find(bytes, at + 1, b'\'').ok_or(UnfinishedText)?;
                 word.push_text(&text[at + 1..end], true);
                 at = end + 1;
             }
             b'"' => {
-                let end = scan::close(text, at + 1, Open::Quote).ok_or(Unfinished)?;
+                let end = scan::close(text, at + 1, OpenConstruct::Quote).ok_or(UnfinishedText)?;
                 quoted(&mut word, &text[at + 1..end])?;
                 at = end + 1;
             }
@@ -152,7 +150,7 @@ pub(super) fn read(text: &str, from: usize) -> Result<(Word, usize), Unfinished>
                 at += 1 + length;
             }
             b'$' if next == Some(b'\'') => {
-                let end = scan::ansi_end(bytes, at + 2).ok_or(Unfinished)?;
+                let end = scan::ansi_end(bytes, at + 2).ok_or(UnfinishedText)?;
                 word.push_text(&unescape(&text[at + 2..end]), true);
                 at = end + 1;
             }
@@ -170,7 +168,7 @@ pub(super) fn read(text: &str, from: usize) -> Result<(Word, usize), Unfinished>
 }
 
 /// Reads what stands between double quotes.
-fn quoted(word: &mut Word, text: &str) -> Result<(), Unfinished> {
+fn quoted(word: &mut ShellWord, text: &str) -> Result<(), UnfinishedText> {
     // Even an empty one makes a word.
     word.push_text("", true);
     let bytes = text.as_bytes();
@@ -194,20 +192,25 @@ fn quoted(word: &mut Word, text: &str) -> Result<(), Unfinished> {
 }
 
 /// Reads what begins with `$` or a backtick at `at` as a word, and where it ends.
-pub(super) fn read_expansion(text: &str, at: usize) -> Result<(Word, usize), Unfinished> {
-    let mut word = Word::default();
+pub(super) fn read_expansion(text: &str, at: usize) -> Result<(ShellWord, usize), UnfinishedText> {
+    let mut word = ShellWord::default();
     let end = expansion(&mut word, text, at, true)?;
     Ok((word, end))
 }
 
 /// Reads what begins with `$` or a backtick and returns where it ends.
-fn expansion(word: &mut Word, text: &str, at: usize, quoted: bool) -> Result<usize, Unfinished> {
+fn expansion(
+    word: &mut ShellWord,
+    text: &str,
+    at: usize,
+    quoted: bool,
+) -> Result<usize, UnfinishedText> {
     let bytes = text.as_bytes();
     if bytes[at] == b'`' {
-        let end = scan::close(text, at + 1, Open::Backtick).ok_or(Unfinished)?;
+        let end = scan::close(text, at + 1, OpenConstruct::Backtick).ok_or(UnfinishedText)?;
         // Within backticks a backslash hides what would end them.
         let body = text[at + 1..end].replace("\\`", "`").replace("\\$", "$");
-        word.parts.push(Part::Command { body, quoted });
+        word.parts.push(WordPart::Command { body, quoted });
         return Ok(end + 1);
     }
     let Some(&next) = bytes.get(at + 1) else {
@@ -216,23 +219,26 @@ fn expansion(word: &mut Word, text: &str, at: usize, quoted: bool) -> Result<usi
     };
     match next {
         b'(' => {
-            let end = scan::close(text, at + 2, Open::Parenthesis).ok_or(Unfinished)?;
+            let end =
+                scan::close(text, at + 2, OpenConstruct::Parenthesis).ok_or(UnfinishedText)?;
             let body = &text[at + 2..end];
             let part = match body.strip_prefix('(') {
-                Some(sum) if sum.ends_with(')') => Part::Opaque(Inner::sum(&sum[..sum.len() - 1])),
-                _ => Part::Command { body: body.to_owned(), quoted },
+                Some(sum) if sum.ends_with(')') => {
+                    WordPart::Opaque(InnerText::sum(&sum[..sum.len() - 1]))
+                }
+                _ => WordPart::Command { body: body.to_owned(), quoted },
             };
             word.parts.push(part);
             Ok(end + 1)
         }
         // The old way to write a sum.
         b'[' => {
-            let end = scan::find(bytes, at + 2, b']').ok_or(Unfinished)?;
-            word.parts.push(Part::Opaque(Inner::sum(&text[at + 2..end])));
+            let end = scan::find(bytes, at + 2, b']').ok_or(UnfinishedText)?;
+            word.parts.push(WordPart::Opaque(InnerText::sum(&text[at + 2..end])));
             Ok(end + 1)
         }
         b'{' => {
-            let end = scan::close(text, at + 2, Open::Brace).ok_or(Unfinished)?;
+            let end = scan::close(text, at + 2, OpenConstruct::Brace).ok_or(UnfinishedText)?;
             word.parts.push(braced(&text[at + 2..end], quoted));
             Ok(end + 1)
         }
@@ -241,19 +247,19 @@ fn expansion(word: &mut Word, text: &str, at: usize, quoted: bool) -> Result<usi
             let length = rest.iter().take_while(|b| b.is_ascii_alphanumeric() || **b == b'_');
             let end = at + 1 + length.count();
             let name = text[at + 1..end].to_owned();
-            word.parts.push(Part::Variable { name, fallback: None, quoted });
+            word.parts.push(WordPart::Variable { name, fallback: None, quoted });
             Ok(end)
         }
         b'@' | b'*' | b'0'..=b'9' => {
-            word.parts.push(Part::Parameters);
+            word.parts.push(WordPart::Parameters);
             Ok(at + 2)
         }
         b'#' | b'?' | b'$' | b'!' => {
-            word.parts.push(Part::Opaque(Inner::number()));
+            word.parts.push(WordPart::Opaque(InnerText::number()));
             Ok(at + 2)
         }
         b'-' => {
-            word.parts.push(Part::Opaque(Inner::default()));
+            word.parts.push(WordPart::Opaque(InnerText::default()));
             Ok(at + 2)
         }
         _ => {
@@ -264,17 +270,17 @@ fn expansion(word: &mut Word, text: &str, at: usize, quoted: bool) -> Result<usi
 }
 
 /// Reads what stands between `${` and `}`.
-fn braced(body: &str, quoted: bool) -> Part {
+fn braced(body: &str, quoted: bool) -> WordPart {
     let length = body.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();
     let (name, rest) = body.split_at(length);
     let fallback = [":-", "-"].iter().find_map(|operator| rest.strip_prefix(operator));
     let plain = fallback.filter(|text| !text.contains(['$', '`', '\'', '"', '\\']));
     if is_name(name) && (rest.is_empty() || plain.is_some()) {
         let fallback = plain.map(str::to_owned);
-        return Part::Variable { name: name.to_owned(), fallback, quoted };
+        return WordPart::Variable { name: name.to_owned(), fallback, quoted };
     }
     if body == "@" || body == "*" {
-        return Part::Parameters;
+        return WordPart::Parameters;
     }
     let mut all = inner(rest);
     let (name, rest) = match body.strip_prefix(['#', '!']) {
@@ -310,7 +316,7 @@ fn braced(body: &str, quoted: bool) -> Part {
     if is_name(name) && (rest.starts_with(":=") || rest.starts_with('=')) {
         all.assigned.push(name.to_owned());
     }
-    Part::Opaque(all)
+    WordPart::Opaque(all)
 }
 
 /// Takes the subscript of an array off.
@@ -331,9 +337,9 @@ fn subscript(rest: &str) -> (Option<&str>, &str) {
 }
 
 /// Returns what happens in a text in which only substitutions matter.
-pub(super) fn inner(text: &str) -> Inner {
+pub(super) fn inner(text: &str) -> InnerText {
     let bytes = text.as_bytes();
-    let mut all = Inner::default();
+    let mut all = InnerText::default();
     let mut at = 0;
     while at < bytes.len() {
         let (from, open) = match (bytes[at], bytes.get(at + 1)) {
@@ -341,9 +347,9 @@ pub(super) fn inner(text: &str) -> Inner {
                 at += 1 + scan::char_len(text, at + 1);
                 continue;
             }
-            (b'`', _) => (at + 1, Open::Backtick),
-            (b'$', Some(b'(')) => (at + 2, Open::Parenthesis),
-            (b'$', Some(b'{')) => (at + 2, Open::Brace),
+            (b'`', _) => (at + 1, OpenConstruct::Backtick),
+            (b'$', Some(b'(')) => (at + 2, OpenConstruct::Parenthesis),
+            (b'$', Some(b'{')) => (at + 2, OpenConstruct::Brace),
             (b'$', Some(b'[')) => {
                 let end = scan::find(bytes, at + 2, b']').unwrap_or(bytes.len());
                 all.sums.push(text[at + 2..end].to_owned());
@@ -362,9 +368,9 @@ pub(super) fn inner(text: &str) -> Inner {
         };
         let body = &text[from..end];
         match (open, body.strip_prefix('(').and_then(|sum| sum.strip_suffix(')'))) {
-            (Open::Parenthesis, Some(sum)) => all.sums.push(sum.to_owned()),
-            (Open::Brace, _) => {
-                if let Part::Opaque(more) = braced(body, true) {
+            (OpenConstruct::Parenthesis, Some(sum)) => all.sums.push(sum.to_owned()),
+            (OpenConstruct::Brace, _) => {
+                if let WordPart::Opaque(more) = braced(body, true) {
                     all.merge(more);
                 }
             }

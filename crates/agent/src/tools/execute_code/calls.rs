@@ -18,13 +18,13 @@ const NOT_FOR_SCRIPTS: [&str; 4] = ["background", "notify_on_complete", "pty", "
 const LONGEST_ANSWER: usize = 512 << 10;
 
 /// The tool calls of one script.
-pub(super) struct Calls {
+pub(super) struct ScriptCalls {
     context: ToolContext,
     most: u32,
     made: u32,
 }
 
-impl Calls {
+impl ScriptCalls {
     /// Lets a script call the conversation's tools. What those print is the
     /// script's to show, and stops with `cancel`.
     pub(super) fn new(context: &ToolContext, cancel: tokio_util::sync::CancellationToken) -> Self {

@@ -14,7 +14,7 @@ const HEADER: usize = 5;
 
 /// Something a script's job has sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Frame {
+pub(super) enum ShimFrame {
     /// The script printed this.
     Out(Vec<u8>),
     /// It printed this to standard error.
@@ -27,7 +27,7 @@ pub(super) enum Frame {
 
 /// Bytes that no shim of ours sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Violation {
+pub(super) enum ShimViolation {
     /// A piece of no kind there is.
     Kind(u8),
     /// A piece, or a call, that is too long.
@@ -36,7 +36,7 @@ pub(super) enum Violation {
     End,
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for ShimViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kind(kind) => write!(f, "a piece of kind {kind:#04x}"),
@@ -60,34 +60,34 @@ impl Frames {
     }
 
     /// Returns the next frame, if all of it has come.
-    pub(super) fn next(&mut self) -> Result<Option<Frame>, Violation> {
+    pub(super) fn next(&mut self) -> Result<Option<ShimFrame>, ShimViolation> {
         loop {
             if let Some(call) = take_call(&mut self.calls)? {
-                return Ok(Some(Frame::Call(call)));
+                return Ok(Some(ShimFrame::Call(call)));
             }
             let Some((kind, piece)) = self.take_piece()? else { return Ok(None) };
             match kind {
-                b'o' => return Ok(Some(Frame::Out(piece))),
-                b'e' => return Ok(Some(Frame::Err(piece))),
+                b'o' => return Ok(Some(ShimFrame::Out(piece))),
+                b'e' => return Ok(Some(ShimFrame::Err(piece))),
                 b'c' => self.calls.extend_from_slice(&piece),
                 _ => {
-                    let code = piece.try_into().map_err(|_| Violation::End)?;
-                    return Ok(Some(Frame::End(u32::from_be_bytes(code))));
+                    let code = piece.try_into().map_err(|_| ShimViolation::End)?;
+                    return Ok(Some(ShimFrame::End(u32::from_be_bytes(code))));
                 }
             }
         }
     }
 
-    fn take_piece(&mut self) -> Result<Option<(u8, Vec<u8>)>, Violation> {
+    fn take_piece(&mut self) -> Result<Option<(u8, Vec<u8>)>, ShimViolation> {
         let Some((&[kind, a, b, c, d], rest)) = self.bytes.split_first_chunk::<HEADER>() else {
             return Ok(None);
         };
         if !matches!(kind, b'o' | b'e' | b'c' | b'x') {
-            return Err(Violation::Kind(kind));
+            return Err(ShimViolation::Kind(kind));
         }
         let length = u32::from_be_bytes([a, b, c, d]) as usize;
         if length > LONGEST_PIECE {
-            return Err(Violation::Length(length));
+            return Err(ShimViolation::Length(length));
         }
         let Some(piece) = rest.get(..length).map(<[u8]>::to_vec) else { return Ok(None) };
         self.bytes.drain(..HEADER + length);
@@ -95,11 +95,11 @@ impl Frames {
     }
 }
 
-fn take_call(calls: &mut Vec<u8>) -> Result<Option<Vec<u8>>, Violation> {
+fn take_call(calls: &mut Vec<u8>) -> Result<Option<Vec<u8>>, ShimViolation> {
     let Some((length, rest)) = calls.split_first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_be_bytes(*length) as usize;
     if length > LONGEST_CALL {
-        return Err(Violation::Length(length));
+        return Err(ShimViolation::Length(length));
     }
     let Some(call) = rest.get(..length).map(<[u8]>::to_vec) else { return Ok(None) };
     calls.drain(..4 + length);
@@ -115,7 +115,7 @@ mod tests {
         [&[kind], length.as_slice(), bytes].concat()
     }
 
-    fn all(frames: &mut Frames) -> Result<Vec<Frame>, Violation> {
+    fn all(frames: &mut Frames) -> Result<Vec<ShimFrame>, ShimViolation> {
         let mut found = Vec::new();
         while let Some(frame) = frames.next()? {
             found.push(frame);
@@ -135,11 +135,11 @@ mod tests {
         ]
         .concat();
         let expected = vec![
-            Frame::Out(b"out".to_vec()),
-            Frame::Err(vec![]),
-            Frame::Call(b"{1}".to_vec()),
-            Frame::Call(b"{1}".to_vec()),
-            Frame::End(3),
+            ShimFrame::Out(b"out".to_vec()),
+            ShimFrame::Err(vec![]),
+            ShimFrame::Call(b"{1}".to_vec()),
+            ShimFrame::Call(b"{1}".to_vec()),
+            ShimFrame::End(3),
         ];
         for size in 1..bytes.len() {
             let mut frames = Frames::default();
@@ -159,10 +159,10 @@ mod tests {
             frames.push(bytes);
             all(&mut frames).unwrap_err()
         };
-        assert_eq!(refused(b"garbage"), Violation::Kind(b'g'));
-        assert_eq!(refused(b"o\xff\xff\xff\xff"), Violation::Length(u32::MAX as usize));
-        assert_eq!(refused(b"o\0\x01\0\x01"), Violation::Length((64 << 10) + 1));
-        assert_eq!(refused(&piece(b'c', &[0xff; 4])), Violation::Length(u32::MAX as usize));
-        assert_eq!(refused(&piece(b'x', b"abc")), Violation::End);
+        assert_eq!(refused(b"garbage"), ShimViolation::Kind(b'g'));
+        assert_eq!(refused(b"o\xff\xff\xff\xff"), ShimViolation::Length(u32::MAX as usize));
+        assert_eq!(refused(b"o\0\x01\0\x01"), ShimViolation::Length((64 << 10) + 1));
+        assert_eq!(refused(&piece(b'c', &[0xff; 4])), ShimViolation::Length(u32::MAX as usize));
+        assert_eq!(refused(&piece(b'x', b"abc")), ShimViolation::End);
     }
 }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vestal_model::ToolSpec;
 
-use self::run::{End, Ran};
+use self::run::{Ran, ScriptEnd};
 use super::arguments::{NonEmptyString, parse, tool_spec};
 use crate::tool::{Tool, ToolContext, ToolOutput};
 
@@ -45,7 +45,7 @@ struct ExecuteCodeArguments {
 
 /// What the model reads. The names are an interface: prompts rely on them.
 #[derive(Debug, Serialize)]
-struct Result {
+struct ScriptResult {
     status: &'static str,
     output: String,
     tool_calls_made: u32,
@@ -62,28 +62,28 @@ struct Result {
     stdout_bytes_omitted: u64,
 }
 
-impl Result {
+impl ScriptResult {
     fn new(context: &ToolContext, ran: Ran, took: Duration, approval: Option<String>) -> Self {
         let Ran { end, stdout, stderr, calls } = ran;
         let limit = context.limits.code_timeout.as_secs_f64();
         let (status, exit_code, error) = match end {
-            End::Exited(0, _) => ("success", Some(0), None),
-            End::Exited(code, remarks) => {
+            ScriptEnd::Exited(0, _) => ("success", Some(0), None),
+            ScriptEnd::Exited(code, remarks) => {
                 let words = [format!("the script exited with code {code}")].into_iter();
                 let words: Vec<_> = words.chain(remarks).collect();
                 ("error", Some(code), Some(words.join("; ")))
             }
-            End::TimedOut => (
+            ScriptEnd::TimedOut => (
                 "timeout",
                 None,
                 Some(format!("the script took longer than {limit} s and was killed")),
             ),
-            End::Interrupted => (
+            ScriptEnd::Interrupted => (
                 "interrupted",
                 None,
                 Some("the turn was interrupted and the script killed".to_owned()),
             ),
-            End::Failed(error) => ("error", None, Some(error)),
+            ScriptEnd::Failed(error) => ("error", None, Some(error)),
         };
         let mut output = stdout.text;
         if status != "success" && !stderr.text.is_empty() {
@@ -159,9 +159,9 @@ impl Tool for ExecuteCode {
         let ran = Box::pin(run::run(context, &sandbox, &code)).await;
         // What a person approved is not what happened if it was interrupted.
         let approval = match ran.end {
-            End::Interrupted => approval.map(|said| format!("{said}; then interrupted")),
+            ScriptEnd::Interrupted => approval.map(|said| format!("{said}; then interrupted")),
             _ => approval,
         };
-        Result::new(context, ran, began.elapsed(), approval).into_output()
+        ScriptResult::new(context, ran, began.elapsed(), approval).into_output()
     }
 }

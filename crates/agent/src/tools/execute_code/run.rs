@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 use vestal_sandbox::job::{Follow, JobEvent};
 use vestal_sandbox::{Command, Error, Input, JobId, JobState, Sandbox, new_job_id};
 
-use super::calls::Calls;
-use super::frames::{Frame, Frames, Violation};
+use super::calls::ScriptCalls;
+use super::frames::{Frames, ShimFrame, ShimViolation};
 use crate::tool::ToolContext;
 use crate::tools::output::{HeadTail, KeptOutput, OutputBuffer, PlainText};
 use crate::tools::terminal::kill_and_drain;
@@ -26,7 +26,7 @@ const GRACE: Duration = Duration::from_secs(30);
 
 /// How a script came to its end.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum ScriptEnd {
     /// It ended with this code, and this must be known besides.
     Exited(u32, Vec<String>),
     /// Its time was up.
@@ -40,14 +40,14 @@ pub(super) enum End {
 /// What came of a script.
 #[derive(Debug)]
 pub(super) struct Ran {
-    pub(super) end: End,
+    pub(super) end: ScriptEnd,
     pub(super) stdout: KeptOutput,
     pub(super) stderr: KeptOutput,
     pub(super) calls: u32,
 }
 
 /// Where a script's streams go.
-struct Streams<'a> {
+struct ScriptStreams<'a> {
     stdout: OutputBuffer<'a>,
     stderr: OutputBuffer<'a>,
     /// Errors of the shim, or of the shell that was to run it.
@@ -58,16 +58,16 @@ struct Streams<'a> {
 pub(super) async fn run(context: &ToolContext, sandbox: &Sandbox, code: &str) -> Ran {
     let limit = context.limits.code_timeout;
     let stop = context.cancel.child_token();
-    let mut calls = Calls::new(context, stop.clone());
-    let mut streams = Streams {
+    let mut calls = ScriptCalls::new(context, stop.clone());
+    let mut streams = ScriptStreams {
         stdout: OutputBuffer::new(context, STDOUT),
         stderr: OutputBuffer::new(context, STDERR),
         own: HeadTail::new(STDERR),
     };
     let id = new_job_id();
     if let Err(error) = context.jobs.record(&context.call, sandbox, &id).await {
-        let Streams { stdout, stderr, .. } = streams;
-        let end = End::Failed(error.to_string());
+        let ScriptStreams { stdout, stderr, .. } = streams;
+        let end = ScriptEnd::Failed(error.to_string());
         return Ran { end, stdout: stdout.finish(), stderr: stderr.finish(), calls: 0 };
     }
     let end = {
@@ -84,23 +84,23 @@ pub(super) async fn run(context: &ToolContext, sandbox: &Sandbox, code: &str) ->
             biased;
             () = context.cancel.cancelled() => {
                 end(sandbox, &id, &stop, following).await;
-                End::Interrupted
+                ScriptEnd::Interrupted
             }
             () = tokio::time::sleep(limit) => {
                 end(sandbox, &id, &stop, following).await;
-                End::TimedOut
+                ScriptEnd::TimedOut
             }
             ended = &mut following => match ended {
-                Ok(end @ End::Exited(..)) => end,
+                Ok(end @ ScriptEnd::Exited(..)) => end,
                 Ok(end) => {
                     kill_and_drain(sandbox, &id, std::future::ready(())).await;
                     end
                 }
-                Err(error) => End::Failed(error.to_string()),
+                Err(error) => ScriptEnd::Failed(error.to_string()),
             },
         }
     };
-    let Streams { stdout, stderr, own } = streams;
+    let ScriptStreams { stdout, stderr, own } = streams;
     let mut stderr = stderr.finish();
     stderr.text.push_str(&own.finish().text);
     Ran { end, stdout: stdout.finish(), stderr, calls: calls.made() }
@@ -121,16 +121,16 @@ async fn follow(
     sandbox: &Sandbox,
     command: Command,
     code: &str,
-    calls: &mut Calls,
-    streams: &mut Streams<'_>,
-) -> Result<End, Error> {
+    calls: &mut ScriptCalls,
+    streams: &mut ScriptStreams<'_>,
+) -> Result<ScriptEnd, Error> {
     let mut job = sandbox.start(command, Follow::EveryByte).await?;
     let work = json!({ "code": code, "module": MODULE, "tools": calls.names() }).to_string();
     let Ok(length) = u32::try_from(work.len()) else {
-        return Ok(End::Failed("the script is too long".to_owned()));
+        return Ok(ScriptEnd::Failed("the script is too long".to_owned()));
     };
     let Some(mut input) = job.take_input() else {
-        return Ok(End::Failed("the script has no way to be told its answers".to_owned()));
+        return Ok(ScriptEnd::Failed("the script has no way to be told its answers".to_owned()));
     };
     // A job that takes nothing has ended or is about to: its end tells why.
     let mut is_listening =
@@ -146,13 +146,13 @@ async fn follow(
                 loop {
                     match frames.next() {
                         Ok(None) => break,
-                        Ok(Some(Frame::Out(bytes))) => streams.stdout.push(&bytes),
-                        Ok(Some(Frame::Err(bytes))) => streams.stderr.push(&bytes),
-                        Ok(Some(Frame::Call(call))) => {
+                        Ok(Some(ShimFrame::Out(bytes))) => streams.stdout.push(&bytes),
+                        Ok(Some(ShimFrame::Err(bytes))) => streams.stderr.push(&bytes),
+                        Ok(Some(ShimFrame::Call(call))) => {
                             let answer = calls.answer(&call).await;
                             is_listening = is_listening && input.write(&answer).await;
                         }
-                        Ok(Some(Frame::End(code))) => ended = Some(code),
+                        Ok(Some(ShimFrame::End(code))) => ended = Some(code),
                         Err(violation) => return Ok(disturbed(&violation)),
                     }
                 }
@@ -169,22 +169,22 @@ async fn follow(
     Ok(match (ended, info.state) {
         (Some(code), _) => {
             let remarks = sandbox.warnings(Some(code), None).await;
-            End::Exited(code, remarks.iter().map(ToString::to_string).collect())
+            ScriptEnd::Exited(code, remarks.iter().map(ToString::to_string).collect())
         }
-        (None, JobState::Ended(exit)) if exit.code == Some(127) => End::Failed(
+        (None, JobState::Ended(exit)) if exit.code == Some(127) => ScriptEnd::Failed(
             "there is no python3 in the sandbox; install it, or use the terminal tool".to_owned(),
         ),
         (None, _) => {
             let remarks = sandbox.job_warnings(&info).await.into_iter();
             let words = ["the script ended without a word about how".to_owned()].into_iter();
             let words: Vec<_> = words.chain(remarks.map(|remark| remark.to_string())).collect();
-            End::Failed(words.join("; "))
+            ScriptEnd::Failed(words.join("; "))
         }
     })
 }
 
-fn disturbed(violation: &Violation) -> End {
-    End::Failed(format!(
+fn disturbed(violation: &ShimViolation) -> ScriptEnd {
+    ScriptEnd::Failed(format!(
         "something wrote into the connection between the script and its tools ({violation}); the script was ended"
     ))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use similar::{ChangeTag, TextDiff};
 
-use super::text::Lines;
+use super::text::TextLines;
 
 /// Unchanged lines around changed ones.
 const CONTEXT: usize = 3;
@@ -25,7 +25,7 @@ pub(in crate::tools) fn unified_diff(
     old: &str,
     new: &str,
 ) -> String {
-    let (old, new) = (Lines::new(old), Lines::new(new));
+    let (old, new) = (TextLines::new(old), TextLines::new(new));
     let (before, after) = window(&old, &new);
     let (shown_old, shown_new) = (with_ends(&old, before.clone()), with_ends(&new, after));
     let diff = TextDiff::configure().timeout(WITHIN).diff_slices(&shown_old, &shown_new);
@@ -71,7 +71,10 @@ pub(in crate::tools) fn unified_diff(
 
 /// Returns the lines that differ and those around them: most files have few of
 /// them, however long they are.
-fn window(old: &Lines<'_>, new: &Lines<'_>) -> (std::ops::Range<usize>, std::ops::Range<usize>) {
+fn window(
+    old: &TextLines<'_>,
+    new: &TextLines<'_>,
+) -> (std::ops::Range<usize>, std::ops::Range<usize>) {
     let same = |a: usize, b: usize| {
         old.text()[old.start(a)..old.start(a + 1)] == new.text()[new.start(b)..new.start(b + 1)]
     };
@@ -84,7 +87,7 @@ fn window(old: &Lines<'_>, new: &Lines<'_>) -> (std::ops::Range<usize>, std::ops
     (head..old.len() - tail, head..new.len() - tail)
 }
 
-fn with_ends<'a>(lines: &Lines<'a>, range: std::ops::Range<usize>) -> Vec<&'a str> {
+fn with_ends<'a>(lines: &TextLines<'a>, range: std::ops::Range<usize>) -> Vec<&'a str> {
     range.map(|line| &lines.text()[lines.start(line)..lines.start(line + 1)]).collect()
 }
 

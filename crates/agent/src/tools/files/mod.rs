@@ -8,10 +8,11 @@ mod text;
 pub use observed::ObservedFiles;
 
 pub(super) use diff::unified_diff;
-pub(super) use observed::Page;
+pub(super) use observed::FilePage;
 pub(super) use path::{
     Readable, ResolvedPath, check_write, has_code, message_of, not_found, readable, resolve,
 };
 pub(super) use text::{
-    BOM, Change, Lines, Newline, StrayBytes, Text, demand_unmasked, numbered_lines, pieces, with_lf,
+    BOM, Newline, StrayBytes, Text, TextChange, TextLines, demand_unmasked, numbered_lines, pieces,
+    with_lf,
 };

@@ -14,17 +14,17 @@ const MAX: usize = 2_000;
 /// What one conversation has read and written. It lives as long as the words
 /// it spares: when those are summarised, it is forgotten.
 #[derive(Debug, Default)]
-pub struct ObservedFiles(Mutex<Seen>);
+pub struct ObservedFiles(Mutex<SeenVersions>);
 
 #[derive(Debug, Default)]
-struct Seen {
-    pages: HashMap<Page, Version>,
+struct SeenVersions {
+    pages: HashMap<FilePage, Version>,
     files: HashMap<PathBuf, Version>,
 }
 
 /// A part of a file, as it is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::tools) struct Page {
+pub(in crate::tools) struct FilePage {
     pub(in crate::tools) path: PathBuf,
     pub(in crate::tools) offset: usize,
     pub(in crate::tools) limit: usize,
@@ -33,16 +33,16 @@ pub(in crate::tools) struct Page {
 impl ObservedFiles {
     /// Forgets everything: the model no longer has what was read in its context.
     pub fn clear(&self) {
-        *self.seen() = Seen::default();
+        *self.seen() = SeenVersions::default();
     }
 
     /// Returns in which version a page was shown.
-    pub(in crate::tools) fn page_version(&self, page: &Page) -> Option<Version> {
+    pub(in crate::tools) fn page_version(&self, page: &FilePage) -> Option<Version> {
         self.seen().pages.get(page).copied()
     }
 
     /// Remembers that a page was shown.
-    pub(in crate::tools) fn record_page(&self, page: Page, version: Version) {
+    pub(in crate::tools) fn record_page(&self, page: FilePage, version: Version) {
         let mut seen = self.seen();
         let path = page.path.clone();
         put(&mut seen.pages, page, version);
@@ -59,7 +59,7 @@ impl ObservedFiles {
         self.seen().files.get(path).is_some_and(|version| *version != now)
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, SeenVersions> {
         // PlainText values: a panic elsewhere leaves nothing half-done.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

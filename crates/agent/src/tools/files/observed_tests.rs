@@ -1,7 +1,7 @@
 use super::*;
 
-fn page(number: usize) -> Page {
-    Page { path: "/f".into(), offset: number, limit: 1 }
+fn page(number: usize) -> FilePage {
+    FilePage { path: "/f".into(), offset: number, limit: 1 }
 }
 
 fn version(size: u64) -> Version {

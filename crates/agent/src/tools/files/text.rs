@@ -35,7 +35,7 @@ pub(crate) enum Newline {
 
 /// A replacement of a piece of the view.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Change {
+pub(crate) struct TextChange {
     /// The piece, on character borders.
     pub(crate) range: Range<usize>,
     /// What takes its place, lines ended by LF.
@@ -120,10 +120,10 @@ impl Text {
     }
 
     /// Returns the bytes with these changes made, which are in order and do not overlap.
-    pub(crate) fn edited(&self, changes: &[Change]) -> Result<Vec<u8>, StrayBytes> {
+    pub(crate) fn edited(&self, changes: &[TextChange]) -> Result<Vec<u8>, StrayBytes> {
         let mut edited = Vec::with_capacity(self.bytes.len());
         let mut from = 0;
-        for Change { range, text } in changes {
+        for TextChange { range, text } in changes {
             let removed = &self.view[range.clone()];
             // What both have in common at the ends keeps its very bytes.
             let head = common_prefix(removed, text);
@@ -207,12 +207,12 @@ fn common_suffix(a: &str, b: &str) -> usize {
 
 /// Lines ended by LF. The end of the last one does not start another.
 #[derive(Debug)]
-pub(crate) struct Lines<'a> {
+pub(crate) struct TextLines<'a> {
     text: &'a str,
     starts: Vec<usize>,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> TextLines<'a> {
     /// Finds the lines of a text.
     pub(crate) fn new(text: &'a str) -> Self {
         let mut starts = Vec::new();
@@ -228,7 +228,6 @@ impl<'a> Lines<'a> {
         self.starts.len()
     }
 
-    /// Returns the text.
     pub(crate) fn text(&self) -> &'a str {
         self.text
     }

@@ -5,8 +5,8 @@ mod text {
 
     use super::*;
 
-    fn change(range: Range<usize>, text: &str) -> Change {
-        Change { range, text: text.to_owned() }
+    fn change(range: Range<usize>, text: &str) -> TextChange {
+        TextChange { range, text: text.to_owned() }
     }
 
     /// Replaces the only occurrence of a text in the view.
@@ -83,7 +83,7 @@ mod text {
             let (a, b) = (borders[from.index(borders.len())], borders[to.index(borders.len())]);
             let range = a.min(b)..a.max(b);
             let same = text.view()[range.clone()].to_owned();
-            prop_assert_eq!(text.edited(&[Change { range, text: same }]).unwrap(), bytes);
+            prop_assert_eq!(text.edited(&[TextChange { range, text: same }]).unwrap(), bytes);
         }
     }
 }
@@ -101,7 +101,7 @@ mod lines {
             ("a\n\n", vec!["a", ""]),
             ("a\n\nb", vec!["a", "", "b"]),
         ] {
-            let lines = Lines::new(text);
+            let lines = TextLines::new(text);
             assert_eq!(lines.slice(0..lines.len()), expected, "{text:?}");
             assert_eq!(pieces(text), expected, "{text:?}");
         }
@@ -109,7 +109,7 @@ mod lines {
 
     #[test]
     fn a_place_is_in_the_line_that_holds_it() {
-        let lines = Lines::new("ab\n\ncd\n");
+        let lines = TextLines::new("ab\n\ncd\n");
         let found: Vec<usize> = (0..8).map(|place| lines.at(place)).collect();
         assert_eq!(found, [0, 0, 0, 1, 2, 2, 2, 2]);
         assert_eq!((lines.end(2), lines.start(3)), (6, 7));

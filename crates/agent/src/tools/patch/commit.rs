@@ -6,12 +6,12 @@ use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::{Depth, FileError, Files, Links, Overwrite, Parents, WriteOptions};
 use vestal_sandbox::{CreateMode, Fault, FaultCode, Version};
 
-use super::plan::{Draft, Overlay};
+use super::plan::{FileDraft, Overlay};
 use crate::tools::files::message_of;
 
 /// What is done to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum CommitStep {
     Create { to: usize },
     Write { to: usize },
     Rename { from: usize, to: usize },
@@ -21,14 +21,14 @@ pub(super) enum Step {
 /// Something that was done and can be undone.
 #[derive(Debug)]
 struct Done {
-    step: Step,
+    step: CommitStep,
     /// The version it made.
     version: Option<Version>,
 }
 
 /// A failure, and what became of the steps before it.
 #[derive(Debug)]
-pub(super) struct Failed {
+pub(super) struct CommitFailure {
     /// Why.
     pub(super) error: FileError,
     /// At which file.
@@ -41,7 +41,7 @@ pub(super) struct Failed {
 
 /// Returns the steps to what was planned. What adds comes before what takes
 /// away, so that nothing is ever nowhere.
-pub(super) fn steps(overlay: &Overlay) -> Vec<Step> {
+pub(super) fn steps(overlay: &Overlay) -> Vec<CommitStep> {
     let drafts = &overlay.drafts;
     let is_renamed = |to: usize| {
         drafts[to].moved_from.filter(|from| {
@@ -56,12 +56,12 @@ pub(super) fn steps(overlay: &Overlay) -> Vec<Step> {
     for (index, draft) in drafts.iter().enumerate().filter(|(_, draft)| draft.is_changed()) {
         match (&draft.before, &draft.now) {
             (None, Some(_)) => match is_renamed(index) {
-                Some(from) => renaming.push(Step::Rename { from, to: index }),
-                None => adding.push(Step::Create { to: index }),
+                Some(from) => renaming.push(CommitStep::Rename { from, to: index }),
+                None => adding.push(CommitStep::Create { to: index }),
             },
-            (Some(_), Some(_)) => adding.push(Step::Write { to: index }),
+            (Some(_), Some(_)) => adding.push(CommitStep::Write { to: index }),
             (Some(_), None) if !renamed.contains(&index) => {
-                taking.push(Step::Delete { from: index });
+                taking.push(CommitStep::Delete { from: index });
             }
             _ => {}
         }
@@ -73,8 +73,8 @@ pub(super) fn steps(overlay: &Overlay) -> Vec<Step> {
 pub(super) async fn carry_out(
     files: &Files,
     overlay: &Overlay,
-    steps: &[Step],
-) -> Result<Vec<(usize, Version)>, Failed> {
+    steps: &[CommitStep],
+) -> Result<Vec<(usize, Version)>, CommitFailure> {
     let mut done: Vec<Done> = Vec::new();
     for step in steps {
         match perform(files, overlay, *step).await {
@@ -82,33 +82,35 @@ pub(super) async fn carry_out(
             Err(error) => {
                 let (undone, left) = undo(files, overlay, done).await;
                 let path = name(overlay, *step);
-                return Err(Failed { error, path, undone, left });
+                return Err(CommitFailure { error, path, undone, left });
             }
         }
     }
     let version = |done: &Done| match done.step {
-        Step::Create { to } | Step::Write { to } => done.version.map(|version| (to, version)),
-        Step::Rename { .. } | Step::Delete { .. } => None,
+        CommitStep::Create { to } | CommitStep::Write { to } => {
+            done.version.map(|version| (to, version))
+        }
+        CommitStep::Rename { .. } | CommitStep::Delete { .. } => None,
     };
     Ok(done.iter().filter_map(version).collect())
 }
 
-fn name(overlay: &Overlay, step: Step) -> String {
-    let (Step::Create { to: index }
-    | Step::Write { to: index }
-    | Step::Rename { to: index, .. }
-    | Step::Delete { from: index }) = step;
+fn name(overlay: &Overlay, step: CommitStep) -> String {
+    let (CommitStep::Create { to: index }
+    | CommitStep::Write { to: index }
+    | CommitStep::Rename { to: index, .. }
+    | CommitStep::Delete { from: index }) = step;
     overlay.drafts[index].target.shown()
 }
 
 async fn perform(
     files: &Files,
     overlay: &Overlay,
-    step: Step,
+    step: CommitStep,
 ) -> Result<Option<Version>, FileError> {
     let draft = |index: usize| &overlay.drafts[index];
     match step {
-        Step::Create { to } => {
+        CommitStep::Create { to } => {
             // A file that gets another name and other lines keeps its permissions.
             let source = draft(to).moved_from.and_then(|from| draft(from).before.as_ref());
             let options = WriteOptions {
@@ -119,7 +121,7 @@ async fn perform(
             };
             write(files, draft(to), options).await.map(Some)
         }
-        Step::Write { to } => {
+        CommitStep::Write { to } => {
             let options = WriteOptions {
                 create: CreateMode::Existing,
                 expect: draft(to).before.as_ref().map(|before| before.metadata.version),
@@ -127,7 +129,7 @@ async fn perform(
             };
             write(files, draft(to), options).await.map(Some)
         }
-        Step::Rename { from, to } => {
+        CommitStep::Rename { from, to } => {
             demand_unchanged(files, draft(from)).await?;
             if let Some(parent) = draft(to).target.absolute.parent() {
                 files.mkdir(parent, Parents::Make, None).await?;
@@ -135,7 +137,7 @@ async fn perform(
             files.rename(&draft(from).path, &draft(to).path, Overwrite::Never).await?;
             Ok(None)
         }
-        Step::Delete { from } => {
+        CommitStep::Delete { from } => {
             demand_unchanged(files, draft(from)).await?;
             files.delete(&draft(from).path, Depth::One).await?;
             Ok(None)
@@ -143,13 +145,17 @@ async fn perform(
     }
 }
 
-async fn write(files: &Files, draft: &Draft, options: WriteOptions) -> Result<Version, FileError> {
+async fn write(
+    files: &Files,
+    draft: &FileDraft,
+    options: WriteOptions,
+) -> Result<Version, FileError> {
     let bytes = draft.now.as_deref().unwrap_or_default();
     Ok(files.write(&draft.path, bytes, options).await?.metadata.version)
 }
 
 /// Fails where a file is not the one that was read any more.
-async fn demand_unchanged(files: &Files, draft: &Draft) -> Result<(), FileError> {
+async fn demand_unchanged(files: &Files, draft: &FileDraft) -> Result<(), FileError> {
     let now = files.stat(&draft.path, Links::Follow).await?;
     match &draft.before {
         Some(before) if before.metadata.version == now.version => Ok(()),
@@ -181,14 +187,14 @@ async fn undo_one(files: &Files, overlay: &Overlay, done: &Done) -> Result<(), F
         files.write(&draft(index).path, before, options).await.map(drop)
     };
     match done.step {
-        Step::Create { to } => {
+        CommitStep::Create { to } => {
             let now = files.stat(&draft(to).path, Links::Keep).await?;
             if Some(now.version) == done.version {
                 files.delete(Path::new(&draft(to).path), Depth::One).await?;
             }
             Ok(())
         }
-        Step::Write { to } => {
+        CommitStep::Write { to } => {
             let options = WriteOptions {
                 create: CreateMode::Existing,
                 expect: done.version,
@@ -196,10 +202,10 @@ async fn undo_one(files: &Files, overlay: &Overlay, done: &Done) -> Result<(), F
             };
             restore(to, options).await
         }
-        Step::Rename { from, to } => {
+        CommitStep::Rename { from, to } => {
             files.rename(&draft(to).path, &draft(from).path, Overwrite::Never).await
         }
-        Step::Delete { from } => {
+        CommitStep::Delete { from } => {
             let mode = draft(from).before.as_ref().map(|before| before.metadata.mode);
             let options = WriteOptions { create: CreateMode::New, mode, ..WriteOptions::default() };
             restore(from, options).await

@@ -10,8 +10,8 @@ use std::ops::Range;
 use serde::Serialize;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use crate::tools::files::{Change, Lines, pieces};
-use normalize::{Folded, collapse, unescape};
+use crate::tools::files::{TextChange, TextLines, pieces};
+use normalize::{FoldedText, collapse, unescape};
 
 pub(in crate::tools) use nearest::Region;
 
@@ -49,10 +49,10 @@ pub(in crate::tools) enum Occurrences {
 
 /// What to do to the text.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::tools) struct Replacement {
+pub(in crate::tools) struct TextReplacement {
     pub(in crate::tools) strategy: Strategy,
     /// In order, never empty.
-    pub(in crate::tools) changes: Vec<Change>,
+    pub(in crate::tools) changes: Vec<TextChange>,
 }
 
 /// Why nothing can be done.
@@ -91,14 +91,14 @@ pub(in crate::tools) fn replace(
     old: &str,
     new: &str,
     occurrences: Occurrences,
-) -> Result<Replacement, Mismatch> {
+) -> Result<TextReplacement, Mismatch> {
     if old.is_empty() {
         return Err(Mismatch::Empty);
     }
     if old == new {
         return Err(Mismatch::Same);
     }
-    let search = Search { text, lines: Lines::new(text), occurrences };
+    let search = TextSearch { text, lines: TextLines::new(text), occurrences };
     for (strategy, find) in STRATEGIES {
         let fuzzy = *strategy != Strategy::Exact;
         if fuzzy && (text.len() > FUZZY_MAX || old.len() > FUZZY_MAX || old.trim().is_empty()) {
@@ -115,7 +115,7 @@ pub(in crate::tools) fn replace(
             let lines = lines.map(|change| search.lines.at(change.range.start) + 1).collect();
             return Err(Mismatch::Ambiguous { count: changes.len(), lines });
         }
-        return Ok(Replacement { strategy: *strategy, changes });
+        return Ok(TextReplacement { strategy: *strategy, changes });
     }
     let done = (new.trim().len() >= TELLING).then(|| text.find(new)).flatten();
     let done_at = done.map(|at| search.lines.at(at) + 1);
@@ -124,7 +124,7 @@ pub(in crate::tools) fn replace(
 }
 
 /// Says which changes the text needs; none where the old one is not found.
-type Find = fn(&Search<'_>, &str, &str) -> Vec<Change>;
+type Find = fn(&TextSearch<'_>, &str, &str) -> Vec<TextChange>;
 
 /// The ways to find a text, the strictest first, so that a loose one never
 /// takes a place that a strict one would have told from others.
@@ -138,21 +138,21 @@ const STRATEGIES: &[(Strategy, Find)] = &[
     (Strategy::BlockAnchor, |search, old, new| search.block_anchor(old, new)),
 ];
 
-struct Search<'a> {
+struct TextSearch<'a> {
     text: &'a str,
-    lines: Lines<'a>,
+    lines: TextLines<'a>,
     occurrences: Occurrences,
 }
 
-impl Search<'_> {
-    fn exact(&self, old: &str, new: &str) -> Vec<Change> {
+impl TextSearch<'_> {
+    fn exact(&self, old: &str, new: &str) -> Vec<TextChange> {
         let mut free_from = 0;
         let mut change = |at: usize| {
             let start = at - normalize::surplus(&self.text[..at], old, new);
             // Blanks that the place before has taken are not there to be taken again.
             let start = if start < free_from { at } else { start };
             free_from = at + old.len();
-            Change { range: start..free_from, text: new.to_owned() }
+            TextChange { range: start..free_from, text: new.to_owned() }
         };
         match self.occurrences {
             Occurrences::All => self.text.match_indices(old).map(|(at, _)| change(at)).collect(),
@@ -166,7 +166,7 @@ impl Search<'_> {
         }
     }
 
-    fn indentation(&self, old: &str, new: &str) -> Vec<Change> {
+    fn indentation(&self, old: &str, new: &str) -> Vec<TextChange> {
         let wanted = pieces(old);
         let windows = Windows::by(&self.lines, &wanted, |line| line.trim().into());
         let shape = normalize::without_common(&wanted);
@@ -178,21 +178,21 @@ impl Search<'_> {
         self.in_windows(starts, old, new)
     }
 
-    fn line_trimmed(&self, old: &str, new: &str) -> Vec<Change> {
+    fn line_trimmed(&self, old: &str, new: &str) -> Vec<TextChange> {
         let windows = Windows::by(&self.lines, &pieces(old), |line| line.trim().into());
         self.in_windows(windows.starts().collect(), old, new)
     }
 
-    fn whitespace(&self, old: &str, new: &str) -> Vec<Change> {
+    fn whitespace(&self, old: &str, new: &str) -> Vec<TextChange> {
         let windows = Windows::by(&self.lines, &pieces(old), |line| collapse(line).into());
         let found = self.in_windows(windows.starts().collect(), old, new);
         if !found.is_empty() {
             return found;
         }
-        in_folded(&Folded::blanks(self.text), Folded::blanks(old.trim()).text(), old, new)
+        in_folded(&FoldedText::blanks(self.text), FoldedText::blanks(old.trim()).text(), old, new)
     }
 
-    fn escapes(&self, old: &str, new: &str) -> Vec<Change> {
+    fn escapes(&self, old: &str, new: &str) -> Vec<TextChange> {
         let plain = unescape(old);
         if plain == old || plain.trim().is_empty() {
             return Vec::new();
@@ -205,25 +205,25 @@ impl Search<'_> {
             .unwrap_or_default()
     }
 
-    fn typography(&self, old: &str, new: &str) -> Vec<Change> {
+    fn typography(&self, old: &str, new: &str) -> Vec<TextChange> {
         let windows = Windows::by(&self.lines, &pieces(old), |line| typography(line.trim()));
         let found = self.in_windows(windows.starts().collect(), old, new);
         if !found.is_empty() {
             return found;
         }
-        in_folded(&Folded::typography(self.text), &typography(old.trim()), old, new)
+        in_folded(&FoldedText::typography(self.text), &typography(old.trim()), old, new)
     }
 
-    fn block_anchor(&self, old: &str, new: &str) -> Vec<Change> {
+    fn block_anchor(&self, old: &str, new: &str) -> Vec<TextChange> {
         self.in_windows(nearest::block_starts(&self.lines, &pieces(old)), old, new)
     }
 
     /// Changes whole lines: those that the model leaves alone stay as the file
     /// has them, the others are indented as the file is.
-    fn in_windows(&self, starts: Vec<usize>, old: &str, new: &str) -> Vec<Change> {
+    fn in_windows(&self, starts: Vec<usize>, old: &str, new: &str) -> Vec<TextChange> {
         let (wanted, given) = (pieces(old), pieces(new));
         let ended = old.ends_with('\n');
-        let mut changes: Vec<Change> = Vec::new();
+        let mut changes: Vec<TextChange> = Vec::new();
         for start in starts {
             let after = start + wanted.len();
             let found = self.lines.slice(start..after);
@@ -240,7 +240,7 @@ impl Search<'_> {
             // Where all places are meant, those that overlap cannot be.
             let is_free = changes.last().is_none_or(|last| last.range.end <= range.start);
             if is_free || self.occurrences == Occurrences::One {
-                changes.push(Change { range, text });
+                changes.push(TextChange { range, text });
             }
         }
         changes
@@ -249,7 +249,7 @@ impl Search<'_> {
 
 /// Changes pieces of lines. Blanks around the old text are not looked for,
 /// so the same ones around the new text are not put in.
-fn in_folded(folded: &Folded, wanted: &str, old: &str, new: &str) -> Vec<Change> {
+fn in_folded(folded: &FoldedText, wanted: &str, old: &str, new: &str) -> Vec<TextChange> {
     if wanted.is_empty() {
         return Vec::new();
     }
@@ -258,7 +258,7 @@ fn in_folded(folded: &Folded, wanted: &str, old: &str, new: &str) -> Vec<Change>
     let new = new.strip_prefix(head).unwrap_or(new);
     let new = new.strip_suffix(tail).unwrap_or(new);
     let ranges: Vec<Range<usize>> = folded.find(wanted).collect();
-    ranges.into_iter().map(|range| Change { range, text: new.to_owned() }).collect()
+    ranges.into_iter().map(|range| TextChange { range, text: new.to_owned() }).collect()
 }
 
 /// The places where a run of lines is found.
@@ -269,7 +269,7 @@ pub(super) struct Windows {
 impl Windows {
     /// Finds the places where all lines have the same key as the wanted ones.
     pub(super) fn by(
-        lines: &Lines<'_>,
+        lines: &TextLines<'_>,
         wanted: &[&str],
         key: impl for<'k> Fn(&'k str) -> Cow<'k, str>,
     ) -> Self {

@@ -5,7 +5,7 @@ mod parse;
 use std::ops::Range;
 
 use super::find::{Indents, typography};
-use crate::tools::files::{Change, Lines};
+use crate::tools::files::{TextChange, TextLines};
 
 pub(super) use parse::parse;
 
@@ -15,12 +15,12 @@ pub(super) struct FilePatch {
     /// The file, as the patch names it.
     pub(super) path: String,
     /// What is done to it.
-    pub(super) action: Action,
+    pub(super) action: FileAction,
 }
 
 /// What is done to a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum FileAction {
     /// It is made, with this content.
     Add(String),
     /// It is deleted.
@@ -41,7 +41,6 @@ pub(super) struct Hunk {
     pub(super) anchors: Vec<String>,
     /// Where it was when the patch was made, as a line from 1.
     pub(super) old_start: Option<usize>,
-    /// The lines.
     pub(super) lines: Vec<HunkLine>,
     /// Whether the old lines are the last of the file.
     pub(super) at_end: bool,
@@ -51,7 +50,6 @@ pub(super) struct Hunk {
     pub(super) new_unended: bool,
 }
 
-/// A line of a hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum HunkLine {
     /// It is there and stays.
@@ -102,9 +100,12 @@ const NAMED: usize = 5;
 
 /// Returns the changes that hunks make to a text, in order; the error says
 /// which hunk does not fit and why.
-pub(in crate::tools::patch) fn apply(text: &str, hunks: &[Hunk]) -> Result<Vec<Change>, String> {
-    let lines = Lines::new(text);
-    let mut changes: Vec<(Range<usize>, Change)> = Vec::new();
+pub(in crate::tools::patch) fn apply(
+    text: &str,
+    hunks: &[Hunk],
+) -> Result<Vec<TextChange>, String> {
+    let lines = TextLines::new(text);
+    let mut changes: Vec<(Range<usize>, TextChange)> = Vec::new();
     let mut cursor = 0;
     for (index, hunk) in hunks.iter().enumerate() {
         let misfit = |problem| format!("change {} of {}: {problem}", index + 1, hunks.len());
@@ -123,7 +124,7 @@ pub(in crate::tools::patch) fn apply(text: &str, hunks: &[Hunk]) -> Result<Vec<C
 }
 
 /// Returns the lines that a hunk's old ones are.
-fn place(lines: &Lines<'_>, hunk: &Hunk, cursor: usize) -> Result<Range<usize>, String> {
+fn place(lines: &TextLines<'_>, hunk: &Hunk, cursor: usize) -> Result<Range<usize>, String> {
     let mut from = cursor;
     for anchor in &hunk.anchors {
         from = find_anchor(lines, anchor, from)?;
@@ -141,41 +142,41 @@ fn place(lines: &Lines<'_>, hunk: &Hunk, cursor: usize) -> Result<Range<usize>, 
     for same in LEVELS {
         let found = candidates(lines, &old, same, hunk.at_end);
         let start = match choose(&found, hunk, from) {
-            Choice::One(start) => start,
-            Choice::None => continue,
-            Choice::Many(starts) => return Err(ambiguous(&starts)),
+            HunkChoice::One(start) => start,
+            HunkChoice::None => continue,
+            HunkChoice::Many(starts) => return Err(ambiguous(&starts)),
         };
         return Ok(start..start + old.len());
     }
     Err(missing(lines, &old))
 }
 
-enum Choice {
+enum HunkChoice {
     None,
     One(usize),
     Many(Vec<usize>),
 }
 
 /// Chooses among the places where the lines are.
-fn choose(found: &[usize], hunk: &Hunk, from: usize) -> Choice {
+fn choose(found: &[usize], hunk: &Hunk, from: usize) -> HunkChoice {
     if let Some(start) = hunk.old_start {
         let wanted = start.saturating_sub(1);
         let nearest = found.iter().min_by_key(|place| place.abs_diff(wanted));
-        return nearest.map_or(Choice::None, |place| Choice::One(*place));
+        return nearest.map_or(HunkChoice::None, |place| HunkChoice::One(*place));
     }
     let after: Vec<usize> = found.iter().copied().filter(|place| *place >= from).collect();
     match (&after[..], found) {
-        ([one], _) | ([], [one]) => Choice::One(*one),
-        ([], []) => Choice::None,
+        ([one], _) | ([], [one]) => HunkChoice::One(*one),
+        ([], []) => HunkChoice::None,
         // Anchors name the place; the first one behind them is meant.
-        ([first, ..], _) if !hunk.anchors.is_empty() => Choice::One(*first),
-        ([], many) | (many, _) => Choice::Many(many.to_vec()),
+        ([first, ..], _) if !hunk.anchors.is_empty() => HunkChoice::One(*first),
+        ([], many) | (many, _) => HunkChoice::Many(many.to_vec()),
     }
 }
 
 /// Returns where all of the old lines are, one behind the other.
 fn candidates(
-    lines: &Lines<'_>,
+    lines: &TextLines<'_>,
     old: &[&str],
     same: fn(&str, &str) -> bool,
     at_end: bool,
@@ -189,7 +190,7 @@ fn candidates(
 
 /// Returns the line behind an anchor: behind the cursor if it is there,
 /// anywhere else if it is there once.
-fn find_anchor(lines: &Lines<'_>, anchor: &str, from: usize) -> Result<usize, String> {
+fn find_anchor(lines: &TextLines<'_>, anchor: &str, from: usize) -> Result<usize, String> {
     let looser: fn(&str, &str) -> bool = |line, anchor| line.trim().starts_with(anchor.trim());
     for same in LEVELS.into_iter().chain([looser]) {
         let all: Vec<usize> =
@@ -215,7 +216,7 @@ fn ambiguous(starts: &[usize]) -> String {
     )
 }
 
-fn missing(lines: &Lines<'_>, old: &[&str]) -> String {
+fn missing(lines: &TextLines<'_>, old: &[&str]) -> String {
     // The first line that is nowhere is what is usually wrong.
     let is_there =
         |wanted: &&&str| (0..lines.len()).any(|line| lines.get(line).trim() == wanted.trim());
@@ -227,7 +228,11 @@ fn missing(lines: &Lines<'_>, old: &[&str]) -> String {
 
 /// Returns the changes of a hunk at its place, and which lines each takes:
 /// lines that are kept are not touched at all.
-fn edits(lines: &Lines<'_>, hunk: &Hunk, place: Range<usize>) -> Vec<(Range<usize>, Change)> {
+fn edits(
+    lines: &TextLines<'_>,
+    hunk: &Hunk,
+    place: Range<usize>,
+) -> Vec<(Range<usize>, TextChange)> {
     let old = hunk.old();
     let found = lines.slice(place.clone());
     let indents = Indents::between(&old, &found);
@@ -260,7 +265,7 @@ fn edits(lines: &Lines<'_>, hunk: &Hunk, place: Range<usize>) -> Vec<(Range<usiz
 
 /// Returns the change that puts lines in the place of others. The last line of
 /// the file stays ended, or not, as it was, unless the patch says otherwise.
-fn change(lines: &Lines<'_>, hunk: &Hunk, taken: &Range<usize>, new: &[String]) -> Change {
+fn change(lines: &TextLines<'_>, hunk: &Hunk, taken: &Range<usize>, new: &[String]) -> TextChange {
     let mut range = lines.start(taken.start)..lines.start(taken.end);
     let mut text = new.join("\n");
     if !new.is_empty() {
@@ -282,7 +287,7 @@ fn change(lines: &Lines<'_>, hunk: &Hunk, taken: &Range<usize>, new: &[String]) 
             text.insert(0, '\n');
         }
     }
-    Change { range, text }
+    TextChange { range, text }
 }
 
 #[cfg(test)]

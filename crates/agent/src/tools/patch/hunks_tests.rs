@@ -9,7 +9,7 @@ mod apply {
     /// Applies the only file of a patch to a text.
     fn patched(text: &str, patch: &str) -> Result<String, String> {
         let files = parse(patch).unwrap();
-        let [FilePatch { action: Action::Update { hunks, .. }, .. }] = &files[..] else {
+        let [FilePatch { action: FileAction::Update { hunks, .. }, .. }] = &files[..] else {
             panic!("not one update: {files:?}");
         };
         let changes = apply(text, hunks)?;
@@ -146,7 +146,7 @@ mod parse {
     use super::*;
 
     fn update(path: &str, hunks: Vec<Hunk>) -> FilePatch {
-        FilePatch { path: path.to_owned(), action: Action::Update { move_to: None, hunks } }
+        FilePatch { path: path.to_owned(), action: FileAction::Update { move_to: None, hunks } }
     }
 
     fn kept(text: &str) -> HunkLine {
@@ -189,13 +189,16 @@ mod parse {
         let expected = vec![
             FilePatch {
                 path: "src/a.py".to_owned(),
-                action: Action::Update { move_to: Some("src/b.py".to_owned()), hunks: vec![hunk] },
+                action: FileAction::Update {
+                    move_to: Some("src/b.py".to_owned()),
+                    hunks: vec![hunk],
+                },
             },
             FilePatch {
                 path: "new.txt".to_owned(),
-                action: Action::Add("first\n\nthird\n".to_owned()),
+                action: FileAction::Add("first\n\nthird\n".to_owned()),
             },
-            FilePatch { path: "old.txt".to_owned(), action: Action::Delete },
+            FilePatch { path: "old.txt".to_owned(), action: FileAction::Delete },
         ];
         assert_eq!(parse(patch).unwrap(), expected);
     }
@@ -274,11 +277,11 @@ rename to to
         ];
         let expected = vec![
             update("x.txt", hunks),
-            FilePatch { path: "n".to_owned(), action: Action::Add("a\nb".to_owned()) },
-            FilePatch { path: "d".to_owned(), action: Action::Delete },
+            FilePatch { path: "n".to_owned(), action: FileAction::Add("a\nb".to_owned()) },
+            FilePatch { path: "d".to_owned(), action: FileAction::Delete },
             FilePatch {
                 path: "from".to_owned(),
-                action: Action::Update { move_to: Some("to".to_owned()), hunks: vec![] },
+                action: FileAction::Update { move_to: Some("to".to_owned()), hunks: vec![] },
             },
         ];
         assert_eq!(parse(patch).unwrap(), expected);
@@ -307,7 +310,7 @@ rename to to
         fn garbage_is_refused_or_read_but_never_panics(patch in any::<String>(), text in any::<String>()) {
             if let Ok(files) = parse(&patch) {
                 for file in files {
-                    if let Action::Update { hunks, .. } = file.action {
+                    if let FileAction::Update { hunks, .. } = file.action {
                         let _outcome = apply(&text, &hunks);
                     }
                 }
@@ -327,7 +330,7 @@ rename to to
         ) {
             if let Ok(files) = parse(&lines.join("\n")) {
                 for file in files {
-                    if let Action::Update { hunks, .. } = file.action
+                    if let FileAction::Update { hunks, .. } = file.action
                         && let Ok(changes) = apply(&text, &hunks)
                     {
                         let _edited = crate::tools::files::Text::new(text.clone().into_bytes()).edited(&changes);

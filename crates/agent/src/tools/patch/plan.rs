@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use vestal_sandbox::FaultCode;
 use vestal_sandbox::files::{FileContent, Files};
 
-use super::commit::{Failed, Step, carry_out, steps};
-use super::hunks::{self, Action, FilePatch};
+use super::commit::{CommitFailure, CommitStep, carry_out, steps};
+use super::hunks::{self, FileAction, FilePatch};
 use super::replace::{MAX_SIZE, read};
 use crate::tool::{ToolContext, ToolOutput};
 use crate::tools::files::{
@@ -62,8 +62,8 @@ pub(super) async fn patch(
     Err(ToolOutput::error("the patch could not be applied"))
 }
 
-fn failure(failed: Failed) -> ToolOutput {
-    let Failed { error, path, undone, left } = failed;
+fn failure(failed: CommitFailure) -> ToolOutput {
+    let CommitFailure { error, path, undone, left } = failed;
     let reason = message_of(&error);
     let mut content = if left.is_empty() {
         json!({ "error": format!("{path}: {reason}; all files are unchanged") })
@@ -79,21 +79,21 @@ fn failure(failed: Failed) -> ToolOutput {
     ToolOutput { is_error: true, ..ToolOutput::json(&content) }
 }
 
-fn result(overlay: &Overlay, steps: &[Step], approvals: &[String]) -> Value {
+fn result(overlay: &Overlay, steps: &[CommitStep], approvals: &[String]) -> Value {
     let shown = |index: usize| overlay.drafts[index].target.shown();
     let (mut modified, mut created, mut deleted, mut moved) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for step in steps {
         match *step {
-            Step::Create { to } => match overlay.drafts[to].moved_from {
+            CommitStep::Create { to } => match overlay.drafts[to].moved_from {
                 Some(from) => moved.push(json!({ "from": shown(from), "to": shown(to) })),
                 None => created.push(shown(to)),
             },
-            Step::Write { to } => modified.push(shown(to)),
-            Step::Rename { from, to } => {
+            CommitStep::Write { to } => modified.push(shown(to)),
+            CommitStep::Rename { from, to } => {
                 moved.push(json!({ "from": shown(from), "to": shown(to) }));
             }
-            Step::Delete { from } => {
+            CommitStep::Delete { from } => {
                 let is_moved = overlay.drafts.iter().any(|it| it.moved_from == Some(from));
                 if !is_moved {
                     deleted.push(shown(from));
@@ -123,7 +123,7 @@ fn result(overlay: &Overlay, steps: &[Step], approvals: &[String]) -> Value {
     result
 }
 
-fn linted(draft: &Draft) -> Option<(String, Value)> {
+fn linted(draft: &FileDraft) -> Option<(String, Value)> {
     let now = draft.now.as_ref().filter(|_| draft.is_changed())?;
     let before = draft.before.as_ref().map(|before| &before.bytes[..]);
     Some((draft.target.shown(), lint(&draft.target.shown(), before, now)?))
@@ -145,18 +145,19 @@ fn diffs(changes: &[(String, String)]) -> String {
 /// Returns what changed in each file.
 fn changes(overlay: &Overlay) -> impl Iterator<Item = (String, String)> {
     const NOTHING: &str = "/dev/null";
-    let is_moved_away = |draft: &Draft| {
+    let is_moved_away = |draft: &FileDraft| {
         overlay.drafts.iter().any(|it| {
             it.moved_from.is_some_and(|from| std::ptr::eq(&raw const overlay.drafts[from], draft))
         })
     };
-    let shown =
-        move |draft: &&Draft| draft.is_changed() && !(is_moved_away(draft) && draft.now.is_none());
+    let shown = move |draft: &&FileDraft| {
+        draft.is_changed() && !(is_moved_away(draft) && draft.now.is_none())
+    };
     overlay.drafts.iter().filter(shown).map(|draft| {
         let old = draft.moved_from.map_or(draft, |from| &overlay.drafts[from]);
         let before = old.before.as_ref().map(|before| Text::new(before.bytes.clone()));
         let now = draft.now.as_ref().map(|now| Text::new(now.clone()));
-        let name = |draft: &Draft, there: bool| {
+        let name = |draft: &FileDraft, there: bool| {
             if there { draft.target.shown() } else { NOTHING.to_owned() }
         };
         let diff = unified_diff(
@@ -169,9 +170,8 @@ fn changes(overlay: &Overlay) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// One file.
 #[derive(Debug)]
-pub(super) struct Draft {
+pub(super) struct FileDraft {
     /// The path as the patch has it.
     pub(super) path: String,
     /// What it means.
@@ -184,7 +184,7 @@ pub(super) struct Draft {
     pub(super) moved_from: Option<usize>,
 }
 
-impl Draft {
+impl FileDraft {
     /// Reports whether the file will be another than it is.
     pub(super) fn is_changed(&self) -> bool {
         self.before.as_ref().map(|before| &before.bytes) != self.now.as_ref()
@@ -194,7 +194,7 @@ impl Draft {
 /// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
-    pub(super) drafts: Vec<Draft>,
+    pub(super) drafts: Vec<FileDraft>,
 }
 
 impl Overlay {
@@ -209,7 +209,7 @@ impl Overlay {
 
     async fn take(&mut self, files: &Files, patch: &FilePatch) -> Result<(), ToolOutput> {
         match &patch.action {
-            Action::Add(content) => {
+            FileAction::Add(content) => {
                 let index = self.open(files, &patch.path, Expected::Nothing).await?;
                 let draft = &mut self.drafts[index];
                 if draft.now.is_some() {
@@ -220,14 +220,14 @@ impl Overlay {
                 }
                 draft.now = Some(content.clone().into_bytes());
             }
-            Action::Delete => {
+            FileAction::Delete => {
                 let index = self.open(files, &patch.path, Expected::File).await?;
                 let draft = &mut self.drafts[index];
                 if draft.now.take().is_none() {
                     return Err(gone(&draft.target));
                 }
             }
-            Action::Update { move_to, hunks } => {
+            FileAction::Update { move_to, hunks } => {
                 let index = self.open(files, &patch.path, Expected::File).await?;
                 self.update(index, hunks)?;
                 if let Some(goal) = move_to {
@@ -291,7 +291,7 @@ impl Overlay {
         };
         let now = before.as_ref().map(|before| before.bytes.clone());
         let path = path.to_owned();
-        self.drafts.push(Draft { path, target, before, now, moved_from: None });
+        self.drafts.push(FileDraft { path, target, before, now, moved_from: None });
         Ok(self.drafts.len() - 1)
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Order {
 }
 
 /// What a file becomes.
-struct Outcome {
+struct PatchedFile {
     bytes: Vec<u8>,
     diff: String,
     strategy: Strategy,
@@ -125,7 +125,7 @@ async fn edited(
     target: &ResolvedPath,
     before: &Arc<FileContent>,
     order: &Arc<Order>,
-) -> Result<Outcome, ToolOutput> {
+) -> Result<PatchedFile, ToolOutput> {
     let shown = target.shown();
     let (bytes, wanted) = (Arc::clone(before), Arc::clone(order));
     let found = tokio::task::spawn_blocking(move || outcome(&shown, &bytes.bytes, &wanted)).await;
@@ -139,7 +139,7 @@ async fn edited(
     }
 }
 
-fn outcome(path: &str, before: &[u8], order: &Order) -> Result<Outcome, Unfit> {
+fn outcome(path: &str, before: &[u8], order: &Order) -> Result<PatchedFile, Unfit> {
     let text = Text::new(before.to_vec());
     let (old, new) = (with_lf(&order.old), with_lf(&order.new));
     let found =
@@ -150,7 +150,7 @@ fn outcome(path: &str, before: &[u8], order: &Order) -> Result<Outcome, Unfit> {
     }
     let after = Text::new(bytes);
     let diff = unified_diff(path, path, text.view(), after.view());
-    Ok(Outcome {
+    Ok(PatchedFile {
         bytes: after.into_bytes(),
         diff,
         strategy: found.strategy,
@@ -162,7 +162,7 @@ async fn write(
     files: &Files,
     path: &str,
     before: &FileContent,
-    outcome: &Outcome,
+    outcome: &PatchedFile,
 ) -> Result<vestal_sandbox::files::Written, FileError> {
     let options = WriteOptions {
         create: CreateMode::Existing,

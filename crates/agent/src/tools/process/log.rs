@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use vestal_sandbox::job::{JobEvent, JobFilter};
 use vestal_sandbox::{AttachJob, Cause, Delivery, Error, JobId, JobInfo, JobState, Sandbox};
 
-use super::{Call, Failure, exit_code, status};
+use super::{ProcessCall, ProcessFailure, exit_code, status};
 use crate::tools::arguments::{Count, Seconds};
 use crate::tools::output::PlainText;
 use crate::tools::terminal::warning;
@@ -72,7 +72,7 @@ pub(super) fn last_characters(text: &str, characters: usize) -> &str {
 
 /// Which lines of a log are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lines {
+pub(super) enum LogLines {
     /// The last ones.
     Last(usize),
     /// Those from this one on, counted from 0.
@@ -83,7 +83,7 @@ pub(super) enum Lines {
 /// allowed, and counts all.
 #[derive(Debug)]
 pub(super) struct LineWindow {
-    wanted: Lines,
+    wanted: LogLines,
     longest: usize,
     kept: std::collections::VecDeque<String>,
     complete: usize,
@@ -93,7 +93,7 @@ pub(super) struct LineWindow {
 }
 
 impl LineWindow {
-    pub(super) fn new(wanted: Lines, longest: usize) -> Self {
+    pub(super) fn new(wanted: LogLines, longest: usize) -> Self {
         Self {
             wanted,
             longest,
@@ -132,13 +132,13 @@ impl LineWindow {
             line.pop();
         }
         match self.wanted {
-            Lines::Last(most) => {
+            LogLines::Last(most) => {
                 self.kept.push_back(line);
                 if self.kept.len() > most {
                     self.kept.pop_front();
                 }
             }
-            Lines::From(first, most) => {
+            LogLines::From(first, most) => {
                 if self.complete >= first && self.kept.len() < most {
                     self.kept.push_back(line);
                 }
@@ -154,8 +154,8 @@ impl LineWindow {
             self.end_line();
         }
         let first = match self.wanted {
-            Lines::Last(_) => self.complete - self.kept.len(),
-            Lines::From(first, _) => first,
+            LogLines::Last(_) => self.complete - self.kept.len(),
+            LogLines::From(first, _) => first,
         };
         (self.kept.into(), first, self.complete)
     }
@@ -179,8 +179,8 @@ const WAITED: usize = 2000;
 /// Lines that `log` shows by default.
 const LOGGED: usize = 200;
 
-impl Call<'_> {
-    pub(super) async fn list(&self) -> Result<Value, Failure> {
+impl ProcessCall<'_> {
+    pub(super) async fn list(&self) -> Result<Value, ProcessFailure> {
         let found = self.sandbox.jobs(JobFilter::All, LOOKED_THROUGH).await?;
         let is_wanted = |info: &&JobInfo| info.background || info.processes > 0;
         let wanted: Vec<&JobInfo> = found.jobs.iter().filter(is_wanted).collect();
@@ -200,7 +200,7 @@ impl Call<'_> {
         Ok(listing)
     }
 
-    pub(super) async fn poll(&self, id: &JobId) -> Result<Value, Failure> {
+    pub(super) async fn poll(&self, id: &JobId) -> Result<Value, ProcessFailure> {
         let info = self.look_up(id).await?;
         let preview = tail(self.sandbox, &info, POLLED).await?;
         let mut entry = self.describe(&info, &preview);
@@ -210,13 +210,13 @@ impl Call<'_> {
         Ok(Value::Object(entry))
     }
 
-    pub(super) async fn log(&self, id: &JobId) -> Result<Value, Failure> {
+    pub(super) async fn log(&self, id: &JobId) -> Result<Value, ProcessFailure> {
         let limits = &self.context.limits;
-        let most =
-            self.arguments.limit.map_or(LOGGED, |Count(limit)| limit).min(limits.output_lines);
-        let wanted = match self.arguments.offset {
-            Some(Count(first)) => Lines::From(first, most),
-            None => Lines::Last(most),
+        let most = self.arguments.limit.read("limit")?.map_or(LOGGED, |Count(limit)| limit);
+        let most = most.min(limits.output_lines);
+        let wanted = match self.arguments.offset.read("offset")? {
+            Some(Count(first)) => LogLines::From(first, most),
+            None => LogLines::Last(most),
         };
         let info = self.look_up(id).await?;
         let mut window = LineWindow::new(wanted, limits.line_length);
@@ -226,11 +226,11 @@ impl Call<'_> {
         let mut size: usize = lines.iter().map(|line| line.len() + 1).sum();
         while size > limits.output_bytes && lines.len() > 1 {
             let dropped = match wanted {
-                Lines::Last(_) => {
+                LogLines::Last(_) => {
                     first += 1;
                     lines.remove(0)
                 }
-                Lines::From(..) => lines.pop().unwrap_or_default(),
+                LogLines::From(..) => lines.pop().unwrap_or_default(),
             };
             size -= dropped.len() + 1;
         }
@@ -248,9 +248,9 @@ impl Call<'_> {
         }))
     }
 
-    pub(super) async fn wait(&self, id: &JobId) -> Result<Value, Failure> {
+    pub(super) async fn wait(&self, id: &JobId) -> Result<Value, ProcessFailure> {
         let longest = self.context.limits.command_timeout;
-        let asked = self.arguments.timeout.map(|Seconds(timeout)| timeout);
+        let asked = self.arguments.timeout.read("timeout")?.map(|Seconds(timeout)| timeout);
         let limit = asked.unwrap_or(longest).min(longest);
         let waiting = Box::pin(self.sandbox.wait(id, Some(limit)));
         let (info, interrupted) = tokio::select! {

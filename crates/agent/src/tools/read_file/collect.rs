@@ -34,7 +34,7 @@ pub(super) struct Collector {
     /// Lines before the ones wanted, which may open what they close.
     pub(super) before: std::collections::VecDeque<Vec<u8>>,
     /// What the file is.
-    pub(super) content: Content,
+    pub(super) content: ContentKind,
     /// Whether all lines have been counted.
     pub(super) counted: bool,
     /// Complete lines passed.
@@ -62,7 +62,7 @@ impl Collector {
             line_bytes: line_length.saturating_add(BEYOND).saturating_mul(4),
             lines: Vec::new(),
             before: std::collections::VecDeque::new(),
-            content: Content::Text,
+            content: ContentKind::Text,
             counted: false,
             ended: 0,
             open: Vec::new(),
@@ -91,7 +91,7 @@ impl Collector {
         self.started = true;
         let start = std::mem::take(&mut self.start);
         self.content = content(&start);
-        if self.content != Content::Text {
+        if self.content != ContentKind::Text {
             return Flow::Enough;
         }
         self.pass(start.strip_prefix(BOM).unwrap_or(&start))
@@ -147,7 +147,7 @@ impl Collector {
 
     /// Reports whether nothing more needs to be read.
     pub(super) fn has_enough(&self) -> bool {
-        self.content != Content::Text || self.beyond > COUNTED
+        self.content != ContentKind::Text || self.beyond > COUNTED
     }
 
     /// Takes note that nothing more comes: because the file is at its end, or not.
@@ -158,7 +158,7 @@ impl Collector {
         if self.is_open {
             self.end_line();
         }
-        self.counted = at_end && self.content == Content::Text;
+        self.counted = at_end && self.content == ContentKind::Text;
     }
 
     /// Returns how many lines the file has, as far as they were counted.
@@ -183,7 +183,7 @@ pub(super) const LOOKED_AT: usize = 8 << 10;
 
 /// What the start of a file says it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum ContentKind {
     Text,
     Image,
     Binary,
@@ -193,16 +193,16 @@ pub(super) enum Content {
 const IMAGES: &[&[u8]] = &[b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"BM"];
 
 /// Looks at the start of a file.
-pub(super) fn content(start: &[u8]) -> Content {
+pub(super) fn content(start: &[u8]) -> ContentKind {
     let start = &start[..start.len().min(LOOKED_AT)];
     if !is_binary(start) {
-        return Content::Text;
+        return ContentKind::Text;
     }
     let webp = start.starts_with(b"RIFF") && start.get(8..12) == Some(b"WEBP");
     if webp || IMAGES.iter().any(|magic| start.starts_with(magic)) {
-        Content::Image
+        ContentKind::Image
     } else {
-        Content::Binary
+        ContentKind::Binary
     }
 }
 

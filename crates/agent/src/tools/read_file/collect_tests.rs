@@ -62,7 +62,7 @@ mod collect {
         bytes[100] = 0;
         let mut collector = Collector::new(1, 10, 2_000);
         assert_eq!(collector.take(&bytes), Flow::Enough);
-        assert_eq!(collector.content, Content::Binary);
+        assert_eq!(collector.content, ContentKind::Binary);
     }
 
     #[test]
@@ -91,16 +91,16 @@ mod binary {
     fn text_in_any_encoding_without_nul_is_text() {
         for text in [&b""[..], b"plain\n", b"caf\xe9\n", "żółć".as_bytes(), b"\x1b[31mred\x1b[0m\n"]
         {
-            assert_eq!(content(text), Content::Text, "{text:?}");
+            assert_eq!(content(text), ContentKind::Text, "{text:?}");
         }
     }
 
     #[test]
     fn images_are_told_from_other_binary_files() {
-        assert_eq!(content(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), Content::Image);
-        assert_eq!(content(b"RIFF\0\0\0\0WEBPVP8 "), Content::Image);
-        assert_eq!(content(b"\x7fELF\x02\x01\x01\0\0"), Content::Binary);
-        assert_eq!(content(b"\x01\x02\x03\x04abc"), Content::Binary);
-        assert_eq!(content(b"BM is how this text begins"), Content::Text);
+        assert_eq!(content(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), ContentKind::Image);
+        assert_eq!(content(b"RIFF\0\0\0\0WEBPVP8 "), ContentKind::Image);
+        assert_eq!(content(b"\x7fELF\x02\x01\x01\0\0"), ContentKind::Binary);
+        assert_eq!(content(b"\x01\x02\x03\x04abc"), ContentKind::Binary);
+        assert_eq!(content(b"BM is how this text begins"), ContentKind::Text);
     }
 }

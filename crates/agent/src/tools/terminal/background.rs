@@ -3,7 +3,7 @@
 use vestal_sandbox::{Command, Error, Input, JobInfo, Sandbox, new_job_id};
 
 use super::result::CommandResult;
-use super::{WINDOW, Wanted};
+use super::{CommandRequest, WINDOW};
 use crate::call_jobs::NotRecorded;
 use crate::notebook::{Notebook, Watched};
 use crate::tool::{ToolContext, ToolOutput};
@@ -14,13 +14,13 @@ const MOST_WATCHED: usize = 64;
 pub(super) async fn run(
     context: &ToolContext,
     sandbox: &Sandbox,
-    wanted: Wanted,
+    request: CommandRequest,
     approval: Option<String>,
 ) -> ToolOutput {
     let started = tokio::select! {
         biased;
         () = context.cancel.cancelled() => return CommandResult::interrupted("").into_output(),
-        started = start(context, sandbox, &wanted) => started,
+        started = start(context, sandbox, &request) => started,
     };
     match started {
         Ok(info) => {
@@ -32,7 +32,7 @@ pub(super) async fn run(
                 approval,
                 ..CommandResult::default()
             };
-            watch(&context.notebook, wanted, &info, &mut result);
+            watch(&context.notebook, request, &info, &mut result);
             result.into_output()
         }
         Err(error) => CommandResult::not_run(context, &error).into_output(),
@@ -43,12 +43,12 @@ pub(super) async fn run(
 async fn start(
     context: &ToolContext,
     sandbox: &Sandbox,
-    wanted: &Wanted,
+    request: &CommandRequest,
 ) -> Result<JobInfo, NotRecorded> {
     let mut is_second_attempt = false;
     loop {
         let id = new_job_id();
-        let command = context.sandbox.in_session(Command::shell(wanted.command.as_str()));
+        let command = context.sandbox.in_session(Command::shell(request.command.as_str()));
         let mut command = command
             .stdin(Input::Piped)
             // What a job prints is looked at while it runs, so it should not
@@ -58,10 +58,10 @@ async fn start(
             .job_id(id.clone())
             // Until the model knows of the job, nobody could end it.
             .kill_on_drop();
-        if let Some(dir) = &wanted.workdir {
+        if let Some(dir) = &request.workdir {
             command = command.workdir(dir);
         }
-        if wanted.pty {
+        if request.pty {
             command = command.pty(WINDOW);
         }
         context.jobs.record(&context.call, sandbox, &id).await?;
@@ -73,8 +73,8 @@ async fn start(
 }
 
 /// Notes what the model wants to hear of the job.
-fn watch(notebook: &Notebook, wanted: Wanted, info: &JobInfo, result: &mut CommandResult) {
-    let Wanted { notify_on_complete, mut watch_patterns, .. } = wanted;
+fn watch(notebook: &Notebook, request: CommandRequest, info: &JobInfo, result: &mut CommandResult) {
+    let CommandRequest { notify_on_complete, mut watch_patterns, .. } = request;
     watch_patterns.retain(|pattern| !pattern.is_empty());
     if notify_on_complete && !watch_patterns.is_empty() {
         watch_patterns.clear();

@@ -7,8 +7,8 @@ use vestal_sandbox::job::{Follow, JobEvent, JobOutcome, JobStream};
 use vestal_sandbox::{Cause, Command, Error, JobId, JobInfo, JobState, Sandbox, new_job_id};
 
 use super::meaning::meaning;
-use super::result::{CommandResult, Status, with_line};
-use super::{WINDOW, Wanted};
+use super::result::{CommandResult, CommandStatus, with_line};
+use super::{CommandRequest, WINDOW};
 use crate::call_jobs::NotRecorded;
 use crate::tool::{ToolContext, ToolOutput};
 use crate::tools::output::OutputBuffer;
@@ -24,7 +24,7 @@ const LAST_OUTPUT_WITHIN: Duration = Duration::from_secs(1);
 
 /// How a command came to its end.
 #[derive(Debug)]
-enum Followed {
+enum CommandEnd {
     Ended(Box<JobInfo>),
     /// The turn was interrupted, and all that the command had started was killed.
     Interrupted,
@@ -33,32 +33,32 @@ enum Followed {
 pub(super) async fn run(
     context: &ToolContext,
     sandbox: &Sandbox,
-    wanted: Wanted,
+    request: CommandRequest,
     approval: Option<String>,
 ) -> ToolOutput {
     let command = || {
-        let command = context.sandbox.in_session(Command::shell(wanted.command.as_str()));
-        let mut command = command.timeout(wanted.timeout).merge();
-        if let Some(dir) = &wanted.workdir {
+        let command = context.sandbox.in_session(Command::shell(request.command.as_str()));
+        let mut command = command.timeout(request.timeout).merge();
+        if let Some(dir) = &request.workdir {
             command = command.workdir(dir);
         }
-        if wanted.pty { command.pty(WINDOW) } else { command }
+        if request.pty { command.pty(WINDOW) } else { command }
     };
     let mut printed = OutputBuffer::new(context, context.limits.output_bytes);
     let followed = follow(context, sandbox, command, &mut printed).await;
     let mut text = printed.finish().text;
-    if wanted.pty {
+    if request.pty {
         // A terminal ends lines this way, which says nothing about the output.
         text = text.replace("\r\n", "\n");
     }
     let text = context.redactor.redact(&text);
     match followed {
-        Ok(Followed::Ended(info)) => {
-            let info = recounted(sandbox, &wanted.command, info).await;
+        Ok(CommandEnd::Ended(info)) => {
+            let info = recounted(sandbox, &request.command, info).await;
             let warning = warning(context, sandbox, &info).await;
-            CommandResult { approval, warning, ..ended(&wanted, &text, &info) }.into_output()
+            CommandResult { approval, warning, ..ended(&request, &text, &info) }.into_output()
         }
-        Ok(Followed::Interrupted) => {
+        Ok(CommandEnd::Interrupted) => {
             // What a person approved is not what happened.
             let approval = approval.map(|said| format!("{said}; then interrupted"));
             CommandResult { approval, ..CommandResult::interrupted(&text) }.into_output()
@@ -79,7 +79,7 @@ async fn follow(
     sandbox: &Sandbox,
     command: impl Fn() -> Command,
     printed: &mut OutputBuffer<'_>,
-) -> Result<Followed, NotRecorded> {
+) -> Result<CommandEnd, NotRecorded> {
     let mut is_second_attempt = false;
     loop {
         let id = new_job_id();
@@ -87,7 +87,7 @@ async fn follow(
         let command = command().job_id(id.clone()).kill_on_drop();
         let mut job = tokio::select! {
             biased;
-            () = context.cancel.cancelled() => return Ok(Followed::Interrupted),
+            () = context.cancel.cancelled() => return Ok(CommandEnd::Interrupted),
             job = Box::pin(sandbox.start(command, Follow::EveryByte)) => job?,
         };
         let drained = tokio::select! {
@@ -98,13 +98,13 @@ async fn follow(
         match drained {
             None => {
                 kill_and_drain(sandbox, &id, drain(&mut job, printed)).await;
-                return Ok(Followed::Interrupted);
+                return Ok(CommandEnd::Interrupted);
             }
             Some(drained) => drained?,
         }
         match job.finish().await? {
             JobOutcome::NeverStarted { .. } if !is_second_attempt => is_second_attempt = true,
-            outcome => return Ok(Followed::Ended(Box::new(outcome.into_info()?))),
+            outcome => return Ok(CommandEnd::Ended(Box::new(outcome.into_info()?))),
         }
     }
 }
@@ -138,14 +138,14 @@ pub(crate) async fn kill_and_drain(
     }
 }
 
-pub(super) fn ended(wanted: &Wanted, text: &str, info: &JobInfo) -> CommandResult {
+pub(super) fn ended(request: &CommandRequest, text: &str, info: &JobInfo) -> CommandResult {
     let JobState::Ended(exit) = info.state else {
         let error = format!("job {} has not ended", info.id);
-        return CommandResult::failed(Status::Error, error);
+        return CommandResult::failed(CommandStatus::Error, error);
     };
     match (exit.cause, exit.code) {
         (Cause::TimedOut, _) => {
-            let seconds = wanted.timeout.as_secs_f64();
+            let seconds = request.timeout.as_secs_f64();
             let line = format!("[Command timed out after {seconds} s and was killed]");
             CommandResult {
                 output: with_line(text, &line),
@@ -156,7 +156,7 @@ pub(super) fn ended(wanted: &Wanted, text: &str, info: &JobInfo) -> CommandResul
         (Cause::Lost, _) | (_, None) => CommandResult {
             output: text.to_owned(),
             ..CommandResult::failed(
-                Status::Error,
+                CommandStatus::Error,
                 "the sandbox ended while the command ran; how it ended is not known",
             )
         },
@@ -167,7 +167,7 @@ pub(super) fn ended(wanted: &Wanted, text: &str, info: &JobInfo) -> CommandResul
             };
             let exit_code = i32::from(code);
             CommandResult {
-                exit_code_meaning: meaning(&wanted.command, exit_code, text).map(str::to_owned),
+                exit_code_meaning: meaning(&request.command, exit_code, text).map(str::to_owned),
                 output,
                 exit_code,
                 ..left_running(info)

@@ -19,10 +19,10 @@ use serde_json::Value;
 use vestal_model::ToolSpec;
 use vestal_sandbox::{Sandbox, WindowSize};
 
-use super::arguments::{BadArgument, NonEmptyString, Seconds, parse, tool_spec};
+use super::arguments::{BadArgument, Deferred, NonEmptyString, Seconds, parse, tool_spec};
 use crate::approvals::WorkingDir;
 use crate::tool::{Tool, ToolContext, ToolOutput};
-use result::{CommandResult, Status};
+use result::{CommandResult, CommandStatus};
 
 pub(crate) use settle::settle;
 
@@ -62,7 +62,8 @@ struct TerminalArguments {
     #[serde(default)]
     background: bool,
     /// Seconds after which a foreground command is killed, at most 600. Default 180.
-    timeout: Option<Seconds>,
+    #[serde(default)]
+    timeout: Deferred<Seconds>,
     /// Directory for this command only. Default: where the shell is.
     workdir: Option<String>,
     /// Gives the command a terminal, for programs that insist on one. Default false.
@@ -73,12 +74,11 @@ struct TerminalArguments {
     notify_on_complete: bool,
     /// With background: you are told when a line of its output contains one of these.
     #[serde(default)]
-    watch_patterns: Vec<String>,
+    watch_patterns: Deferred<Vec<String>>,
 }
 
-/// A call, understood.
 #[derive(Debug)]
-struct Wanted {
+struct CommandRequest {
     command: String,
     background: bool,
     timeout: Duration,
@@ -88,33 +88,39 @@ struct Wanted {
     watch_patterns: Vec<String>,
 }
 
-impl Wanted {
+impl CommandRequest {
     fn read(context: &ToolContext, arguments: Value) -> Result<Self, BadArgument> {
         let arguments: TerminalArguments = parse(arguments)?;
         let usual = context.limits.command_timeout;
-        let wanted = Self {
-            command: arguments.command.into_inner(),
-            background: arguments.background,
-            timeout: arguments.timeout.map_or(usual, |Seconds(timeout)| timeout),
-            workdir: arguments.workdir.filter(|dir| !dir.trim().is_empty()),
-            pty: arguments.pty,
-            notify_on_complete: arguments.notify_on_complete,
-            watch_patterns: arguments.watch_patterns,
+        let (timeout, watch_patterns) = if arguments.background {
+            (usual, arguments.watch_patterns.read("watch_patterns")?.unwrap_or_default())
+        } else {
+            let timeout = arguments.timeout.read("timeout")?;
+            (timeout.map_or(usual, |Seconds(timeout)| timeout), Vec::new())
         };
         let longest = LONGEST.max(usual);
-        if !wanted.background && wanted.timeout > longest {
+        if timeout > longest {
             return Err(BadArgument::new(format!(
                 "`timeout` is at most {} seconds in the foreground; for longer work set background=true and follow it with the process tool",
                 longest.as_secs()
             )));
         }
-        if wanted.command.contains('\0') {
+        let request = Self {
+            command: arguments.command.into_inner(),
+            background: arguments.background,
+            timeout,
+            workdir: arguments.workdir.filter(|dir| !dir.trim().is_empty()),
+            pty: arguments.pty,
+            notify_on_complete: arguments.notify_on_complete,
+            watch_patterns,
+        };
+        if request.command.contains('\0') {
             return Err(BadArgument::new("`command` contains a NUL character"));
         }
-        if wanted.workdir.as_ref().is_some_and(|dir| dir.contains('\0')) {
+        if request.workdir.as_ref().is_some_and(|dir| dir.contains('\0')) {
             return Err(BadArgument::new("`workdir` contains a NUL character"));
         }
-        Ok(wanted)
+        Ok(request)
     }
 }
 
@@ -134,13 +140,13 @@ async fn attach(context: &ToolContext) -> Result<Sandbox, CommandResult> {
 pub(crate) async fn run_for_person(context: &ToolContext, command: &str) -> ToolOutput {
     if command.contains('\0') {
         let error = "the command contains a NUL character";
-        return CommandResult::failed(Status::Error, error).into_output();
+        return CommandResult::failed(CommandStatus::Error, error).into_output();
     }
     let sandbox = match attach(context).await {
         Ok(sandbox) => sandbox,
         Err(why_not) => return why_not.into_output(),
     };
-    let wanted = Wanted {
+    let request = CommandRequest {
         command: command.to_owned(),
         background: false,
         timeout: PERSONS_PATIENCE,
@@ -149,7 +155,7 @@ pub(crate) async fn run_for_person(context: &ToolContext, command: &str) -> Tool
         notify_on_complete: false,
         watch_patterns: Vec::new(),
     };
-    foreground::run(context, &sandbox, wanted, None).await
+    foreground::run(context, &sandbox, request, None).await
 }
 
 #[async_trait]
@@ -163,23 +169,25 @@ impl Tool for Terminal {
     }
 
     async fn call(&self, context: &ToolContext, arguments: Value) -> ToolOutput {
-        let wanted = match Wanted::read(context, arguments) {
-            Ok(wanted) => wanted,
-            Err(bad) => return CommandResult::failed(Status::Error, bad.to_string()).into_output(),
+        let request = match CommandRequest::read(context, arguments) {
+            Ok(request) => request,
+            Err(bad) => {
+                return CommandResult::failed(CommandStatus::Error, bad.to_string()).into_output();
+            }
         };
         let sandbox = match attach(context).await {
             Ok(sandbox) => sandbox,
             Err(why_not) => return why_not.into_output(),
         };
-        let dir = wanted.workdir.as_deref().map_or(WorkingDir::Session, WorkingDir::Given);
-        let approval = match context.guard.command(context, &wanted.command, dir).await {
+        let dir = request.workdir.as_deref().map_or(WorkingDir::Session, WorkingDir::Given);
+        let approval = match context.guard.command(context, &request.command, dir).await {
             Ok(clearance) => clearance.approved_by_person,
             Err(refusal) => return CommandResult::refused(&refusal).into_output(),
         };
-        if wanted.background {
-            background::run(context, &sandbox, wanted, approval).await
+        if request.background {
+            background::run(context, &sandbox, request, approval).await
         } else {
-            foreground::run(context, &sandbox, wanted, approval).await
+            foreground::run(context, &sandbox, request, approval).await
         }
     }
 }

@@ -20,14 +20,14 @@ const INTERRUPTED: i32 = 130;
 
 /// Why a command has no result of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Status {
+pub(crate) enum CommandStatus {
     /// It failed for a reason that is not the command's.
     Error,
     /// It was refused; the word says by whom.
     Refused(&'static str),
 }
 
-impl Serialize for Status {
+impl Serialize for CommandStatus {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(match self {
             Self::Error => "error",
@@ -47,7 +47,7 @@ pub(crate) struct CommandResult {
     pub(crate) exit_code: i32,
     pub(crate) error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) status: Option<Status>,
+    pub(crate) status: Option<CommandStatus>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) exit_code_meaning: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,7 +68,7 @@ pub(crate) struct CommandResult {
 
 impl CommandResult {
     /// Returns what came of a command that was not run.
-    pub(crate) fn failed(status: Status, error: impl Into<String>) -> Self {
+    pub(crate) fn failed(status: CommandStatus, error: impl Into<String>) -> Self {
         Self {
             exit_code: NOT_RUN,
             error: Some(error.into()),
@@ -79,7 +79,7 @@ impl CommandResult {
 
     /// Returns what came of a command that may not be run.
     pub(crate) fn refused(refusal: &Refusal) -> Self {
-        Self::failed(Status::Refused(refusal.status.as_str()), refusal.message.clone())
+        Self::failed(CommandStatus::Refused(refusal.status.as_str()), refusal.message.clone())
     }
 
     /// Returns what came of a command that was interrupted.
@@ -98,10 +98,10 @@ impl CommandResult {
             Some(Fault { code: FaultCode::NoWorkdir, .. }) => Self {
                 exit_code: NO_WORKDIR,
                 error: Some(words),
-                status: Some(Status::Error),
+                status: Some(CommandStatus::Error),
                 ..Self::default()
             },
-            _ => Self::failed(Status::Error, words),
+            _ => Self::failed(CommandStatus::Error, words),
         }
     }
 
@@ -111,7 +111,7 @@ impl CommandResult {
             NotRecorded::Sandbox(error) => Self::from_error(context, error),
             NotRecorded::Store(_) => {
                 let words = context.redactor.redact(&error.to_string()).into_owned();
-                Self::failed(Status::Error, words)
+                Self::failed(CommandStatus::Error, words)
             }
         }
     }

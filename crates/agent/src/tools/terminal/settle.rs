@@ -5,8 +5,8 @@ use vestal_model::ToolCall;
 use vestal_sandbox::job::{JobOutcome, JobStream};
 use vestal_sandbox::{AttachJob, Delivery, Error, JobInfo, JobState};
 
-use super::result::{CommandResult, Status};
-use super::{Wanted, foreground};
+use super::result::{CommandResult, CommandStatus};
+use super::{CommandRequest, foreground};
 use crate::call_jobs::Sent;
 use crate::tool::{ToolContext, ToolOutput};
 use crate::tools::output::OutputBuffer;
@@ -44,10 +44,10 @@ pub(crate) async fn settle(context: &ToolContext, call: &ToolCall, sent: Sent) -
         Err(error) => return failed(&format!("{UNKNOWN} ({error})")),
     };
     if !matches!(info.state, JobState::Ended(_)) || call.name != "terminal" {
-        return told(&info);
+        return session_hint(&info);
     }
     let arguments = serde_json::from_str::<Value>(&call.arguments).unwrap_or_default();
-    let Ok(wanted) = Wanted::read(context, arguments) else { return told(&info) };
+    let Ok(command) = CommandRequest::read(context, arguments) else { return session_hint(&info) };
     let mut printed = OutputBuffer::new(context, context.limits.output_bytes);
     let request = AttachJob {
         id: info.id.clone(),
@@ -64,7 +64,7 @@ pub(crate) async fn settle(context: &ToolContext, call: &ToolCall, sent: Sent) -
     let text = context.redactor.redact(&text).into_owned();
     match drained {
         Ok(info) => {
-            let result = foreground::ended(&wanted, &text, &info);
+            let result = foreground::ended(&command, &text, &info);
             let warning = foreground::warning(context, &sandbox, &info).await;
             CommandResult { hint: Some(FOUND.to_owned()), warning, ..result }.into_output()
         }
@@ -81,11 +81,11 @@ async fn finish(mut job: JobStream, printed: &mut OutputBuffer<'_>) -> Result<Jo
 }
 
 fn failed(words: &str) -> ToolOutput {
-    CommandResult::failed(Status::Error, words).into_output()
+    CommandResult::failed(CommandStatus::Error, words).into_output()
 }
 
 /// Says where a job is that is not to be waited for here.
-fn told(info: &JobInfo) -> ToolOutput {
+fn session_hint(info: &JobInfo) -> ToolOutput {
     let hint = match info.state {
         JobState::Ended(_) => {
             "Vestal was ended while this ran; it has ended since. The process tool has what it \

@@ -226,6 +226,16 @@ async fn bad_arguments_are_named() {
 }
 
 #[tokio::test]
+async fn arguments_for_the_background_are_ignored_in_the_foreground_and_the_reverse() {
+    let stage = Stage::new();
+    let foreground = json!({"command": "echo hi", "watch_patterns": {}});
+    assert_eq!(stage.call(&Terminal, foreground).await["output"], "hi\n");
+    let background = json!({"command": "true", "background": true, "timeout": 0});
+    let result = stage.call(&Terminal, background).await;
+    assert!(result["session_id"].is_string(), "{result}");
+}
+
+#[tokio::test]
 async fn what_a_command_leaves_running_is_told() {
     let stage = Stage::new();
     let mark = marker();

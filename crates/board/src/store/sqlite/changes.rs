@@ -20,7 +20,7 @@ use sqlx::{Executor as _, Row as _, SqliteConnection};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::connections::Connections;
+use super::connections::BoardConnections;
 use super::store::explain;
 use crate::store::Changes;
 use crate::{Error, Result};
@@ -34,8 +34,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// Hears of changes.
-pub(super) struct Watch {
-    connections: Arc<Connections>,
+pub(super) struct ChangeWatch {
+    connections: Arc<BoardConnections>,
     signs: AsyncFd<OwnedFd>,
     /// Names of the files that a commit writes to.
     names: [OsString; 2],
@@ -47,8 +47,8 @@ pub(super) struct Watch {
     pause: Duration,
 }
 
-impl Watch {
-    pub(super) fn new(connections: Arc<Connections>) -> Result<Self> {
+impl ChangeWatch {
+    pub(super) fn new(connections: Arc<BoardConnections>) -> Result<Self> {
         let path = connections.path().to_owned();
         let failed =
             |source: std::io::Error| Error::Io { action: "watch", path: path.clone(), source };
@@ -131,7 +131,7 @@ impl Watch {
 }
 
 #[async_trait]
-impl Changes for Watch {
+impl Changes for ChangeWatch {
     async fn next(&mut self) -> Result<()> {
         loop {
             if self.has_news().await? {

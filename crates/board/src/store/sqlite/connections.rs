@@ -15,7 +15,7 @@ const READERS: u32 = 4;
 
 /// The connections of a process to one file. Each is made when it is first
 /// needed, and stays.
-pub(super) struct Connections {
+pub(super) struct BoardConnections {
     path: PathBuf,
     durability: Durability,
     writer: Arc<AsyncMutex<Option<SqliteConnection>>>,
@@ -24,7 +24,7 @@ pub(super) struct Connections {
     closed: AtomicBool,
 }
 
-impl Connections {
+impl BoardConnections {
     pub(super) fn new(path: &Path, durability: Durability) -> Self {
         Self {
             path: path.to_owned(),
@@ -41,7 +41,7 @@ impl Connections {
     }
 
     /// Returns the writer, once nobody else in this process has it.
-    pub(super) async fn writer(&self) -> Result<Lease> {
+    pub(super) async fn writer(&self) -> Result<ConnectionLease> {
         let mut slot = Arc::clone(&self.writer).lock_owned().await;
         self.check_open()?;
         let connection = match slot.take() {
@@ -51,11 +51,11 @@ impl Connections {
                 options.connect().await.map_err(|error| explain(&self.path, error))?
             }
         };
-        Ok(Lease { connection: Some(connection), home: Some(Home::Writer(slot)) })
+        Ok(ConnectionLease { connection: Some(connection), home: Some(ReturnTo::Writer(slot)) })
     }
 
     /// Returns a reader, once one is free.
-    pub(super) async fn reader(&self) -> Result<Lease> {
+    pub(super) async fn reader(&self) -> Result<ConnectionLease> {
         let seat = Arc::clone(&self.seats).acquire_owned().await;
         let seat = seat.map_err(|_| self.is_closed())?;
         self.check_open()?;
@@ -64,8 +64,8 @@ impl Connections {
             Some(connection) => connection,
             None => self.stranger().await?,
         };
-        let home = Home::Reader(seat, Arc::clone(&self.idle));
-        Ok(Lease { connection: Some(connection), home: Some(home) })
+        let home = ReturnTo::Reader(seat, Arc::clone(&self.idle));
+        Ok(ConnectionLease { connection: Some(connection), home: Some(home) })
     }
 
     /// Returns a reader that belongs to the caller.
@@ -105,12 +105,12 @@ impl Connections {
 }
 
 /// Where a connection goes back to.
-enum Home {
+enum ReturnTo {
     Writer(OwnedMutexGuard<Option<SqliteConnection>>),
     Reader(OwnedSemaphorePermit, Arc<Mutex<Vec<SqliteConnection>>>),
 }
 
-impl Home {
+impl ReturnTo {
     fn take_back(self, connection: SqliteConnection) {
         match self {
             Self::Writer(mut slot) => *slot = Some(connection),
@@ -124,12 +124,12 @@ impl Home {
 
 /// A connection in use. One that is dropped takes back what was done since its
 /// transaction began, whatever it was doing.
-pub(super) struct Lease {
+pub(super) struct ConnectionLease {
     connection: Option<SqliteConnection>,
-    home: Option<Home>,
+    home: Option<ReturnTo>,
 }
 
-impl Lease {
+impl ConnectionLease {
     /// Returns the connection.
     #[expect(clippy::expect_used, reason = "only `drop` and `give_back` take it, at the end")]
     pub(super) fn on(&mut self) -> &mut SqliteConnection {
@@ -144,7 +144,7 @@ impl Lease {
     }
 }
 
-impl Drop for Lease {
+impl Drop for ConnectionLease {
     fn drop(&mut self) {
         let (Some(mut connection), Some(home)) = (self.connection.take(), self.home.take()) else {
             return;

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteRow;
 
-use super::row::{Columns, Script, Value};
+use super::row::{ColumnValue, Columns, StatementBatch};
 use super::tasks::folded;
 use super::transaction::Transaction;
 use crate::Result;
@@ -31,13 +31,13 @@ fn read(row: &SqliteRow) -> Result<Event> {
 }
 
 /// Adds the statement that adds events; nothing for none.
-fn insertion(script: &mut Script, events: &[NewEvent], now: Time) {
+fn insertion(script: &mut StatementBatch, events: &[NewEvent], now: Time) {
     if events.is_empty() {
         return;
     }
     script.push("INSERT INTO events (task_id, run_id, kind, created_at, payload) VALUES ");
     for (at, event) in events.iter().enumerate() {
-        let values: [Value<'_>; 5] = [
+        let values: [ColumnValue<'_>; 5] = [
             (&event.task).into(),
             event.run.into(),
             event.kind.as_str().into(),
@@ -52,7 +52,7 @@ fn insertion(script: &mut Script, events: &[NewEvent], now: Time) {
 impl Transaction {
     /// Writes what is to be written and the events that are to be told, but for
     /// the last of it, which is returned.
-    pub(super) async fn tell_all_but_last(&mut self) -> Result<Script> {
+    pub(super) async fn tell_all_but_last(&mut self) -> Result<StatementBatch> {
         let now = self.moment();
         let events = std::mem::take(&mut self.untold);
         let mut rest = events.as_slice();
@@ -97,7 +97,7 @@ impl ReadEvents for Transaction {
 
     async fn events_after(&mut self, query: &EventQuery) -> Result<Vec<Event>> {
         self.tell_all().await?;
-        let mut script = Script::of(
+        let mut script = StatementBatch::of(
             "SELECT events.id, events.task_id, events.run_id, events.kind, events.created_at, \
              events.payload FROM events",
         );
@@ -110,8 +110,8 @@ impl ReadEvents for Transaction {
             script.push(" AND events.task_id = ").value(task);
         }
         if !query.kinds.is_empty() {
-            let kinds: Vec<Value<'_>> =
-                query.kinds.iter().map(|kind| Value::from(kind.as_str())).collect();
+            let kinds: Vec<ColumnValue<'_>> =
+                query.kinds.iter().map(|kind| ColumnValue::from(kind.as_str())).collect();
             script.push(" AND events.kind IN ").tuple(&kinds);
         }
         if let Some(assignee) = &query.assignee {

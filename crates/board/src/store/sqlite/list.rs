@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use async_trait::async_trait;
 
-use super::row::{Columns, Script, Value};
+use super::row::{ColumnValue, Columns, StatementBatch};
 use super::tasks::{self, ARCHIVED, CALM, folded, shelf};
 use super::transaction::Transaction;
 use crate::Result;
@@ -31,7 +31,7 @@ const fn order(order: Order) -> &'static str {
 
 /// Adds which tasks are asked for. Where a task stands is asked by its shelf,
 /// so that an index gives them in order.
-fn filter(script: &mut Script, query: &Query) {
+fn filter(script: &mut StatementBatch, query: &Query) {
     if query.statuses.is_empty() {
         let end = match (query.needs_attention, query.with_archived) {
             (true, _) => CALM,
@@ -45,7 +45,7 @@ fn filter(script: &mut Script, query: &Query) {
         let mut shelves: Vec<i64> = query.statuses.iter().copied().flat_map(on).collect();
         shelves.sort_unstable();
         shelves.dedup();
-        let shelves: Vec<Value<'_>> = shelves.into_iter().map(Value::from).collect();
+        let shelves: Vec<ColumnValue<'_>> = shelves.into_iter().map(ColumnValue::from).collect();
         script.push(" WHERE shelf IN ").tuple(&shelves);
     }
     if query.needs_attention {
@@ -77,7 +77,7 @@ fn filter(script: &mut Script, query: &Query) {
 /// Adds which tasks have a text in title or body. Databases agree on small and
 /// capital letters only within ASCII: of other texts, the longest part that is
 /// ASCII is asked for, and [`says`] decides.
-fn search(script: &mut Script, text: &str) {
+fn search(script: &mut StatementBatch, text: &str) {
     let parts = text.split(|letter: char| !letter.is_ascii());
     let part = parts.max_by_key(|part| part.len()).unwrap_or_default().to_ascii_lowercase();
     let mut pattern = String::from("%");
@@ -88,7 +88,7 @@ fn search(script: &mut Script, text: &str) {
         pattern.push(letter);
     }
     pattern.push('%');
-    let pattern = Value::from(pattern);
+    let pattern = ColumnValue::from(pattern);
     script.push(" AND (lower(title) LIKE ").bind(&pattern).push(" ESCAPE '!'");
     script.push(" OR lower(body) LIKE ").bind(&pattern).push(" ESCAPE '!')");
 }
@@ -100,9 +100,9 @@ fn says(task: &Task, text: &str) -> bool {
 }
 
 /// Returns the statement that gives the tasks of a page in order.
-fn selection(query: &Query) -> Script {
+fn selection(query: &Query) -> StatementBatch {
     let order = order(query.order);
-    let mut script = Script::of(concat!("SELECT ", tasks::columns!(), " FROM tasks"));
+    let mut script = StatementBatch::of(concat!("SELECT ", tasks::columns!(), " FROM tasks"));
     if query.limit.is_none() && query.offset == 0 {
         // Read in the order of an index where there is one, all begin to come at once.
         filter(&mut script, query);
@@ -176,8 +176,9 @@ impl ReadLists for Transaction {
         limit: u32,
     ) -> Result<Vec<(Time, i64, TaskId)>> {
         let shelves = [shelf(Status::Done, true), shelf(Status::Done, false), ARCHIVED];
-        let shelves = shelves.map(Value::from);
-        let mut script = Script::of("SELECT updated_at, seq, id FROM tasks WHERE shelf IN ");
+        let shelves = shelves.map(ColumnValue::from);
+        let mut script =
+            StatementBatch::of("SELECT updated_at, seq, id FROM tasks WHERE shelf IN ");
         script.tuple(&shelves).push(" AND updated_at >= ").value(since);
         script.push(" AND (updated_at > ").value(since).push(" OR seq > ").value(seq);
         script.push(") ORDER BY updated_at, seq LIMIT ").value(i64::from(limit));
@@ -193,7 +194,7 @@ impl ReadLists for Transaction {
             let all = Query { limit: None, offset: 0, ..query.clone() };
             return Ok(self.list(&all).await?.len() as u64);
         }
-        let mut script = Script::of("SELECT count(*) FROM tasks");
+        let mut script = StatementBatch::of("SELECT count(*) FROM tasks");
         filter(&mut script, query);
         let rows = self.ask(script).await?;
         rows.first().map_or(Ok(0), |row| Columns::of(row, "a count").count())

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 
-use super::row::{Columns, Script, Value};
+use super::row::{ColumnValue, Columns, StatementBatch};
 use super::tasks::{self, shelf, status_on};
 use super::transaction::Transaction;
 use crate::status::Status;
@@ -33,14 +33,14 @@ impl Deltas {
     }
 
     /// Adds the statements that write it, and returns how many rows they change.
-    pub(super) fn write(&self, script: &mut Script) -> usize {
+    pub(super) fn write(&self, script: &mut StatementBatch) -> usize {
         let mut rows = 0;
         for (key, &[queued, guarded, running]) in &self.lanes {
             if [queued, guarded, running] == [0; 3] {
                 continue;
             }
             let [profile, tenant, host] =
-                [&key.profile, &key.tenant, &key.host].map(|text| Value::from(text.as_str()));
+                [&key.profile, &key.tenant, &key.host].map(|text| ColumnValue::from(text.as_str()));
             rows += 1;
             // Where something goes away, the lane is there, and a row with less
             // than nothing in it would be refused.
@@ -52,7 +52,7 @@ impl Deltas {
                 script.push(" AND tenant = ").bind(&tenant);
                 script.push(" AND host = ").bind(&host).end();
             } else {
-                let counts = [queued, guarded, running].map(Value::from);
+                let counts = [queued, guarded, running].map(ColumnValue::from);
                 let [queued, guarded, running] = counts;
                 script
                     .push("INSERT INTO lanes (profile, tenant, host, queued, guarded, running) VALUES ")

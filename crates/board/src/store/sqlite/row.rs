@@ -14,79 +14,79 @@ use crate::{Error, Result};
 
 /// A value of a column. There are no other types, so that any database has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Value<'v> {
+pub(super) enum ColumnValue<'v> {
     Null,
     Int(i64),
     Text(Cow<'v, str>),
 }
 
-impl From<i64> for Value<'_> {
+impl From<i64> for ColumnValue<'_> {
     fn from(number: i64) -> Self {
         Self::Int(number)
     }
 }
 
-impl From<u32> for Value<'_> {
+impl From<u32> for ColumnValue<'_> {
     fn from(number: u32) -> Self {
         Self::Int(i64::from(number))
     }
 }
 
-impl From<bool> for Value<'_> {
+impl From<bool> for ColumnValue<'_> {
     fn from(yes: bool) -> Self {
         Self::Int(i64::from(yes))
     }
 }
 
-impl From<Time> for Value<'_> {
+impl From<Time> for ColumnValue<'_> {
     fn from(moment: Time) -> Self {
         Self::Int(moment.millis())
     }
 }
 
-impl From<RunId> for Value<'_> {
+impl From<RunId> for ColumnValue<'_> {
     fn from(run: RunId) -> Self {
         Self::Int(run.get())
     }
 }
 
-impl From<Duration> for Value<'_> {
+impl From<Duration> for ColumnValue<'_> {
     fn from(duration: Duration) -> Self {
         Self::Int(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
     }
 }
 
-impl<'v> From<&'v str> for Value<'v> {
+impl<'v> From<&'v str> for ColumnValue<'v> {
     fn from(text: &'v str) -> Self {
         Self::Text(Cow::Borrowed(text))
     }
 }
 
-impl From<String> for Value<'_> {
+impl From<String> for ColumnValue<'_> {
     fn from(text: String) -> Self {
         Self::Text(Cow::Owned(text))
     }
 }
 
-impl<'v> From<&'v TaskId> for Value<'v> {
+impl<'v> From<&'v TaskId> for ColumnValue<'v> {
     fn from(id: &'v TaskId) -> Self {
         id.as_str().into()
     }
 }
 
-impl<'v> From<&'v ProfileName> for Value<'v> {
+impl<'v> From<&'v ProfileName> for ColumnValue<'v> {
     fn from(name: &'v ProfileName) -> Self {
         name.as_str().into()
     }
 }
 
-impl<'v> From<&'v HostName> for Value<'v> {
+impl<'v> From<&'v HostName> for ColumnValue<'v> {
     fn from(name: &'v HostName) -> Self {
         name.as_str().into()
     }
 }
 
-impl<'v, T: Into<Value<'v>>> From<Option<T>> for Value<'v> {
+impl<'v, T: Into<ColumnValue<'v>>> From<Option<T>> for ColumnValue<'v> {
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Null, Into::into)
     }
@@ -200,12 +200,12 @@ impl<'r> Columns<'r> {
 /// Statements that are done one after the other, with their values. The driver
 /// keeps each text prepared, so there should be few different ones.
 #[derive(Default)]
-pub(super) struct Script {
+pub(super) struct StatementBatch {
     text: String,
     arguments: SqliteArguments,
 }
 
-impl Script {
+impl StatementBatch {
     /// Begins a script with a text that has no values.
     pub(super) fn of(text: &str) -> Self {
         let mut script = Self::default();
@@ -224,17 +224,17 @@ impl Script {
     /// `SQLite` takes nameless ones in the order of the text, and finds them at
     /// once; names, `$1` among them, are looked for from the first on. `PostgreSQL`
     /// wants `$` and the number.
-    pub(super) fn value<'v>(&mut self, value: impl Into<Value<'v>>) -> &mut Self {
+    pub(super) fn value<'v>(&mut self, value: impl Into<ColumnValue<'v>>) -> &mut Self {
         self.bind(&value.into())
     }
 
     /// Adds the place of a value.
-    pub(super) fn bind(&mut self, value: &Value<'_>) -> &mut Self {
+    pub(super) fn bind(&mut self, value: &ColumnValue<'_>) -> &mut Self {
         self.text.push('?');
         let added = match value {
-            Value::Null => self.arguments.add(None::<i64>),
-            Value::Int(number) => self.arguments.add(*number),
-            Value::Text(text) => self.arguments.add(text.as_ref().to_owned()),
+            ColumnValue::Null => self.arguments.add(None::<i64>),
+            ColumnValue::Int(number) => self.arguments.add(*number),
+            ColumnValue::Text(text) => self.arguments.add(text.as_ref().to_owned()),
         };
         // Numbers and texts can always be written.
         debug_assert!(added.is_ok(), "a value could not be written");
@@ -242,7 +242,7 @@ impl Script {
     }
 
     /// Adds the places of values, with commas between them, in parentheses.
-    pub(super) fn tuple(&mut self, values: &[Value<'_>]) -> &mut Self {
+    pub(super) fn tuple(&mut self, values: &[ColumnValue<'_>]) -> &mut Self {
         self.text.push('(');
         for (at, value) in values.iter().enumerate() {
             if at > 0 {

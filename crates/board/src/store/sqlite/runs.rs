@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteRow;
 
-use super::row::{Columns, Script, Value};
+use super::row::{ColumnValue, Columns, StatementBatch};
 use super::transaction::{Bound, Transaction};
 use crate::id::{Host, HostName, RunId, TaskId};
 use crate::run::{Outcome, Process, Run};
@@ -57,7 +57,7 @@ macro_rules! columns {
 }
 
 /// Returns what is written, in the order of [`COLUMNS`].
-pub(super) fn write(run: &Run) -> [Value<'_>; WIDTH] {
+pub(super) fn write(run: &Run) -> [ColumnValue<'_>; WIDTH] {
     let (host, process) = (run.host.as_ref(), run.process.as_ref());
     [
         (&run.task_id).into(),
@@ -207,7 +207,7 @@ impl ReadRuns for Transaction {
 #[async_trait]
 impl WriteRuns for Transaction {
     async fn insert_run(&mut self, run: &Run) -> Result<RunId> {
-        let mut script = Script::of("INSERT INTO runs (");
+        let mut script = StatementBatch::of("INSERT INTO runs (");
         script.push(&COLUMNS.join(", ")).push(") VALUES ").tuple(&write(run));
         script.push(" RETURNING id");
         let rows = self.ask(script).await?;
@@ -219,7 +219,7 @@ impl WriteRuns for Transaction {
     }
 
     async fn update_run(&mut self, run: &Run) -> Result<()> {
-        let mut script = Script::of("UPDATE runs SET ");
+        let mut script = StatementBatch::of("UPDATE runs SET ");
         for (at, (column, value)) in COLUMNS.iter().zip(&write(run)).enumerate() {
             script.push(if at > 0 { ", " } else { "" }).push(column).push(" = ").bind(value);
         }

@@ -10,8 +10,8 @@ use sqlx::sqlite::SqliteConnectOptions;
 pub use vestal_database::Durability;
 use vestal_database::Layout;
 
-use super::changes::Watch;
-use super::connections::Connections;
+use super::changes::ChangeWatch;
+use super::connections::BoardConnections;
 use super::transaction::Transaction;
 use crate::store::{Changes, Clock, Read, Store, Write};
 use crate::{Error, Result};
@@ -28,17 +28,17 @@ pub struct Options {
 /// A board in an `SQLite` file. Any number of processes of this host may have it
 /// open, and any number of stores in one process.
 pub struct SqliteStore {
-    connections: Arc<Connections>,
+    connections: Arc<BoardConnections>,
     clock: Clock,
 }
 
 impl SqliteStore {
     pub(super) fn connected_to(path: &Path, options: Options) -> Self {
-        let connections = Arc::new(Connections::new(path, options.durability));
+        let connections = Arc::new(BoardConnections::new(path, options.durability));
         Self { connections, clock: options.clock }
     }
 
-    pub(super) fn connections(&self) -> &Arc<Connections> {
+    pub(super) fn connections(&self) -> &Arc<BoardConnections> {
         &self.connections
     }
 
@@ -59,7 +59,7 @@ impl Store for SqliteStore {
     }
 
     fn changes(&self) -> Result<Box<dyn Changes>> {
-        Ok(Box::new(Watch::new(Arc::clone(&self.connections))?))
+        Ok(Box::new(ChangeWatch::new(Arc::clone(&self.connections))?))
     }
 
     async fn close(&self) -> Result<()> {
@@ -101,7 +101,7 @@ impl SqliteStore {
     }
 }
 
-async fn is_current(connections: &Connections) -> Result<bool> {
+async fn is_current(connections: &BoardConnections) -> Result<bool> {
     let mut lease = connections.reader().await?;
     let path = connections.path();
     // A read-only file is read without its log, and cannot be upgraded.

@@ -7,7 +7,7 @@ use sqlx::sqlite::SqliteRow;
 use vestal_config::ProfileName;
 
 use super::queue::Deltas;
-use super::row::{Columns, Script, Value};
+use super::row::{ColumnValue, Columns, StatementBatch};
 use super::transaction::Transaction;
 use crate::id::{HostName, RunId, TaskId};
 use crate::status::{BlockKind, Status};
@@ -104,20 +104,20 @@ pub(super) fn status_on(wanted: i64) -> Option<Status> {
     Status::ALL.iter().copied().find(|status| holds(*status))
 }
 
-fn path(path: Option<&Path>) -> Result<Value<'_>> {
-    let Some(path) = path else { return Ok(Value::Null) };
-    path.to_str().map(Value::from).ok_or_else(|| Error::Invalid {
+fn path(path: Option<&Path>) -> Result<ColumnValue<'_>> {
+    let Some(path) = path else { return Ok(ColumnValue::Null) };
+    path.to_str().map(ColumnValue::from).ok_or_else(|| Error::Invalid {
         what: format!("the directory {}", path.display()),
         reason: "is not named in UTF-8".to_owned(),
     })
 }
 
 /// Returns what is written, in the order of [`COLUMNS`].
-pub(super) fn write(task: &Task) -> Result<[Value<'_>; WIDTH]> {
+pub(super) fn write(task: &Task) -> Result<[ColumnValue<'_>; WIDTH]> {
     let skills = if task.skills.is_empty() {
-        Value::from("[]")
+        ColumnValue::from("[]")
     } else {
-        Value::from(serde_json::Value::from(task.skills.clone()).to_string())
+        ColumnValue::from(serde_json::Value::from(task.skills.clone()).to_string())
     };
     Ok([
         (&task.id).into(),
@@ -218,7 +218,7 @@ fn workspace(columns: &mut Columns<'_>) -> Result<Workspace> {
         ("worktree", Some(path)) => Ok(Workspace::Worktree { path, branch }),
         _ => Err(Error::Unreadable {
             what: "the workspace of a task".to_owned(),
-            reason: format!("{kind:?} is no kind of workspace, or has no directory"),
+            reason: format!("{kind:?} is not a kind of workspace, or has no directory"),
         }),
     }
 }
@@ -237,7 +237,7 @@ const PLACEHOLDER: &str =
 
 impl Transaction {
     /// Does it, and makes sure that it changed as many rows as it had to.
-    async fn expect(&mut self, script: Script, rows: usize, what: &str) -> Result<()> {
+    async fn expect(&mut self, script: StatementBatch, rows: usize, what: &str) -> Result<()> {
         let changed = Self::run_script(self, script).await?;
         if usize::try_from(changed) == Ok(rows) {
             return Ok(());
@@ -248,7 +248,7 @@ impl Transaction {
 }
 
 /// Adds the statement that adds tasks.
-fn insertion(script: &mut Script, rows: &[[Value<'_>; WIDTH]]) {
+fn insertion(script: &mut StatementBatch, rows: &[[ColumnValue<'_>; WIDTH]]) {
     script.push("INSERT INTO tasks (").push(&COLUMNS.join(", ")).push(") VALUES ");
     for (at, values) in rows.iter().enumerate() {
         script.push(if at > 0 { "," } else { "" }).tuple(values);
@@ -319,7 +319,7 @@ impl WriteTasks for Transaction {
 
     async fn update_task(&mut self, before: &Task, after: &Task) -> Result<()> {
         let (old, new) = (write(before)?, write(after)?);
-        let mut script = Script::of("UPDATE tasks SET ");
+        let mut script = StatementBatch::of("UPDATE tasks SET ");
         // Only what changes is written: an index is touched when one of its
         // columns is named, whatever its value.
         let changes = COLUMNS.iter().zip(old.iter().zip(&new)).filter(|(_, (old, new))| old != new);
@@ -342,7 +342,7 @@ impl WriteTasks for Transaction {
     async fn delete_task(&mut self, task: &Task) -> Result<()> {
         // What is still to be told about it goes with it.
         self.untold.retain(|event| event.task != task.id);
-        let mut script = Script::of(PLACEHOLDER);
+        let mut script = StatementBatch::of(PLACEHOLDER);
         script.value(self.moment()).push(", '{}')").end();
         script.push("DELETE FROM tasks WHERE id = ").value(&task.id).end();
         let mut lanes = Deltas::default();

@@ -11,8 +11,8 @@ use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{AssertSqlSafe, Executor as _, Sqlite};
 use vestal_database::begin_write;
 
-use super::connections::{Connections, Lease};
-use super::row::Script;
+use super::connections::{BoardConnections, ConnectionLease};
+use super::row::StatementBatch;
 use super::store::explain;
 use crate::event::NewEvent;
 use crate::store::{Clock, Read, Write};
@@ -24,12 +24,12 @@ pub(super) type Bound<'q> = Statement<'q, Sqlite, SqliteArguments>;
 
 /// A transaction. What is not committed did not happen: the lease takes it back.
 pub(super) struct Transaction {
-    connections: Arc<Connections>,
-    lease: Lease,
+    connections: Arc<BoardConnections>,
+    lease: ConnectionLease,
     now: Time,
     /// What goes to the database before the next that is asked of it, at the
     /// latest with the commit, so that it costs no trip of its own.
-    pub(super) unwritten: Script,
+    pub(super) unwritten: StatementBatch,
     /// Events that go there before the next that needs them.
     pub(super) untold: Vec<NewEvent>,
     /// Whether something failed, so that there is nothing whole to commit.
@@ -38,7 +38,7 @@ pub(super) struct Transaction {
 
 impl Transaction {
     /// Begins to read. The board is seen as it is at the first look.
-    pub(super) async fn read(connections: &Arc<Connections>, clock: &Clock) -> Result<Self> {
+    pub(super) async fn read(connections: &Arc<BoardConnections>, clock: &Clock) -> Result<Self> {
         let mut lease = connections.reader().await?;
         let begun = lease.on().execute("BEGIN").await;
         begun.map_err(|error| explain(connections.path(), error))?;
@@ -46,19 +46,19 @@ impl Transaction {
     }
 
     /// Begins to write, as soon as no other process does.
-    pub(super) async fn write(connections: &Arc<Connections>, clock: &Clock) -> Result<Self> {
+    pub(super) async fn write(connections: &Arc<BoardConnections>, clock: &Clock) -> Result<Self> {
         let mut lease = connections.writer().await?;
         begin_write(lease.on(), connections.path()).await?;
         Ok(Self::begun(connections, lease, clock))
     }
 
-    fn begun(connections: &Arc<Connections>, lease: Lease, clock: &Clock) -> Self {
+    fn begun(connections: &Arc<BoardConnections>, lease: ConnectionLease, clock: &Clock) -> Self {
         let now = clock.now();
         Self {
             connections: Arc::clone(connections),
             lease,
             now,
-            unwritten: Script::default(),
+            unwritten: StatementBatch::default(),
             untold: Vec::new(),
             spoiled: false,
         }
@@ -106,7 +106,7 @@ impl Transaction {
     /// database finds them.
     pub(super) async fn one_by_one(
         &mut self,
-        script: Script,
+        script: StatementBatch,
         each: &mut (dyn FnMut(&SqliteRow) -> Result<ControlFlow<()>> + Send),
     ) -> Result<()> {
         self.write_down().await?;
@@ -150,13 +150,13 @@ impl Transaction {
     }
 
     /// Does several, and returns how many rows they changed together.
-    pub(super) async fn run_script(&mut self, script: Script) -> Result<u64> {
+    pub(super) async fn run_script(&mut self, script: StatementBatch) -> Result<u64> {
         let (text, arguments) = script.into_parts();
         self.execute(sqlx::query_with(AssertSqlSafe(text), arguments)).await
     }
 
     /// Returns all rows of a statement that was put together.
-    pub(super) async fn ask(&mut self, script: Script) -> Result<Vec<SqliteRow>> {
+    pub(super) async fn ask(&mut self, script: StatementBatch) -> Result<Vec<SqliteRow>> {
         let (text, arguments) = script.into_parts();
         self.all(sqlx::query_with(AssertSqlSafe(text), arguments)).await
     }

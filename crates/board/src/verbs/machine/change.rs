@@ -12,7 +12,7 @@ use crate::time::Time;
 
 /// What a transition depends on besides the task.
 #[derive(Clone, Copy)]
-pub(crate) struct Facts<'a> {
+pub(crate) struct TaskFacts<'a> {
     /// The moment, by the store's clock.
     pub(crate) now: Time,
     /// Who asks.
@@ -23,7 +23,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) reviewing: bool,
 }
 
-impl Facts<'_> {
+impl TaskFacts<'_> {
     /// Reports whether a worker asks.
     pub(crate) const fn by_worker(&self) -> bool {
         matches!(self.by, Authority::Worker(_))
@@ -49,13 +49,13 @@ impl Facts<'_> {
 
 /// What becomes of a task.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Change {
+pub(crate) struct TaskChange {
     /// The task afterwards.
     pub(crate) task: Task,
     /// How its run ends, where it had one or needs one to hold what was said.
-    pub(crate) ending: Option<Ending>,
+    pub(crate) ending: Option<RunEnding>,
     /// What is told.
-    pub(crate) told: Vec<(Kind, Value)>,
+    pub(crate) events: Vec<(Kind, Value)>,
     /// What is said, for people to read.
     pub(crate) comment: Option<String>,
     /// Whether earlier failures are forgotten.
@@ -64,7 +64,7 @@ pub(crate) struct Change {
 
 /// How a run ends.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Ending {
+pub(crate) struct RunEnding {
     /// How.
     pub(crate) outcome: Outcome,
     /// What whoever worked says.
@@ -77,27 +77,27 @@ pub(crate) struct Ending {
     pub(crate) record: Option<Role>,
 }
 
-impl Ending {
+impl RunEnding {
     pub(super) fn new(outcome: Outcome) -> Self {
         Self { outcome, summary: None, metadata: None, error: None, record: None }
     }
 }
 
-impl Change {
+impl TaskChange {
     /// Begins with the task as it is.
     pub(super) fn of(task: &Task, now: Time) -> Self {
         let mut task = task.clone();
         task.updated_at = now;
-        Self { task, ending: None, told: Vec::new(), comment: None, forgives: false }
+        Self { task, ending: None, events: Vec::new(), comment: None, forgives: false }
     }
 
     pub(super) fn tell(mut self, kind: Kind, payload: Value) -> Self {
-        self.told.push((kind, payload));
+        self.events.push((kind, payload));
         self
     }
 
     /// Takes the task out of its holder's hands.
-    pub(super) fn release(mut self, ending: Ending) -> Self {
+    pub(super) fn release(mut self, ending: RunEnding) -> Self {
         self.task.current_run = None;
         self.task.running_as = None;
         self.ending = Some(ending);
@@ -166,8 +166,8 @@ pub(super) fn refuse(verb: &'static str, task: &Task) -> Refusal {
 ///
 /// A waiting task moves by itself; whatever waits for a person or for a moment
 /// only knows that there is less to wait for.
-pub(crate) fn parent_finished(child: &Task, now: Time) -> Change {
-    let mut change = Change::of(child, now);
+pub(crate) fn parent_finished(child: &Task, now: Time) -> TaskChange {
+    let mut change = TaskChange::of(child, now);
     change.task.pending_parents = child.pending_parents.saturating_sub(1);
     match child.status {
         Status::Todo if change.task.pending_parents == 0 => {
@@ -188,8 +188,8 @@ pub(crate) fn parent_finished(child: &Task, now: Time) -> Change {
 /// A task that `child` waits for is not finished: it was taken up anew, or is
 /// waited for from now on. A child that could be worked on has to wait again;
 /// what is being worked on, or was, is left at that.
-pub(crate) fn parent_unfinished(child: &Task, parent: &TaskId, now: Time) -> Change {
-    let mut change = Change::of(child, now);
+pub(crate) fn parent_unfinished(child: &Task, parent: &TaskId, now: Time) -> TaskChange {
+    let mut change = TaskChange::of(child, now);
     change.task.pending_parents = child.pending_parents.saturating_add(1);
     match child.status {
         Status::Ready => change

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::change::{Change, Ending, Facts, QueuePosition, refuse};
+use super::change::{QueuePosition, RunEnding, TaskChange, TaskFacts, refuse};
 use crate::error::{Error, Refusal};
 use crate::event::Kind;
 use crate::run::{Outcome, Role};
@@ -15,7 +15,11 @@ const HEADLINE: usize = 400;
 
 /// The task is done; or, where a worker says so of a task that has to be looked
 /// at, the work is.
-pub(crate) fn complete(task: &Task, facts: Facts<'_>, done: &Completion) -> Result<Change, Error> {
+pub(crate) fn complete(
+    task: &Task,
+    facts: TaskFacts<'_>,
+    done: &Completion,
+) -> Result<TaskChange, Error> {
     match task.status {
         Status::Running | Status::Ready | Status::Blocked | Status::Review => {}
         Status::Triage | Status::Todo | Status::Scheduled | Status::Done | Status::Archived => {
@@ -26,10 +30,10 @@ pub(crate) fn complete(task: &Task, facts: Facts<'_>, done: &Completion) -> Resu
     if facts.by_worker() && task.needs_review && role == Role::Work {
         return submit(task, facts, done);
     }
-    let mut change = Change::of(task, facts.now)
+    let mut change = TaskChange::of(task, facts.now)
         .rest(Status::Done)
         .release(handoff(Outcome::Completed, done, role))
-        .tell(Kind::Completed, told(done, role));
+        .tell(Kind::Completed, completion_payload(done, role));
     change.task.completed_at = Some(facts.now);
     change.task.started_at = task.started_at.or(Some(facts.now));
     if done.result.is_some() {
@@ -40,7 +44,11 @@ pub(crate) fn complete(task: &Task, facts: Facts<'_>, done: &Completion) -> Resu
 }
 
 /// The work is done and has to be looked at.
-pub(crate) fn submit(task: &Task, facts: Facts<'_>, done: &Completion) -> Result<Change, Error> {
+pub(crate) fn submit(
+    task: &Task,
+    facts: TaskFacts<'_>,
+    done: &Completion,
+) -> Result<TaskChange, Error> {
     match task.status {
         Status::Running | Status::Ready | Status::Blocked => {}
         Status::Triage
@@ -56,9 +64,9 @@ pub(crate) fn submit(task: &Task, facts: Facts<'_>, done: &Completion) -> Result
             reason: "completes the task or requests changes; it cannot submit it".to_owned(),
         });
     }
-    let mut payload = told(done, Role::Work);
+    let mut payload = completion_payload(done, Role::Work);
     payload["reviewer"] = json!(task.reviewer.as_ref().map(vestal_config::ProfileName::as_str));
-    let mut change = Change::of(task, facts.now)
+    let mut change = TaskChange::of(task, facts.now)
         .release(handoff(Outcome::Submitted, done, Role::Work))
         .requeue(Role::Review, QueuePosition::Last, facts.now)
         .tell(Kind::Submitted, payload);
@@ -73,9 +81,9 @@ pub(crate) fn submit(task: &Task, facts: Facts<'_>, done: &Completion) -> Result
 /// Whoever looked at the work wants it changed.
 pub(crate) fn request_changes(
     task: &Task,
-    facts: Facts<'_>,
+    facts: TaskFacts<'_>,
     reason: &str,
-) -> Result<Change, Refusal> {
+) -> Result<TaskChange, Refusal> {
     match task.status {
         Status::Review => {}
         Status::Running if facts.role(task) == Role::Review => {}
@@ -88,10 +96,10 @@ pub(crate) fn request_changes(
         | Status::Done
         | Status::Archived => return Err(refuse("request changes to", task)),
     }
-    let mut ending = Ending::new(Outcome::ChangesRequested);
+    let mut ending = RunEnding::new(Outcome::ChangesRequested);
     ending.summary = Some(reason.to_owned());
     ending.record = Some(Role::Review);
-    let mut change = Change::of(task, facts.now)
+    let mut change = TaskChange::of(task, facts.now)
         .release(ending)
         .requeue(Role::Work, QueuePosition::Last, facts.now)
         .tell(Kind::ChangesRequested, json!({ "reason": reason, "by": facts.by.name() }));
@@ -101,7 +109,7 @@ pub(crate) fn request_changes(
 }
 
 /// The task is put away. What was being done about it ends.
-pub(crate) fn archive(task: &Task, facts: Facts<'_>) -> Result<Change, Refusal> {
+pub(crate) fn archive(task: &Task, facts: TaskFacts<'_>) -> Result<TaskChange, Refusal> {
     match task.status {
         Status::Triage
         | Status::Todo
@@ -113,9 +121,9 @@ pub(crate) fn archive(task: &Task, facts: Facts<'_>) -> Result<Change, Refusal> 
         | Status::Done => {}
         Status::Archived => return Err(refuse("archive", task)),
     }
-    let mut ending = Ending::new(Outcome::Reclaimed);
+    let mut ending = RunEnding::new(Outcome::Reclaimed);
     ending.error = Some("the task was archived".to_owned());
-    let mut change = Change::of(task, facts.now)
+    let mut change = TaskChange::of(task, facts.now)
         .rest(Status::Archived)
         .release(ending)
         .tell(Kind::Archived, json!({ "by": facts.by.name(), "was": task.status }));
@@ -123,8 +131,8 @@ pub(crate) fn archive(task: &Task, facts: Facts<'_>) -> Result<Change, Refusal> 
     Ok(change)
 }
 
-fn handoff(outcome: Outcome, done: &Completion, role: Role) -> Ending {
-    Ending {
+fn handoff(outcome: Outcome, done: &Completion, role: Role) -> RunEnding {
+    RunEnding {
         outcome,
         summary: done.summary.clone().or_else(|| done.result.clone()),
         metadata: done.metadata.clone(),
@@ -133,7 +141,7 @@ fn handoff(outcome: Outcome, done: &Completion, role: Role) -> Ending {
     }
 }
 
-fn told(done: &Completion, role: Role) -> Value {
+fn completion_payload(done: &Completion, role: Role) -> Value {
     let mut payload = json!({
         "result_len": done.result.as_deref().map_or(0, |result| result.chars().count()),
         "summary": done.summary.as_deref().or(done.result.as_deref()).map(headline),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use vestal_config::ProfileName;
 
-use super::change::{Change, Ending, Facts, QueuePosition, clear_waits, refuse};
+use super::change::{QueuePosition, RunEnding, TaskChange, TaskFacts, clear_waits, refuse};
 use crate::dispatch::FailurePolicy;
 use crate::error::Refusal;
 use crate::event::Kind;
@@ -22,10 +22,10 @@ const ERROR: usize = 500;
 /// What waits for a moment is not a dispatcher's to take; a person may.
 pub(crate) fn claim(
     task: &Task,
-    facts: Facts<'_>,
+    facts: TaskFacts<'_>,
     role: Role,
     profile: Option<&ProfileName>,
-) -> Result<Change, Refusal> {
+) -> Result<TaskChange, Refusal> {
     match (task.status, role) {
         (Status::Ready, Role::Work) | (Status::Review, Role::Review) => {}
         (
@@ -45,7 +45,7 @@ pub(crate) fn claim(
     if dispatched && task.wake_at.is_some_and(|at| at > facts.now) {
         return Err(refuse("claim", task));
     }
-    let mut change = Change::of(task, facts.now);
+    let mut change = TaskChange::of(task, facts.now);
     clear_waits(&mut change.task);
     change.task.status = Status::Running;
     change.task.running_as = profile.cloned();
@@ -61,7 +61,11 @@ fn held(task: &Task, run: Option<&Run>, verb: &'static str) -> Option<Refusal> {
 }
 
 /// A person takes the task from its holder; it can be taken up again at once.
-pub(crate) fn reclaim(task: &Task, facts: Facts<'_>, reason: &str) -> Result<Change, Refusal> {
+pub(crate) fn reclaim(
+    task: &Task,
+    facts: TaskFacts<'_>,
+    reason: &str,
+) -> Result<TaskChange, Refusal> {
     match task.status {
         Status::Running => {}
         Status::Triage
@@ -73,13 +77,13 @@ pub(crate) fn reclaim(task: &Task, facts: Facts<'_>, reason: &str) -> Result<Cha
         | Status::Done
         | Status::Archived => return Err(refuse("reclaim", task)),
     }
-    let mut ending = Ending::new(Outcome::Reclaimed);
+    let mut ending = RunEnding::new(Outcome::Reclaimed);
     ending.error = Some(reason.to_owned());
     let mut payload = json!({ "manual": true, "reason": reason, "by": facts.by.name(), "run_id": task.current_run });
     if let Some(run) = facts.run {
         payload["prev_owner"] = json!(run.owner);
     }
-    let mut change = Change::of(task, facts.now)
+    let mut change = TaskChange::of(task, facts.now)
         .release(ending)
         .requeue(facts.role(task), QueuePosition::Kept, facts.now)
         .tell(Kind::Reclaimed, payload);
@@ -91,10 +95,10 @@ pub(crate) fn reclaim(task: &Task, facts: Facts<'_>, reason: &str) -> Result<Cha
 /// failed goes on at once.
 pub(crate) fn assign(
     task: &Task,
-    facts: Facts<'_>,
+    facts: TaskFacts<'_>,
     to: Option<&ProfileName>,
     source: Option<&str>,
-) -> Result<Change, Refusal> {
+) -> Result<TaskChange, Refusal> {
     match task.status {
         Status::Running => {
             return Err(held(task, facts.run, "assign").unwrap_or_else(|| refuse("assign", task)));
@@ -112,7 +116,7 @@ pub(crate) fn assign(
     if let Some(source) = source {
         payload["source"] = json!(source);
     }
-    let mut change = Change::of(task, facts.now).tell(Kind::Assigned, payload);
+    let mut change = TaskChange::of(task, facts.now).tell(Kind::Assigned, payload);
     change.task.assignee = to.cloned();
     if matches!(task.status, Status::Ready | Status::Review) {
         change.task.wake_at = None;
@@ -123,14 +127,12 @@ pub(crate) fn assign(
 }
 
 /// A run that ended without its worker's word, or with its word that it failed.
-pub(crate) struct Failed<'a> {
-    /// The run.
+pub(crate) struct FailedRun<'a> {
     pub(crate) run: &'a Run,
     /// How it ended.
     pub(crate) outcome: Outcome,
     /// What was said.
     pub(crate) error: &'a str,
-    /// Its exit code.
     pub(crate) exit_code: Option<i32>,
     /// How often the task failed for this cause, this time included; none where
     /// it is no failure.
@@ -141,16 +143,16 @@ pub(crate) struct Failed<'a> {
 /// after a while, or given up.
 pub(crate) fn end_run(
     task: &Task,
-    facts: Facts<'_>,
-    failed: &Failed<'_>,
+    facts: TaskFacts<'_>,
+    failed: &FailedRun<'_>,
     policy: &FailurePolicy,
-) -> Change {
-    let mut ending = Ending::new(failed.outcome);
+) -> TaskChange {
+    let mut ending = RunEnding::new(failed.outcome);
     ending.error = Some(failed.error.to_owned()).filter(|error| !error.is_empty());
-    let change = Change::of(task, facts.now)
+    let change = TaskChange::of(task, facts.now)
         .release(ending)
         .requeue(failed.run.role, QueuePosition::Kept, facts.now)
-        .tell(kind(failed.outcome), told(failed));
+        .tell(kind(failed.outcome), failure_payload(failed));
     let Some((failures, (limit, source))) =
         failed.failures.zip(limit(task, failed.outcome, policy))
     else {
@@ -175,7 +177,13 @@ fn limit(task: &Task, cause: Outcome, policy: &FailurePolicy) -> Option<(u32, &'
     }
 }
 
-fn give_up(change: Change, failed: &Failed<'_>, failures: u32, limit: u32, source: &str) -> Change {
+fn give_up(
+    change: TaskChange,
+    failed: &FailedRun<'_>,
+    failures: u32,
+    limit: u32,
+    source: &str,
+) -> TaskChange {
     let mut change = change.rest(Status::Blocked);
     let error: String = failed.error.chars().take(ERROR).collect();
     let reason = format!("given up after {failures} × {}: {error}", failed.outcome);
@@ -197,12 +205,12 @@ fn give_up(change: Change, failed: &Failed<'_>, failures: u32, limit: u32, sourc
 }
 
 fn guard(
-    mut change: Change,
+    mut change: TaskChange,
     cause: Outcome,
     failures: u32,
     policy: &FailurePolicy,
     now: Time,
-) -> Change {
+) -> TaskChange {
     let (reason, wait) = if cause == Outcome::RateLimited {
         ("rate_limit_cooldown", policy.rate_limit_cooldown)
     } else {
@@ -233,7 +241,7 @@ fn kind(outcome: Outcome) -> Kind {
     }
 }
 
-fn told(failed: &Failed<'_>) -> Value {
+fn failure_payload(failed: &FailedRun<'_>) -> Value {
     let error: String = failed.error.chars().take(ERROR).collect();
     let mut payload = json!({ "error": error, "owner": failed.run.owner });
     let run: RunId = failed.run.id;

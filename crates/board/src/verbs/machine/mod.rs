@@ -26,8 +26,8 @@ mod hold;
 mod waiting;
 
 pub(crate) use change::{
-    Change, Ending, Facts, asks_to_be_looked_at, parent_finished, parent_unfinished,
+    RunEnding, TaskChange, TaskFacts, asks_to_be_looked_at, parent_finished, parent_unfinished,
 };
 pub(crate) use finish::{archive, complete, headline, request_changes, submit};
-pub(crate) use hold::{Failed, assign, claim, end_run, reclaim};
+pub(crate) use hold::{FailedRun, assign, claim, end_run, reclaim};
 pub(crate) use waiting::{block, promote, reopen, schedule, unblock, unblocking_comment, wake};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::change::{Change, Ending, Facts, QueuePosition, refuse};
+use super::change::{QueuePosition, RunEnding, TaskChange, TaskFacts, refuse};
 use super::finish;
 use crate::error::{Error, Refusal};
 use crate::event::Kind;
@@ -25,7 +25,7 @@ const TRANSIENT_WAIT: Duration = Duration::from_mins(5);
 const REVIEW: &str = "review-required:";
 
 /// The task waits: for a person, for other tasks, or for a trouble to pass.
-pub(crate) fn block(task: &Task, facts: Facts<'_>, block: &Block) -> Result<Change, Error> {
+pub(crate) fn block(task: &Task, facts: TaskFacts<'_>, block: &Block) -> Result<TaskChange, Error> {
     match task.status {
         Status::Todo | Status::Scheduled | Status::Ready | Status::Running | Status::Review => {}
         Status::Triage | Status::Blocked | Status::Done | Status::Archived => {
@@ -51,11 +51,11 @@ fn strip_review(reason: &str) -> Option<&str> {
 
 /// The task waits for those it is linked to. Without one that is not finished
 /// it would be back at once, and again, without end.
-fn depend(task: &Task, facts: Facts<'_>, reason: &str) -> Result<Change, Refusal> {
+fn depend(task: &Task, facts: TaskFacts<'_>, reason: &str) -> Result<TaskChange, Refusal> {
     if task.pending_parents == 0 {
         return Err(Refusal::NothingToWaitFor { task: task.id.clone() });
     }
-    let mut change = Change::of(task, facts.now)
+    let mut change = TaskChange::of(task, facts.now)
         .release(ending(Outcome::Blocked, reason, facts.role(task)))
         .rest(Status::Todo)
         .tell(
@@ -71,15 +71,15 @@ fn depend(task: &Task, facts: Facts<'_>, reason: &str) -> Result<Change, Refusal
 
 fn wait_for_person_or_moment(
     task: &Task,
-    facts: Facts<'_>,
+    facts: TaskFacts<'_>,
     reason: &str,
     kind: Option<BlockKind>,
-) -> Change {
+) -> TaskChange {
     let recurrences = recurrences(task, kind);
     let limit = if kind == Some(BlockKind::Transient) { TRANSIENT_LOOP } else { LOOP };
     let looped = kind != Some(BlockKind::Gate) && recurrences >= limit;
     let status = if looped { Status::Triage } else { Status::Blocked };
-    let mut change = Change::of(task, facts.now)
+    let mut change = TaskChange::of(task, facts.now)
         .release(ending(Outcome::Blocked, reason, facts.role(task)))
         .rest(status);
     change.comment = Some(format!("BLOCKED: {reason}"));
@@ -111,7 +111,7 @@ fn wait_for_person_or_moment(
 
 /// Reports whether somebody has to hear of a block: a person who blocks a task
 /// without a word about what is missing knows.
-fn asks(kind: Option<BlockKind>, facts: Facts<'_>) -> bool {
+fn asks(kind: Option<BlockKind>, facts: TaskFacts<'_>) -> bool {
     match kind {
         Some(BlockKind::NeedsInput | BlockKind::Capability | BlockKind::GaveUp) => true,
         None => facts.by_worker(),
@@ -136,10 +136,10 @@ fn wake_at(now: Time, recurrences: u32) -> Time {
 /// The task is put off until a moment, or until somebody takes it up.
 pub(crate) fn schedule(
     task: &Task,
-    facts: Facts<'_>,
+    facts: TaskFacts<'_>,
     reason: &str,
     at: Option<Time>,
-) -> Result<Change, Refusal> {
+) -> Result<TaskChange, Refusal> {
     match task.status {
         Status::Todo
         | Status::Scheduled
@@ -149,7 +149,7 @@ pub(crate) fn schedule(
         | Status::Review => {}
         Status::Triage | Status::Done | Status::Archived => return Err(refuse("schedule", task)),
     }
-    let mut change = Change::of(task, facts.now)
+    let mut change = TaskChange::of(task, facts.now)
         .release(ending(Outcome::Scheduled, reason, facts.role(task)))
         .rest(Status::Scheduled)
         .tell(Kind::Scheduled, json!({ "reason": reason, "wake_at": at, "by": facts.by.name() }));
@@ -161,8 +161,8 @@ pub(crate) fn schedule(
     Ok(change)
 }
 
-fn ending(outcome: Outcome, reason: &str, role: Role) -> Ending {
-    let mut ending = Ending::new(outcome);
+fn ending(outcome: Outcome, reason: &str, role: Role) -> RunEnding {
+    let mut ending = RunEnding::new(outcome);
     ending.summary = Some(reason.to_owned());
     ending.record = Some(role);
     ending
@@ -172,9 +172,9 @@ fn ending(outcome: Outcome, reason: &str, role: Role) -> Ending {
 /// that is what the person had to decide about.
 pub(crate) fn unblock(
     task: &Task,
-    facts: Facts<'_>,
+    facts: TaskFacts<'_>,
     reason: Option<&str>,
-) -> Result<Change, Refusal> {
+) -> Result<TaskChange, Refusal> {
     match task.status {
         Status::Blocked | Status::Scheduled => {}
         Status::Triage if task.gate => {}
@@ -188,7 +188,7 @@ pub(crate) fn unblock(
         | Status::Archived => return Err(refuse("unblock", task)),
     }
     let mut change =
-        Change::of(task, facts.now).requeue(facts.role(task), QueuePosition::Last, facts.now);
+        TaskChange::of(task, facts.now).requeue(facts.role(task), QueuePosition::Last, facts.now);
     if task.status == Status::Triage {
         change.task.block_recurrences = 0;
     }
@@ -209,11 +209,11 @@ pub(crate) fn unblocking_comment(reason: &str) -> String {
 /// for the tasks it is linked to.
 pub(crate) fn promote(
     task: &Task,
-    facts: Facts<'_>,
+    facts: TaskFacts<'_>,
     reason: &str,
     force: bool,
     parents: &[TaskId],
-) -> Result<Change, Refusal> {
+) -> Result<TaskChange, Refusal> {
     match task.status {
         Status::Triage | Status::Todo | Status::Blocked | Status::Scheduled => {}
         Status::Ready | Status::Review if task.wake_at.is_some() => {}
@@ -227,7 +227,7 @@ pub(crate) fn promote(
         return Err(unfinished("promote", task, parents));
     }
     let role = facts.role(task);
-    let mut change = Change::of(task, facts.now).requeue(role, QueuePosition::Last, facts.now);
+    let mut change = TaskChange::of(task, facts.now).requeue(role, QueuePosition::Last, facts.now);
     if force && change.task.status == Status::Todo {
         change.task.status = Status::Ready;
         change.task.queued_at = Some(facts.now);
@@ -244,7 +244,11 @@ pub(crate) fn promote(
 }
 
 /// The task is taken up anew.
-pub(crate) fn reopen(task: &Task, facts: Facts<'_>, reason: &str) -> Result<Change, Refusal> {
+pub(crate) fn reopen(
+    task: &Task,
+    facts: TaskFacts<'_>,
+    reason: &str,
+) -> Result<TaskChange, Refusal> {
     match task.status {
         Status::Done | Status::Archived => {}
         Status::Triage
@@ -256,7 +260,7 @@ pub(crate) fn reopen(task: &Task, facts: Facts<'_>, reason: &str) -> Result<Chan
         | Status::Review => return Err(refuse("reopen", task)),
     }
     let mut change =
-        Change::of(task, facts.now).requeue(Role::Work, QueuePosition::Last, facts.now);
+        TaskChange::of(task, facts.now).requeue(Role::Work, QueuePosition::Last, facts.now);
     change.task.completed_at = None;
     change.task.block_recurrences = 0;
     change.forgives = true;
@@ -271,11 +275,11 @@ pub(crate) fn reopen(task: &Task, facts: Facts<'_>, reason: &str) -> Result<Chan
 
 /// The moment that the task waited for has come. What waits for a person has
 /// no such moment: nothing happens.
-pub(crate) fn wake(task: &Task, facts: Facts<'_>) -> Option<Change> {
+pub(crate) fn wake(task: &Task, facts: TaskFacts<'_>) -> Option<TaskChange> {
     if task.gate || task.wake_at.is_none_or(|at| at > facts.now) {
         return None;
     }
-    let mut change = Change::of(task, facts.now);
+    let mut change = TaskChange::of(task, facts.now);
     match task.status {
         Status::Scheduled | Status::Blocked => {
             let kind =

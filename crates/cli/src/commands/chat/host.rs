@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, block_in_place};
 use vestal_agent::Human;
-use vestal_agent::slash::{self, Invocation, Reach, SlashError};
+use vestal_agent::slash::{self, CommandKind, Invocation, SlashError};
 use vestal_chat::{ChatError, ChatHost, OpenTarget, OpenedConversation};
 use vestal_conversations::Title;
 use vestal_runtime::{OpenRequest, Placement, Runtime, SandboxChoice, Which};
@@ -225,10 +225,10 @@ pub(super) fn parse_command(text: &str) -> Option<ParsedCommand> {
 pub(super) async fn run_command(context: &Context, parsed: ParsedCommand) -> Result<Exit, Failure> {
     let Invocation { command, words, .. } =
         parsed.map_err(|error| Failure::usage(error.to_string()).advise(error.advice()))?;
-    match (command.reach, command.name) {
+    match (command.kind, command.name) {
         // Without arguments it prints a short overview.
-        (Reach::Verb(["kanban"]), _) => kanban::chat::run(context, &words).await,
-        (Reach::Verb(verb), _) => run_verb(context, verb, words).await,
+        (CommandKind::Verb(["kanban"]), _) => kanban::chat::run(context, &words).await,
+        (CommandKind::Verb(verb), _) => run_verb(context, verb, words).await,
         (_, "help") => help(context, &words),
         (_, "model") => match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
             ["--global" | "-g", name] => {
@@ -238,7 +238,7 @@ pub(super) async fn run_command(context: &Context, parsed: ParsedCommand) -> Res
             [flag, ..] if flag.starts_with('-') => run_verb(context, &["model"], words).await,
             _ => Err(of_conversation(command.name)),
         },
-        (Reach::Conversation | Reach::Terminal, name) => Err(of_conversation(name)),
+        (CommandKind::Conversation | CommandKind::Terminal, name) => Err(of_conversation(name)),
     }
 }
 

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use clap::Args;
 use jiff::Timestamp;
 use vestal_api::{ConversationDetailsView, ConversationView, HitView, dollars};
-use vestal_conversations::{Filter, Hit, Kind, Role, Standing, Store, Stored, Summary, Totals};
+use vestal_conversations::{
+    Filter, Hit, Kind, Role, Scope, Standing, Store, Stored, Summary, Totals,
+};
 use vestal_model::{Message, Part, ToolCall};
 
 use super::{find, print};
@@ -139,7 +141,7 @@ pub(super) async fn search(
     args: &SearchArgs,
 ) -> Result<Exit, Failure> {
     let hits = match store {
-        Some(store) => store.search(&args.words.join(" "), args.limit).await?,
+        Some(store) => store.search(&Scope::default(), &args.words.join(" "), args.limit).await?,
         None => Vec::new(),
     };
     if args.json {

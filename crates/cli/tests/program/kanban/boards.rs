@@ -81,7 +81,7 @@ fn no_name_of_a_board_leads_out_of_its_place() {
     let world = World::new();
     for bad in ["../x", "a/b", "", ".", "..", "-x", "a b", "ä", &"x".repeat(65)] {
         let told = kanban(&world, &["boards", "create", "--", bad]).exits(1);
-        assert!(told.stderr.contains("is no name for a board"), "{bad}: {told:?}");
+        assert!(told.stderr.contains("is not a valid board name"), "{bad}: {told:?}");
         let board = format!("--board={bad}");
         kanban(&world, &[&board, "list"]).exits(1);
         kanban(&world, &[&board, "create", "a"]).exits(1);

@@ -100,7 +100,7 @@ fn a_cap_that_is_none_is_said_once_and_holds_nothing_back() {
         let planned = kanban(&world, &[&args[..], &["dispatch", "--dry-run", "--json"]].concat());
         let planned = planned.exits(0);
         assert_eq!(planned.json()["counts"]["spawned"], 3, "{planned:?}");
-        let told = planned.stderr.matches("there is no such cap").count();
+        let told = planned.stderr.matches("cap ignored").count();
         assert_eq!(told, 1, "{planned:?}");
     }
 }

@@ -1,16 +1,16 @@
 //! Harm to files.
 
-use super::Rule;
+use super::HarmRule;
 use crate::approvals::paths;
-use crate::approvals::shell::invocation::{Invocation, found_by_find};
+use crate::approvals::shell::invocation::{ProgramRun, found_by_find};
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
+pub(super) const RULES: &[HarmRule] = &[
+    HarmRule {
         name: "recursive-delete",
         reason: "removes directories with everything in them",
         applies: |it| it.program == "rm" && it.has("rR", "recursive"),
     },
-    Rule {
+    HarmRule {
         name: "delete-many",
         reason: "removes every file that is found",
         applies: |it| {
@@ -19,22 +19,22 @@ pub(super) const RULES: &[Rule] = &[
                 || it.program == "rsync" && it.texts().any(|text| text.starts_with("--delete"))
         },
     },
-    Rule {
+    HarmRule {
         name: "empty-mount",
         reason: "removes all of a directory of your machine that is mounted in the sandbox",
         applies: empties_mount,
     },
-    Rule {
+    HarmRule {
         name: "shred",
         reason: "destroys the contents of files for good",
         applies: |it| matches!(it.program, "shred" | "srm" | "wipe"),
     },
-    Rule {
+    HarmRule {
         name: "world-writable",
         reason: "lets everybody on the machine change files",
         applies: opens_to_all,
     },
-    Rule {
+    HarmRule {
         name: "change-owner",
         reason: "gives files, with everything below them, to the superuser",
         applies: |it| {
@@ -45,7 +45,7 @@ pub(super) const RULES: &[Rule] = &[
             it.program == "chown" && it.has("R", "recursive") && it.words().into_iter().any(root)
         },
     },
-    Rule {
+    HarmRule {
         name: "change-system",
         reason: "changes permissions or owners throughout the system or a home directory",
         applies: |it| {
@@ -54,14 +54,14 @@ pub(super) const RULES: &[Rule] = &[
                 && it.words().into_iter().any(|word| paths::irreplaceable(&it.path(word)).is_some())
         },
     },
-    Rule {
+    HarmRule {
         name: "raw-copy",
         reason: "copies raw data, which overwrites what was there",
         applies: |it| {
             it.program == "dd" && it.texts().any(|t| t.starts_with("if=") || t.starts_with("of="))
         },
     },
-    Rule {
+    HarmRule {
         name: "disk-tool",
         reason: "changes disks, partitions or filesystems",
         applies: |it| {
@@ -87,7 +87,7 @@ pub(super) const RULES: &[Rule] = &[
             (named || encrypts) && it.operands().next().is_some()
         },
     },
-    Rule {
+    HarmRule {
         name: "write-sensitive",
         reason: "changes the system's configuration, credentials or start-up files",
         applies: |it| {
@@ -97,7 +97,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// Reports whether everything in a mounted directory is removed.
-fn empties_mount(it: &Invocation<'_>) -> bool {
+fn empties_mount(it: &ProgramRun<'_>) -> bool {
     let whole = |path: &String| it.path_context.empties_mount(path);
     let operands = || {
         let known = it.operands().filter(|operand| !operand.is_unknown());
@@ -118,7 +118,7 @@ fn empties_mount(it: &Invocation<'_>) -> bool {
     }
 }
 
-fn opens_to_all(it: &Invocation<'_>) -> bool {
+fn opens_to_all(it: &ProgramRun<'_>) -> bool {
     let opens = |mode: &str| {
         let octal = mode.len() >= 3 && mode.bytes().all(|b| (b'0'..=b'7').contains(&b));
         let last = mode.bytes().last().unwrap_or(b'0');
@@ -133,7 +133,7 @@ fn opens_to_all(it: &Invocation<'_>) -> bool {
 }
 
 /// Returns the paths that a command changes, as far as its arguments tell.
-fn written(it: &Invocation<'_>) -> Vec<String> {
+fn written(it: &ProgramRun<'_>) -> Vec<String> {
     let words = it.words();
     let all = || words.clone();
     let target = || {
@@ -164,7 +164,7 @@ fn written(it: &Invocation<'_>) -> Vec<String> {
 }
 
 /// Returns the words right after certain options.
-fn after<'a>(it: &Invocation<'a>, options: &[&str]) -> Vec<&'a str> {
+fn after<'a>(it: &ProgramRun<'a>, options: &[&str]) -> Vec<&'a str> {
     let words: Vec<&str> = it.texts().collect();
     let pairs = words.windows(2);
     pairs.filter(|pair| options.contains(&pair[0])).map(|pair| pair[1]).collect()

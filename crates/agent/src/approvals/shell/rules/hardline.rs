@@ -1,27 +1,35 @@
 //! What nobody can want, and nothing lifts.
 
-use super::Rule;
+use super::HarmRule;
 use crate::approvals::paths;
-use crate::approvals::shell::invocation::{Invocation, found_by_find};
+use crate::approvals::shell::invocation::{ProgramRun, found_by_find};
 
 /// Name and reason of the one rule that is about more than one command.
 pub(in crate::approvals::shell) const FORK_BOMB: (&str, &str) =
     ("fork-bomb", "starts processes without end");
 
 /// Rules that nothing lifts.
-pub(in crate::approvals::shell) const HARDLINE: &[Rule] = &[
-    Rule {
+pub(in crate::approvals::shell) const HARDLINE: &[HarmRule] = &[
+    HarmRule {
         name: "delete-system",
         reason: "removes the system or a whole home directory",
         applies: deletes_system,
     },
-    Rule { name: "format-disk", reason: "makes a new filesystem on a disk", applies: formats_disk },
-    Rule { name: "overwrite-disk", reason: "writes over a disk", applies: overwrites_disk },
-    Rule { name: "kill-everything", reason: "ends every process", applies: kills_everything },
-    Rule { name: "power-off", reason: "shuts down or restarts the machine", applies: powers_off },
+    HarmRule {
+        name: "format-disk",
+        reason: "makes a new filesystem on a disk",
+        applies: formats_disk,
+    },
+    HarmRule { name: "overwrite-disk", reason: "writes over a disk", applies: overwrites_disk },
+    HarmRule { name: "kill-everything", reason: "ends every process", applies: kills_everything },
+    HarmRule {
+        name: "power-off",
+        reason: "shuts down or restarts the machine",
+        applies: powers_off,
+    },
 ];
 
-fn deletes_system(it: &Invocation<'_>) -> bool {
+fn deletes_system(it: &ProgramRun<'_>) -> bool {
     let doomed = |text: &str| paths::irreplaceable(&it.path(text)).is_some();
     let known = || it.operands().filter(|operand| !operand.is_unknown());
     match it.program {
@@ -40,12 +48,12 @@ fn deletes_system(it: &Invocation<'_>) -> bool {
     }
 }
 
-fn formats_disk(it: &Invocation<'_>) -> bool {
+fn formats_disk(it: &ProgramRun<'_>) -> bool {
     let formats = it.program == "mkfs" || it.program.starts_with("mkfs.") || it.program == "mke2fs";
     formats && it.operands().any(|operand| it.path(&operand.text).starts_with("/dev/"))
 }
 
-fn overwrites_disk(it: &Invocation<'_>) -> bool {
+fn overwrites_disk(it: &ProgramRun<'_>) -> bool {
     let disk = |text: &str| paths::is_disk(&it.path(text));
     match it.program {
         "dd" => it.texts().filter_map(|text| text.strip_prefix("of=")).any(disk),
@@ -55,7 +63,7 @@ fn overwrites_disk(it: &Invocation<'_>) -> bool {
     }
 }
 
-fn kills_everything(it: &Invocation<'_>) -> bool {
+fn kills_everything(it: &ProgramRun<'_>) -> bool {
     if it.program == "killall5" {
         return true;
     }
@@ -73,7 +81,7 @@ fn kills_everything(it: &Invocation<'_>) -> bool {
     targets.contains(&"-1")
 }
 
-fn powers_off(it: &Invocation<'_>) -> bool {
+fn powers_off(it: &ProgramRun<'_>) -> bool {
     let words = it.words();
     let asks_only = it.texts().any(|text| matches!(text, "--help" | "--version"));
     let target = |word: &str| {

@@ -5,22 +5,22 @@ mod hardline;
 mod system;
 mod work;
 
-use super::invocation::Invocation;
+use super::invocation::ProgramRun;
 
 pub(super) use hardline::{FORK_BOMB, HARDLINE};
 
 /// A kind of harm.
-pub(super) struct Rule {
+pub(super) struct HarmRule {
     /// Its name, under which approvals are kept.
     pub(super) name: &'static str,
     /// What the harm is, to be read after "this".
     pub(super) reason: &'static str,
     /// Reports whether a command does it.
-    pub(super) applies: fn(&Invocation<'_>) -> bool,
+    pub(super) applies: fn(&ProgramRun<'_>) -> bool,
 }
 
 /// Returns the rules for what a person is asked about.
-pub(super) fn dangerous() -> impl Iterator<Item = &'static Rule> {
+pub(super) fn dangerous() -> impl Iterator<Item = &'static HarmRule> {
     files::RULES.iter().chain(system::RULES).chain(work::RULES)
 }
 

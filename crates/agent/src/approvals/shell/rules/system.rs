@@ -1,10 +1,10 @@
 //! Harm to the machine and to what runs on it.
 
-use super::Rule;
-use crate::approvals::shell::invocation::Invocation;
+use super::HarmRule;
+use crate::approvals::shell::invocation::ProgramRun;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
+pub(super) const RULES: &[HarmRule] = &[
+    HarmRule {
         name: "stop-service",
         reason: "stops, restarts or disables services",
         applies: |it| {
@@ -19,7 +19,7 @@ pub(super) const RULES: &[Rule] = &[
             verb.is_some_and(|verb| verbs.contains(verb) || more.contains(verb))
         },
     },
-    Rule {
+    HarmRule {
         name: "kill-many",
         reason: "ends processes by name, without letting them finish",
         applies: |it| {
@@ -30,7 +30,7 @@ pub(super) const RULES: &[Rule] = &[
             matches!(it.program, "pkill" | "killall" | "skill") && it.texts().any(hard)
         },
     },
-    Rule {
+    HarmRule {
         name: "kill-vestal",
         reason: "ends Vestal itself",
         applies: |it| {
@@ -40,7 +40,7 @@ pub(super) const RULES: &[Rule] = &[
             by_name || it.program == "kill" && it.words().last().is_some_and(|w| *w == "1")
         },
     },
-    Rule {
+    HarmRule {
         name: "sudo-shell",
         reason: "opens a shell of another user, or lets a program hand over a password",
         applies: |it| {
@@ -48,12 +48,12 @@ pub(super) const RULES: &[Rule] = &[
             su || it.sudo.is_some_and(|sudo| sudo.shell || sudo.asks_program || sudo.reads_password)
         },
     },
-    Rule {
+    HarmRule {
         name: "cron",
         reason: "changes commands that run by the clock",
         applies: |it| it.program == "crontab" && !it.texts().eq(["-l"]) && !it.arguments.is_empty(),
     },
-    Rule {
+    HarmRule {
         name: "firewall",
         reason: "takes down or changes the firewall",
         applies: |it| {
@@ -67,7 +67,7 @@ pub(super) const RULES: &[Rule] = &[
             }
         },
     },
-    Rule {
+    HarmRule {
         name: "accounts",
         reason: "changes the accounts of this machine",
         applies: |it| {
@@ -77,7 +77,7 @@ pub(super) const RULES: &[Rule] = &[
                     && !it.texts().any(|text| matches!(text, "-S" | "--status"))
         },
     },
-    Rule {
+    HarmRule {
         name: "kernel",
         reason: "changes the running kernel",
         applies: |it| {
@@ -86,12 +86,12 @@ pub(super) const RULES: &[Rule] = &[
                 || it.program == "sysctl" && it.has("w", "write")
         },
     },
-    Rule {
+    HarmRule {
         name: "stop-container",
         reason: "stops or removes containers, images or volumes",
         applies: stops_container,
     },
-    Rule {
+    HarmRule {
         name: "open-container",
         reason: "starts a container that can change this machine",
         applies: |it| {
@@ -108,14 +108,14 @@ pub(super) const RULES: &[Rule] = &[
             engine && starts && it.texts().any(opens)
         },
     },
-    Rule {
+    HarmRule {
         name: "vestal",
         reason: "changes or removes what Vestal keeps",
         applies: changes_vestal,
     },
 ];
 
-fn stops_container(it: &Invocation<'_>) -> bool {
+fn stops_container(it: &ProgramRun<'_>) -> bool {
     let engine = matches!(it.program, "docker" | "podman" | "nerdctl" | "docker-compose");
     let words = it.words();
     let verbs = ["stop", "kill", "restart", "rm", "rmi", "prune", "down", "pause", "remove"];
@@ -127,7 +127,7 @@ fn runs_something(words: &[&str]) -> bool {
     words.first().is_some_and(|verb| matches!(*verb, "run" | "exec" | "build" | "create" | "logs"))
 }
 
-fn changes_vestal(it: &Invocation<'_>) -> bool {
+fn changes_vestal(it: &ProgramRun<'_>) -> bool {
     if it.program != "vestal" {
         return false;
     }

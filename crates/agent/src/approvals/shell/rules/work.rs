@@ -1,21 +1,21 @@
 //! Harm to work: repositories, databases, what runs elsewhere.
 
-use super::Rule;
-use crate::approvals::shell::invocation::{Feed, Invocation};
+use super::HarmRule;
+use crate::approvals::shell::invocation::{Feed, ProgramRun};
 use crate::approvals::shell::uses;
 
-pub(super) const RULES: &[Rule] = &[
-    Rule {
+pub(super) const RULES: &[HarmRule] = &[
+    HarmRule {
         name: "git-discard",
         reason: "throws away work that git does not keep",
         applies: git_discards,
     },
-    Rule {
+    HarmRule {
         name: "git-rewrite",
         reason: "rewrites history that others may have",
         applies: git_rewrites,
     },
-    Rule {
+    HarmRule {
         name: "git-settings",
         reason: "sets what git runs by itself",
         applies: |it| {
@@ -23,8 +23,12 @@ pub(super) const RULES: &[Rule] = &[
                 && it.path_context.may_change_host(it.cwd)
         },
     },
-    Rule { name: "database", reason: "removes data from a database", applies: empties_database },
-    Rule {
+    HarmRule {
+        name: "database",
+        reason: "removes data from a database",
+        applies: empties_database,
+    },
+    HarmRule {
         name: "remote-delete",
         reason: "removes things that run or are kept elsewhere",
         applies: |it| {
@@ -49,7 +53,7 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 /// Returns git's verb and what follows it.
-fn git<'a>(it: &Invocation<'a>) -> Option<(&'a str, Vec<&'a str>)> {
+fn git<'a>(it: &ProgramRun<'a>) -> Option<(&'a str, Vec<&'a str>)> {
     if it.program != "git" {
         return None;
     }
@@ -78,7 +82,7 @@ fn flag(words: &[&str], letters: &str, long: &[&str]) -> bool {
     })
 }
 
-fn git_discards(it: &Invocation<'_>) -> bool {
+fn git_discards(it: &ProgramRun<'_>) -> bool {
     let Some((verb, words)) = git(it) else { return false };
     if !it.path_context.may_change_host(it.cwd) {
         return false;
@@ -110,7 +114,7 @@ fn git_discards(it: &Invocation<'_>) -> bool {
     }
 }
 
-fn git_rewrites(it: &Invocation<'_>) -> bool {
+fn git_rewrites(it: &ProgramRun<'_>) -> bool {
     let Some((verb, words)) = git(it) else { return false };
     match verb {
         "push" => {
@@ -124,7 +128,7 @@ fn git_rewrites(it: &Invocation<'_>) -> bool {
     }
 }
 
-fn empties_database(it: &Invocation<'_>) -> bool {
+fn empties_database(it: &ProgramRun<'_>) -> bool {
     let clients = [
         "psql",
         "mysql",

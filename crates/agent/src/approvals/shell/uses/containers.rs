@@ -2,9 +2,9 @@
 
 use super::super::expand::Argument;
 use super::super::expand::is_open;
-use super::super::invocation::{Feed, Invocation};
+use super::super::invocation::{Feed, ProgramRun};
 use super::Words;
-use super::grammar::{self, Target};
+use super::grammar::{self, PathTarget};
 
 /// Options of `docker run` that give a container nothing of this machine. Those
 /// of the second list take a value.
@@ -17,7 +17,7 @@ const PLAIN_VALUED: Words = Words(
 
 /// Reports whether a container engine shows something, builds, or starts a
 /// container that can change nothing here.
-pub(super) fn engine(it: &Invocation<'_>) -> bool {
+pub(super) fn engine(it: &ProgramRun<'_>) -> bool {
     let Some((verb, after)) = it.arguments.split_first() else { return true };
     // An option before the verb may name another engine, or settings of programs.
     let verb = verb.text.as_str();
@@ -86,7 +86,7 @@ fn gives_nothing(words: &[&str]) -> bool {
 }
 
 /// Reports whether a cluster is only looked at.
-pub(super) fn kubectl(it: &Invocation<'_>) -> bool {
+pub(super) fn kubectl(it: &ProgramRun<'_>) -> bool {
     let options = "-Awpf -nolLcR: --namespace: --output: --selector: --all-namespaces --watch \
          --container: --tail: --since: --follow --previous --timestamps --context: --show-labels \
          --no-headers --sort-by: --field-selector: --all-containers --prefix --ignore-not-found \
@@ -111,7 +111,7 @@ pub(super) fn kubectl(it: &Invocation<'_>) -> bool {
 }
 
 /// Reports whether a cloud is only looked at.
-pub(super) fn cloud(it: &Invocation<'_>) -> bool {
+pub(super) fn cloud(it: &ProgramRun<'_>) -> bool {
     const CHANGES: Words = Words(
         "create delete update set add remove start stop restart reset run ssh deploy purge attach \
          detach invoke import export copy move enable disable apply execute",
@@ -153,7 +153,7 @@ pub(super) fn cloud(it: &Invocation<'_>) -> bool {
 
 /// Returns the database that is asked, or changed by statements that say what
 /// they change. A client's own commands can run programs.
-pub(super) fn database<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn database<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     const PSQL: &str = "-AtxqwWlVXe1EsSa -hpUdcvFRPT: --csv --tuples-only --no-align --expanded \
          --host: --port: --username: --dbname: --command: --set: --variable: --quiet \
          --no-password --echo-all --single-transaction --list --version --help --no-psqlrc";
@@ -181,7 +181,7 @@ pub(super) fn database<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
         _ => false,
     };
     let database = line.operands.first().filter(|name| file && name.text != ":memory:");
-    harmless.then(|| database.map(|name| Target::whole(name)).into_iter().collect())
+    harmless.then(|| database.map(|name| PathTarget::whole(name)).into_iter().collect())
 }
 
 /// Reports whether statements read, or change what they name.

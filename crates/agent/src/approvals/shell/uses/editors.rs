@@ -1,16 +1,16 @@
 //! Scripts of `sed` and `awk`, which can run programs and write files.
 
 use super::super::expand::is_open;
-use super::super::invocation::Invocation;
-use super::grammar::{self, Target};
+use super::super::invocation::ProgramRun;
+use super::grammar::{self, PathTarget};
 
 /// Returns the files that a `sed` changes; nothing if it does more than edit text.
-pub(super) fn sed<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn sed<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     let options = "-nErsuz -e: -i? --expression: --quiet --silent --regexp-extended --null-data \
          --separate --unbuffered --posix --debug --version --help --sandbox --in-place? \
          --line-length:";
     let line = grammar::read(it.arguments, options)?;
-    let given: Vec<Target<'a>> = line.values(&["e", "expression"]).collect();
+    let given: Vec<PathTarget<'a>> = line.values(&["e", "expression"]).collect();
     let mut files = line.operands.iter().copied();
     let script = if given.is_empty() {
         files.next().map(|script| script.text.clone()).unwrap_or_default()
@@ -31,7 +31,7 @@ pub(super) fn sed<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
     }
     let in_place = line.has(&["i", "in-place"]);
     let changed = files.filter(|_| in_place);
-    Some(changed.map(|file| Target { replaced: true, ..Target::whole(file) }).collect())
+    Some(changed.map(|file| PathTarget { replaced: true, ..PathTarget::whole(file) }).collect())
 }
 
 /// A `sed` script that is being read.
@@ -202,7 +202,7 @@ impl Sed<'_> {
 }
 
 /// Reports whether an `awk` only reads and prints.
-pub(super) fn awk(it: &Invocation<'_>) -> bool {
+pub(super) fn awk(it: &ProgramRun<'_>) -> bool {
     let options = "stop -Fv: --version --help --posix --traditional --re-interval --csv";
     let Some(line) = grammar::read(it.arguments, options) else { return false };
     line.operands.first().is_none_or(|program| only_prints(&program.text))

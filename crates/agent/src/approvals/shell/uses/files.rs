@@ -1,9 +1,9 @@
 //! Uses of programs that find, pack, move and remove files.
 
 use super::super::expand::{Argument, UNKNOWN};
-use super::super::invocation::Invocation;
+use super::super::invocation::ProgramRun;
 use super::Words;
-use super::grammar::{self, Target};
+use super::grammar::{self, PathTarget};
 
 /// Tests and actions of `find` that change nothing; `-exec` and `-delete` are
 /// looked at elsewhere.
@@ -18,7 +18,7 @@ const FIND: Words = Words(
 );
 
 /// Reports whether `find` only looks, but for what it runs.
-pub(super) fn find(it: &Invocation<'_>) -> bool {
+pub(super) fn find(it: &ProgramRun<'_>) -> bool {
     let mut running = false;
     it.texts().all(|text| {
         if running {
@@ -35,7 +35,7 @@ pub(super) fn find(it: &Invocation<'_>) -> bool {
 }
 
 /// Names that `rm` is given: not whatever there is, nor what is only known later.
-pub(super) fn removes_named<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn removes_named<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     let options = "w* -firRdvI --force --recursive --dir --verbose --interactive? \
                    --preserve-root? --no-preserve-root --one-file-system";
     let named = |operand: &&Argument| {
@@ -49,7 +49,7 @@ pub(super) fn removes_named<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> 
 }
 
 /// Permissions that let nobody become another user.
-pub(super) fn sets_mode<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn sets_mode<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     // A mode may look like an option: `chmod -x file`.
     let is_mode = |word: &Argument| {
         word.text
@@ -79,11 +79,11 @@ pub(super) fn sets_mode<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
         };
         !special && !mode.is_unknown() && !mode.splits
     });
-    plain.then(|| files.map(Target::whole).collect())
+    plain.then(|| files.map(PathTarget::whole).collect())
 }
 
 /// A link gives what it leads to another name, under which that can be changed.
-pub(super) fn links<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn links<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     let options = "-bfinrsTvLP -S: -t> --symbolic --force --interactive --no-dereference \
                    --relative --verbose --no-target-directory --target-directory> --backup? \
                    --logical --physical";
@@ -99,13 +99,13 @@ pub(super) fn links<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
     written.extend(
         line.operands
             .into_iter()
-            .map(|operand| Target { replaced: true, ..Target::whole(operand) }),
+            .map(|operand| PathTarget { replaced: true, ..PathTarget::whole(operand) }),
     );
     Some(written)
 }
 
 /// An archive that is packed, listed or unpacked, and nothing else.
-pub(super) fn tar<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn tar<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     const OPTIONS: &str = "-cxtrudvzjJakmpohOlwSn -fTXb: -gC> --extract --get --create --list \
          --append --update --diff --compare --file: --gzip --gunzip --ungzip --bzip2 --xz --lzma \
          --zstd --lzip --auto-compress --verbose --directory> --strip-components: --exclude: \
@@ -121,7 +121,7 @@ pub(super) fn tar<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
     };
     // Letters without a dash take their values from the words that follow, in their order.
     let mut rest = &it.arguments[1..];
-    let mut line = grammar::Line::default();
+    let mut line = grammar::ParsedLine::default();
     if bundled.is_unknown() || bundled.splits {
         return None;
     }
@@ -134,7 +134,7 @@ pub(super) fn tar<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
                 if value.splits || value.text.starts_with(UNKNOWN) {
                     return None;
                 }
-                Some(Target::whole(value))
+                Some(PathTarget::whole(value))
             }
             letter if "cxtrudvzjJakmpohOlwSn".contains(letter) => None,
             _ => return None,
@@ -151,7 +151,7 @@ pub(super) fn tar<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
     tar_line(&line)
 }
 
-fn tar_line<'a>(line: &grammar::Line<'a>) -> Option<Vec<Target<'a>>> {
+fn tar_line<'a>(line: &grammar::ParsedLine<'a>) -> Option<Vec<PathTarget<'a>>> {
     let mut written = line.written.clone();
     // What is packed is only read, but the archive is written.
     if line.has(&["c", "r", "u", "create", "append", "update"]) {
@@ -160,23 +160,23 @@ fn tar_line<'a>(line: &grammar::Line<'a>) -> Option<Vec<Target<'a>>> {
     // A colon names another machine, and a program to reach it by.
     let elsewhere = line.values(&["f", "file"]).any(|archive| archive.text.contains(':'));
     if line.has(&["x", "extract", "get"]) && !line.has(&["C", "directory"]) {
-        written.push(Target::here());
+        written.push(PathTarget::here());
     }
     (!elsewhere).then_some(written)
 }
 
 /// An archive that is listed, or unpacked where it says or right here.
-pub(super) fn unzip<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn unzip<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     let line = grammar::read(it.arguments, "-lvtzpcqnoujaLCBKXx -P: -d>")?;
     let mut written = line.written.clone();
     if !line.has(&["l", "v", "t", "z", "p", "c", "d"]) {
-        written.push(Target::here());
+        written.push(PathTarget::here());
     }
     Some(written)
 }
 
 /// Files that are copied, by plain means and on this machine.
-pub(super) fn rsync<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn rsync<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     let options = "w-1 -avrzhnPulptgoDcqiRxWHAX --archive --verbose --recursive --compress \
          --progress --dry-run --exclude: --include: --exclude-from: --links --perms --times \
          --update --checksum --stats --human-readable --itemize-changes --partial --info: \
@@ -189,7 +189,7 @@ pub(super) fn rsync<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
 }
 
 /// Something that is fetched, while no file of this machine is sent.
-pub(super) fn curl<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn curl<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     let options = "-sSfLkIivgGNO#46012jRZ -HXdFAbueEmryzwxtYC: -oDc> --silent --show-error --fail \
          --fail-with-body --location --insecure --head --include --verbose --globoff --get \
          --no-buffer --remote-name --compressed --progress-bar \
@@ -214,7 +214,7 @@ pub(super) fn curl<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
         "H",
         "header",
     ];
-    let from_file = |value: Target<'_>| {
+    let from_file = |value: PathTarget<'_>| {
         value.text.contains("=@")
             || value.text.contains("=<")
             || value.text.starts_with('@')
@@ -241,7 +241,7 @@ pub(super) fn curl<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
 }
 
 /// Files that are fetched, while nothing of this machine is sent.
-pub(super) fn wget<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn wget<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     let options = "-qvcNSrkpE46 -tTUlwARQDn: -OPoa> --quiet --verbose --no-verbose --continue \
          --timestamping --server-response --recursive --no-parent --no-check-certificate \
          --show-progress --spider --mirror --convert-links --page-requisites --tries: --timeout: \
@@ -258,20 +258,20 @@ pub(super) fn wget<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
 }
 
 /// Returns the file that is named by the end of an address.
-fn named_by(address: &Argument) -> Target<'_> {
+fn named_by(address: &Argument) -> PathTarget<'_> {
     let path = address.text.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
     let (_, name) = path.rsplit_once('/').unwrap_or(("", path));
     let name = if name.is_empty() { "index.html" } else { name };
-    Target { text: name, ..Target::whole(address) }
+    PathTarget { text: name, ..PathTarget::whole(address) }
 }
 
 /// Reports whether what a command prints becomes a part of an address or a header.
-fn sends_what_is_printed(it: &Invocation<'_>) -> bool {
+fn sends_what_is_printed(it: &ProgramRun<'_>) -> bool {
     it.arguments.iter().any(|argument| argument.printed)
 }
 
 /// Marks what a program removes or replaces, whatever it leads to.
-pub(super) fn mark_replaced(program: &str, line: &mut grammar::Line<'_>) {
+pub(super) fn mark_replaced(program: &str, line: &mut grammar::ParsedLine<'_>) {
     let moves_into = line.has(&["t", "target-directory"]);
     let last = line.written.len().wrapping_sub(1);
     for (at, target) in line.written.iter_mut().enumerate() {
@@ -285,7 +285,7 @@ pub(super) fn mark_replaced(program: &str, line: &mut grammar::Line<'_>) {
 }
 
 /// Reports whether a command prints nothing but a number or a date.
-pub(in crate::approvals::shell) fn prints_plain(program: &str, it: &Invocation<'_>) -> bool {
+pub(in crate::approvals::shell) fn prints_plain(program: &str, it: &ProgramRun<'_>) -> bool {
     let texts: Vec<&str> = it.texts().collect();
     match program {
         "nproc" => true,
@@ -304,7 +304,7 @@ pub(in crate::approvals::shell) fn prints_plain(program: &str, it: &Invocation<'
 }
 
 /// Reports whether names may lead elsewhere after a command than before.
-pub(in crate::approvals::shell) fn relinks(it: &Invocation<'_>) -> bool {
+pub(in crate::approvals::shell) fn relinks(it: &ProgramRun<'_>) -> bool {
     match it.program {
         "ln" | "mv" | "rmdir" | "unzip" | "rsync" | "patch" => true,
         "tar" | "bsdtar" | "gtar" => {
@@ -336,7 +336,7 @@ pub(in crate::approvals::shell) enum Brought {
 }
 
 /// Says what a command brings from elsewhere, or unpacks.
-pub(in crate::approvals::shell) fn brings(it: &Invocation<'_>) -> Brought {
+pub(in crate::approvals::shell) fn brings(it: &ProgramRun<'_>) -> Brought {
     let verb = || super::verb(it).map_or("", |(verb, _)| verb);
     match it.program {
         "unzip" => Brought::Files,

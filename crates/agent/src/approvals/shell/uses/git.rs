@@ -1,9 +1,9 @@
 //! Uses of git and of its forges.
 
 use super::super::expand::{Argument, is_open};
-use super::super::invocation::Invocation;
+use super::super::invocation::ProgramRun;
 use super::Words;
-use super::grammar::{self, Line, Target};
+use super::grammar::{self, ParsedLine, PathTarget};
 use super::verb;
 
 /// Settings that name no program.
@@ -261,7 +261,7 @@ fn named(verb: &str) -> Option<&'static str> {
 
 /// Takes git's words apart: its verb, and the line of that. Nothing if something
 /// is not understood; a line without a verb has none.
-fn take_apart(arguments: &[Argument]) -> Option<(Line<'_>, Option<(&str, Line<'_>)>)> {
+fn take_apart(arguments: &[Argument]) -> Option<(ParsedLine<'_>, Option<(&str, ParsedLine<'_>)>)> {
     let global = grammar::read(arguments, GLOBAL)?;
     let Some(verb) = global.operands.first() else {
         return Some((global, None));
@@ -273,9 +273,9 @@ fn take_apart(arguments: &[Argument]) -> Option<(Line<'_>, Option<(&str, Line<'_
 
 /// Returns what git writes by name where it reads or does everyday work; nothing
 /// if it does anything else.
-pub(super) fn is_ordinary<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn is_ordinary<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     let (global, verb) = take_apart(it.arguments)?;
-    let sets = |setting: Target<'_>| {
+    let sets = |setting: PathTarget<'_>| {
         let (key, value) = setting.text.split_once('=').unwrap_or((setting.text, ""));
         let no_pager = key == "core.pager" && matches!(value, "cat" | "");
         let no_editor = key == "core.editor" && matches!(value, "true" | ":");
@@ -311,7 +311,10 @@ pub(super) fn is_ordinary<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
         }
         "bundle" => {
             written.extend(
-                line.operands.get(1).filter(|_| first == Some("create")).map(|o| Target::whole(o)),
+                line.operands
+                    .get(1)
+                    .filter(|_| first == Some("create"))
+                    .map(|o| PathTarget::whole(o)),
             );
             true
         }
@@ -325,7 +328,7 @@ pub(super) fn is_ordinary<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
                 } else {
                     text.rsplit(['/', ':']).next().unwrap_or(text)
                 };
-                Target { text: name, ..Target::whole(at) }
+                PathTarget { text: name, ..PathTarget::whole(at) }
             }));
             true
         }
@@ -337,11 +340,11 @@ pub(super) fn is_ordinary<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
                     .is_some_and(|name| !name.starts_with('.') && !name.contains('/'))
             };
             let at = line.operands.get(1).copied();
-            written.extend(at.filter(|word| !beside(word)).map(Target::whole));
+            written.extend(at.filter(|word| !beside(word)).map(PathTarget::whole));
             true
         }
         "init" => {
-            written.extend(line.operands.first().map(|dir| Target::whole(dir)));
+            written.extend(line.operands.first().map(|dir| PathTarget::whole(dir)));
             true
         }
         _ => true,
@@ -350,7 +353,7 @@ pub(super) fn is_ordinary<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
 }
 
 /// Reports whether git may change files or links of its tree.
-pub(super) fn changes_files(it: &Invocation<'_>) -> bool {
+pub(super) fn changes_files(it: &ProgramRun<'_>) -> bool {
     let verb = verb(it);
     let Some((verb, rest)) = verb else { return false };
     match verb {
@@ -406,7 +409,7 @@ pub(in crate::approvals::shell) fn configures(words: &[&str]) -> bool {
 }
 
 /// Reports whether GitHub's program reads or does everyday work.
-pub(super) fn github<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn github<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     let Some((noun, rest)) = verb(it) else { return Some(Vec::new()) };
     let nouns =
         ["pr", "issue", "repo", "run", "release", "workflow", "search", "auth", "gist", "label"];
@@ -430,7 +433,7 @@ pub(super) fn github<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
     if verb == Some(&"clone") {
         // Behind the repository stands where it goes, if not here.
         let dir = it.operands().skip_while(|word| word.text != "clone").nth(2);
-        written.push(dir.map_or_else(Target::here, Target::whole));
+        written.push(dir.map_or_else(PathTarget::here, PathTarget::whole));
     }
     ordinary.then_some(written)
 }

@@ -30,20 +30,20 @@ pub(in crate::approvals::shell) static HERE: LazyLock<Argument> =
 
 /// What a program is given, taken apart.
 #[derive(Debug, Default)]
-pub(in crate::approvals::shell) struct Line<'a> {
+pub(in crate::approvals::shell) struct ParsedLine<'a> {
     /// Options by their names without dashes, and their values.
-    pub(in crate::approvals::shell) options: Vec<(&'a str, Option<Target<'a>>)>,
+    pub(in crate::approvals::shell) options: Vec<(&'a str, Option<PathTarget<'a>>)>,
     /// What is no option.
     pub(in crate::approvals::shell) operands: Vec<&'a Argument>,
     /// What follows the first operand, where that ends the options.
     pub(in crate::approvals::shell) rest: &'a [Argument],
     /// What is written.
-    pub(in crate::approvals::shell) written: Vec<Target<'a>>,
+    pub(in crate::approvals::shell) written: Vec<PathTarget<'a>>,
 }
 
 /// A file or directory that is named by an argument, or by a part of one.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::approvals::shell) struct Target<'a> {
+pub(in crate::approvals::shell) struct PathTarget<'a> {
     /// Its path as it is written.
     pub(in crate::approvals::shell) text: &'a str,
     /// The argument it stands in.
@@ -54,7 +54,7 @@ pub(in crate::approvals::shell) struct Target<'a> {
     pub(in crate::approvals::shell) code: bool,
 }
 
-impl<'a> Target<'a> {
+impl<'a> PathTarget<'a> {
     /// Returns an argument as a target.
     pub(in crate::approvals::shell) fn whole(argument: &'a Argument) -> Self {
         Self { text: &argument.text, argument, replaced: false, code: false }
@@ -72,7 +72,7 @@ impl<'a> Target<'a> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Takes {
+enum OptionTakes {
     Nothing,
     Value,
     Written,
@@ -80,7 +80,7 @@ enum Takes {
     Joined,
 }
 
-impl<'a> Line<'a> {
+impl<'a> ParsedLine<'a> {
     /// Reports whether one of these options is given.
     pub(in crate::approvals::shell) fn has(&self, names: &[&str]) -> bool {
         self.options.iter().any(|(name, _)| names.contains(name))
@@ -90,7 +90,7 @@ impl<'a> Line<'a> {
     pub(in crate::approvals::shell) fn values(
         &self,
         names: &[&str],
-    ) -> impl Iterator<Item = Target<'a>> {
+    ) -> impl Iterator<Item = PathTarget<'a>> {
         self.options.iter().filter(|(name, _)| names.contains(name)).filter_map(|(_, value)| *value)
     }
 
@@ -104,8 +104,8 @@ impl<'a> Line<'a> {
 pub(in crate::approvals::shell) fn read<'a>(
     arguments: &'a [Argument],
     specification: &str,
-) -> Option<Line<'a>> {
-    let mut line = Line::default();
+) -> Option<ParsedLine<'a>> {
+    let mut line = ParsedLine::default();
     let stops = specification.split_ascii_whitespace().any(|word| word == "stop");
     let mut at = 0;
     while let Some(word) = arguments.get(at) {
@@ -139,7 +139,7 @@ pub(in crate::approvals::shell) fn read<'a>(
 
 /// Takes one word of options apart. Returns whether it took the next for a value.
 fn option<'a>(
-    line: &mut Line<'a>,
+    line: &mut ParsedLine<'a>,
     word: &'a Argument,
     next: Option<&'a Argument>,
     specification: &str,
@@ -150,7 +150,7 @@ fn option<'a>(
     let long = takes(specification, if text.starts_with("--") { "--" } else { "+" }, name);
     let long = long.or_else(|| takes(specification, "+", name));
     if let Some(takes) = long {
-        let value = joined.map(|text| Target { text, ..Target::whole(word) });
+        let value = joined.map(|text| PathTarget { text, ..PathTarget::whole(word) });
         return line.add(name, takes, value, next);
     }
     if text.starts_with("--") {
@@ -161,40 +161,40 @@ fn option<'a>(
         let (name, after) = rest.split_at(letter.len_utf8());
         rest = after;
         let takes = takes_short(specification, letter)?;
-        if takes == Takes::Nothing {
+        if takes == OptionTakes::Nothing {
             line.options.push((name, None));
             continue;
         }
-        let value = Target { text: after, ..Target::whole(word) };
+        let value = PathTarget { text: after, ..PathTarget::whole(word) };
         let value = Some(value).filter(|value| !value.text.is_empty());
         return line.add(name, takes, value, next);
     }
     Some(false)
 }
 
-impl<'a> Line<'a> {
+impl<'a> ParsedLine<'a> {
     fn add(
         &mut self,
         name: &'a str,
-        takes: Takes,
-        joined: Option<Target<'a>>,
+        takes: OptionTakes,
+        joined: Option<PathTarget<'a>>,
         next: Option<&'a Argument>,
     ) -> Option<bool> {
-        let takes_next =
-            joined.is_none() && matches!(takes, Takes::Value | Takes::Written | Takes::Code);
-        if takes == Takes::Nothing && joined.is_some() {
+        let takes_next = joined.is_none()
+            && matches!(takes, OptionTakes::Value | OptionTakes::Written | OptionTakes::Code);
+        if takes == OptionTakes::Nothing && joined.is_some() {
             return None;
         }
         if takes_next && next.is_some_and(|next| looks_like_option(&next.text)) {
             return None;
         }
-        let value = if takes_next { Some(Target::whole(next?)) } else { joined };
+        let value = if takes_next { Some(PathTarget::whole(next?)) } else { joined };
         match takes {
-            Takes::Written => self.written.extend(value),
-            Takes::Code => {
-                self.written.extend(value.map(|value| Target { code: true, ..value }));
+            OptionTakes::Written => self.written.extend(value),
+            OptionTakes::Code => {
+                self.written.extend(value.map(|value| PathTarget { code: true, ..value }));
             }
-            Takes::Nothing | Takes::Value | Takes::Joined => {}
+            OptionTakes::Nothing | OptionTakes::Value | OptionTakes::Joined => {}
         }
         self.options.push((name, value));
         Some(takes_next)
@@ -207,7 +207,7 @@ fn looks_like_option(text: &str) -> bool {
     rest.starts_with(|c: char| !c.is_ascii_digit() && c != ' ')
 }
 
-fn operands(line: &mut Line<'_>, specification: &str) {
+fn operands(line: &mut ParsedLine<'_>, specification: &str) {
     let all = line.operands.len();
     for word in specification.split_ascii_whitespace() {
         let from = match word {
@@ -216,29 +216,29 @@ fn operands(line: &mut Line<'_>, specification: &str) {
             // With one operand alone it is not the last that is meant.
             "w-1" if all > 1 => all - 1,
             "w." => {
-                line.written.push(Target::here());
+                line.written.push(PathTarget::here());
                 continue;
             }
             _ => continue,
         };
-        let target = if word.starts_with('c') { Target::code } else { Target::whole };
+        let target = if word.starts_with('c') { PathTarget::code } else { PathTarget::whole };
         let written: Vec<_> = line.operands.iter().skip(from).map(|o| target(o)).collect();
         line.written.extend(written);
     }
 }
 
-fn kind(word: &str) -> (&str, Takes) {
+fn kind(word: &str) -> (&str, OptionTakes) {
     match word.as_bytes().last() {
-        Some(b':') => (&word[..word.len() - 1], Takes::Value),
-        Some(b'>') => (&word[..word.len() - 1], Takes::Written),
-        Some(b'!') => (&word[..word.len() - 1], Takes::Code),
-        Some(b'?') => (&word[..word.len() - 1], Takes::Joined),
-        _ => (word, Takes::Nothing),
+        Some(b':') => (&word[..word.len() - 1], OptionTakes::Value),
+        Some(b'>') => (&word[..word.len() - 1], OptionTakes::Written),
+        Some(b'!') => (&word[..word.len() - 1], OptionTakes::Code),
+        Some(b'?') => (&word[..word.len() - 1], OptionTakes::Joined),
+        _ => (word, OptionTakes::Nothing),
     }
 }
 
 /// Returns what a long option takes.
-fn takes(specification: &str, dashes: &str, name: &str) -> Option<Takes> {
+fn takes(specification: &str, dashes: &str, name: &str) -> Option<OptionTakes> {
     specification.split_ascii_whitespace().find_map(|word| {
         let (own, takes) = kind(word.strip_prefix(dashes)?);
         (own == name).then_some(takes)
@@ -246,7 +246,7 @@ fn takes(specification: &str, dashes: &str, name: &str) -> Option<Takes> {
 }
 
 /// Returns what a short option takes.
-fn takes_short(specification: &str, letter: char) -> Option<Takes> {
+fn takes_short(specification: &str, letter: char) -> Option<OptionTakes> {
     specification.split_ascii_whitespace().find_map(|word| {
         let word = word.strip_prefix('-').filter(|rest| !rest.starts_with('-'))?;
         let (letters, takes) = kind(word);

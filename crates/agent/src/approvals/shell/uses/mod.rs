@@ -21,12 +21,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use super::expand::{NAME, UNKNOWN};
-use super::invocation::Invocation;
+use super::invocation::ProgramRun;
 
 pub(super) use environment::{decides_what_runs, is_system_program, may_be_handed};
 pub(super) use files::{Brought, brings, prints_plain, relinks};
 pub(super) use git::configures as configures_git;
-pub(super) use grammar::{HERE, Target, read as read_line};
+pub(super) use grammar::{HERE, PathTarget, read as read_line};
 pub(super) use python::{is_standard, look_at_module, only_computes};
 
 /// Words with blanks between them.
@@ -54,18 +54,18 @@ pub(super) enum Uses {
     /// options and no others.
     Verbs(Words, &'static str),
     /// Those that a function says are.
-    Told(fn(&Invocation<'_>) -> bool),
+    Told(fn(&ProgramRun<'_>) -> bool),
     /// Those of which a function says what they write.
-    Writes(for<'a> fn(&Invocation<'a>) -> Option<Vec<Target<'a>>>),
+    Writes(for<'a> fn(&ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>>),
     /// None: the program is known for what it can do.
     None,
 }
 
 /// What is known about a program that is run.
 #[derive(Debug)]
-pub(super) enum Known<'a> {
+pub(super) enum KnownProgram<'a> {
     /// It is used in a way that is harmless if this may be written.
-    Harmless(Vec<Target<'a>>),
+    Harmless(Vec<PathTarget<'a>>),
     /// It is used in another way.
     OtherUse,
     /// Nobody knows the program.
@@ -79,10 +79,10 @@ const VALUED: Words = Words(
 );
 
 /// Says what is known about a program with its arguments.
-pub(super) fn look<'a>(it: &Invocation<'a>) -> Known<'a> {
+pub(super) fn look<'a>(it: &ProgramRun<'a>) -> KnownProgram<'a> {
     match find(it.program) {
-        None => Known::Unknown,
-        Some(uses) => uses.cover(it).map_or(Known::OtherUse, Known::Harmless),
+        None => KnownProgram::Unknown,
+        Some(uses) => uses.cover(it).map_or(KnownProgram::OtherUse, KnownProgram::Harmless),
     }
 }
 
@@ -142,7 +142,7 @@ fn find(program: &str) -> Option<&'static Uses> {
 
 impl Uses {
     /// Returns what a harmless use writes; nothing for another.
-    fn cover<'a>(&self, it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+    fn cover<'a>(&self, it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
         let if_so = |harmless: bool| harmless.then(Vec::new);
         match self {
             Self::Any => Some(Vec::new()),
@@ -172,7 +172,7 @@ impl Uses {
 }
 
 /// Returns the first word that is no option, and what follows it.
-fn verb<'a>(it: &Invocation<'a>) -> Option<(&'a str, Vec<&'a str>)> {
+fn verb<'a>(it: &ProgramRun<'a>) -> Option<(&'a str, Vec<&'a str>)> {
     let mut words = it.texts();
     while let Some(word) = words.next() {
         if VALUED.has(word) {
@@ -186,7 +186,7 @@ fn verb<'a>(it: &Invocation<'a>) -> Option<(&'a str, Vec<&'a str>)> {
 
 /// Reports whether every option is one of those: letters, alone or joined, and
 /// long names, with or without a value.
-fn only_options(it: &Invocation<'_>, letters: &str, longs: &[&str]) -> bool {
+fn only_options(it: &ProgramRun<'_>, letters: &str, longs: &[&str]) -> bool {
     it.texts().take_while(|text| *text != "--").all(|text| match text.strip_prefix("--") {
         Some(long) => longs.contains(&long.split('=').next().unwrap_or_default()),
         None => text
@@ -196,6 +196,6 @@ fn only_options(it: &Invocation<'_>, letters: &str, longs: &[&str]) -> bool {
 }
 
 /// Reports whether everything about the arguments is known, but for numbers.
-fn is_static(it: &Invocation<'_>) -> bool {
+fn is_static(it: &ProgramRun<'_>) -> bool {
     !it.texts().any(|text| text.contains([UNKNOWN, NAME]))
 }

@@ -1,10 +1,10 @@
 //! Managers of packages, and the tools that they run.
 
 use super::Words;
-use super::grammar::{self, Target};
-use super::{Known, look};
+use super::grammar::{self, PathTarget};
+use super::{KnownProgram, look};
 use crate::approvals::shell::expand::Argument;
-use crate::approvals::shell::invocation::Invocation;
+use crate::approvals::shell::invocation::ProgramRun;
 
 /// Tools of packages that `npx` and its like may run: they are known below.
 const NODE_TOOLS: Words = Words(
@@ -30,7 +30,7 @@ const NODE: &str = "stop -gDESPOdsqhvry -wF: -C! --save-dev --save-exact --save-
      --if-present --dry-run --package-lock-only --no-package-lock --prefer-offline --offline --no-optional --immutable --yes --version --help \
      --recursive --filter: --dir! --cwd! --loglevel: --verbose --parallel --stream --tag: --exact --watch --hot --coverage --timeout: --bail? --network-timeout: --no-progress --non-interactive --check-files --ignore-engines";
 
-pub(super) fn node_packages<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn node_packages<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     const VERBS: Words = Words(
         "install i ci add run run-script test t build start dev lint ls list outdated view \
          info why audit version init update up prune dedupe explain typecheck format check \
@@ -39,7 +39,7 @@ pub(super) fn node_packages<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> 
     let line = grammar::read(it.arguments, NODE)?;
     let Some(verb) = line.operands.first() else { return Some(line.written) };
     let verb = verb.text.as_str();
-    let all = |more: Vec<Target<'a>>| Some(line.written.iter().copied().chain(more).collect());
+    let all = |more: Vec<PathTarget<'a>>| Some(line.written.iter().copied().chain(more).collect());
     match verb {
         "run" | "run-script" | "test" | "build" if it.program == "bun" => {
             let own = grammar::read(line.rest, &NODE.replace("stop", "c*"))?;
@@ -94,10 +94,10 @@ pub(super) fn node_packages<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> 
 }
 
 /// Judges what is installed: a package of the registry, or a directory of the project's.
-fn package_of(word: &Argument) -> Option<Vec<Target<'_>>> {
+fn package_of(word: &Argument) -> Option<Vec<PathTarget<'_>>> {
     let text = word.text.as_str();
     if text == "." || text.starts_with("./") {
-        return Some(vec![Target::code(word)]);
+        return Some(vec![PathTarget::code(word)]);
     }
     // A slash stands in the name of a scope, a colon in an address.
     let name = text
@@ -107,7 +107,7 @@ fn package_of(word: &Argument) -> Option<Vec<Target<'_>>> {
     plain.then(Vec::new)
 }
 
-pub(super) fn npx<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn npx<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     let line =
         grammar::read(it.arguments, "stop -yq --yes --no --no-install --quiet --silent --bun")?;
     let at = line.operands.first().map(|_| it.arguments.len() - line.rest.len() - 1);
@@ -115,7 +115,7 @@ pub(super) fn npx<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
 }
 
 /// A tool of a package that is known above, with its options.
-fn runs_tool<'a>(it: &Invocation<'a>, words: &'a [Argument]) -> Option<Vec<Target<'a>>> {
+fn runs_tool<'a>(it: &ProgramRun<'a>, words: &'a [Argument]) -> Option<Vec<PathTarget<'a>>> {
     let words = match words.first() {
         Some(first) if first.text == "--" => &words[1..],
         _ => words,
@@ -126,13 +126,13 @@ fn runs_tool<'a>(it: &Invocation<'a>, words: &'a [Argument]) -> Option<Vec<Targe
 
 /// Judges a command that another program runs.
 fn covered<'a>(
-    it: &Invocation<'a>,
+    it: &ProgramRun<'a>,
     program: &'a Argument,
     arguments: &'a [Argument],
-) -> Option<Vec<Target<'a>>> {
-    match look(&Invocation { program: &program.text, arguments, ..*it }) {
-        Known::Harmless(written) => Some(written),
-        Known::OtherUse | Known::Unknown => None,
+) -> Option<Vec<PathTarget<'a>>> {
+    match look(&ProgramRun { program: &program.text, arguments, ..*it }) {
+        KnownProgram::Harmless(written) => Some(written),
+        KnownProgram::OtherUse | KnownProgram::Unknown => None,
     }
 }
 
@@ -141,16 +141,16 @@ const PROJECT_TOOLS: Words = Words(
     "pytest py.test mypy ruff black flake8 pylint isort pyright coverage tox nox pre-commit rspec rubocop rake",
 );
 
-fn runs_in_project<'a>(it: &Invocation<'a>, words: &'a [Argument]) -> Option<Vec<Target<'a>>> {
+fn runs_in_project<'a>(it: &ProgramRun<'a>, words: &'a [Argument]) -> Option<Vec<PathTarget<'a>>> {
     let (program, rest) = words.split_first()?;
     match program.text.as_str() {
         "python" | "python3" => {
             let (_, rest) = rest.split_first().filter(|(option, _)| option.text == "-m")?;
             let (module, rest) = rest.split_first()?;
-            let inner = Invocation { program: &module.text, arguments: rest, ..*it };
+            let inner = ProgramRun { program: &module.text, arguments: rest, ..*it };
             match super::look_at_module(&inner) {
-                Known::Harmless(written) => Some(written),
-                Known::OtherUse | Known::Unknown => None,
+                KnownProgram::Harmless(written) => Some(written),
+                KnownProgram::OtherUse | KnownProgram::Unknown => None,
             }
         }
         tool if PROJECT_TOOLS.has(tool) => covered(it, program, rest),
@@ -166,7 +166,7 @@ const PACKAGES: &str = "-Uqvhyn -EG: -rcep! --requirement! --constraint! --edita
      --check --optional: --prefer-binary --only-binary: --no-binary: --progress-bar: --use-pep517 --root-user-action: --no-warn-script-location --not-required --path --info";
 
 /// A manager of packages: verbs of its own, and those that run something.
-fn packages<'a>(it: &Invocation<'a>, runs: &[&str], verbs: &[&str]) -> Option<Vec<Target<'a>>> {
+fn packages<'a>(it: &ProgramRun<'a>, runs: &[&str], verbs: &[&str]) -> Option<Vec<PathTarget<'a>>> {
     let line = grammar::read(it.arguments, &format!("stop {PACKAGES}"))?;
     let Some(verb) = line.operands.first() else { return Some(Vec::new()) };
     let verb = verb.text.as_str();
@@ -180,7 +180,7 @@ fn packages<'a>(it: &Invocation<'a>, runs: &[&str], verbs: &[&str]) -> Option<Ve
         .then(|| line.written.iter().chain(&rest.written).copied().collect())
 }
 
-pub(super) fn pip<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn pip<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     // Another interpreter's packages may lie anywhere.
     if it.has("", "python") {
         return None;
@@ -188,13 +188,13 @@ pub(super) fn pip<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
     packages(it, &[], &["install", "list", "show", "freeze", "check", "index", "help"])
 }
 
-pub(super) fn uv<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn uv<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     let verbs =
         ["sync", "lock", "add", "remove", "pip", "venv", "tree", "version", "init", "build"];
     if it.has("", "with") { None } else { packages(it, &["run"], &verbs) }
 }
 
-pub(super) fn poetry<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn poetry<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     let verbs = [
         "install", "update", "lock", "add", "remove", "show", "check", "build", "version", "env",
         "sync", "graph", "init", "new",
@@ -202,12 +202,12 @@ pub(super) fn poetry<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
     packages(it, &["run"], &verbs)
 }
 
-pub(super) fn bundle<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn bundle<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     let verbs = ["install", "check", "list", "show", "update", "outdated", "info"];
     packages(it, &["exec"], &verbs)
 }
 
-pub(super) fn coverage<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn coverage<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     let options = "-aimq -d> -o> --include: --omit: --show-missing --skip-covered --skip-empty --fail-under: --sort: --precision: --format: --append --quiet --branch --source: --rcfile!";
     let line = grammar::read(it.arguments, &format!("stop {options}"))?;
     let Some(verb) = line.operands.first() else { return Some(Vec::new()) };

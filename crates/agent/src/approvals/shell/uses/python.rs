@@ -4,9 +4,9 @@
 //! called must be known to change nothing. Whatever else a word is, it is a
 //! variable of the code's own.
 
-use super::super::invocation::Invocation;
+use super::super::invocation::ProgramRun;
 use super::grammar;
-use super::{Known, Words};
+use super::{KnownProgram, Words};
 
 /// Modules that can be imported.
 const MODULES: Words = Words(
@@ -50,7 +50,7 @@ const TOOLS: Words =
     Words("pytest black ruff mypy flake8 pylint isort coverage pyright virtualenv pip");
 
 /// Says what is known about a module that `python -m` runs.
-pub(in crate::approvals::shell) fn look_at_module<'a>(it: &Invocation<'a>) -> Known<'a> {
+pub(in crate::approvals::shell) fn look_at_module<'a>(it: &ProgramRun<'a>) -> KnownProgram<'a> {
     let written = match it.program {
         tool if TOOLS.has(tool) => return super::look(it),
         "venv" => grammar::read(
@@ -86,9 +86,9 @@ pub(in crate::approvals::shell) fn look_at_module<'a>(it: &Invocation<'a>) -> Kn
             plain.map(|line| line.written)
         }
         module if PROGRAMS.has(module) => Some(Vec::new()),
-        _ => return Known::Unknown,
+        _ => return KnownProgram::Unknown,
     };
-    written.map_or(Known::OtherUse, Known::Harmless)
+    written.map_or(KnownProgram::OtherUse, KnownProgram::Harmless)
 }
 
 /// Modules that those of [`MODULES`] may import in their turn.

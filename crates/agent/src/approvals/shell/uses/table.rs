@@ -223,7 +223,7 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
 ];
 
 /// Reports whether `ssh` runs nothing here: some of its settings name programs.
-fn only_plain_ssh(it: &super::Invocation<'_>) -> bool {
+fn only_plain_ssh(it: &super::ProgramRun<'_>) -> bool {
     let mut words = it.texts();
     while let Some(word) = words.next() {
         match word.strip_prefix('-') {

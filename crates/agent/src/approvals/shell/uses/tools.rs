@@ -1,10 +1,10 @@
 //! Tools that build, where options alone do not tell.
 
 use super::Words;
-use super::grammar::{self, Target};
+use super::grammar::{self, PathTarget};
 use super::is_static;
 use crate::approvals::shell::expand::Argument;
-use crate::approvals::shell::invocation::Invocation;
+use crate::approvals::shell::invocation::ProgramRun;
 
 /// Options of cargo's verbs.
 pub(super) const CARGO: &str = "-vqrhnV -Fpj: -Z: --verbose --quiet --release --package: --workspace --all --exclude: --lib --bins \
@@ -17,11 +17,11 @@ pub(super) const CARGO: &str = "-vqrhnV -Fpj: -Z: --verbose --quiet --release --
      --filter-expr: --partition: --status-level: --final-status-level: --failure-output: --success-output: --hide-inclusion-graph --hide-progress-bar --fail-fast \
      --root> --force --version: --bin: --branch: --tag: --rev: --path! --debug --no-track --registry: --verbose --deny: --ignore: --json --with-metadata --no-metadata --stress-count: --max-fail: --cargo-quiet --all-features --unstable-features: -i: -e: --profile-time:";
 
-fn if_so<'a>(harmless: bool) -> Option<Vec<Target<'a>>> {
+fn if_so<'a>(harmless: bool) -> Option<Vec<PathTarget<'a>>> {
     harmless.then(Vec::new)
 }
 
-pub(super) fn make<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn make<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     let options = "-bBdeiknpqrRsStvwmhL -fIC! -oW: -j? -l? -O? --always-make --directory! --file! --makefile! \
          --jobs? --keep-going --dry-run --just-print --question --silent --quiet --touch --no-print-directory \
          --print-directory --trace --output-sync? --load-average? --ignore-errors --warn-undefined-variables \
@@ -41,7 +41,7 @@ pub(super) fn make<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
     harmless.then_some(line.written)
 }
 
-pub(super) fn tox<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn tox<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     let options = "-qvlrpa -eks: --recreate --parallel? --listenvs --sessions: --list --version --help --env: --tags: \
          --reuse-existing-virtualenvs --keywords:";
     // What follows `--` is for the tests.
@@ -51,7 +51,7 @@ pub(super) fn tox<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
     if_so(line.words().iter().all(|word| known.contains(word)))
 }
 
-pub(super) fn cmake<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn cmake<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     // `-P` and `-C` run scripts, `-E` programs.
     let options = "c* -LNh -S! -GATUDt: -jW? -B> --build! --target: --config: --parallel? --preset: --workflow --list-presets? \
          --fresh --clean-first --verbose -v --version --help --open! --log-level: \
@@ -66,7 +66,7 @@ pub(super) fn cmake<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
 }
 
 /// Judges a setting of cmake's: it may name programs, scripts and where to look for them.
-fn cmake_setting(setting: Target<'_>) -> Option<Vec<Target<'_>>> {
+fn cmake_setting(setting: PathTarget<'_>) -> Option<Vec<PathTarget<'_>>> {
     const PROGRAMS: [&str; 6] = ["LAUNCHER", "PROGRAM", "_RULE", "COMMAND", "COMPILER", "LINKER"];
     const PLAIN: [&str; 6] = ["gcc", "g++", "clang", "clang++", "ccache", "sccache"];
     let (name, value) = setting.text.split_once('=')?;
@@ -76,11 +76,11 @@ fn cmake_setting(setting: Target<'_>) -> Option<Vec<Target<'_>>> {
         return None;
     }
     let path = value.contains(['/', '~', '.']) || name.contains("INCLUDE");
-    let code = Target { text: value, code: true, ..setting };
+    let code = PathTarget { text: value, code: true, ..setting };
     Some(if path { vec![code] } else { Vec::new() })
 }
 
-pub(super) fn maven<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn maven<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     const GOALS: Words = Words(
         "clean compile test package verify install site validate test-compile integration-test process-resources \
          dependency:tree dependency:resolve dependency:analyze dependency:list versions:display-dependency-updates \
@@ -91,7 +91,7 @@ pub(super) fn maven<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
          --debug --update-snapshots --offline --projects: --also-make --also-make-dependents --threads: --activate-profiles: \
          --fail-at-end --fail-fast --no-transfer-progress --version --show-version --non-recursive";
     let line = grammar::read(it.arguments, options)?;
-    let runs = |value: Target<'_>| {
+    let runs = |value: PathTarget<'_>| {
         let upper = value.text.to_ascii_lowercase();
         // A path may be one of code that is loaded.
         upper.contains('/')
@@ -107,7 +107,7 @@ pub(super) fn maven<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
     )
 }
 
-pub(super) fn gradle<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn gradle<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     let options = "-qiwdsSmatvh -x: -P? -p! --quiet --info --warn --debug --stacktrace --full-stacktrace --dry-run --continue \
          --offline --parallel --no-parallel --daemon --no-daemon --build-cache --no-build-cache --rerun-tasks --tests: --exclude-task: \
          --refresh-dependencies --warning-mode: --console: --scan --no-scan --configuration-cache --no-configuration-cache --version \
@@ -117,7 +117,7 @@ pub(super) fn gradle<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
 }
 
 /// A setting on the command line can name a linker, a wrapper or a runner.
-pub(super) fn cargo<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn cargo<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     const VERBS: Words = Words(
         "build b check c test t run r bench clippy fmt doc d tree metadata fetch update add \
          remove new init search version nextest clean deny audit machete generate-lockfile \
@@ -131,9 +131,9 @@ pub(super) fn cargo<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
         .is_some_and(|first| first.text.strip_prefix('+').is_some_and(is_known_toolchain));
     let line = grammar::read(&it.arguments[usize::from(toolchain)..end], CARGO)?;
     let words = line.words();
-    let named: Vec<Target<'a>> = match words.first() {
+    let named: Vec<PathTarget<'a>> = match words.first() {
         Some(&("new" | "init")) => {
-            line.operands.iter().skip(1).map(|dir| Target::whole(dir)).collect()
+            line.operands.iter().skip(1).map(|dir| PathTarget::whole(dir)).collect()
         }
         Some(&"clippy" | &"rustdoc") if passes_loader(&it.arguments[end..]) => return None,
         Some(verb) if VERBS.has(verb) => Vec::new(),
@@ -163,7 +163,7 @@ fn passes_loader(words: &[Argument]) -> bool {
     })
 }
 
-pub(super) fn go<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn go<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     const VERBS: Words =
         Words("build test vet fmt run get mod list version doc generate work clean env tool help");
     let options = "c1 +v +x +n +a +race +msan +cover +json +short +count: +run: +bench: +benchmem +benchtime: +timeout: +parallel: +cpu: \
@@ -172,7 +172,7 @@ pub(super) fn go<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
     let line = grammar::read(it.arguments, options)?;
     let words = line.words();
     let fetched = |word: &&str| word.contains('@') || word.contains("://");
-    let linked = |flags: Target<'_>| {
+    let linked = |flags: PathTarget<'_>| {
         flags.text.contains("extld")
             || flags.text.contains("toolexec")
             || flags.text.contains("fuse-ld")
@@ -197,7 +197,7 @@ pub(super) fn go<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
     known.then_some(line.written)
 }
 
-pub(super) fn compiler<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn compiler<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     let loads = |text: &str| {
         text.starts_with('@')
             || [
@@ -245,11 +245,11 @@ pub(super) fn compiler<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
             return None;
         }
         if let Some(joined) = word.text.strip_prefix("-o") {
-            let next = words.get(at + 1).filter(|_| joined.is_empty()).map(Target::whole);
+            let next = words.get(at + 1).filter(|_| joined.is_empty()).map(PathTarget::whole);
             written.push(if joined.is_empty() {
                 next?
             } else {
-                Target { text: joined, ..Target::whole(word) }
+                PathTarget { text: joined, ..PathTarget::whole(word) }
             });
         }
     }
@@ -257,7 +257,7 @@ pub(super) fn compiler<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
 }
 
 /// A compiler that may load what it compiles with.
-pub(super) fn rustc<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn rustc<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     let options = "c* -gOVvh -L! -l: -o> --crate-type: --crate-name: --edition: --emit: --print: --test --explain: --target! \
              --cfg: --extern! -A: -W: -D: -C: --allow: --warn: --deny: --verbose --version --help --color: --error-format: --cap-lints: --check-cfg: --out-dir>";
     let line = grammar::read(it.arguments, options)?;
@@ -269,7 +269,7 @@ pub(super) fn rustc<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
 }
 
 /// What shows toolchains, or adds to one; another toolchain may be anybody's.
-pub(super) fn rustup<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn rustup<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     let options =
         "-vq --toolchain: --installed --verbose --quiet --version --target: --path --book --std";
     let line = grammar::read(it.arguments, options)?;
@@ -282,7 +282,7 @@ pub(super) fn rustup<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
 }
 
 /// Tests of the project; a plugin may be left out, but none added.
-pub(super) fn pytest<'a>(it: &Invocation<'a>) -> Option<Vec<Target<'a>>> {
+pub(super) fn pytest<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
     let options = "c* -vqxslhV -kmnrWp: -c! --verbose --quiet --exitfirst --maxfail: --lf --ff --nf \
              --last-failed --failed-first --new-first --stepwise --sw --collect-only --co \
              --tb: --durations: --durations-min: --no-header --no-summary --showlocals --capture: \

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use similar::TextDiff;
 
-use crate::tools::files::{Lines, pieces};
+use crate::tools::files::{TextLines, pieces};
 
 /// How much of what is between the anchors must be the same.
 const SIMILAR: f32 = 0.7;
@@ -19,7 +19,7 @@ const COMPARED: usize = 50;
 
 /// Returns the first line of each block of as many lines that starts and ends
 /// alike and is similar in between: one, or several that are as good.
-pub(super) fn block_starts(lines: &Lines<'_>, wanted: &[&str]) -> Vec<usize> {
+pub(super) fn block_starts(lines: &TextLines<'_>, wanted: &[&str]) -> Vec<usize> {
     let [first, middle @ .., last] = wanted else {
         return Vec::new();
     };
@@ -61,7 +61,6 @@ fn similarity(a: &str, b: &str) -> f32 {
 pub(in crate::tools) struct Region {
     /// Number of the first line, from 1.
     pub(in crate::tools) first: usize,
-    /// The lines.
     pub(in crate::tools) lines: Vec<String>,
 }
 
@@ -81,7 +80,7 @@ const COMPARED_LINES: usize = 5_000;
 const ALIKE: f64 = 0.4;
 
 /// Returns the place that is most like `wanted`, with a little around it.
-pub(super) fn region(lines: &Lines<'_>, wanted: &str) -> Option<Region> {
+pub(super) fn region(lines: &TextLines<'_>, wanted: &str) -> Option<Region> {
     let wanted = pieces(wanted);
     let start = by_same_lines(lines, &wanted).or_else(|| by_likeness(lines, &wanted))?;
     let first = start.saturating_sub(AROUND);
@@ -91,7 +90,7 @@ pub(super) fn region(lines: &Lines<'_>, wanted: &str) -> Option<Region> {
 }
 
 /// Returns where the run of lines starts that has most of the wanted ones.
-fn by_same_lines(lines: &Lines<'_>, wanted: &[&str]) -> Option<usize> {
+fn by_same_lines(lines: &TextLines<'_>, wanted: &[&str]) -> Option<usize> {
     // Lines of a brace or less say nothing about the place.
     let telling = |line: &&str| line.chars().filter(|c| c.is_alphanumeric()).count() > 2;
     let known: HashSet<&str> = wanted.iter().map(|line| line.trim()).filter(telling).collect();
@@ -114,7 +113,7 @@ fn by_same_lines(lines: &Lines<'_>, wanted: &[&str]) -> Option<usize> {
 
 /// Returns where the block would start if its longest line were the one most
 /// like it.
-fn by_likeness(lines: &Lines<'_>, wanted: &[&str]) -> Option<usize> {
+fn by_likeness(lines: &TextLines<'_>, wanted: &[&str]) -> Option<usize> {
     let cut = |line: &str| line.trim().chars().take(COMPARED_CHARS).collect::<String>();
     let (offset, longest) = wanted.iter().enumerate().max_by_key(|(_, line)| line.trim().len())?;
     let longest = cut(longest);

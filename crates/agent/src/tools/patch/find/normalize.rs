@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 /// A text with some characters taken for others, and where each came from.
-pub(super) struct Folded {
+pub(super) struct FoldedText {
     text: String,
     /// For each byte of the text, where its character starts and ends in the original.
     origins: Vec<(u32, u32)>,
 }
 
-impl Folded {
+impl FoldedText {
     /// Takes every run of blanks for one space, or for one LF where it has any.
     pub(super) fn blanks(original: &str) -> Self {
         let mut folded = Self { text: String::new(), origins: Vec::new() };
@@ -54,7 +54,6 @@ impl Folded {
         self.origins.resize(self.text.len(), origin);
     }
 
-    /// Returns the text.
     pub(super) fn text(&self) -> &str {
         &self.text
     }

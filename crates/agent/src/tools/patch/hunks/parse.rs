@@ -10,7 +10,7 @@
 //! *** End Patch
 //! ```
 
-use super::{Action, FilePatch, Hunk, HunkLine, ParseError};
+use super::{FileAction, FilePatch, Hunk, HunkLine, ParseError};
 
 const BEGIN: &str = "*** Begin Patch";
 const END: &str = "*** End Patch";
@@ -22,7 +22,7 @@ const END_OF_FILE: &str = "*** End of File";
 
 /// Reads a patch: this form, or a unified diff.
 pub(in crate::tools::patch) fn parse(patch: &str) -> Result<Vec<FilePatch>, ParseError> {
-    let mut scan = Scan::new(patch);
+    let mut scan = HunkScan::new(patch);
     let is_ours = patch.lines().any(|line| {
         [BEGIN, ADD, DELETE, UPDATE].iter().any(|start| line.trim_end().starts_with(start))
     });
@@ -36,7 +36,7 @@ pub(in crate::tools::patch) fn parse(patch: &str) -> Result<Vec<FilePatch>, Pars
     Ok(files)
 }
 
-fn sections(scan: &mut Scan<'_>) -> Result<Vec<FilePatch>, ParseError> {
+fn sections(scan: &mut HunkScan<'_>) -> Result<Vec<FilePatch>, ParseError> {
     let mut files = Vec::new();
     // What comes before the patch is how it was wrapped.
     while scan.peek().is_some_and(|line| !line.starts_with("*** ")) {
@@ -55,12 +55,12 @@ fn sections(scan: &mut Scan<'_>) -> Result<Vec<FilePatch>, ParseError> {
     Ok(files)
 }
 
-fn section(scan: &mut Scan<'_>, header: &str) -> Result<FilePatch, ParseError> {
+fn section(scan: &mut HunkScan<'_>, header: &str) -> Result<FilePatch, ParseError> {
     let named = |start: &str| header.strip_prefix(start).map(|path| path.trim().to_owned());
     let (path, action) = if let Some(path) = named(ADD) {
-        (path, Action::Add(added(scan)?))
+        (path, FileAction::Add(added(scan)?))
     } else if let Some(path) = named(DELETE) {
-        (path, Action::Delete)
+        (path, FileAction::Delete)
     } else if let Some(path) = named(UPDATE) {
         let path = demand_path(scan, path)?;
         let move_to = match scan.next_after(MOVE) {
@@ -71,7 +71,7 @@ fn section(scan: &mut Scan<'_>, header: &str) -> Result<FilePatch, ParseError> {
         if hunks.is_empty() && move_to.is_none() {
             return Err(scan.error(format!("nothing is changed in {path}")));
         }
-        (path, Action::Update { move_to, hunks })
+        (path, FileAction::Update { move_to, hunks })
     } else {
         return Err(scan.error(format!(
             "expected `{UPDATE} path`, `{ADD} path`, `{DELETE} path` or `{END}`, found {header:?}"
@@ -80,12 +80,12 @@ fn section(scan: &mut Scan<'_>, header: &str) -> Result<FilePatch, ParseError> {
     Ok(FilePatch { path: demand_path(scan, path)?, action })
 }
 
-fn demand_path(scan: &Scan<'_>, path: String) -> Result<String, ParseError> {
+fn demand_path(scan: &HunkScan<'_>, path: String) -> Result<String, ParseError> {
     if path.is_empty() { Err(scan.error("the file has no name")) } else { Ok(path) }
 }
 
 /// Reads the content of a new file.
-fn added(scan: &mut Scan<'_>) -> Result<String, ParseError> {
+fn added(scan: &mut HunkScan<'_>) -> Result<String, ParseError> {
     let mut content = String::new();
     while let Some(line) = scan.peek() {
         if line.starts_with("*** ") {
@@ -111,7 +111,7 @@ fn added(scan: &mut Scan<'_>) -> Result<String, ParseError> {
 }
 
 /// Reads the hunks of a file.
-fn hunks(scan: &mut Scan<'_>) -> Result<Vec<Hunk>, ParseError> {
+fn hunks(scan: &mut HunkScan<'_>) -> Result<Vec<Hunk>, ParseError> {
     let mut hunks = Vec::new();
     while let Some(line) = scan.peek() {
         if line.trim_end() == END_OF_FILE {
@@ -140,10 +140,10 @@ fn hunks(scan: &mut Scan<'_>) -> Result<Vec<Hunk>, ParseError> {
     Ok(hunks)
 }
 
-fn hunk(scan: &mut Scan<'_>) -> Result<Hunk, ParseError> {
+fn hunk(scan: &mut HunkScan<'_>) -> Result<Hunk, ParseError> {
     let mut hunk = Hunk::default();
     while let Some(rest) = scan.next_after("@@") {
-        match Range::parse(rest) {
+        match HunkRange::parse(rest) {
             Some(range) => hunk.old_start = Some(range.old_start),
             None => {
                 let anchor = rest.trim_end().strip_suffix("@@").unwrap_or(rest);
@@ -192,12 +192,12 @@ fn is_unsigned_blank(line: Option<&HunkLine>) -> bool {
 }
 
 /// The lines that are still to be read.
-pub(super) struct Scan<'a> {
+pub(super) struct HunkScan<'a> {
     lines: Vec<&'a str>,
     at: usize,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> HunkScan<'a> {
     /// Reads a patch, whichever way its lines end.
     pub(super) fn new(patch: &'a str) -> Self {
         let mut lines: Vec<&str> = patch.split('\n').collect();
@@ -258,13 +258,13 @@ const NO_FILE: &str = "/dev/null";
 
 /// The numbers of a hunk: `-12,3 +12,4`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Range {
+pub(super) struct HunkRange {
     pub(super) old_start: usize,
     pub(super) old_count: usize,
     pub(super) new_count: usize,
 }
 
-impl Range {
+impl HunkRange {
     /// Reads what stands behind the first `@@`.
     pub(super) fn parse(rest: &str) -> Option<Self> {
         let (old, rest) = rest.trim_start().strip_prefix('-')?.split_once(' ')?;
@@ -294,7 +294,7 @@ pub(super) fn mark_unended(hunk: &mut Hunk) {
 }
 
 /// Reads all files of a diff.
-pub(super) fn unified_files(scan: &mut Scan<'_>) -> Result<Vec<FilePatch>, ParseError> {
+pub(super) fn unified_files(scan: &mut HunkScan<'_>) -> Result<Vec<FilePatch>, ParseError> {
     let mut files = Vec::new();
     let mut rename: (Option<String>, Option<String>) = (None, None);
     while let Some(line) = scan.next() {
@@ -306,7 +306,10 @@ pub(super) fn unified_files(scan: &mut Scan<'_>) -> Result<Vec<FilePatch>, Parse
             if !scan_reaches_hunks(scan)
                 && let (Some(path), move_to) = std::mem::take(&mut rename)
             {
-                files.push(FilePatch { path, action: Action::Update { move_to, hunks: vec![] } });
+                files.push(FilePatch {
+                    path,
+                    action: FileAction::Update { move_to, hunks: vec![] },
+                });
             }
         } else if let Some(old) = line.strip_prefix("--- ") {
             let Some(new) = scan.next_after("+++ ") else {
@@ -322,7 +325,7 @@ pub(super) fn unified_files(scan: &mut Scan<'_>) -> Result<Vec<FilePatch>, Parse
 }
 
 /// Reports whether the file whose header is being read has hunks.
-fn scan_reaches_hunks(scan: &Scan<'_>) -> bool {
+fn scan_reaches_hunks(scan: &HunkScan<'_>) -> bool {
     (0..)
         .map_while(|ahead| scan.peek_at(ahead))
         .take_while(|line| !line.starts_with("diff "))
@@ -336,23 +339,23 @@ fn name(header: &str, prefix: &str) -> String {
     path.strip_prefix(prefix).unwrap_or(path).to_owned()
 }
 
-fn file(scan: &mut Scan<'_>, old: String, new: String) -> Result<FilePatch, ParseError> {
+fn file(scan: &mut HunkScan<'_>, old: String, new: String) -> Result<FilePatch, ParseError> {
     let mut hunks = Vec::new();
     while let Some(rest) = scan.next_after("@@") {
-        let range = Range::parse(rest);
+        let range = HunkRange::parse(rest);
         hunks.push(unified_hunk(scan, range)?);
     }
     if old == NO_FILE {
-        return Ok(FilePatch { path: new, action: Action::Add(content(&hunks)) });
+        return Ok(FilePatch { path: new, action: FileAction::Add(content(&hunks)) });
     }
     if new == NO_FILE {
-        return Ok(FilePatch { path: old, action: Action::Delete });
+        return Ok(FilePatch { path: old, action: FileAction::Delete });
     }
     if hunks.is_empty() && old == new {
         return Err(scan.error(format!("nothing is changed in {old}")));
     }
     let move_to = (new != old).then_some(new);
-    Ok(FilePatch { path: old, action: Action::Update { move_to, hunks } })
+    Ok(FilePatch { path: old, action: FileAction::Update { move_to, hunks } })
 }
 
 /// Returns the content of a file that is all new.
@@ -374,7 +377,7 @@ fn content(hunks: &[Hunk]) -> String {
 
 /// Reads a hunk. Its numbers tell which lines belong to it, as far as they are
 /// right; lines behind them belong to it too while they look like it.
-fn unified_hunk(scan: &mut Scan<'_>, range: Option<Range>) -> Result<Hunk, ParseError> {
+fn unified_hunk(scan: &mut HunkScan<'_>, range: Option<HunkRange>) -> Result<Hunk, ParseError> {
     let mut hunk = Hunk { old_start: range.map(|range| range.old_start), ..Hunk::default() };
     let (mut old_left, mut new_left) =
         range.map_or((0, 0), |range| (range.old_count, range.new_count));

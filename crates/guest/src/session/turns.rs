@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use vestal_wire::limits::MAX_SESSION_NAME;
 
-use super::reactor::JobKey;
+use crate::serve::JobKey;
 
 /// The sessions of a sandbox.
 #[derive(Debug)]
-pub(super) struct Sessions {
+pub(crate) struct Sessions {
     dir: PathBuf,
     /// Sessions with running commands.
     busy: HashMap<String, SessionTurns>,
@@ -35,24 +35,24 @@ struct SessionTurns {
 
 /// Whether a command's state becomes the session's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SaveDecision {
+pub(crate) enum SaveDecision {
     Save,
     /// A command that started later supersedes it.
     Superseded,
 }
 
 impl Sessions {
-    pub(super) fn new(dir: PathBuf) -> Self {
+    pub(crate) fn new(dir: PathBuf) -> Self {
         Self { dir, busy: HashMap::new() }
     }
 
     /// Returns the file with a session's state.
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.join(file_name(name))
     }
 
     /// Creates the directory if it is missing.
-    pub(super) fn prepare(&self) -> io::Result<()> {
+    pub(crate) fn prepare(&self) -> io::Result<()> {
         match std::fs::DirBuilder::new().mode(0o700).create(&self.dir) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             done => done,
@@ -61,7 +61,7 @@ impl Sessions {
 
     /// Lets a job wait if the session is being saved. Returns whether it must
     /// wait.
-    pub(super) fn wait(&mut self, name: &str, job: JobKey) -> bool {
+    pub(crate) fn wait(&mut self, name: &str, job: JobKey) -> bool {
         match self.busy.get_mut(name) {
             Some(book) if !book.saving.is_empty() => {
                 book.waiting.push(job);
@@ -72,14 +72,14 @@ impl Sessions {
     }
 
     /// Removes a waiting job.
-    pub(super) fn leave(&mut self, name: &str, job: JobKey) {
+    pub(crate) fn leave(&mut self, name: &str, job: JobKey) {
         if let Some(book) = self.busy.get_mut(name) {
             book.waiting.retain(|waiting| *waiting != job);
         }
     }
 
     /// Returns the turn of a command whose state is to be saved.
-    pub(super) fn begin(&mut self, name: &str) -> u64 {
+    pub(crate) fn begin(&mut self, name: &str) -> u64 {
         let book = self.busy.entry(name.to_owned()).or_default();
         let turn = book.next;
         book.next += 1;
@@ -88,14 +88,14 @@ impl Sessions {
     }
 
     /// Records that a command has ended and its state will be saved.
-    pub(super) fn finished(&mut self, name: &str, turn: u64) {
+    pub(crate) fn finished(&mut self, name: &str, turn: u64) {
         if let Some(book) = self.busy.get_mut(name) {
             book.saving.insert(turn);
         }
     }
 
     /// Returns whether the state of a command becomes the session's.
-    pub(super) fn decision(&self, name: &str, turn: u64) -> SaveDecision {
+    pub(crate) fn decision(&self, name: &str, turn: u64) -> SaveDecision {
         match self.busy.get(name) {
             Some(book) if book.settled > turn => SaveDecision::Superseded,
             Some(book) if book.running.range(turn + 1..).next().is_some() => {
@@ -107,7 +107,7 @@ impl Sessions {
 
     /// Records the end of a command's turn, and whether it was saved. Returns the
     /// jobs that waited for it.
-    pub(super) fn end(&mut self, name: &str, turn: u64, saved: bool) -> Vec<JobKey> {
+    pub(crate) fn end(&mut self, name: &str, turn: u64, saved: bool) -> Vec<JobKey> {
         let Some(book) = self.busy.get_mut(name) else {
             return Vec::new();
         };
@@ -125,7 +125,7 @@ impl Sessions {
     }
 
     /// Deletes a session's state. Running commands do not save theirs any more.
-    pub(super) fn reset(&mut self, name: &str) -> io::Result<()> {
+    pub(crate) fn reset(&mut self, name: &str) -> io::Result<()> {
         if let Some(book) = self.busy.get_mut(name) {
             book.settled = book.next;
         }
@@ -137,7 +137,7 @@ impl Sessions {
 }
 
 /// Returns whether a session may have this name.
-pub(super) fn is_valid_name(name: &str) -> bool {
+pub(crate) fn is_valid_name(name: &str) -> bool {
     (1..=MAX_SESSION_NAME).contains(&name.len()) && !name.contains('\0')
 }
 

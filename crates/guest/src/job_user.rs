@@ -13,10 +13,10 @@ use rustix::process::{
 };
 use vestal_wire::GuestSettings;
 
-use super::boot::ServeError;
 use crate::diagnostics::{note, path_of};
 use crate::orphans;
 use crate::process::JobRights;
+use crate::serve::ServeError;
 use crate::user::{Credentials, User, UserChange, base_environment, resolve};
 
 /// Permissions of everybody except the owner.
@@ -24,7 +24,7 @@ const OTHERS: u32 = 0o077;
 
 /// Finds the user of jobs, and completes the settings with the user's home and
 /// environment.
-pub(super) fn find_job_user(settings: &mut GuestSettings) -> Result<JobUser, ServeError> {
+pub(crate) fn find_job_user(settings: &mut GuestSettings) -> Result<JobUser, ServeError> {
     let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let mut job_user = JobUser { uid: own.0, gid: own.1, rights: JobRights::default() };
     let named = settings.user.is_some();
@@ -49,18 +49,17 @@ fn inherited() -> std::env::VarsOs {
     std::env::vars_os()
 }
 
-/// The user of jobs.
 #[derive(Debug)]
-pub(super) struct JobUser {
+pub(crate) struct JobUser {
     uid: u32,
     gid: u32,
-    pub(super) rights: JobRights,
+    pub(crate) rights: JobRights,
 }
 
 impl JobUser {
     /// Kills processes of earlier instances. Each user's processes can only be
     /// identified and killed by that user.
-    pub(super) fn kill_marked(&self, instances: &[String]) {
+    pub(crate) fn kill_marked(&self, instances: &[String]) {
         orphans::kill_marked(instances);
         if let Some(credentials) = self.rights.credentials.clone()
             && !instances.is_empty()
@@ -74,7 +73,7 @@ impl JobUser {
     }
 
     /// Gives directories to the user of jobs, but not their content.
-    pub(super) fn give_directories<'a>(&self, directories: impl Iterator<Item = &'a [u8]>) {
+    pub(crate) fn give_directories<'a>(&self, directories: impl Iterator<Item = &'a [u8]>) {
         if !rustix::process::geteuid().is_root() {
             return;
         }
@@ -87,7 +86,7 @@ impl JobUser {
     }
 
     /// Denies jobs of another user access to the guest's files.
-    pub(super) fn protect_state_dir(&self, state_dir: &Path) {
+    pub(crate) fn protect_state_dir(&self, state_dir: &Path) {
         if self.rights.credentials.is_some()
             && let Err(error) = close_to_others(state_dir)
         {
