@@ -2,43 +2,25 @@
 //! instance is the sandbox's.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::time::Instant;
-use vestal_wire::Role;
 
-use super::lock::LockedSandbox;
-use super::lock::unlocated;
+use super::greet::{GREETING_AT_ONCE, GREETING_SOON, GREETING_WITHIN, Greeting};
+use super::lock::{LockedSandbox, unlocated};
 use super::owned::see_through;
 use super::remove::{END_PATIENCE, Interrupt};
 use super::sweep::Begin;
 use super::{Engine, Inner};
 use crate::backend::{
-    Backend, BackendError, Confinement, FoundInstance, Instance, InstanceFilter, InstanceState,
+    Backend, BackendError, FoundInstance, Instance, InstanceFilter, InstanceState,
 };
-use crate::client::{ConnectError, Connection};
+use crate::client::Connection;
 use crate::mounts::quoted;
 use crate::notice::Notice;
 use crate::sandbox::{Handle, Ownership};
 use crate::spec::UNKNOWN_SETTINGS;
 use crate::store::{InstanceRecord, KeyLock, Record, SandboxDir};
 use crate::{Error, Key, Overrides, Sandbox, Task};
-
-/// How long a guest may take to greet. It does so in microseconds; a guest
-/// that takes this long is not going to.
-const GREETING_WITHIN: Duration = Duration::from_secs(10);
-
-/// How long the first look waits for a greeting. A guest that takes longer is
-/// found at with its backend's help.
-const GREETING_SOON: Duration = Duration::from_secs(1);
-
-/// The same for the second look, which is for what somebody else may just have
-/// done.
-const GREETING_AT_ONCE: Duration = Duration::from_millis(500);
-
-/// How long it takes until a connection that was cut is tried again.
-const CUT_PAUSE: Duration = Duration::from_millis(20);
 
 /// What a sandbox was before a caller asked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,10 +205,13 @@ impl Inner {
                     instance.locator = locator;
                     locked.dir.write_record(&record)?;
                 }
-                if let Some(attached) =
-                    self.attach_running(locked.key, locked.dir, asked, GREETING_WITHIN).await?
-                {
-                    return Ok(attached);
+                let greeting = self.greet_recorded(locked.key, locked.dir, asked, GREETING_WITHIN);
+                match greeting.await? {
+                    Greeting::Attached(attached) => return Ok(*attached),
+                    Greeting::Failed(error) if error.leaves_guest_unknown(&**backend) => {
+                        return Err(error.into_error(locked.key.task().as_str(), &**backend));
+                    }
+                    Greeting::Failed(_) | Greeting::NoInstance => {}
                 }
                 // It runs and has not greeted for long: its guest is dead or
                 // stuck, which is what "stopped" means to everyone else.
@@ -236,50 +221,6 @@ impl Inner {
                 );
                 backend.end(&instance, GREETING_WITHIN).await.map_err(failed())?;
                 self.start(locked, asked, record, StateBefore::Stopped).await
-            }
-        }
-    }
-
-    /// Attaches to the recorded instance if its guest greets; `None` when that
-    /// takes more than a connection.
-    async fn attach_running(
-        &self,
-        key: &Key,
-        dir: &SandboxDir,
-        overrides: &Overrides,
-        patience: Duration,
-    ) -> Result<Option<Attached>, Error> {
-        let Some(record) = dir.record_of(key)? else {
-            return Ok(None);
-        };
-        let overrides = overrides.clone().or(&record.overrides);
-        self.check_backend(key.task(), &overrides, &record.backend)?;
-        let backend = Arc::clone(self.backend(key.task(), &record.backend)?);
-        let Some(instance) = record.instance(dir) else {
-            return Ok(None);
-        };
-        let Some(instance_record) = record.instance else {
-            return Ok(None);
-        };
-        match greet_within(&*backend, &instance, Role::User, patience).await {
-            Ok(connection) => Ok(Some(Attached {
-                backend,
-                connection,
-                instance,
-                generation: record.generation,
-                record: instance_record,
-                overrides,
-                before: StateBefore::Running,
-                notices: Vec::new(),
-            })),
-            // It is alive and well and speaks another language: not to be
-            // taken for one that is stuck, which would be ended.
-            Err(GreetError::Connect(
-                error @ (ConnectError::Version(_) | ConnectError::Refused(_)),
-            )) => Err(Error::Connect(error)),
-            Err(reason) => {
-                tracing::debug!(instance = instance.id, %reason, "not running");
-                Ok(None)
             }
         }
     }
@@ -328,63 +269,6 @@ impl InstanceRecord {
             id: self.id.clone(),
             dir: dir.instance_dir(&self.id),
             locator: self.locator.clone(),
-        }
-    }
-}
-
-/// Why a guest could not be greeted.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum GreetError {
-    #[error(transparent)]
-    Backend(#[from] BackendError),
-    #[error(transparent)]
-    Connect(#[from] ConnectError),
-}
-
-impl GreetError {
-    /// Returns whether the connection failed rather than the guest.
-    fn is_cut(&self) -> bool {
-        matches!(
-            self,
-            Self::Backend(BackendError::Unreachable { .. } | BackendError::Io { .. })
-                | Self::Connect(ConnectError::Vanished | ConnectError::Io(_))
-        )
-    }
-}
-
-/// Connects to an instance's guest.
-pub(crate) async fn greet(
-    backend: &dyn Backend,
-    instance: &Instance,
-    role: Role,
-) -> Result<Connection, GreetError> {
-    greet_within(backend, instance, role, GREETING_WITHIN).await
-}
-
-async fn greet_within(
-    backend: &dyn Backend,
-    instance: &Instance,
-    role: Role,
-    patience: Duration,
-) -> Result<Connection, GreetError> {
-    let deadline = Instant::now() + patience;
-    let attempt = async || -> Result<Connection, GreetError> {
-        let stream = backend.connect(instance).await?;
-        let id = Some(instance.id.clone());
-        Ok(Connection::open_within(stream, role, id, patience).await?)
-    };
-    loop {
-        match attempt().await {
-            // A connection that a network cuts says nothing about the guest.
-            Err(error)
-                if backend.confinement() == Confinement::Remote
-                    && error.is_cut()
-                    && Instant::now() + CUT_PAUSE < deadline =>
-            {
-                tracing::debug!(instance = instance.id, %error, "trying again");
-                tokio::time::sleep(CUT_PAUSE).await;
-            }
-            other => return other,
         }
     }
 }

@@ -12,7 +12,8 @@ use vestal_config::{OnConfigChange, keys};
 use vestal_wire::{EnvVar, GuestSettings, Role};
 
 use super::Inner;
-use super::attach::{Attached, GreetError, StateBefore, greet};
+use super::attach::{Attached, StateBefore};
+use super::greet::greet;
 use super::lock::LockedSandbox;
 use super::remove::kept_files;
 use crate::backend::{
@@ -250,11 +251,8 @@ impl Inner {
         before: StateBefore,
         notices: Vec<Notice>,
     ) -> Result<Attached, Error> {
-        let connection =
-            greet(&*backend, &instance, Role::User).await.map_err(|error| match error {
-                GreetError::Backend(error) => Error::backend(backend.name())(error),
-                GreetError::Connect(error) => Error::Connect(error),
-            })?;
+        let greeted = greet(&*backend, &instance, Role::User).await;
+        let connection = greeted.map_err(|error| error.into_error(&record.task, &*backend))?;
         let Record { generation, overrides, task, instance: made, .. } = record;
         let record = made.ok_or(Error::NoSandbox { task })?;
         let overrides = asked.clone().or(&overrides);

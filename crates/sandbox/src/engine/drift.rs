@@ -1,5 +1,6 @@
 //! What to do when the settings have changed since an instance was made.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use vestal_config::OnConfigChange;
@@ -9,12 +10,12 @@ use super::Inner;
 use super::attach::Attached;
 use super::create::millis;
 use super::remove::Interrupt;
-use crate::backend::{Backend, Remedy};
+use crate::backend::{Backend, BackendError, Remedy};
 use crate::job::{self, JobFilter};
 use crate::notice::Notice;
 use crate::spec::Drift;
 use crate::store::{KeyLock, SandboxDir};
-use crate::{Error, Key, Task};
+use crate::{Error, Key, Overrides, Task, mounts};
 
 /// Most jobs in the way of settings that are named.
 const MAX_NAMED: u32 = 20;
@@ -55,8 +56,9 @@ impl Inner {
     pub(super) async fn settle_drift(
         &self,
         key: &Key,
-        mut attached: Attached,
+        attached: Attached,
     ) -> Result<Attached, Error> {
+        let mut attached = self.settle_mounts(key, attached).await?;
         self.settle_retention(key, &mut attached).await?;
         let drift = self.drift(&attached)?;
         match decide(&drift, self.on_config_change()?) {
@@ -122,6 +124,54 @@ impl Inner {
             backend.remove(&attached.instance).await.map_err(Error::backend(backend.name()))?;
         }
         Ok(())
+    }
+
+    /// Deals with a directory of the host whose name has passed to another
+    /// directory since it was mounted. Commands would go on in the first one,
+    /// which is not where the caller is: an idle sandbox is started again with
+    /// the new one, a busy one is not handed out.
+    async fn settle_mounts(&self, key: &Key, attached: Attached) -> Result<Attached, Error> {
+        let Overrides { mount, binds, .. } = &attached.overrides;
+        let replaced = |path: &&PathBuf| mounts::is_replaced(&attached.instance.dir, path);
+        let Some(path) = mount.iter().chain(binds).find(replaced) else {
+            return Ok(attached);
+        };
+        let (task, path) = (key.task(), path.display());
+        match self.restart(key, &attached).await {
+            Ok(mut fresh) => {
+                fresh.notices.push(Notice::Remark(format!(
+                    "another directory has the name {path} since sandbox {task} was started; it \
+                     was started again, with that one"
+                )));
+                Ok(fresh)
+            }
+            Err(Error::Busy { reason, .. }) => {
+                let problem = format!(
+                    "another directory has the name {path} since this sandbox was started, whose \
+                     commands would still work in the one before, and it is in use: {reason}"
+                );
+                let name = mounts::quoted(task.as_str());
+                let advice = format!(
+                    "to see what uses it: vestal jobs -t {name}; after that has ended, or after \
+                     vestal stop {name}, the next use mounts the directory that is there then"
+                );
+                let source = BackendError::Advised { problem, advice };
+                Err(Error::backend(attached.backend.name())(source))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Stops an idle sandbox and starts it again.
+    async fn restart(&self, key: &Key, attached: &Attached) -> Result<Attached, Error> {
+        let dir = self.dir(key);
+        let lock = self.lock(key.task(), &dir).await?;
+        let current = dir.record_of(key)?.and_then(|record| record.instance(&dir));
+        if current.as_ref() == Some(&attached.instance) {
+            let (backend, instance) = (&*attached.backend, &attached.instance);
+            self.stop_locked(key.task(), &dir, backend, instance, Interrupt::Nothing).await?;
+        }
+        self.attach_locked(key, &dir, &lock, &attached.overrides).await
     }
 
     /// Tells the guest of a changed retention: that needs no new instance.

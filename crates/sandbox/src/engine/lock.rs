@@ -8,10 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
-use vestal_wire::Role;
 
 use super::Inner;
-use super::attach::greet;
+use super::greet::answers;
 use super::remove::{END_PATIENCE, kept_files};
 use crate::backend::{Backend, Instance, Owner};
 use crate::store::{InstanceMark, Intent, KeyLock, LockError, SandboxDir, StoreError};
@@ -300,7 +299,7 @@ impl Inner {
             Intent::Stop { instance, if_idle } => {
                 if let Some(backend) = self.recorded_backend(task, dir)? {
                     let stopping = located(dir, instance)?;
-                    if if_idle && answers(&*backend, &stopping).await {
+                    if if_idle && answers(task, &*backend, &stopping).await? {
                         return Ok(dir.clear_intent()?);
                     }
                     backend
@@ -342,7 +341,7 @@ impl Inner {
             return Ok(());
         };
         let recorded = located(dir, instance.to_owned())?;
-        if answers(&*backend, &recorded).await {
+        if answers(task, &*backend, &recorded).await? {
             // The record was written; only the intent was left.
             return Ok(());
         }
@@ -362,11 +361,6 @@ impl Inner {
             None => Ok(None),
         }
     }
-}
-
-/// Returns whether an instance's guest greets.
-async fn answers(backend: &dyn Backend, instance: &Instance) -> bool {
-    greet(backend, instance, Role::Observer).await.is_ok()
 }
 
 /// Returns an instance with what the record knows of it.

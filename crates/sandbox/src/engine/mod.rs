@@ -8,6 +8,7 @@ mod attach;
 mod create;
 mod drift;
 mod fork;
+mod greet;
 mod home;
 mod list;
 mod lock;
@@ -24,12 +25,13 @@ mod sweep;
 
 pub use attach::StateBefore;
 pub use list::{Summary, SummaryState};
-pub use open::Engine;
-pub use owned::{CLOSE_WITHIN, Termination, Terminations};
+pub use open::{Engine, EngineOptions};
+pub use owned::CLOSE_WITHIN;
 pub use reap::{Pruned, ReapReason, Reaped};
 pub use remove::{Files as FilesOnRemoval, Removal};
 
-pub(crate) use attach::{Attached, greet};
+pub(crate) use attach::Attached;
+pub(crate) use greet::{greet, greet_existing};
 pub(crate) use open::Inner;
 pub(crate) use owned::OwnedInstance;
 pub(crate) use remove::Interrupt;

@@ -71,24 +71,38 @@ pub(crate) struct Inner {
     /// Held for reading by work that must not be cut off half-way.
     pub(crate) unfinished: Arc<tokio::sync::RwLock<()>>,
     pub(crate) progress: ProgressSink,
+    /// The directory that the program was started in.
+    pub(crate) launch_dir: Option<PathBuf>,
     pub(crate) probe_timeouts: ProbeTimeouts,
+}
+
+/// What an engine is told of the program that opens it.
+#[derive(Debug, Clone, Default)]
+pub struct EngineOptions {
+    /// The directory that the program was started in. Where nothing confines
+    /// commands they start there unless the settings say otherwise, and
+    /// `terminal.docker_mount_cwd_to_workspace` mounts it. Without it commands
+    /// start in the user's home, and a sandbox that is to mount it is refused.
+    pub launch_dir: Option<PathBuf>,
+    /// Whom to tell of what takes long.
+    pub progress: ProgressSink,
 }
 
 impl Engine {
     /// Opens the engine of the profile home that the settings belong to, making
     /// the home if need be.
     pub fn open(settings: Settings) -> Result<Self, Error> {
-        Self::open_telling(settings, ProgressSink::default())
+        Self::open_with(settings, EngineOptions::default())
     }
 
-    /// Opens the engine and tells `progress` of what takes long.
-    pub fn open_telling(settings: Settings, progress: ProgressSink) -> Result<Self, Error> {
+    /// Opens the engine for a program of which this is known.
+    pub fn open_with(settings: Settings, options: EngineOptions) -> Result<Self, Error> {
         let settings = Arc::new(settings);
         let declared: Vec<_> = registered().collect();
         let home_id = identity(&settings, &declared)?;
         let open = |registration: &Registration| (registration.open)(&settings, &home_id);
         let backends = REGISTRY.iter().map(open).collect();
-        Self::assemble(settings, home_id, backends, progress, PROBE_TIMEOUTS)
+        Self::assemble(settings, home_id, backends, options, PROBE_TIMEOUTS)
     }
 
     /// Opens an engine that knows exactly these backends, best first.
@@ -108,17 +122,18 @@ impl Engine {
         let declared: Vec<_> = backends.iter().map(|backend| backend.declaration()).collect();
         let home_id = identity(&settings, &declared)?;
         let settings = Arc::new(settings);
-        Self::assemble(settings, home_id, backends, ProgressSink::default(), probe_timeouts)
+        Self::assemble(settings, home_id, backends, EngineOptions::default(), probe_timeouts)
     }
 
     fn assemble(
         settings: Arc<Settings>,
         home_id: HomeId,
         backends: Vec<Arc<dyn Backend>>,
-        progress: ProgressSink,
+        options: EngineOptions,
         probe_timeouts: ProbeTimeouts,
     ) -> Result<Self, Error> {
         crate::mounts::admit_store(&settings)?;
+        let EngineOptions { launch_dir, progress } = options;
         let inner = Inner {
             home_id,
             profile: settings.home().profile().to_string(),
@@ -135,6 +150,7 @@ impl Engine {
             sweep: Sweep::default(),
             unfinished: Arc::default(),
             progress,
+            launch_dir,
             probe_timeouts,
         };
         Ok(Self { inner: Arc::new(inner) })

@@ -82,9 +82,9 @@ impl Inner {
     }
 
     /// Returns the directory sessions without one start in: the one asked for
-    /// this sandbox, else the configured one, else where this process was
-    /// started, or for a sandbox with a system of its own its workspace. There
-    /// a directory of the host means nothing.
+    /// this sandbox, else the configured one, else where the program was started
+    /// ([`super::EngineOptions`]), or for a sandbox with a system of its own its
+    /// workspace. There a directory of the host means nothing.
     pub(crate) fn start_dir(
         &self,
         backend: &dyn Backend,
@@ -92,11 +92,11 @@ impl Inner {
         asked: Option<&Path>,
     ) -> Result<PathBuf, Error> {
         let configured = self.settings.get(&keys::CWD)?.value;
+        let home = self.settings.environment().user_home();
         if let Some(asked) = asked {
             return Ok(asked.to_owned());
         }
         if backend.job_environment() == JobEnvironment::Guests {
-            let home = self.settings.environment().user_home();
             let means_something = |path: &Path| {
                 path.is_absolute() && home.as_deref().is_none_or(|home| !path.starts_with(home))
             };
@@ -105,9 +105,9 @@ impl Inner {
                 StartDir::At(_) | StartDir::Launch => (backend.declaration().workspace)(locator),
             });
         }
-        let launch_dir = std::env::current_dir()
-            .map_err(|error| StoreError::io("find", "the current directory", error))?;
-        Ok(configured.resolve(&launch_dir, self.settings.environment().user_home().as_deref()))
+        let launch_dir = self.launch_dir.clone().or_else(|| home.clone());
+        let launch_dir = launch_dir.unwrap_or_else(|| PathBuf::from("/"));
+        Ok(configured.resolve(&launch_dir, home.as_deref()))
     }
 
     /// Returns the backend the settings name; nothing for `auto`.
@@ -232,8 +232,10 @@ impl Inner {
         let mut overrides = overrides.clone();
         overrides.binds = binds::resolve(&overrides.binds)?;
         if overrides.mount.is_none() && self.mounts_launch_dir(&overrides)? {
-            let launch_dir = std::env::current_dir()
-                .map_err(|error| StoreError::io("find", "the current directory", error))?;
+            let launch_dir = self.launch_dir.clone().ok_or_else(|| {
+                let unknown = std::io::Error::other("this program does not say which it is");
+                StoreError::io("mount", "the directory it was started in", unknown)
+            })?;
             overrides.mount = Some(launch_dir);
         }
         // A task that names its directory has it on record, or gets it now.
@@ -242,6 +244,7 @@ impl Inner {
             let known = self.dir(&self.key(task)).exists();
             let unconfined = self.names_unconfined(&overrides)?;
             overrides.mount = (!known && !unconfined && dir.is_dir()).then(|| dir.to_owned());
+            overrides.mount.as_deref().map_or(Ok(()), refuse_root)?;
             return Ok((task.clone(), overrides));
         }
         let Some(mount) = &overrides.mount else {
@@ -250,6 +253,7 @@ impl Inner {
         self.refuse_planted_links(mount)?;
         let mount =
             std::fs::canonicalize(mount).map_err(|error| StoreError::io("mount", mount, error))?;
+        refuse_root(&mount)?;
         let task = at_directory(task, &mount)?;
         overrides.mount = Some(mount);
         Ok((task, overrides))
@@ -278,6 +282,15 @@ impl Inner {
     /// as they are.
     fn names_unconfined(&self, overrides: &Overrides) -> Result<bool, Error> {
         Ok(self.named_backend(overrides)?.is_some_and(|name| self.is_unconfined(&name)))
+    }
+}
+
+/// Refuses the root of the filesystem for a workspace. It is never noted as
+/// something that sandboxes can write to, for then all of the host would be.
+fn refuse_root(mount: &Path) -> Result<(), Error> {
+    match mount.parent() {
+        Some(_) => Ok(()),
+        None => Err(Error::RootMount { path: mount.to_owned() }),
     }
 }
 

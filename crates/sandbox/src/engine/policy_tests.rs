@@ -141,6 +141,25 @@ fn a_directory_that_is_reached_by_a_planted_link_is_not_mounted() {
 }
 
 #[test]
+fn the_root_of_the_filesystem_is_no_workspace_and_is_not_noted_as_one() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = Engine::with_backends(settings(&home, &[]), vec![local(&home)]).unwrap();
+    let root = || Overrides { mount: Some("/".into()), ..Overrides::default() };
+    let named: Task = "t@/".parse().unwrap();
+    let refused = [
+        engine.inner.scope(&"t".parse().unwrap(), &root()),
+        engine.inner.scope(&named, &Overrides::default()),
+    ];
+    for refused in refused {
+        let said = refused.unwrap_err().to_string();
+        assert_eq!(said, "/ cannot be mounted; start in a project directory");
+    }
+    let noted = std::fs::read_dir(home.path().join("mounted")).into_iter().flatten();
+    let noted: Vec<_> = noted.map(|entry| entry.unwrap().file_name()).collect();
+    assert!(noted.iter().all(|name| name == "seeded"), "{noted:?}");
+}
+
+#[test]
 fn a_directory_is_part_of_its_task() {
     assert_eq!(named("default", "/work/a"), "default@/work/a");
     assert_ne!(named("default", "/work/a"), named("default", "/work/b"));

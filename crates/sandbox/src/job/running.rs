@@ -71,6 +71,8 @@ pub struct RunningJob {
     /// terminal it comes by other calls.
     feeds_input: bool,
     input_taken: bool,
+    /// Whether anything came that only a started job sends.
+    has_started: bool,
     last: Option<JobInfo>,
 }
 
@@ -113,6 +115,7 @@ impl RunningJob {
             feeder: None,
             feeds_input: false,
             input_taken: false,
+            has_started: false,
             last: None,
         }
     }
@@ -162,6 +165,11 @@ impl RunningJob {
         self.channel.connection()
     }
 
+    /// Returns whether the job is known to have been started.
+    pub(super) fn has_started(&self) -> bool {
+        self.has_started
+    }
+
     /// Returns what happens next; `None` when the last word has been said.
     /// Safe to drop half-way: nothing is lost.
     pub async fn next(&mut self) -> Result<Option<JobEvent>, JobError> {
@@ -170,6 +178,7 @@ impl RunningJob {
                 Ok(incoming) => incoming,
                 Err(error) => return Err(self.error(error)),
             };
+            self.has_started |= matches!(incoming, Some(Incoming::Data(..) | Incoming::Event(_)));
             return Ok(Some(match incoming {
                 Some(Incoming::Data(Stream::Stdout, bytes)) => JobEvent::Stdout(bytes),
                 Some(Incoming::Data(Stream::Stderr, bytes)) => JobEvent::Stderr(bytes),

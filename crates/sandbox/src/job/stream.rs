@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::runtime::Handle;
-use vestal_wire::{AttachJob, Delivery, JobId, JobInfo, Outcome, Stream};
+use tokio::sync::OwnedRwLockReadGuard;
+use vestal_wire::{AttachJob, Delivery, FaultCode, JobId, JobInfo, Outcome, Stream};
 
 use super::running::{Follow, JobEvent, JobInput, RunningJob};
 use super::{JobError, attach, begin, gather, kill, lookup};
@@ -103,13 +104,29 @@ impl SentJob {
 /// Makes the connection to a job's guest, and makes it again when it was lost.
 #[async_trait]
 pub(crate) trait Connector: Send + Sync {
+    /// Connects to the sandbox. This may start it, or make it anew.
     async fn connect(&self) -> Result<Connection, Error>;
+
+    /// Connects to the recorded instance if its guest runs. What acts on a job
+    /// that runs uses this: an instance that is started for it cannot have it.
+    async fn connect_running(&self) -> Result<Connection, Error>;
+
+    /// Makes [`Engine::close`] wait until the returned value is dropped.
+    fn delay_close(&self) -> Option<OwnedRwLockReadGuard<()>>;
 }
 
 #[async_trait]
 impl Connector for Sandbox {
     async fn connect(&self) -> Result<Connection, Error> {
         self.connection().await
+    }
+
+    async fn connect_running(&self) -> Result<Connection, Error> {
+        self.running_connection().await
+    }
+
+    fn delay_close(&self) -> Option<OwnedRwLockReadGuard<()>> {
+        Self::delay_close(self)
     }
 }
 
@@ -123,6 +140,14 @@ pub(crate) struct Observer {
 impl Connector for Observer {
     async fn connect(&self) -> Result<Connection, Error> {
         self.engine.observe(&self.task).await
+    }
+
+    async fn connect_running(&self) -> Result<Connection, Error> {
+        self.connect().await
+    }
+
+    fn delay_close(&self) -> Option<OwnedRwLockReadGuard<()>> {
+        self.engine.inner.delay_close()
     }
 }
 
@@ -146,14 +171,17 @@ impl Drop for KillOnDrop {
     fn drop(&mut self) {
         let (Some(job), Ok(runtime)) = (self.job.take(), Handle::try_current()) else { return };
         let connector = Arc::clone(&self.connector);
+        // A process that ends right after this would end before the job does.
+        let close = connector.delay_close();
         runtime.spawn(async move {
-            let killed = match connector.connect().await {
+            let killed = match connector.connect_running().await {
                 Ok(connection) => kill(&connection, &job).await.map(drop).map_err(Error::from),
                 Err(error) => Err(error),
             };
             if let Err(error) = killed {
                 tracing::debug!(%job, %error, "a job that was dropped was not killed");
             }
+            drop(close);
         });
     }
 }
@@ -182,6 +210,31 @@ pub(crate) enum Recovered {
 impl Recovery {
     pub(crate) fn new(connector: Arc<dyn Connector>) -> Self {
         Self { connector, sent: None, started: false, reconnections: 0 }
+    }
+
+    /// Returns whether the job may have been started. As long as it cannot have
+    /// been, a refusal proves that it does not run.
+    fn may_have_started(&self) -> bool {
+        self.started || self.sent.is_some()
+    }
+
+    /// Adds to an error that the job may still be running, unless the error
+    /// tells what became of it.
+    fn with_job(&self, job: &JobId, error: Error) -> Error {
+        let source = match error {
+            // What has been stopped or removed runs no jobs.
+            error @ (Error::Stopped { .. } | Error::NoSandbox { .. }) => return error,
+            Error::Job(JobError::Lost { source, .. }) => Error::Call(source),
+            Error::Job(JobError::Fault(fault))
+                if self.may_have_started() && fault.code != FaultCode::NoSuchJob =>
+            {
+                Error::Job(JobError::Fault(fault))
+            }
+            // They name the job themselves, or it was never sent.
+            error @ Error::Job(_) => return error,
+            error => error,
+        };
+        Error::LostJob { job: job.clone(), source: Box::new(source) }
     }
 
     /// Takes note of a lost connection. Returns the error if it is another one,
@@ -251,22 +304,30 @@ pub(crate) async fn run(connector: Arc<dyn Connector>, command: Command) -> Resu
     let request = AttachJob { id, stdout_from: 0, stderr_from: 0, follow: true, delivery };
     let mut job = begin(&connection, prepared).await;
     let output = loop {
-        let gathered = match job {
+        let error = match job {
             Ok(mut job) => {
                 job.close_input();
-                gather(job, Capture::new(head, tail)).await
+                match gather(&mut job, Capture::new(head, tail)).await {
+                    Ok(output) => break Ok(output),
+                    Err(error) => {
+                        recovery.started |= job.has_started();
+                        error
+                    }
+                }
             }
-            Err(error) => Err(error),
+            Err(error) => error,
         };
-        match gathered {
-            Ok(output) => break Ok(output),
-            Err(error) if error.is_certainly_not_running() => break Err(error.into()),
-            Err(error) => recovery.lose(error)?,
+        if error.is_refusal() && !recovery.may_have_started() {
+            break Err(error.into());
         }
-        match recovery.reattach(request.clone()).await? {
-            Recovered::Attached(again) => job = Ok(*again),
-            Recovered::NeverStarted(job) => break Err(Error::NeverStarted { job }),
-            Recovered::Unknown(job) => break Err(Error::OutcomeUnknown { job }),
+        if let Err(error) = recovery.lose(error) {
+            return Err(recovery.with_job(&request.id, error.into()));
+        }
+        match recovery.reattach(request.clone()).await {
+            Ok(Recovered::Attached(again)) => job = Ok(*again),
+            Ok(Recovered::NeverStarted(job)) => break Err(Error::NeverStarted { job }),
+            Ok(Recovered::Unknown(job)) => break Err(Error::OutcomeUnknown { job }),
+            Err(error) => return Err(recovery.with_job(&request.id, error)),
         }
     };
     if let Some(guard) = guard {
@@ -342,6 +403,7 @@ impl JobStream {
         };
         match attach(&connection, request).await {
             Ok(job) => stream.state = State::Following(Box::new(job)),
+            Err(error) if error.is_refusal() => return Err(error.into()),
             Err(error) => stream.lose(error)?,
         }
         Ok(stream)
@@ -356,7 +418,8 @@ impl JobStream {
     /// [`JobStream::finish`] tells why. Safe to drop half-way: nothing is lost.
     ///
     /// After an error of the connection it may be called again, and goes on
-    /// where it was.
+    /// where it was. [`Error::LostJob`] means that the job may still be running;
+    /// other errors mean that it is not, or say themselves what is known.
     pub async fn next(&mut self) -> Result<Option<JobEvent>, Error> {
         loop {
             match &mut self.state {
@@ -373,10 +436,11 @@ impl JobStream {
                     }
                     Err(error) => self.lose(error)?,
                 },
-                State::Lost => match self.recovery.reattach(self.position.clone()).await? {
-                    Recovered::Attached(job) => self.state = State::Following(job),
-                    Recovered::NeverStarted(job) => self.end(JobOutcome::NeverStarted { job }),
-                    Recovered::Unknown(job) => self.end(JobOutcome::Unknown { job }),
+                State::Lost => match self.recovery.reattach(self.position.clone()).await {
+                    Ok(Recovered::Attached(job)) => self.state = State::Following(job),
+                    Ok(Recovered::NeverStarted(job)) => self.end(JobOutcome::NeverStarted { job }),
+                    Ok(Recovered::Unknown(job)) => self.end(JobOutcome::Unknown { job }),
+                    Err(error) => return Err(self.recovery.with_job(&self.id, error)),
                 },
             }
         }
@@ -394,9 +458,10 @@ impl JobStream {
         }
     }
 
-    /// Kills every process of the job and returns when none is left.
+    /// Kills every process of the job and returns when none is left. A sandbox
+    /// that has been stopped is not started for it.
     pub async fn kill(&mut self) -> Result<JobInfo, Error> {
-        let connection = self.recovery.connector.connect().await?;
+        let connection = self.recovery.connector.connect_running().await?;
         let info = kill(&connection, &self.id).await?;
         self.release();
         Ok(info)
@@ -452,14 +517,19 @@ impl JobStream {
     }
 
     fn lose(&mut self, error: JobError) -> Result<(), Error> {
-        if error.is_certainly_not_running() {
+        if error.is_refusal() && !self.recovery.may_have_started() {
             self.release();
-        }
-        // What a captured run prints has no position to go on from.
-        if !matches!(self.position.delivery, Delivery::EveryByte | Delivery::Lossy) {
             return Err(error.into());
         }
-        self.recovery.lose(error)?;
+        // What a captured run prints has no position to go on from.
+        let lost = if matches!(self.position.delivery, Delivery::EveryByte | Delivery::Lossy) {
+            self.recovery.lose(error)
+        } else {
+            Err(error)
+        };
+        if let Err(error) = lost {
+            return Err(self.recovery.with_job(&self.id, error.into()));
+        }
         self.state = State::Lost;
         Ok(())
     }
