@@ -6,6 +6,7 @@
 //! request had left, and asks with [`lookup`] what became of it.
 
 mod control;
+mod recovery;
 mod running;
 mod stream;
 
@@ -29,9 +30,11 @@ pub use control::{
     AfterInput, JobFilter, JobList, jobs, kill, lookup, resize, signal, wait, write,
 };
 pub use control::{end_session, of_session};
+pub use recovery::{JobOutcome, SentJob};
+pub(crate) use recovery::{KillOnDrop, Observer};
 pub use running::{Follow, JobEvent, JobInput, RunningJob};
-pub use stream::{JobOutcome, JobStream, SentJob};
-pub(crate) use stream::{KillOnDrop, Observer, run as run_through_losses};
+pub use stream::JobStream;
+pub(crate) use stream::run as run_through_losses;
 
 /// A command that did not lead to a result.
 #[derive(Debug, thiserror::Error)]

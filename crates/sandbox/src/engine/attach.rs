@@ -1,26 +1,43 @@
-//! Attach to a sandbox, starting or making it if need be, and find out which
-//! instance is the sandbox's.
+//! Attach to a sandbox, and greet its guest: the proof that it runs and is the one meant.
+
+#[cfg(test)]
+#[path = "attach_tests.rs"]
+mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use jiff::Timestamp;
+use tokio::time::Instant;
+use vestal_wire::Role;
 
-use super::greet::{GREETING_AT_ONCE, GREETING_SOON, GREETING_WITHIN, Greeting};
-use super::lock::{LockedSandbox, unlocated};
 use super::owned::see_through;
-use super::remove::{END_PATIENCE, Interrupt};
 use super::sweep::Begin;
 use super::{Engine, Inner};
-use crate::backend::{
-    Backend, BackendError, FoundInstance, Instance, InstanceFilter, InstanceState,
-};
-use crate::client::Connection;
-use crate::mounts::quoted;
+use crate::backend::{Backend, BackendError, Confinement, Instance, InstanceState};
+use crate::client::{ConnectError, Connection};
 use crate::notice::Notice;
 use crate::sandbox::{Handle, Ownership};
-use crate::spec::UNKNOWN_SETTINGS;
-use crate::store::{InstanceRecord, KeyLock, Record, SandboxDir};
+use crate::store::{InstanceRecord, Record, SandboxDir};
 use crate::{Error, Key, Overrides, Sandbox, Task};
+
+/// How long a guest may take to greet. It does so in microseconds; a guest
+/// that takes this long is not going to.
+pub(super) const GREETING_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long the first look waits for a greeting. A guest that takes longer is
+/// looked for with its backend's help.
+pub(super) const GREETING_SOON: Duration = Duration::from_secs(1);
+
+/// The same for the second look, which is for what somebody else may just have
+/// done.
+pub(super) const GREETING_AT_ONCE: Duration = Duration::from_millis(500);
+
+/// Pause before a connection that a network cut is tried again; each further
+/// pause is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// What a sandbox was before a caller asked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -129,117 +146,6 @@ impl Inner {
         drop(lock);
         self.settle_drift(key, attached).await
     }
-
-    /// Attaches under the lock, whatever it takes.
-    pub(super) async fn attach_locked(
-        &self,
-        key: &Key,
-        dir: &SandboxDir,
-        lock: &KeyLock,
-        overrides: &Overrides,
-    ) -> Result<Attached, Error> {
-        // Whoever held the lock before may have done the work.
-        if let Some(attached) = self.attach_running(key, dir, overrides, GREETING_AT_ONCE).await? {
-            return Ok(attached);
-        }
-        let locked = LockedSandbox { key, dir, lock };
-        let mut record = match dir.record_of(key)? {
-            Some(record) => {
-                let wanted = overrides.clone().or(&record.overrides);
-                self.check_backend(key.task(), &wanted, &record.backend)?;
-                record
-            }
-            None => {
-                let backend = self.choose_backend(key.task(), overrides).await?;
-                Record::new(key, backend.name(), overrides.clone(), Timestamp::now())
-            }
-        };
-        let backend = Arc::clone(self.backend(key.task(), &record.backend)?);
-        let mut found = self.find_instance(locked, &*backend, &mut record).await;
-        if matches!(&found, Err(Error::Backend { source, .. }) if source.is_refusal()) {
-            // Whoever greets needs no looking at.
-            if let Some(attached) =
-                self.attach_running(key, dir, overrides, GREETING_WITHIN).await?
-            {
-                return Ok(attached);
-            }
-            // An engine's trouble passes, and says nothing about the instance.
-            found = self.find_instance(locked, &*backend, &mut record).await;
-        }
-        let found = found.map_err(|error| unseen(key.task(), error))?;
-        let mut attached = self.bring_up(locked, overrides, &backend, record, found.state).await?;
-        attached.notices.extend(found.notices);
-        Ok(attached)
-    }
-
-    /// Makes a guest greet, from whatever state its instance is in.
-    async fn bring_up(
-        &self,
-        locked: LockedSandbox<'_>,
-        asked: &Overrides,
-        backend: &Arc<dyn Backend>,
-        mut record: Record,
-        state: InstanceState,
-    ) -> Result<Attached, Error> {
-        let failed = || Error::backend(backend.name());
-        let Some(mut instance) = record.instance(locked.dir) else {
-            return self.create(locked, asked, record).await;
-        };
-        match state {
-            InstanceState::Absent => self.create(locked, asked, record).await,
-            InstanceState::Broken { .. } => {
-                backend.remove(&instance).await.map_err(failed())?;
-                record.instance = None;
-                self.create(locked, asked, record).await
-            }
-            InstanceState::Stopped { .. } => {
-                self.start(locked, asked, record, StateBefore::Stopped).await
-            }
-            InstanceState::Running | InstanceState::Paused => {
-                // Somebody may have restarted it, or let it pause.
-                let locator = backend.locate(&instance).await.map_err(failed())?;
-                if let Some(recorded) = &mut record.instance
-                    && recorded.locator != locator
-                {
-                    recorded.locator = locator.clone();
-                    instance.locator = locator;
-                    locked.dir.write_record(&record)?;
-                }
-                let greeting = self.greet_recorded(locked.key, locked.dir, asked, GREETING_WITHIN);
-                match greeting.await? {
-                    Greeting::Attached(attached) => return Ok(*attached),
-                    Greeting::Failed(error) if error.leaves_guest_unknown(&**backend) => {
-                        return Err(error.into_error(locked.key.task().as_str(), &**backend));
-                    }
-                    Greeting::Failed(_) | Greeting::NoInstance => {}
-                }
-                // It runs and has not greeted for long: its guest is dead or
-                // stuck, which is what "stopped" means to everyone else.
-                tracing::warn!(
-                    instance = instance.id,
-                    "the guest does not answer; starting it anew"
-                );
-                backend.end(&instance, GREETING_WITHIN).await.map_err(failed())?;
-                self.start(locked, asked, record, StateBefore::Stopped).await
-            }
-        }
-    }
-}
-
-/// Returns what is to be done about an instance that its engine cannot look at.
-fn unseen(task: &Task, error: Error) -> Error {
-    match error {
-        Error::Backend { backend, source } if source.is_refusal() => {
-            let advice = format!(
-                "the instance is left as it is: try again; if it stays so, look at the engine, or \
-                 make the sandbox anew, workspace and home kept: vestal rebuild {}",
-                quoted(task.as_str())
-            );
-            let source = BackendError::Advised { problem: source.to_string(), advice };
-            Error::Backend { backend, source }
-        }
-        other => other,
-    }
 }
 
 impl SandboxDir {
@@ -264,7 +170,7 @@ impl Record {
 
 impl InstanceRecord {
     /// Returns the instance, as a backend takes it.
-    pub(super) fn located(&self, dir: &SandboxDir) -> Instance {
+    pub(crate) fn located(&self, dir: &SandboxDir) -> Instance {
         Instance {
             id: self.id.clone(),
             dir: dir.instance_dir(&self.id),
@@ -273,111 +179,199 @@ impl InstanceRecord {
     }
 }
 
-/// The instance that is the sandbox's.
-#[derive(Debug)]
-pub(super) struct InstanceLookup {
-    /// State of the instance that the record now names.
-    pub(super) state: InstanceState,
-    /// What the caller should hear about.
-    pub(super) notices: Vec<Notice>,
+/// Why a guest could not be greeted.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GreetError {
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+}
+
+impl GreetError {
+    /// Returns whether the guest may be alive and well: a network cut the
+    /// connection, which says nothing about the guest. Such a guest is never
+    /// ended because it did not answer.
+    pub(crate) fn leaves_guest_unknown(&self, backend: &dyn Backend) -> bool {
+        backend.confinement() == Confinement::Remote && self.is_cut()
+    }
+
+    /// Returns whether the connection failed rather than the guest.
+    fn is_cut(&self) -> bool {
+        matches!(
+            self,
+            Self::Backend(BackendError::Unreachable { .. } | BackendError::Io { .. })
+                | Self::Connect(ConnectError::Vanished | ConnectError::Io(_))
+        )
+    }
+
+    /// Returns the error for a caller who needs the guest.
+    pub(crate) fn into_error(self, task: &str, backend: &dyn Backend) -> Error {
+        if self.leaves_guest_unknown(backend) {
+            let (task, reason) = (task.to_owned(), self.to_string());
+            return Error::OutOfReach { task, backend: backend.name(), reason };
+        }
+        match self {
+            Self::Backend(error) => Error::backend(backend.name())(error),
+            Self::Connect(error) => Error::Connect(error),
+        }
+    }
+}
+
+/// Connects to an instance's guest.
+pub(crate) async fn greet(
+    backend: &dyn Backend,
+    instance: &Instance,
+    role: Role,
+) -> Result<Connection, GreetError> {
+    greet_within(backend, instance, role, GREETING_WITHIN).await
+}
+
+async fn greet_within(
+    backend: &dyn Backend,
+    instance: &Instance,
+    role: Role,
+    patience: Duration,
+) -> Result<Connection, GreetError> {
+    let deadline = Instant::now() + patience;
+    let attempt = async || -> Result<Connection, GreetError> {
+        let stream = backend.connect(instance).await?;
+        let id = Some(instance.id.clone());
+        Ok(Connection::open_within(stream, role, id, patience).await?)
+    };
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match attempt().await {
+            Err(error)
+                if error.leaves_guest_unknown(backend) && Instant::now() + pause < deadline =>
+            {
+                tracing::debug!(instance = instance.id, %error, "trying again");
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Connects to the guest of an instance that should run. The error tells an
+/// instance that has ended from one whose guest does not answer.
+pub(crate) async fn greet_existing(
+    task: &Task,
+    backend: &dyn Backend,
+    instance: &Instance,
+    role: Role,
+) -> Result<Connection, Error> {
+    let error = match greet(backend, instance, role).await {
+        Ok(connection) => return Ok(connection),
+        Err(error) => error,
+    };
+    match backend.state(instance).await.map_err(Error::backend(backend.name()))? {
+        InstanceState::Absent | InstanceState::Stopped { .. } => {
+            Err(Error::Stopped { task: task.to_string() })
+        }
+        InstanceState::Running | InstanceState::Paused | InstanceState::Broken { .. } => {
+            Err(error.into_error(task.as_str(), backend))
+        }
+    }
+}
+
+/// Returns whether an instance's guest greets; an error if a network leaves that
+/// open.
+pub(super) async fn answers(
+    task: &Task,
+    backend: &dyn Backend,
+    instance: &Instance,
+) -> Result<bool, Error> {
+    match greet(backend, instance, Role::Observer).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.leaves_guest_unknown(backend) => {
+            Err(error.into_error(task.as_str(), backend))
+        }
+        Err(_) => Ok(false),
+    }
+}
+
+/// What came of greeting the recorded instance.
+pub(super) enum GreetOutcome {
+    Attached(Box<Attached>),
+    /// No instance is on record.
+    NoInstance,
+    Failed(GreetError),
 }
 
 impl Inner {
-    /// Looks at the recorded instance and at those that carry the sandbox's
-    /// mark. If another one is the sandbox's, because the record was lost or is
-    /// older than it, the record names that one afterwards.
-    pub(super) async fn find_instance(
+    /// Attaches to the recorded instance if its guest greets; `None` when that
+    /// takes more than a connection.
+    pub(super) async fn attach_running(
         &self,
-        locked: LockedSandbox<'_>,
-        backend: &dyn Backend,
-        record: &mut Record,
-    ) -> Result<InstanceLookup, Error> {
-        let failed = || Error::backend(backend.name());
-        let recorded = match record.instance(locked.dir) {
-            Some(instance) => backend.state(&instance).await.map_err(failed())?,
-            None => InstanceState::Absent,
-        };
-        let hash = locked.key.hash();
-        let marked = backend.find(InstanceFilter::Key(&hash)).await.map_err(failed())?;
-        let mut marked: Vec<FoundInstance> =
-            marked.into_iter().filter(|found| found.persistent).collect();
-        let current = record.instance.as_ref().map(|instance| instance.id.clone());
-        marked.sort_by_key(|found| {
-            let is_current = current.as_deref() == Some(&*found.id);
-            (runs(found.state), is_current, found.generation)
-        });
-        let mut state = recorded;
-        let chosen = marked.pop_if(|best| {
-            let is_current = current.as_deref() == Some(&*best.id);
-            let is_newest = best.generation >= record.generation;
-            is_current
-                || recorded == InstanceState::Absent
-                || (is_newest && runs(best.state) && !runs(recorded))
-        });
-        if let Some(chosen) = chosen
-            && current.as_deref() != Some(&*chosen.id)
-        {
-            tracing::info!(instance = chosen.id, "found by its mark");
-            state = chosen.state;
-            self.adopt(locked, backend, record, chosen)?;
+        key: &Key,
+        dir: &SandboxDir,
+        overrides: &Overrides,
+        patience: Duration,
+    ) -> Result<Option<Attached>, Error> {
+        match self.greet_recorded(key, dir, overrides, patience).await? {
+            GreetOutcome::Attached(attached) => Ok(Some(*attached)),
+            GreetOutcome::NoInstance | GreetOutcome::Failed(_) => Ok(None),
         }
-        let current = record.instance.as_ref().map(|instance| instance.id.clone());
-        let mut notices = Vec::new();
-        for other in marked {
-            if current.as_deref() != Some(&*other.id) && runs(other.state) {
-                notices.extend(self.stop_duplicate(locked, backend, other).await?);
+    }
+
+    /// Greets the recorded instance as a user of the sandbox.
+    pub(super) async fn greet_recorded(
+        &self,
+        key: &Key,
+        dir: &SandboxDir,
+        overrides: &Overrides,
+        patience: Duration,
+    ) -> Result<GreetOutcome, Error> {
+        let Some(record) = dir.record_of(key)? else {
+            return Ok(GreetOutcome::NoInstance);
+        };
+        let overrides = overrides.clone().or(&record.overrides);
+        self.check_backend(key.task(), &overrides, &record.backend)?;
+        let backend = Arc::clone(self.backend(key.task(), &record.backend)?);
+        let Some(instance) = record.instance(dir) else {
+            return Ok(GreetOutcome::NoInstance);
+        };
+        let Some(instance_record) = record.instance else {
+            return Ok(GreetOutcome::NoInstance);
+        };
+        match greet_within(&*backend, &instance, Role::User, patience).await {
+            Ok(connection) => Ok(GreetOutcome::Attached(Box::new(Attached {
+                backend,
+                connection,
+                instance,
+                generation: record.generation,
+                record: instance_record,
+                overrides,
+                before: StateBefore::Running,
+                notices: Vec::new(),
+            }))),
+            // It is alive and well and speaks another language: not to be
+            // taken for one that is stuck, which would be ended.
+            Err(GreetError::Connect(
+                error @ (ConnectError::Version(_) | ConnectError::Refused(_)),
+            )) => Err(Error::Connect(error)),
+            Err(reason) => {
+                tracing::debug!(instance = instance.id, %reason, "not running");
+                Ok(GreetOutcome::Failed(reason))
             }
         }
-        Ok(InstanceLookup { state, notices })
     }
 
-    /// Makes an instance that was found by its mark the recorded one.
-    fn adopt(
+    /// Connects to the recorded instance, which must run. Nothing is started or
+    /// made, and no lock is taken.
+    pub(crate) async fn connect_recorded(
         &self,
-        locked: LockedSandbox<'_>,
-        backend: &dyn Backend,
-        record: &mut Record,
-        found: FoundInstance,
-    ) -> Result<(), Error> {
-        let spec = self.spec(backend, &record.overrides)?;
-        let spec = if spec.hash() == found.spec {
-            spec.to_map()
-        } else {
-            std::iter::once((UNKNOWN_SETTINGS.to_owned(), found.spec)).collect()
-        };
-        record.generation = record.generation.max(found.generation);
-        record.instance = Some(InstanceRecord {
-            id: found.id,
-            created_at: found.created_at.unwrap_or_else(Timestamp::now),
-            spec,
-            // The guest is told of the right one at the next drift check.
-            retention_seconds: None,
-            locator: found.locator,
-        });
-        locked.dir.write_record(record)?;
-        Ok(())
+        key: &Key,
+    ) -> Result<(Instance, Connection), Error> {
+        let (task, dir) = (key.task(), self.dir(key));
+        let record = dir.record_of(key)?;
+        let record = record.ok_or_else(|| Error::NoSandbox { task: task.to_string() })?;
+        let backend = self.backend(task, &record.backend)?;
+        let instance = record.instance(&dir);
+        let instance = instance.ok_or_else(|| Error::Stopped { task: task.to_string() })?;
+        let connection = greet_existing(task, &**backend, &instance, Role::User).await?;
+        Ok((instance, connection))
     }
-
-    /// Ends another instance of the same sandbox and leaves it to the reaper;
-    /// one with jobs is reported and left alone.
-    async fn stop_duplicate(
-        &self,
-        locked: LockedSandbox<'_>,
-        backend: &dyn Backend,
-        found: FoundInstance,
-    ) -> Result<Option<Notice>, Error> {
-        let name = backend.describe(&found.locator).name.unwrap_or_else(|| found.id.clone());
-        let instance = Instance { locator: found.locator, ..unlocated(locked.dir, found.id) };
-        match self.ask_to_end(locked.key.task(), backend, &instance, Interrupt::Nothing).await {
-            Err(Error::Busy { .. }) => return Ok(Some(Notice::Duplicate { name })),
-            other => other?,
-        }
-        tracing::warn!(name, "another instance of this sandbox ran idle; it is stopped");
-        backend.end(&instance, END_PATIENCE).await.map_err(Error::backend(backend.name()))?;
-        Ok(None)
-    }
-}
-
-fn runs(state: InstanceState) -> bool {
-    matches!(state, InstanceState::Running | InstanceState::Paused)
 }

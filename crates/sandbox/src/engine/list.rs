@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use vestal_config::{AnyKey as _, keys};
 use vestal_wire::{AttachJob, Reply, Request, Role, Status};
 
-use super::greet::{GreetError, greet};
+use super::attach::{GreetError, greet};
 use super::lock::unlocated;
 use super::open::NOT_ANSWERED;
 use super::reap::last_sign_of_life;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::Inner;
-use super::greet::answers;
+use super::attach::answers;
 use super::remove::{END_PATIENCE, kept_files};
 use crate::backend::{Backend, Instance, Owner};
 use crate::store::{InstanceMark, Intent, KeyLock, LockError, SandboxDir, StoreError};

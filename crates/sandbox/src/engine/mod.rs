@@ -5,11 +5,9 @@
 //! had begun.
 
 mod attach;
+mod bring_up;
 mod create;
-mod drift;
 mod fork;
-mod greet;
-mod home;
 mod list;
 mod lock;
 mod open;
@@ -19,7 +17,6 @@ mod quiesce;
 mod reap;
 mod rebuild;
 mod remove;
-mod share;
 mod snapshot;
 mod sweep;
 
@@ -30,9 +27,7 @@ pub use owned::CLOSE_WITHIN;
 pub use reap::{Pruned, ReapReason, Reaped};
 pub use remove::{Files as FilesOnRemoval, Removal};
 
-pub(crate) use attach::Attached;
-pub(crate) use greet::{greet, greet_existing};
+pub(crate) use attach::{Attached, greet, greet_existing};
 pub(crate) use open::Inner;
 pub(crate) use owned::OwnedInstance;
 pub(crate) use remove::Interrupt;
-pub(crate) use share::read as read_bundle;

@@ -9,9 +9,8 @@ use tokio::sync::OwnedRwLockReadGuard;
 use tokio::task::JoinSet;
 use vestal_wire::Role;
 
-use super::attach::{Attached, StateBefore};
+use super::attach::{Attached, StateBefore, greet};
 use super::create::{InstanceSource, Lifespan};
-use super::greet::greet;
 use super::lock::LOCK_PATIENCE;
 use super::remove::{Interrupt, kept_files};
 use super::sweep::Begin;

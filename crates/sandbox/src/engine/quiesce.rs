@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use vestal_wire::{JobInfo, JobState, Role};
 
 use super::Inner;
-use super::greet::{GREETING_SOON, greet};
+use super::attach::{GREETING_SOON, greet};
 use super::list::in_memory;
 use super::lock::unlocated;
 use super::remove::Interrupt;

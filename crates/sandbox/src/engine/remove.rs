@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use vestal_wire::{FaultCode, JobInfo, Reply, Request, Role};
 
+use super::attach::{greet, greet_existing};
 use super::create::millis;
-use super::greet::{greet, greet_existing};
 use super::lock::{Patience, is_gone, unlocated};
 use super::rebuild::UNUSABLE_STATE;
 use super::{Engine, Inner};

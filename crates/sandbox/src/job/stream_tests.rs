@@ -5,14 +5,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use tokio::net::UnixStream;
-use tokio::sync::{RwLock, mpsc};
+use tokio::sync::{OwnedRwLockReadGuard, RwLock, mpsc};
 use vestal_wire::{
-    AttachJob, Delivery, Event, Fault, JobId, Kind, Outcome, Reply, Request, Role, Stream, Welcome,
+    AttachJob, Delivery, Event, Fault, FaultCode, JobId, Kind, Outcome, Reply, Request, Role,
+    Stream, Welcome,
 };
 
 use super::*;
+use crate::client::Connection;
 use crate::client::fake_guest::{FakeGuest, ended, soon, welcome};
 use crate::command::{Input, new_job_id};
+use crate::job::recovery::RECONNECTIONS;
 
 /// Connects to one fake guest after the other.
 struct Wire {

@@ -11,12 +11,12 @@ use super::Sandbox;
 use crate::backend::JobEnvironment;
 use crate::client::Connection;
 use crate::command::{Command, Input};
-use crate::engine::read_bundle;
 use crate::files::Files;
 use crate::job::{
     AfterInput, Follow, JobFilter, JobList, JobOutcome, JobStream, KillOnDrop, SentJob,
 };
 use crate::output::Output;
+use crate::publish::read_bundle;
 use crate::{Error, PublishError, PublishedName, job};
 
 /// How long a guest may take over a request that takes no time.
