@@ -91,7 +91,7 @@ pub enum PublishError {
 }
 
 /// Where it is kept what a sandbox is shown: a link for each, to where the files
-/// come from. Whoever makes the sandbox anew shows them again.
+/// come from. They are shown again when the sandbox is made anew.
 const REMEMBERED: &str = "published";
 
 /// Most that is shown again.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use vestal_wire::Role;
 
-use super::owned::see_through;
+use super::owned::run_to_end;
 use super::sweep::Begin;
 use super::{Engine, Inner};
 use crate::backend::{Backend, BackendError, Confinement, Instance, InstanceState};
@@ -28,8 +28,8 @@ pub(super) const GREETING_WITHIN: Duration = Duration::from_secs(10);
 /// looked for with its backend's help.
 pub(super) const GREETING_SOON: Duration = Duration::from_secs(1);
 
-/// The same for the second look, which is for what somebody else may just have
-/// done.
+/// How long the look under the lock waits: another process may just have started
+/// the guest.
 pub(super) const GREETING_AT_ONCE: Duration = Duration::from_millis(500);
 
 /// Pause before a connection that a network cut is tried again; each further
@@ -70,14 +70,14 @@ impl Engine {
         self.sandbox_with(task, &Overrides::default()).await
     }
 
-    /// Returns the sandbox of a task with what is asked for it alone. What is
-    /// asked when it is made stays with it.
+    /// Returns the sandbox of a task with settings for this sandbox alone. They are
+    /// recorded when it is made, and stay with it.
     pub async fn sandbox_with(&self, task: &Task, overrides: &Overrides) -> Result<Sandbox, Error> {
         let (task, overrides) = self.inner.scope(task, overrides)?;
         let key = self.inner.key(&task);
         // Of several tasks of this process one opens the sandbox and the others
         // share it: of two owned instances one would be lost sight of.
-        let turn = self.inner.turn(&key).lock_owned().await;
+        let turn = self.inner.open_lock(&key).lock_owned().await;
         let known = self.inner.handles().get(&key).cloned();
         if let Some(handle) = known
             && handle.is_usable()
@@ -92,7 +92,7 @@ impl Engine {
         let inner = Arc::clone(&self.inner);
         // A caller that no longer waits leaves a sandbox that others find, the
         // idle reaper among them.
-        see_through(async move {
+        run_to_end(async move {
             let attached = inner.create_owned(&key, &overrides).await?;
             let sandbox = inner.hold(key, attached, Ownership::Owned);
             drop(turn);
@@ -116,18 +116,17 @@ impl Inner {
 impl Inner {
     /// Returns the lock by which the tasks of this process take turns in
     /// opening a sandbox.
-    fn turn(&self, key: &Key) -> Arc<tokio::sync::Mutex<()>> {
-        let mut turns = self.turns.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // Those that nobody waits for any more are held by the map alone.
-        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-        Arc::clone(turns.entry(key.clone()).or_default())
+    fn open_lock(&self, key: &Key) -> Arc<tokio::sync::Mutex<()>> {
+        let mut locks = self.open_locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // A lock without waiters is referenced by the map alone.
+        locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+        Arc::clone(locks.entry(key.clone()).or_default())
     }
 
-    /// Attaches to the sandbox of a key. The first attempt takes neither the
-    /// lock nor the backend's engine: a guest that greets as the recorded
-    /// instance is all the proof there is to have. A sandbox that somebody is
-    /// stopping or removing, or died over, is left to the second attempt:
-    /// handed out now it would be ended under the caller.
+    /// Attaches to the sandbox of a key. The first attempt neither takes the lock
+    /// nor asks the backend: a guest that greets as the recorded instance is proof
+    /// enough. It is skipped while an intent is on disk: another process is
+    /// stopping or removing the sandbox, or died doing so.
     pub(crate) async fn attach(
         self: &Arc<Self>,
         key: &Key,
@@ -347,8 +346,8 @@ impl Inner {
                 before: StateBefore::Running,
                 notices: Vec::new(),
             }))),
-            // It is alive and well and speaks another language: not to be
-            // taken for one that is stuck, which would be ended.
+            // The guest runs and has another version, or refuses. Only a guest
+            // that is stuck may be ended.
             Err(GreetError::Connect(
                 error @ (ConnectError::Version(_) | ConnectError::Refused(_)),
             )) => Err(Error::Connect(error)),

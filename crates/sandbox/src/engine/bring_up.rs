@@ -27,7 +27,7 @@ impl Inner {
         lock: &KeyLock,
         overrides: &Overrides,
     ) -> Result<Attached, Error> {
-        // Whoever held the lock before may have done the work.
+        // The process that held the lock before may have started it.
         if let Some(attached) = self.attach_running(key, dir, overrides, GREETING_AT_ONCE).await? {
             return Ok(attached);
         }
@@ -46,16 +46,16 @@ impl Inner {
         let backend = Arc::clone(self.backend(key.task(), &record.backend)?);
         let mut found = self.find_instance(locked, &*backend, &mut record).await;
         if matches!(&found, Err(Error::Backend { source, .. }) if source.is_refusal()) {
-            // Whoever greets needs no looking at.
+            // A guest that greets need not be inspected.
             if let Some(attached) =
                 self.attach_running(key, dir, overrides, GREETING_WITHIN).await?
             {
                 return Ok(attached);
             }
-            // An engine's trouble passes, and says nothing about the instance.
+            // The engine may recover; its error says nothing about the instance.
             found = self.find_instance(locked, &*backend, &mut record).await;
         }
-        let found = found.map_err(|error| unseen(key.task(), error))?;
+        let found = found.map_err(|error| with_rebuild_advice(key.task(), error))?;
         let mut attached = self.bring_up(locked, overrides, &backend, record, found.state).await?;
         attached.notices.extend(found.notices);
         Ok(attached)
@@ -85,7 +85,7 @@ impl Inner {
                 self.start(locked, asked, record, StateBefore::Stopped).await
             }
             InstanceState::Running | InstanceState::Paused => {
-                // Somebody may have restarted it, or let it pause.
+                // Another program may have restarted or paused it.
                 let locator = backend.locate(&instance).await.map_err(failed())?;
                 if let Some(recorded) = &mut record.instance
                     && recorded.locator != locator
@@ -102,8 +102,8 @@ impl Inner {
                     }
                     GreetOutcome::Failed(_) | GreetOutcome::NoInstance => {}
                 }
-                // It runs and has not greeted for long: its guest is dead or
-                // stuck, which is what "stopped" means to everyone else.
+                // It runs and does not greet: the guest is dead or stuck, and the
+                // instance is treated as stopped.
                 tracing::warn!(
                     instance = instance.id,
                     "the guest does not answer; starting it anew"
@@ -116,7 +116,7 @@ impl Inner {
 }
 
 /// Returns what is to be done about an instance that its engine cannot look at.
-fn unseen(task: &Task, error: Error) -> Error {
+fn with_rebuild_advice(task: &Task, error: Error) -> Error {
     match error {
         Error::Backend { backend, source } if source.is_refusal() => {
             let advice = format!(

@@ -53,7 +53,7 @@ impl Inner {
         let remarks = match self.make(locked, &mut record, id, None, &self.progress).await {
             Ok(remarks) => remarks,
             Err(CreateFailure { error, left }) => {
-                // What is left keeps the intent, and with it the duty to remove it.
+                // If something is left, the intent stays, and the next process removes it.
                 if !left {
                     dir.clear_intent()?;
                     if is_new {
@@ -101,7 +101,7 @@ impl Inner {
             }
             let lifespan = Lifespan::Retained { retention: self.retention()? };
             let wanted = InstanceSource { key, backend: &*backend, overrides: &record.overrides };
-            self.order(wanted, &instance, record.generation, lifespan, lock)
+            self.instance_request(wanted, &instance, record.generation, lifespan, lock)
         };
         let made = match prepare() {
             Ok(request) => {
@@ -130,13 +130,12 @@ impl Inner {
         }
     }
 
-    /// Removes what a sandbox that could not be made has left: nothing was there
-    /// before, nothing can have run in it, and nobody would look for it. What
-    /// cannot be removed is in nobody's way.
+    /// Removes the directory of a sandbox that could not be made. Nothing was in
+    /// it before and nothing can have run in it. A failure is only logged.
     async fn forget_unmade(&self, dir: &SandboxDir) {
         let removed = async {
             if let Some(aside) = dir.move_aside()? {
-                self.delete_anyhow(&aside).await?;
+                self.delete_with_any_backend(&aside).await?;
             }
             Ok::<_, Error>(())
         };
@@ -171,7 +170,8 @@ impl Inner {
 
         let lifespan = Lifespan::Retained { retention: self.retention()? };
         let wanted = InstanceSource { key, backend: &*backend, overrides: &record.overrides };
-        let request = self.order(wanted, &instance, record.generation, lifespan, lock)?;
+        let request =
+            self.instance_request(wanted, &instance, record.generation, lifespan, lock)?;
         let now = request.record(Timestamp::now());
         // One that is put together at each start takes the settings of now.
         let is_restarted = backend.remedy() == Remedy::Restart;
@@ -180,7 +180,7 @@ impl Inner {
         let drift = drift.filter(|drift| !drift.is_empty());
         let made = match backend.start(request).await {
             Ok(made) => made,
-            // What is wrong is not the instance: it stays as it is.
+            // The cause is not the instance, which stays as it is.
             Err(error) if error.is_final() => {
                 dir.clear_intent()?;
                 return Err(Error::backend(backend.name())(error));
@@ -315,7 +315,7 @@ const OWNER_GRACE: Duration = Duration::from_secs(10);
 
 impl Inner {
     /// Returns what a backend needs to make or start an instance.
-    pub(super) fn order(
+    pub(super) fn instance_request(
         &self,
         wanted: InstanceSource<'_>,
         instance: &Instance,
@@ -414,18 +414,18 @@ impl Engine {
                 value: value.as_bytes().to_vec().into(),
             })
             .collect();
-        *self.inner.asked.write().unwrap_or_else(PoisonError::into_inner) = asked;
+        *self.inner.forwarded.write().unwrap_or_else(PoisonError::into_inner) = asked;
     }
 }
 
 impl Inner {
     /// Returns the variables that were asked for and that jobs do not have
     /// anyway.
-    pub(crate) fn asked_environment(
+    pub(crate) fn forwarded_environment(
         &self,
         environment: JobEnvironment,
     ) -> Result<Vec<EnvVar>, Error> {
-        let asked = Arc::clone(&self.asked.read().unwrap_or_else(PoisonError::into_inner));
+        let asked = Arc::clone(&self.forwarded.read().unwrap_or_else(PoisonError::into_inner));
         if asked.is_empty() {
             return Ok(Vec::new());
         }

@@ -206,7 +206,7 @@ impl Inner {
             owned: false,
             owner: None,
             dir: dir.path().to_owned(),
-            // What cannot be listed is for those who ask for snapshots to hear.
+            // An unreadable directory is reported by the listing of snapshots.
             snapshots: dir.snapshot_names().map_or(0, |names| names.len()),
         };
         let (Some(made), Some(instance)) = (made, record.instance(dir)) else {

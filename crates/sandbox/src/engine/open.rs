@@ -28,8 +28,8 @@ use crate::store::{
 };
 use crate::{Error, HomeId, Key, Overrides, ProgressSink, Task, binds};
 
-/// How long those who only look wait for what does not answer. All are asked at
-/// the same time.
+/// How long a listing or a diagnosis waits for backends and guests, which are all
+/// asked at the same time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProbeTimeouts {
     /// For a listing.
@@ -65,10 +65,10 @@ pub(crate) struct Inner {
     pub(crate) base_environment: OnceLock<Vec<EnvVar>>,
     /// The same for jobs that do not start with the caller's.
     pub(crate) container_environment: OnceLock<Vec<EnvVar>>,
-    /// Variables that jobs are given because somebody asked for them by name.
-    pub(crate) asked: RwLock<Arc<[EnvVar]>>,
-    /// Who opens which sandbox now.
-    pub(crate) turns: Mutex<HashMap<Key, Arc<tokio::sync::Mutex<()>>>>,
+    /// Variables that every job is given ([`Engine::forward`]).
+    pub(crate) forwarded: RwLock<Arc<[EnvVar]>>,
+    /// Locks by which the tasks of this process open a sandbox one at a time.
+    pub(crate) open_locks: Mutex<HashMap<Key, Arc<tokio::sync::Mutex<()>>>>,
     /// Sandboxes this process has a connection to.
     pub(crate) handles: Mutex<HashMap<Key, Arc<Handle>>>,
     /// Instances that end with this process.
@@ -149,8 +149,8 @@ impl Engine {
             backends,
             base_environment: OnceLock::new(),
             container_environment: OnceLock::new(),
-            asked: RwLock::default(),
-            turns: Mutex::default(),
+            forwarded: RwLock::default(),
+            open_locks: Mutex::default(),
             handles: Mutex::default(),
             owned: OwnedInstances::default(),
             idle_reaper: IdleReaper::default(),

@@ -69,7 +69,7 @@ impl Inner {
         overrides: &Overrides,
     ) -> Result<Attached, Error> {
         let (inner, key, overrides) = (Arc::clone(self), key.clone(), overrides.clone());
-        see_through(async move { inner.create_owned(&key, &overrides).await }).await
+        run_to_end(async move { inner.create_owned(&key, &overrides).await }).await
     }
 
     /// Makes an instance of this process's own. Nothing is looked for: with
@@ -129,7 +129,8 @@ impl Inner {
         let lock = KeyLock::acquire(&socket_dir.join("lock"), LOCK_PATIENCE).await?;
 
         let wanted = InstanceSource { key, backend: &**backend, overrides };
-        let request = self.order(wanted, &instance, 1, Lifespan::Owned { owner }, &lock)?;
+        let request =
+            self.instance_request(wanted, &instance, 1, Lifespan::Owned { owner }, &lock)?;
         let record = request.record(Timestamp::now());
         let made = backend.create(request).await.map_err(Error::backend(backend.name()))?;
         let instance = Instance { locator: made.locator, ..instance };
@@ -190,7 +191,7 @@ impl Inner {
 }
 
 /// Does work to its end, whether or not the caller waits for it that long.
-pub(super) async fn see_through<T: Send + 'static>(
+pub(super) async fn run_to_end<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> T {
     match tokio::spawn(work).await {

@@ -197,9 +197,8 @@ impl Inner {
     }
 }
 
-/// Returns whether a backend can give what is asked for one sandbox. Whoever
-/// asks for an image or a mounted workspace asks for a system of its own, and
-/// must not be given less than that.
+/// Returns whether a backend can give what is asked for one sandbox. An image or a
+/// mounted workspace takes a backend with a system of its own.
 fn suits(backend: &dyn Backend, asked: &Overrides) -> bool {
     let mounts = backend.declaration().mounts_host_directories();
     (asked.image.is_none() || backend.takes_images()) && (asked.mount.is_none() || mounts)
@@ -291,7 +290,7 @@ impl Inner {
         let lock = self.lock(key.task(), &dir).await?;
         let current = dir.record_of(key)?.and_then(|record| record.instance(&dir));
         if current.as_ref() == Some(&attached.instance) {
-            // What cannot be made is no reason to end what is there.
+            // Checked first: a setting that cannot be applied must end nothing.
             let vetted = attached.backend.vet(&attached.overrides, &self.progress).await;
             vetted.map_err(Error::backend(attached.backend.name()))?;
             self.take_down(key.task(), &dir, &attached.backend, attached).await?;
@@ -408,9 +407,9 @@ async fn jobs_running(attached: &Attached) -> Result<Vec<JobId>, Error> {
 
 impl Engine {
     /// Has the next start of a sandbox take the directories that it mounts as
-    /// they are at this moment: a start refuses what is not what it was when the
-    /// sandbox was made, or its mounts were accepted. Returns why some of them
-    /// are not accepted, as what is not there.
+    /// they are at this moment. Otherwise a start refuses directories that were
+    /// replaced since the sandbox was made. Returns why some are not accepted,
+    /// such as directories that do not exist.
     pub async fn accept_mounts(&self, task: &Task) -> Result<Vec<BackendError>, Error> {
         let key = self.inner.key(task);
         let dir = self.inner.dir(&key);

@@ -31,8 +31,8 @@ pub(super) struct Quiesced {
 }
 
 impl Inner {
-    /// Refuses sandboxes that end with a process: their copies would have
-    /// nobody to use them.
+    /// Refuses sandboxes that end with a process: no later process could use a
+    /// copy of them.
     pub(super) fn refuse_owned(&self, key: &Key) -> Result<(), Error> {
         if self.across_processes()? {
             return Ok(());

@@ -114,7 +114,7 @@ impl Inner {
         let within = grace + END_PATIENCE;
         match tokio::time::timeout(within, connection.call(request)).await {
             Ok(Ok(Reply::Done)) => {
-                // The guest closes the connection with its last breath.
+                // The guest closes the connection when it exits.
                 if tokio::time::timeout(END_PATIENCE, connection.closed()).await.is_err() {
                     tracing::warn!(
                         instance = instance.id,
@@ -248,14 +248,14 @@ impl Inner {
         }
         self.remove_snapshots(task, dir).await?;
         if let Some(aside) = dir.move_aside()? {
-            self.delete_anyhow(&aside).await?;
+            self.delete_with_any_backend(&aside).await?;
         }
         Ok(Some(Vec::new()))
     }
 
-    /// Deletes a tree of which nobody knows what has written to it, with the
-    /// help of whichever backend can.
-    pub(super) async fn delete_anyhow(&self, path: &Path) -> Result<(), Error> {
+    /// Deletes a tree that any backend may have written to. Each backend that can
+    /// delete files is tried in turn.
+    pub(super) async fn delete_with_any_backend(&self, path: &Path) -> Result<(), Error> {
         let mut result = remove_tree(path).map_err(Error::from);
         for backend in &self.backends {
             if result.is_ok() {

@@ -170,7 +170,7 @@ impl RunningJob {
         self.has_started
     }
 
-    /// Returns what happens next; `None` when the last word has been said.
+    /// Returns what happens next; `None` after the guest's final reply.
     /// Safe to drop half-way: nothing is lost.
     pub async fn next(&mut self) -> Result<Option<JobEvent>, JobError> {
         loop {
@@ -226,14 +226,14 @@ impl RunningJob {
         self.input.take()
     }
 
-    /// Waits for the last word on the job, which tells what became of the
-    /// session's state, and passes over everything before it.
+    /// Waits for the final reply, which says what became of the session's state,
+    /// and skips everything before it.
     pub async fn finish(mut self) -> Result<JobInfo, JobError> {
         while self.next().await?.is_some() {}
         self.take_info()
     }
 
-    /// Returns the last word on the job, which has come.
+    /// Returns the final reply, which has come.
     pub(super) fn take_info(&mut self) -> Result<JobInfo, JobError> {
         match self.last.take() {
             Some(info) => Ok(info),

@@ -207,7 +207,7 @@ impl Sandbox {
             JobEnvironment::Callers => command.or_env(|| engine.base_environment())?,
             JobEnvironment::Guests => command.with_secret_env(engine.container_environment()?),
         };
-        let command = command.with_secret_env(engine.asked_environment(environment)?);
+        let command = command.with_secret_env(engine.forwarded_environment(environment)?);
         let start_dir = self.handle.start_dir().await;
         command.or_start_dir(|| start_dir)
     }

@@ -151,7 +151,7 @@ impl Handle {
                     }
                     Err(_) => {}
                 }
-                // What is left of the one that was lost goes first.
+                // The lost instance is removed first.
                 if let Some(lost) = self.engine.owned.get(&held.instance.id) {
                     self.engine.remove_owned(&lost, Interrupt::Anything).await?;
                 }
@@ -160,7 +160,7 @@ impl Handle {
         };
         let connection = attached.connection.clone();
         *held = attached.into();
-        // Before the lock is free: whoever lets go meanwhile means the one before.
+        // While the lock is held: a release that waits for it means the old instance.
         self.hold_again();
         drop(held);
         Ok(connection)
