@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use vestal_sandbox::{InvalidJobId, JobId};
+use vestal_sandbox::{InvalidJobId, JobId, JobInfo};
 
 /// A job's id, or a beginning of it that only one job has, with or without `j-`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl JobPrefix {
     pub fn only<T>(
         &self,
         mut found: Vec<T>,
-        id: impl Fn(&T) -> &JobId,
+        info: impl Fn(&T) -> &JobInfo,
         stopped: Vec<String>,
     ) -> Result<T, JobNotFound> {
         let wanted = self.0.clone();
@@ -39,15 +39,17 @@ impl JobPrefix {
             (None, _) => Err(JobNotFound::Unknown { wanted, stopped }),
             (Some(last), false) => {
                 let count = found.len() + 1;
-                let ids = found.iter().chain([&last]).take(NAMED).map(|job| id(job).clone());
-                Err(JobNotFound::Ambiguous { wanted, count, ids: ids.collect() })
+                // The newest are the likeliest to be meant.
+                let jobs = std::iter::once(&last).chain(found.iter().rev()).take(NAMED);
+                let jobs = jobs.map(|job| (info(job).id.clone(), info(job).summary.clone()));
+                Err(JobNotFound::Ambiguous { wanted, count, jobs: jobs.collect() })
             }
         }
     }
 }
 
-/// Ids named where several begin alike.
-const NAMED: usize = 5;
+/// Jobs named where several begin alike. Ids begin with the time, so that jobs of the same minutes do.
+const NAMED: usize = 10;
 
 impl FromStr for JobPrefix {
     type Err = InvalidJobId;
@@ -74,8 +76,8 @@ pub enum JobNotFound {
         wanted: String,
         /// How many there are.
         count: usize,
-        /// The first of their ids.
-        ids: Vec<JobId>,
+        /// The newest of them, each with the beginning of its command.
+        jobs: Vec<(JobId, String)>,
     },
 }
 
@@ -109,6 +111,8 @@ pub fn closest_name<'a>(
 
 #[cfg(test)]
 mod tests {
+    use vestal_sandbox::{JobState, SessionState};
+
     use super::*;
 
     fn id(text: &str) -> JobId {
@@ -124,19 +128,44 @@ mod tests {
         assert!("J/../x".parse::<JobPrefix>().is_err());
     }
 
+    fn job(text: &str) -> JobInfo {
+        JobInfo {
+            id: id(text),
+            state: JobState::Running,
+            summary: format!("make {text}"),
+            session: None,
+            cwd: Vec::<u8>::new().into(),
+            background: false,
+            pty: false,
+            pid: None,
+            pid_start: None,
+            started_ms: 0,
+            ended_ms: None,
+            stdout_bytes: 0,
+            stderr_bytes: 0,
+            stdout_omitted: 0,
+            stderr_omitted: 0,
+            processes: 1,
+            stdin_open: false,
+            session_state: SessionState::None,
+            duration_us: None,
+            session_error: None,
+        }
+    }
+
     #[test]
-    fn a_beginning_that_several_jobs_have_names_none_of_them() {
+    fn a_beginning_that_several_jobs_have_names_none_of_them_and_lists_them_with_their_commands() {
         let prefix: JobPrefix = "01".parse().unwrap();
         let only = |ids: &[&str]| {
-            let found = ids.iter().map(|text| id(text)).collect();
-            prefix.only(found, |id| id, vec!["web".to_owned()])
+            let found = ids.iter().map(|text| job(text)).collect();
+            prefix.only(found, |job| job, vec!["web".to_owned()]).map(|job| job.id)
         };
         let wanted = "01".to_owned();
         assert_eq!(only(&["j-01a"]), Ok(id("j-01a")));
         let stopped = vec!["web".to_owned()];
         assert_eq!(only(&[]), Err(JobNotFound::Unknown { wanted: wanted.clone(), stopped }));
-        let ids = vec![id("j-01a"), id("j-01b")];
-        let ambiguous = JobNotFound::Ambiguous { wanted, count: 2, ids };
+        let jobs = ["j-01b", "j-01a"].map(|text| (id(text), format!("make {text}"))).to_vec();
+        let ambiguous = JobNotFound::Ambiguous { wanted, count: 2, jobs };
         assert_eq!(only(&["j-01a", "j-01b"]), Err(ambiguous));
     }
 

@@ -10,7 +10,7 @@ use vestal_agent::approvals::Guard;
 use vestal_agent::{Agent, Conversation, ConversationSandbox, Event, Notebook};
 use vestal_config::Settings;
 use vestal_conversations::ConversationId;
-use vestal_sandbox::Termination;
+use vestal_runtime::Termination;
 use vestal_tui::{Editor, Input, Line, Screen};
 
 use crate::cells;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use vestal_agent::slash::{self, SlashError};
-use vestal_sandbox::Termination;
+use vestal_runtime::Termination;
 use vestal_tui::{Input, Key, KeyCode, Reaction, Size, Submission, bindings};
 
 use crate::chat::{Chat, MenuTrigger};

@@ -10,7 +10,7 @@ use tokio::task::JoinError;
 use vestal_agent::{Agent, EndReason};
 use vestal_config::{Settings, keys};
 use vestal_model::UserMessage;
-use vestal_sandbox::Termination;
+use vestal_runtime::Termination;
 use vestal_tui::{Colour, Editor, History, Input, Key, Line, Screen};
 
 use crate::chat::{Chat, ConversationInfo, MenuTrigger, TurnEvent};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
-use vestal_sandbox::{Termination, Terminations};
+use vestal_runtime::{Termination, Terminations};
 use vestal_tui::terminal::{Inputs, Output, Terminal};
 use vestal_tui::{Input, Reflow, Size};
 

@@ -16,8 +16,7 @@ use vestal_agent::{Approval, ApprovalRequest, Human, Outcome, Question, TurnErro
 use vestal_chat::{read_answer, read_approval};
 use vestal_config::Settings;
 use vestal_model::ModelError;
-use vestal_runtime::Runtime;
-use vestal_sandbox::Termination;
+use vestal_runtime::{Runtime, Termination};
 use vestal_worker::BoardContext;
 
 use crate::console::{Console, logging, text};

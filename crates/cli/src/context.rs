@@ -1,6 +1,7 @@
 //! What every command works with.
 
 use std::io::IsTerminal as _;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -11,9 +12,10 @@ use vestal_config::{
     AnyKey as _, Audience, BackendChoice, Environment, Home, HomeError, Override, ProfileName,
     Settings, keys,
 };
+use vestal_runtime::Terminations;
 use vestal_sandbox::backend::Declaration;
 use vestal_sandbox::{
-    CLOSE_WITHIN, Engine, Error, Notice, Overrides, Sandbox, StateBefore, Task, Terminations,
+    CLOSE_WITHIN, Engine, EngineOptions, Error, Notice, Overrides, Sandbox, StateBefore, Task,
     registered_backends,
 };
 
@@ -168,7 +170,13 @@ impl Context {
     /// Opens the engine of another profile's home.
     pub(crate) fn engine_of(&self, home: Home) -> Result<Engine, Failure> {
         let settings = self.settings_with(home, Vec::new());
-        let engine = Engine::open_telling(settings, self.activity.sink(self.console))?;
+        // A directory that was removed still has a name, which errors can tell.
+        let removed = || self.environment.get("PWD").map(PathBuf::from);
+        let options = EngineOptions {
+            launch_dir: std::env::current_dir().ok().or_else(removed),
+            progress: self.activity.sink(self.console),
+        };
+        let engine = Engine::open_with(settings, options)?;
         // Variables that skills ask for are forwarded to every command.
         vestal_skills::from_settings(engine.settings()).forward(&engine);
         Ok(engine)

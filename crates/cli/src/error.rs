@@ -18,7 +18,7 @@ use vestal_sandbox::backend::BackendError;
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::FileError;
 use vestal_sandbox::job::JobError;
-use vestal_sandbox::{Error, Fault, FaultCode, HomeError, LockError, StoreError};
+use vestal_sandbox::{Error, Fault, FaultCode, HomeError, JobId, LockError, StoreError};
 
 use crate::exit::Exit;
 use crate::values::quoted;
@@ -158,6 +158,12 @@ impl From<Error> for Failure {
             }
             Error::Copy(error) => failure.advise(error.advice()),
             Error::Bind { .. } => failure.advise("choose another directory for the task"),
+            Error::RootMount { .. } => {
+                failure.advise("or run the command without mounting the directory")
+            }
+            Error::OutOfReach { .. } => failure
+                .advise("nothing was changed; try again when the connection works"),
+            Error::LostJob { job, .. } => lost_job(failure, &job),
             Error::NeverStarted { .. } => failure.advise("it is safe to run it again"),
             Error::OutcomeUnknown { .. } => {
                 failure.advise("look for its effects before you run it again")
@@ -217,12 +223,17 @@ impl From<JobError> for Failure {
             JobError::TooLarge(_) => failure.advise(
                 "pass long text with `vestal run --file FILE`, and use a smaller environment",
             ),
-            JobError::Lost { job, .. } | JobError::InputLost { job, .. } => {
-                failure.advise(format!("to see what became of it: vestal logs {job}"))
-            }
+            JobError::Lost { job, .. } | JobError::InputLost { job, .. } => lost_job(failure, &job),
             JobError::Invalid(_) | JobError::Input { .. } => failure,
         }
     }
+}
+
+/// Says what to do about a job that may still be running.
+fn lost_job(failure: Failure, job: &JobId) -> Failure {
+    failure
+        .advise(format!("if it still runs, to end it: vestal kill {job}"))
+        .advise(format!("to see what became of it: vestal logs {job}"))
 }
 
 impl From<CallError> for Failure {
@@ -507,5 +518,31 @@ impl Failure {
 impl From<SetupError> for Failure {
     fn from(error: SetupError) -> Self {
         Self::new(error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_that_may_still_run_is_named_with_what_ends_it() {
+        let job: JobId = "j-01".parse().unwrap();
+        let source = Box::new(Error::Busy { task: "web".into(), reason: "a copy".into() });
+        let failure = Failure::from(Error::LostJob { job, source });
+        assert_eq!(
+            failure.message(),
+            Some(
+                "lost sight of job j-01, which may still be running: the sandbox of task \"web\" is \
+                 in use: a copy"
+            )
+        );
+        assert_eq!(
+            failure.advice(),
+            [
+                "if it still runs, to end it: vestal kill j-01",
+                "to see what became of it: vestal logs j-01"
+            ]
+        );
     }
 }

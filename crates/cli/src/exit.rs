@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use vestal_sandbox::Termination;
+use vestal_runtime::Termination;
 use vestal_worker::WorkerExit;
 
 /// How the program ends.

@@ -3,10 +3,9 @@
 use vestal_api::{JobNotFound, JobPrefix, closest_name};
 use vestal_sandbox::client::{CallError, Connection};
 use vestal_sandbox::job::{self, JobFilter};
-use vestal_sandbox::{
-    Engine, Error, FaultCode, JobId, JobInfo, Overrides, Summary, SummaryState, Task,
-};
+use vestal_sandbox::{Engine, Error, FaultCode, JobInfo, Overrides, Summary, SummaryState, Task};
 
+use crate::console::text;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::values::quoted;
@@ -130,16 +129,24 @@ fn single(
         .iter()
         .filter(|summary| summary.state == SummaryState::Stopped && !summary.owned)
         .map(|summary| quoted(&summary.task));
-    Ok(wanted.only(found, |job| &job.info.id, stopped.collect())?)
+    Ok(wanted.only(found, |job| &job.info, stopped.collect())?)
 }
 
 impl From<JobNotFound> for Failure {
     fn from(error: JobNotFound) -> Self {
         let failure = Self::new(error.to_string());
         match error {
-            JobNotFound::Ambiguous { ids, .. } => {
-                let ids: Vec<&str> = ids.iter().map(JobId::as_str).collect();
-                failure.advise(format!("among them {}", ids.join(", ")))
+            JobNotFound::Ambiguous { count, jobs, .. } => {
+                let unnamed = count - jobs.len();
+                let failure = jobs.iter().fold(failure, |failure, (id, command)| {
+                    failure.advise(format!("{id}  {}", text::printable(command)))
+                });
+                match unnamed {
+                    0 => failure,
+                    more => {
+                        failure.advise(format!("and {more} older; `vestal jobs --all` lists them"))
+                    }
+                }
             }
             JobNotFound::Unknown { stopped, .. } => {
                 let failure = failure.advise("`vestal jobs --all` lists the jobs on record");

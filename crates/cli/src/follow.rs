@@ -3,10 +3,9 @@
 use std::future::Future;
 
 use tokio::time::timeout;
+use vestal_runtime::{Termination, Terminations};
 use vestal_sandbox::job::{JobEvent, JobStream};
-use vestal_sandbox::{
-    CLOSE_WITHIN, Cause, JobId, JobInfo, JobState, Sandbox, Stream, Termination, Terminations,
-};
+use vestal_sandbox::{CLOSE_WITHIN, Cause, JobId, JobInfo, JobState, Sandbox, Stream};
 
 use crate::console::{Console, Sink, text};
 use crate::error::Failure;

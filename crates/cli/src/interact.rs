@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
+use vestal_runtime::{Termination, Terminations};
 use vestal_sandbox::job::{AfterInput, JobStream};
-use vestal_sandbox::{Input, JobId, JobInfo, Sandbox, Termination, Terminations};
+use vestal_sandbox::{Input, JobId, JobInfo, Sandbox};
 
 use crate::console::terminal::{self, Raw};
 use crate::error::Failure;

@@ -4,9 +4,11 @@ mod conversation;
 mod error;
 mod prompt;
 mod runtime;
+mod signals;
 
 pub use conversation::{
     OpenRequest, Opened, Placement, SANDBOX_CHOICE, SandboxChoice, Toolsets, Which,
 };
 pub use error::RuntimeError;
 pub use runtime::{Runtime, RuntimeBuilder, endpoints, redactor};
+pub use signals::{Termination, Terminations};

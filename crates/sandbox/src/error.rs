@@ -94,6 +94,19 @@ pub enum Error {
         /// The task.
         task: String,
     },
+    /// The sandbox is on another machine and cannot be reached. It may run.
+    #[error(
+        "the sandbox of task {task:?} on backend {backend} cannot be reached and may still be \
+         running: {reason}"
+    )]
+    OutOfReach {
+        /// The task.
+        task: String,
+        /// Its backend.
+        backend: &'static str,
+        /// What went wrong with the connection.
+        reason: String,
+    },
     /// The directory belongs to another home or profile.
     #[error(
         "{} was made for another home, profile or task: set terminal.sandbox_dir to a directory \
@@ -111,6 +124,12 @@ pub enum Error {
         path: PathBuf,
         /// Why.
         reason: String,
+    },
+    /// The whole filesystem of the host is to be a sandbox's workspace.
+    #[error("{} cannot be mounted; start in a project directory", path.display())]
+    RootMount {
+        /// The directory.
+        path: PathBuf,
     },
     /// The settings isolate more than the sandbox does, and jobs are in the way
     /// of making it anew.
@@ -148,6 +167,14 @@ pub enum Error {
     /// A job failed in a way that is not the command's own.
     #[error(transparent)]
     Job(#[from] JobError),
+    /// A job can no longer be followed, and may still be running.
+    #[error("lost sight of job {job}, which may still be running: {source}")]
+    LostJob {
+        /// The job.
+        job: JobId,
+        /// Why it cannot be followed.
+        source: Box<Error>,
+    },
     /// The connection was lost before the command started; it never will.
     #[error("the connection was lost before the command started; it has not run (job {job})")]
     NeverStarted {

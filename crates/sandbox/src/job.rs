@@ -6,6 +6,7 @@
 //! request had left, and asks with [`lookup`] what became of it.
 
 mod control;
+mod recovery;
 mod running;
 mod stream;
 
@@ -29,9 +30,11 @@ pub use control::{
     AfterInput, JobFilter, JobList, jobs, kill, lookup, resize, signal, wait, write,
 };
 pub use control::{end_session, of_session};
+pub use recovery::{JobOutcome, SentJob};
+pub(crate) use recovery::{KillOnDrop, Observer};
 pub use running::{Follow, JobEvent, JobInput, RunningJob};
-pub use stream::{JobOutcome, JobStream, SentJob};
-pub(crate) use stream::{KillOnDrop, Observer, run as run_through_losses};
+pub use stream::JobStream;
+pub(crate) use stream::run as run_through_losses;
 
 /// A command that did not lead to a result.
 #[derive(Debug, thiserror::Error)]
@@ -100,8 +103,9 @@ impl JobError {
 }
 
 impl JobError {
-    /// Returns whether the command was refused, so that there is nothing to kill.
-    fn is_certainly_not_running(&self) -> bool {
+    /// Returns whether a guest, or the protocol, refused what was asked. As the
+    /// answer to a command that was sent once, it proves that nothing runs.
+    fn is_refusal(&self) -> bool {
         matches!(self, Self::Fault(_) | Self::Invalid(_) | Self::TooLarge(_))
     }
 }
@@ -115,11 +119,11 @@ pub async fn run(connection: &Connection, command: Command) -> Result<Output, Jo
     let prepared = command.prepare(Delivery::Captured { head, tail })?;
     let mut job = begin(connection, prepared).await?;
     job.close_input();
-    gather(job, Capture::new(head, tail)).await
+    gather(&mut job, Capture::new(head, tail)).await
 }
 
 /// Keeps what a job prints until it has ended.
-async fn gather(mut job: RunningJob, mut capture: Capture) -> Result<Output, JobError> {
+async fn gather(job: &mut RunningJob, mut capture: Capture) -> Result<Output, JobError> {
     while let Some(event) = job.next().await? {
         let kept = match event {
             JobEvent::Stdout(bytes) => capture.data(vestal_wire::Stream::Stdout, &bytes),
@@ -129,15 +133,9 @@ async fn gather(mut job: RunningJob, mut capture: Capture) -> Result<Output, Job
         };
         kept.map_err(|violation| job.violate(violation))?;
     }
-    finish_run(job, capture).await
-}
-
-async fn finish_run(job: RunningJob, capture: Capture) -> Result<Output, JobError> {
-    let connection = job.connection().clone();
-    let info = job.finish().await?;
+    let info = job.take_info()?;
     let JobState::Ended(exit) = info.state else {
-        let error = connection.violate(Violation::Claim("a reply for a job that has not ended"));
-        return Err(JobError::new(&connection, &info.id, error));
+        return Err(job.violate(Violation::Claim("a reply for a job that has not ended")));
     };
     Ok(Output {
         job: info.id,

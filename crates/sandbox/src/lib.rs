@@ -30,8 +30,8 @@ pub use backends::registered as registered_backends;
 pub use command::{Command, Input, InvalidCommand, new_job_id};
 pub use embedded::GUEST;
 pub use engine::{
-    CLOSE_WITHIN, Engine, FilesOnRemoval, Pruned, ReapReason, Reaped, Removal, StateBefore,
-    Summary, SummaryState, Termination, Terminations,
+    CLOSE_WITHIN, Engine, EngineOptions, FilesOnRemoval, Pruned, ReapReason, Reaped, Removal,
+    StateBefore, Summary, SummaryState,
 };
 pub use error::{CopyError, Error};
 #[cfg(feature = "failpoints")]

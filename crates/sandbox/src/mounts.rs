@@ -17,8 +17,7 @@ use std::path::{Path, PathBuf};
 use vestal_config::{ConfigError, Settings};
 
 use self::exposed::Exposed;
-pub(crate) use self::stores::admit_store;
-pub(crate) use self::stores::{Cover, covers};
+pub(crate) use self::stores::{Cover, admit_store, covers, is_replaced};
 use self::stores::{Pin, Pins};
 use self::walk::{Astray, Reached, links_on_the_way, walk};
 use crate::backend::{BackendError, InstanceRequest};

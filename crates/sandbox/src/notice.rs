@@ -49,7 +49,7 @@ impl Inner {
             backend,
             // What is unknown has to be made anew in any case.
             remedy: self.declaration(backend).map_or(Remedy::Recreate, |declared| declared.remedy),
-            // Whoever needed a setting that cannot be read has been told.
+            // A setting that cannot be read was reported where it was needed.
             persistent: self.persistent_files().unwrap_or(true),
         }
     }

@@ -35,6 +35,13 @@ pub enum Progress {
         /// Bytes in all, once that is known.
         total: Option<u64>,
     },
+    /// Processes that jobs left behind when they ended are about to be ended.
+    EndingProcesses {
+        /// How many.
+        processes: u64,
+        /// The commands that left them, the oldest first.
+        commands: Vec<String>,
+    },
     /// A container is being prepared or started.
     Starting {
         /// What is being done, for people.

@@ -10,20 +10,18 @@ mod home_mark;
 mod intent;
 mod lock;
 mod record;
+mod resettle;
 
-pub(crate) use atomic::remove_tree;
-pub(crate) use atomic::{read_regular, read_versioned, replace, write_versioned};
+pub(crate) use atomic::{read_regular, read_versioned, remove_tree, replace, write_versioned};
 pub(crate) use dir::{SandboxDir, TRIAL, list_dirs, list_rubbish, make_private_dir};
 pub use home::HomeError;
 pub(crate) use home::{HomeContext, open_home};
-pub(crate) use home_mark::HomeNotes;
-pub(crate) use home_mark::{Guests, machine};
+pub(crate) use home_mark::{Guests, HomeNotes, machine};
 pub(crate) use intent::{Change, Intent, NewInstance, Tree};
 pub(crate) use lock::KeyLock;
 pub use lock::LockError;
-pub(crate) use record::InstanceMark;
-pub(crate) use record::{InstanceRecord, Record};
-pub(crate) use record::{SnapshotDir, SnapshotRecord};
+pub(crate) use record::{InstanceMark, InstanceRecord, Record, SnapshotDir, SnapshotRecord};
+pub(crate) use resettle::{holds_sandboxes_of, is_below, resettle, running_guests};
 
 use std::path::PathBuf;
 

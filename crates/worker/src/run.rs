@@ -15,7 +15,8 @@ use vestal_board::{
     TaskId, log_path,
 };
 use vestal_config::{ProfileName, Settings};
-use vestal_sandbox::{CLOSE_WITHIN, Engine, Termination, Terminations};
+use vestal_runtime::{Termination, Terminations};
+use vestal_sandbox::{CLOSE_WITHIN, Engine};
 
 use crate::context::{BoardContext, Reported};
 use crate::limits::Limits;

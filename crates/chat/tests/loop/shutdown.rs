@@ -3,7 +3,7 @@
 use serde_json::json;
 use vestal_chat::ChatExit;
 use vestal_model::{Finish, Message};
-use vestal_sandbox::Termination;
+use vestal_runtime::Termination;
 use vestal_scripted_model::{Reply, Script};
 use vestal_tui::{Input, Key, KeyCode};
 

@@ -21,7 +21,8 @@ use vestal_chat::{
 use vestal_config::{Environment, Home, Isolation, Override, Settings};
 use vestal_conversations::{ConversationId, Store, Stored, Title};
 use vestal_model::{Api, Endpoint, Models, UserMessage};
-use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Task, Termination};
+use vestal_runtime::Termination;
+use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Task};
 use vestal_scripted_model::{Script, ScriptedModel};
 pub(crate) use vestal_testkit::{PATIENCE, marker, processes_with, until};
 use vestal_tui::emulator::Emulator;

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 
 use clap::Args;
 use vestal_api::{CopiedView, TransferPlan};
-use vestal_sandbox::{Engine, Overrides, Terminations};
+use vestal_runtime::Terminations;
+use vestal_sandbox::{Engine, Overrides};
 
 use crate::cli::Wanted;
 use crate::console::{Progress, text};

@@ -6,9 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 use vestal_api::{ForkedView, RestoredView, closest_name};
-use vestal_sandbox::{
-    Engine, Error, Snapshot, SnapshotName, Summary, SummaryState, Task, Termination, Terminations,
-};
+use vestal_runtime::{Termination, Terminations};
+use vestal_sandbox::{Engine, Error, Snapshot, SnapshotName, Summary, SummaryState, Task};
 
 use crate::cli::Busy;
 use crate::console::text;

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use clap::Args;
 use vestal_api::{RunSandboxView, RunView};
+use vestal_runtime::Terminations;
 use vestal_sandbox::job::Follow;
 use vestal_sandbox::{
-    Cause, Command, Engine, Input, JobId, JobInfo, Output, Sandbox, SessionState, Terminations,
-    new_job_id,
+    Cause, Command, Engine, Input, JobId, JobInfo, Output, Sandbox, SessionState, new_job_id,
 };
 
 use crate::cli::{TaskOption, Wanted};

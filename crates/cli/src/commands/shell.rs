@@ -2,10 +2,11 @@
 
 use clap::Args;
 use vestal_api::JobPrefix;
+use vestal_runtime::Terminations;
 use vestal_sandbox::job::{self, Follow, JobStream};
 use vestal_sandbox::{
     AttachJob, Command, Delivery, Engine, Input, JobId, JobInfo, JobState, Overrides, Sandbox,
-    Task, Terminations, WindowSize,
+    Task, WindowSize,
 };
 
 use super::logs::{Tail, tail_start};

@@ -12,6 +12,9 @@ use super::{Console, status, text};
 /// Blanks and blocks of a bar.
 const PULL_BAR: usize = 24;
 
+/// Most commands that are named because their processes are ended.
+const COMMANDS_NAMED: usize = 5;
+
 /// The step that a sandbox is at. Cloning gives the same one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Activity {
@@ -125,9 +128,24 @@ impl Activity {
                     status::show(&format!("  {}", step.line()));
                 }
             }
+            Progress::EndingProcesses { processes, commands } => {
+                console.note(&ending(processes, &commands));
+            }
             Progress::Starting { what } => *step = Step::Other(what),
         }
     }
+}
+
+/// Says which processes end with a sandbox that is stopped.
+fn ending(processes: u64, commands: &[String]) -> String {
+    let shown: Vec<String> =
+        commands.iter().take(COMMANDS_NAMED).map(|command| text::printable(command)).collect();
+    let more = match commands.len().saturating_sub(COMMANDS_NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let what = if processes == 1 { "process" } else { "processes" };
+    format!("ending {processes} {what} that commands left behind: {}{more}", shown.join("; "))
 }
 
 impl Step {
@@ -252,6 +270,20 @@ mod tests {
     fn pull(layers: usize, bytes: u64, total: u64) -> Pull {
         let image = "a/b:c\x1b[2J".to_owned();
         Pull { image, begun: Instant::now(), layers_done: 1, layers, bytes, total }
+    }
+
+    #[test]
+    fn processes_that_are_ended_are_named_by_their_commands() {
+        let commands = |count: usize| -> Vec<String> {
+            (1..=count).map(|number| format!("sleep {number} &\n")).collect()
+        };
+        assert_eq!(
+            ending(1, &commands(1)),
+            "ending 1 process that commands left behind: sleep 1 &⏎"
+        );
+        let many = ending(9, &commands(7));
+        assert!(many.starts_with("ending 9 processes that commands left behind: sleep 1 &⏎; "));
+        assert!(many.ends_with("; sleep 5 &⏎ and 2 more"), "{many}");
     }
 
     #[test]

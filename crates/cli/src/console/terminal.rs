@@ -8,7 +8,8 @@ use std::thread;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::io::Errno;
 use rustix::termios::{self, OptionalActions, Termios};
-use vestal_sandbox::{Terminations, WindowSize};
+use vestal_runtime::Terminations;
+use vestal_sandbox::WindowSize;
 
 use crate::exit::Exit;
 

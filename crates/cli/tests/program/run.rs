@@ -69,6 +69,19 @@ fn what_vestal_itself_cannot_do_ends_with_125() {
 }
 
 #[test]
+fn the_root_of_the_filesystem_is_refused_as_a_workspace_and_nothing_is_noted() {
+    let world = World::new();
+    let mut command = world.command(["run", "-b", "native", "--mount-cwd", "true"]);
+    let outcome = finish(command.current_dir("/").spawn().unwrap()).exits(125);
+    let said = "/ cannot be mounted; start in a project directory";
+    assert!(outcome.stderr.contains(said), "{outcome:?}");
+    let noted = fs::read_dir(world.home().join("mounted")).into_iter().flatten();
+    let noted: Vec<_> = noted.map(|entry| entry.unwrap().file_name()).collect();
+    assert!(noted.iter().all(|name| name == "seeded"), "{noted:?}");
+    assert_eq!(world.tasks(), [""; 0]);
+}
+
+#[test]
 fn one_argument_is_shell_text_and_several_are_one_argv() {
     let world = World::new();
     assert_eq!(world.run("echo $((6 * 7))").text(), "42\n");

@@ -132,6 +132,25 @@ fn a_lost_guest_is_told_with_what_became_of_the_command_and_nothing_runs_twice()
 }
 
 #[test]
+fn a_job_that_can_no_longer_be_followed_is_named_with_what_ends_it() {
+    let world = World::new();
+    world.run("true").exits(0);
+    let guest = world.guest();
+    let mut started = world.start(["run", "echo up; sleep 1000"]);
+    assert_eq!(started.line(), "up");
+    // Nobody can connect again to a sandbox whose record cannot be read.
+    let record = world.home().join("sandboxes/default/sandbox.json");
+    let whole = std::fs::read(&record).unwrap();
+    std::fs::write(&record, "{").unwrap();
+    guest.signal(Signal::KILL);
+    let (code, stderr) = started.end();
+    std::fs::write(&record, whole).unwrap();
+    assert_eq!(code, 125, "{stderr}");
+    assert!(stderr.contains("which may still be running"), "{stderr}");
+    assert!(stderr.contains("vestal kill j-"), "{stderr}");
+}
+
+#[test]
 fn a_sandbox_that_does_not_answer_is_shown_and_mended_by_its_next_use() {
     let world = World::new();
     world.run("export A=kept").exits(0);

@@ -5,8 +5,9 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
 use vestal_config::{Environment, Home, Override, Settings};
-use vestal_sandbox::{Engine, FilesOnRemoval, Sandbox, Task, Terminations};
+use vestal_sandbox::{Engine, FilesOnRemoval, Sandbox, Task};
 
 use crate::Result;
 use crate::containers::Api;
@@ -231,9 +232,13 @@ impl Drop for Theatre {
 }
 
 async fn unless_stopped<T>(act: impl Future<Output = Result<T>>) -> Result<T> {
-    let mut terminations = Terminations::listen()?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
     tokio::select! {
         result = act => result,
-        signal = terminations.next() => Err(format!("stopped by signal {}", signal.number()).into()),
+        _ = interrupt.recv() => Err("stopped by SIGINT".into()),
+        _ = terminate.recv() => Err("stopped by SIGTERM".into()),
+        _ = hang_up.recv() => Err("stopped by SIGHUP".into()),
     }
 }

@@ -1,44 +1,43 @@
-//! Attach to a sandbox, starting or making it if need be, and find out which
-//! instance is the sandbox's.
+//! Attach to a sandbox, and greet its guest: the proof that it runs and is the one meant.
+
+#[cfg(test)]
+#[path = "attach_tests.rs"]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use tokio::time::Instant;
 use vestal_wire::Role;
 
-use super::lock::LockedSandbox;
-use super::lock::unlocated;
-use super::owned::see_through;
-use super::remove::{END_PATIENCE, Interrupt};
+use super::owned::run_to_end;
 use super::sweep::Begin;
 use super::{Engine, Inner};
-use crate::backend::{
-    Backend, BackendError, Confinement, FoundInstance, Instance, InstanceFilter, InstanceState,
-};
+use crate::backend::{Backend, BackendError, Confinement, Instance, InstanceState};
 use crate::client::{ConnectError, Connection};
-use crate::mounts::quoted;
 use crate::notice::Notice;
 use crate::sandbox::{Handle, Ownership};
-use crate::spec::UNKNOWN_SETTINGS;
-use crate::store::{InstanceRecord, KeyLock, Record, SandboxDir};
+use crate::store::{InstanceRecord, Record, SandboxDir};
 use crate::{Error, Key, Overrides, Sandbox, Task};
 
 /// How long a guest may take to greet. It does so in microseconds; a guest
 /// that takes this long is not going to.
-const GREETING_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const GREETING_WITHIN: Duration = Duration::from_secs(10);
 
 /// How long the first look waits for a greeting. A guest that takes longer is
-/// found at with its backend's help.
-const GREETING_SOON: Duration = Duration::from_secs(1);
+/// looked for with its backend's help.
+pub(super) const GREETING_SOON: Duration = Duration::from_secs(1);
 
-/// The same for the second look, which is for what somebody else may just have
-/// done.
-const GREETING_AT_ONCE: Duration = Duration::from_millis(500);
+/// How long the look under the lock waits: another process may just have started
+/// the guest.
+pub(super) const GREETING_AT_ONCE: Duration = Duration::from_millis(500);
 
-/// How long it takes until a connection that was cut is tried again.
-const CUT_PAUSE: Duration = Duration::from_millis(20);
+/// Pause before a connection that a network cut is tried again; each further
+/// pause is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// What a sandbox was before a caller asked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,14 +70,14 @@ impl Engine {
         self.sandbox_with(task, &Overrides::default()).await
     }
 
-    /// Returns the sandbox of a task with what is asked for it alone. What is
-    /// asked when it is made stays with it.
+    /// Returns the sandbox of a task with settings for this sandbox alone. They are
+    /// recorded when it is made, and stay with it.
     pub async fn sandbox_with(&self, task: &Task, overrides: &Overrides) -> Result<Sandbox, Error> {
         let (task, overrides) = self.inner.scope(task, overrides)?;
         let key = self.inner.key(&task);
         // Of several tasks of this process one opens the sandbox and the others
         // share it: of two owned instances one would be lost sight of.
-        let turn = self.inner.turn(&key).lock_owned().await;
+        let turn = self.inner.open_lock(&key).lock_owned().await;
         let known = self.inner.handles().get(&key).cloned();
         if let Some(handle) = known
             && handle.is_usable()
@@ -93,7 +92,7 @@ impl Engine {
         let inner = Arc::clone(&self.inner);
         // A caller that no longer waits leaves a sandbox that others find, the
         // idle reaper among them.
-        see_through(async move {
+        run_to_end(async move {
             let attached = inner.create_owned(&key, &overrides).await?;
             let sandbox = inner.hold(key, attached, Ownership::Owned);
             drop(turn);
@@ -117,18 +116,17 @@ impl Inner {
 impl Inner {
     /// Returns the lock by which the tasks of this process take turns in
     /// opening a sandbox.
-    fn turn(&self, key: &Key) -> Arc<tokio::sync::Mutex<()>> {
-        let mut turns = self.turns.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // Those that nobody waits for any more are held by the map alone.
-        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
-        Arc::clone(turns.entry(key.clone()).or_default())
+    fn open_lock(&self, key: &Key) -> Arc<tokio::sync::Mutex<()>> {
+        let mut locks = self.open_locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        // A lock without waiters is referenced by the map alone.
+        locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+        Arc::clone(locks.entry(key.clone()).or_default())
     }
 
-    /// Attaches to the sandbox of a key. The first attempt takes neither the
-    /// lock nor the backend's engine: a guest that greets as the recorded
-    /// instance is all the proof there is to have. A sandbox that somebody is
-    /// stopping or removing, or died over, is left to the second attempt:
-    /// handed out now it would be ended under the caller.
+    /// Attaches to the sandbox of a key. The first attempt neither takes the lock
+    /// nor asks the backend: a guest that greets as the recorded instance is proof
+    /// enough. It is skipped while an intent is on disk: another process is
+    /// stopping or removing the sandbox, or died doing so.
     pub(crate) async fn attach(
         self: &Arc<Self>,
         key: &Key,
@@ -146,158 +144,6 @@ impl Inner {
         let attached = self.attach_locked(key, &dir, &lock, overrides).await?;
         drop(lock);
         self.settle_drift(key, attached).await
-    }
-
-    /// Attaches under the lock, whatever it takes.
-    pub(super) async fn attach_locked(
-        &self,
-        key: &Key,
-        dir: &SandboxDir,
-        lock: &KeyLock,
-        overrides: &Overrides,
-    ) -> Result<Attached, Error> {
-        // Whoever held the lock before may have done the work.
-        if let Some(attached) = self.attach_running(key, dir, overrides, GREETING_AT_ONCE).await? {
-            return Ok(attached);
-        }
-        let locked = LockedSandbox { key, dir, lock };
-        let mut record = match dir.record_of(key)? {
-            Some(record) => {
-                let wanted = overrides.clone().or(&record.overrides);
-                self.check_backend(key.task(), &wanted, &record.backend)?;
-                record
-            }
-            None => {
-                let backend = self.choose_backend(key.task(), overrides).await?;
-                Record::new(key, backend.name(), overrides.clone(), Timestamp::now())
-            }
-        };
-        let backend = Arc::clone(self.backend(key.task(), &record.backend)?);
-        let mut found = self.find_instance(locked, &*backend, &mut record).await;
-        if matches!(&found, Err(Error::Backend { source, .. }) if source.is_refusal()) {
-            // Whoever greets needs no looking at.
-            if let Some(attached) =
-                self.attach_running(key, dir, overrides, GREETING_WITHIN).await?
-            {
-                return Ok(attached);
-            }
-            // An engine's trouble passes, and says nothing about the instance.
-            found = self.find_instance(locked, &*backend, &mut record).await;
-        }
-        let found = found.map_err(|error| unseen(key.task(), error))?;
-        let mut attached = self.bring_up(locked, overrides, &backend, record, found.state).await?;
-        attached.notices.extend(found.notices);
-        Ok(attached)
-    }
-
-    /// Makes a guest greet, from whatever state its instance is in.
-    async fn bring_up(
-        &self,
-        locked: LockedSandbox<'_>,
-        asked: &Overrides,
-        backend: &Arc<dyn Backend>,
-        mut record: Record,
-        state: InstanceState,
-    ) -> Result<Attached, Error> {
-        let failed = || Error::backend(backend.name());
-        let Some(mut instance) = record.instance(locked.dir) else {
-            return self.create(locked, asked, record).await;
-        };
-        match state {
-            InstanceState::Absent => self.create(locked, asked, record).await,
-            InstanceState::Broken { .. } => {
-                backend.remove(&instance).await.map_err(failed())?;
-                record.instance = None;
-                self.create(locked, asked, record).await
-            }
-            InstanceState::Stopped { .. } => {
-                self.start(locked, asked, record, StateBefore::Stopped).await
-            }
-            InstanceState::Running | InstanceState::Paused => {
-                // Somebody may have restarted it, or let it pause.
-                let locator = backend.locate(&instance).await.map_err(failed())?;
-                if let Some(recorded) = &mut record.instance
-                    && recorded.locator != locator
-                {
-                    recorded.locator = locator.clone();
-                    instance.locator = locator;
-                    locked.dir.write_record(&record)?;
-                }
-                if let Some(attached) =
-                    self.attach_running(locked.key, locked.dir, asked, GREETING_WITHIN).await?
-                {
-                    return Ok(attached);
-                }
-                // It runs and has not greeted for long: its guest is dead or
-                // stuck, which is what "stopped" means to everyone else.
-                tracing::warn!(
-                    instance = instance.id,
-                    "the guest does not answer; starting it anew"
-                );
-                backend.end(&instance, GREETING_WITHIN).await.map_err(failed())?;
-                self.start(locked, asked, record, StateBefore::Stopped).await
-            }
-        }
-    }
-
-    /// Attaches to the recorded instance if its guest greets; `None` when that
-    /// takes more than a connection.
-    async fn attach_running(
-        &self,
-        key: &Key,
-        dir: &SandboxDir,
-        overrides: &Overrides,
-        patience: Duration,
-    ) -> Result<Option<Attached>, Error> {
-        let Some(record) = dir.record_of(key)? else {
-            return Ok(None);
-        };
-        let overrides = overrides.clone().or(&record.overrides);
-        self.check_backend(key.task(), &overrides, &record.backend)?;
-        let backend = Arc::clone(self.backend(key.task(), &record.backend)?);
-        let Some(instance) = record.instance(dir) else {
-            return Ok(None);
-        };
-        let Some(instance_record) = record.instance else {
-            return Ok(None);
-        };
-        match greet_within(&*backend, &instance, Role::User, patience).await {
-            Ok(connection) => Ok(Some(Attached {
-                backend,
-                connection,
-                instance,
-                generation: record.generation,
-                record: instance_record,
-                overrides,
-                before: StateBefore::Running,
-                notices: Vec::new(),
-            })),
-            // It is alive and well and speaks another language: not to be
-            // taken for one that is stuck, which would be ended.
-            Err(GreetError::Connect(
-                error @ (ConnectError::Version(_) | ConnectError::Refused(_)),
-            )) => Err(Error::Connect(error)),
-            Err(reason) => {
-                tracing::debug!(instance = instance.id, %reason, "not running");
-                Ok(None)
-            }
-        }
-    }
-}
-
-/// Returns what is to be done about an instance that its engine cannot look at.
-fn unseen(task: &Task, error: Error) -> Error {
-    match error {
-        Error::Backend { backend, source } if source.is_refusal() => {
-            let advice = format!(
-                "the instance is left as it is: try again; if it stays so, look at the engine, or \
-                 make the sandbox anew, workspace and home kept: vestal rebuild {}",
-                quoted(task.as_str())
-            );
-            let source = BackendError::Advised { problem: source.to_string(), advice };
-            Error::Backend { backend, source }
-        }
-        other => other,
     }
 }
 
@@ -323,7 +169,7 @@ impl Record {
 
 impl InstanceRecord {
     /// Returns the instance, as a backend takes it.
-    pub(super) fn located(&self, dir: &SandboxDir) -> Instance {
+    pub(crate) fn located(&self, dir: &SandboxDir) -> Instance {
         Instance {
             id: self.id.clone(),
             dir: dir.instance_dir(&self.id),
@@ -342,6 +188,13 @@ pub(crate) enum GreetError {
 }
 
 impl GreetError {
+    /// Returns whether the guest may be alive and well: a network cut the
+    /// connection, which says nothing about the guest. Such a guest is never
+    /// ended because it did not answer.
+    pub(crate) fn leaves_guest_unknown(&self, backend: &dyn Backend) -> bool {
+        backend.confinement() == Confinement::Remote && self.is_cut()
+    }
+
     /// Returns whether the connection failed rather than the guest.
     fn is_cut(&self) -> bool {
         matches!(
@@ -349,6 +202,18 @@ impl GreetError {
             Self::Backend(BackendError::Unreachable { .. } | BackendError::Io { .. })
                 | Self::Connect(ConnectError::Vanished | ConnectError::Io(_))
         )
+    }
+
+    /// Returns the error for a caller who needs the guest.
+    pub(crate) fn into_error(self, task: &str, backend: &dyn Backend) -> Error {
+        if self.leaves_guest_unknown(backend) {
+            let (task, reason) = (task.to_owned(), self.to_string());
+            return Error::OutOfReach { task, backend: backend.name(), reason };
+        }
+        match self {
+            Self::Backend(error) => Error::backend(backend.name())(error),
+            Self::Connect(error) => Error::Connect(error),
+        }
     }
 }
 
@@ -373,127 +238,139 @@ async fn greet_within(
         let id = Some(instance.id.clone());
         Ok(Connection::open_within(stream, role, id, patience).await?)
     };
+    let mut pause = FIRST_PAUSE;
     loop {
         match attempt().await {
-            // A connection that a network cuts says nothing about the guest.
             Err(error)
-                if backend.confinement() == Confinement::Remote
-                    && error.is_cut()
-                    && Instant::now() + CUT_PAUSE < deadline =>
+                if error.leaves_guest_unknown(backend) && Instant::now() + pause < deadline =>
             {
                 tracing::debug!(instance = instance.id, %error, "trying again");
-                tokio::time::sleep(CUT_PAUSE).await;
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
             }
             other => return other,
         }
     }
 }
 
-/// The instance that is the sandbox's.
-#[derive(Debug)]
-pub(super) struct InstanceLookup {
-    /// State of the instance that the record now names.
-    pub(super) state: InstanceState,
-    /// What the caller should hear about.
-    pub(super) notices: Vec<Notice>,
+/// Connects to the guest of an instance that should run. The error tells an
+/// instance that has ended from one whose guest does not answer.
+pub(crate) async fn greet_existing(
+    task: &Task,
+    backend: &dyn Backend,
+    instance: &Instance,
+    role: Role,
+) -> Result<Connection, Error> {
+    let error = match greet(backend, instance, role).await {
+        Ok(connection) => return Ok(connection),
+        Err(error) => error,
+    };
+    match backend.state(instance).await.map_err(Error::backend(backend.name()))? {
+        InstanceState::Absent | InstanceState::Stopped { .. } => {
+            Err(Error::Stopped { task: task.to_string() })
+        }
+        InstanceState::Running | InstanceState::Paused | InstanceState::Broken { .. } => {
+            Err(error.into_error(task.as_str(), backend))
+        }
+    }
+}
+
+/// Returns whether an instance's guest greets; an error if a network leaves that
+/// open.
+pub(super) async fn answers(
+    task: &Task,
+    backend: &dyn Backend,
+    instance: &Instance,
+) -> Result<bool, Error> {
+    match greet(backend, instance, Role::Observer).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.leaves_guest_unknown(backend) => {
+            Err(error.into_error(task.as_str(), backend))
+        }
+        Err(_) => Ok(false),
+    }
+}
+
+/// What came of greeting the recorded instance.
+pub(super) enum GreetOutcome {
+    Attached(Box<Attached>),
+    /// No instance is on record.
+    NoInstance,
+    Failed(GreetError),
 }
 
 impl Inner {
-    /// Looks at the recorded instance and at those that carry the sandbox's
-    /// mark. If another one is the sandbox's, because the record was lost or is
-    /// older than it, the record names that one afterwards.
-    pub(super) async fn find_instance(
+    /// Attaches to the recorded instance if its guest greets; `None` when that
+    /// takes more than a connection.
+    pub(super) async fn attach_running(
         &self,
-        locked: LockedSandbox<'_>,
-        backend: &dyn Backend,
-        record: &mut Record,
-    ) -> Result<InstanceLookup, Error> {
-        let failed = || Error::backend(backend.name());
-        let recorded = match record.instance(locked.dir) {
-            Some(instance) => backend.state(&instance).await.map_err(failed())?,
-            None => InstanceState::Absent,
-        };
-        let hash = locked.key.hash();
-        let marked = backend.find(InstanceFilter::Key(&hash)).await.map_err(failed())?;
-        let mut marked: Vec<FoundInstance> =
-            marked.into_iter().filter(|found| found.persistent).collect();
-        let current = record.instance.as_ref().map(|instance| instance.id.clone());
-        marked.sort_by_key(|found| {
-            let is_current = current.as_deref() == Some(&*found.id);
-            (runs(found.state), is_current, found.generation)
-        });
-        let mut state = recorded;
-        let chosen = marked.pop_if(|best| {
-            let is_current = current.as_deref() == Some(&*best.id);
-            let is_newest = best.generation >= record.generation;
-            is_current
-                || recorded == InstanceState::Absent
-                || (is_newest && runs(best.state) && !runs(recorded))
-        });
-        if let Some(chosen) = chosen
-            && current.as_deref() != Some(&*chosen.id)
-        {
-            tracing::info!(instance = chosen.id, "found by its mark");
-            state = chosen.state;
-            self.adopt(locked, backend, record, chosen)?;
+        key: &Key,
+        dir: &SandboxDir,
+        overrides: &Overrides,
+        patience: Duration,
+    ) -> Result<Option<Attached>, Error> {
+        match self.greet_recorded(key, dir, overrides, patience).await? {
+            GreetOutcome::Attached(attached) => Ok(Some(*attached)),
+            GreetOutcome::NoInstance | GreetOutcome::Failed(_) => Ok(None),
         }
-        let current = record.instance.as_ref().map(|instance| instance.id.clone());
-        let mut notices = Vec::new();
-        for other in marked {
-            if current.as_deref() != Some(&*other.id) && runs(other.state) {
-                notices.extend(self.stop_duplicate(locked, backend, other).await?);
+    }
+
+    /// Greets the recorded instance as a user of the sandbox.
+    pub(super) async fn greet_recorded(
+        &self,
+        key: &Key,
+        dir: &SandboxDir,
+        overrides: &Overrides,
+        patience: Duration,
+    ) -> Result<GreetOutcome, Error> {
+        let Some(record) = dir.record_of(key)? else {
+            return Ok(GreetOutcome::NoInstance);
+        };
+        let overrides = overrides.clone().or(&record.overrides);
+        self.check_backend(key.task(), &overrides, &record.backend)?;
+        let backend = Arc::clone(self.backend(key.task(), &record.backend)?);
+        let Some(instance) = record.instance(dir) else {
+            return Ok(GreetOutcome::NoInstance);
+        };
+        let Some(instance_record) = record.instance else {
+            return Ok(GreetOutcome::NoInstance);
+        };
+        match greet_within(&*backend, &instance, Role::User, patience).await {
+            Ok(connection) => Ok(GreetOutcome::Attached(Box::new(Attached {
+                backend,
+                connection,
+                instance,
+                generation: record.generation,
+                record: instance_record,
+                overrides,
+                before: StateBefore::Running,
+                notices: Vec::new(),
+            }))),
+            // The guest runs and has another version, or refuses. Only a guest
+            // that is stuck may be ended.
+            Err(GreetError::Connect(
+                error @ (ConnectError::Version(_) | ConnectError::Refused(_)),
+            )) => Err(Error::Connect(error)),
+            Err(reason) => {
+                tracing::debug!(instance = instance.id, %reason, "not running");
+                Ok(GreetOutcome::Failed(reason))
             }
         }
-        Ok(InstanceLookup { state, notices })
     }
 
-    /// Makes an instance that was found by its mark the recorded one.
-    fn adopt(
+    /// Connects to the recorded instance, which must run. Nothing is started or
+    /// made, and no lock is taken.
+    pub(crate) async fn connect_recorded(
         &self,
-        locked: LockedSandbox<'_>,
-        backend: &dyn Backend,
-        record: &mut Record,
-        found: FoundInstance,
-    ) -> Result<(), Error> {
-        let spec = self.spec(backend, &record.overrides)?;
-        let spec = if spec.hash() == found.spec {
-            spec.to_map()
-        } else {
-            std::iter::once((UNKNOWN_SETTINGS.to_owned(), found.spec)).collect()
-        };
-        record.generation = record.generation.max(found.generation);
-        record.instance = Some(InstanceRecord {
-            id: found.id,
-            created_at: found.created_at.unwrap_or_else(Timestamp::now),
-            spec,
-            // The guest is told of the right one at the next drift check.
-            retention_seconds: None,
-            locator: found.locator,
-        });
-        locked.dir.write_record(record)?;
-        Ok(())
+        key: &Key,
+    ) -> Result<(Instance, Connection), Error> {
+        let (task, dir) = (key.task(), self.dir(key));
+        let record = dir.record_of(key)?;
+        let record = record.ok_or_else(|| Error::NoSandbox { task: task.to_string() })?;
+        let backend = self.backend(task, &record.backend)?;
+        let instance = record.instance(&dir);
+        let instance = instance.ok_or_else(|| Error::Stopped { task: task.to_string() })?;
+        let connection = greet_existing(task, &**backend, &instance, Role::User).await?;
+        Ok((instance, connection))
     }
-
-    /// Ends another instance of the same sandbox and leaves it to the reaper;
-    /// one with jobs is reported and left alone.
-    async fn stop_duplicate(
-        &self,
-        locked: LockedSandbox<'_>,
-        backend: &dyn Backend,
-        found: FoundInstance,
-    ) -> Result<Option<Notice>, Error> {
-        let name = backend.describe(&found.locator).name.unwrap_or_else(|| found.id.clone());
-        let instance = Instance { locator: found.locator, ..unlocated(locked.dir, found.id) };
-        match self.ask_to_end(locked.key.task(), backend, &instance, Interrupt::Nothing).await {
-            Err(Error::Busy { .. }) => return Ok(Some(Notice::Duplicate { name })),
-            other => other?,
-        }
-        tracing::warn!(name, "another instance of this sandbox ran idle; it is stopped");
-        backend.end(&instance, END_PATIENCE).await.map_err(Error::backend(backend.name()))?;
-        Ok(None)
-    }
-}
-
-fn runs(state: InstanceState) -> bool {
-    matches!(state, InstanceState::Running | InstanceState::Paused)
 }

@@ -3,18 +3,18 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use minicbor::bytes::ByteVec;
-use vestal_config::{OnConfigChange, keys};
+use vestal_config::{EnvName, OnConfigChange, keys};
 use vestal_wire::{EnvVar, GuestSettings, Role};
 
-use super::Inner;
-use super::attach::{Attached, GreetError, StateBefore, greet};
+use super::attach::{Attached, StateBefore, greet};
 use super::lock::LockedSandbox;
 use super::remove::kept_files;
+use super::{Engine, Inner};
 use crate::backend::{
     Backend, BackendError, Base, Confinement, Instance, InstanceRequest, JobEnvironment, Owner,
     Remedy,
@@ -53,7 +53,7 @@ impl Inner {
         let remarks = match self.make(locked, &mut record, id, None, &self.progress).await {
             Ok(remarks) => remarks,
             Err(CreateFailure { error, left }) => {
-                // What is left keeps the intent, and with it the duty to remove it.
+                // If something is left, the intent stays, and the next process removes it.
                 if !left {
                     dir.clear_intent()?;
                     if is_new {
@@ -101,7 +101,7 @@ impl Inner {
             }
             let lifespan = Lifespan::Retained { retention: self.retention()? };
             let wanted = InstanceSource { key, backend: &*backend, overrides: &record.overrides };
-            self.order(wanted, &instance, record.generation, lifespan, lock)
+            self.instance_request(wanted, &instance, record.generation, lifespan, lock)
         };
         let made = match prepare() {
             Ok(request) => {
@@ -130,13 +130,12 @@ impl Inner {
         }
     }
 
-    /// Removes what a sandbox that could not be made has left: nothing was there
-    /// before, nothing can have run in it, and nobody would look for it. What
-    /// cannot be removed is in nobody's way.
+    /// Removes the directory of a sandbox that could not be made. Nothing was in
+    /// it before and nothing can have run in it. A failure is only logged.
     async fn forget_unmade(&self, dir: &SandboxDir) {
         let removed = async {
             if let Some(aside) = dir.move_aside()? {
-                self.delete_anyhow(&aside).await?;
+                self.delete_with_any_backend(&aside).await?;
             }
             Ok::<_, Error>(())
         };
@@ -171,7 +170,8 @@ impl Inner {
 
         let lifespan = Lifespan::Retained { retention: self.retention()? };
         let wanted = InstanceSource { key, backend: &*backend, overrides: &record.overrides };
-        let request = self.order(wanted, &instance, record.generation, lifespan, lock)?;
+        let request =
+            self.instance_request(wanted, &instance, record.generation, lifespan, lock)?;
         let now = request.record(Timestamp::now());
         // One that is put together at each start takes the settings of now.
         let is_restarted = backend.remedy() == Remedy::Restart;
@@ -180,7 +180,7 @@ impl Inner {
         let drift = drift.filter(|drift| !drift.is_empty());
         let made = match backend.start(request).await {
             Ok(made) => made,
-            // What is wrong is not the instance: it stays as it is.
+            // The cause is not the instance, which stays as it is.
             Err(error) if error.is_final() => {
                 dir.clear_intent()?;
                 return Err(Error::backend(backend.name())(error));
@@ -250,11 +250,8 @@ impl Inner {
         before: StateBefore,
         notices: Vec<Notice>,
     ) -> Result<Attached, Error> {
-        let connection =
-            greet(&*backend, &instance, Role::User).await.map_err(|error| match error {
-                GreetError::Backend(error) => Error::backend(backend.name())(error),
-                GreetError::Connect(error) => Error::Connect(error),
-            })?;
+        let greeted = greet(&*backend, &instance, Role::User).await;
+        let connection = greeted.map_err(|error| error.into_error(&record.task, &*backend))?;
         let Record { generation, overrides, task, instance: made, .. } = record;
         let record = made.ok_or(Error::NoSandbox { task })?;
         let overrides = asked.clone().or(&overrides);
@@ -318,7 +315,7 @@ const OWNER_GRACE: Duration = Duration::from_secs(10);
 
 impl Inner {
     /// Returns what a backend needs to make or start an instance.
-    pub(super) fn order(
+    pub(super) fn instance_request(
         &self,
         wanted: InstanceSource<'_>,
         instance: &Instance,
@@ -397,6 +394,47 @@ impl Inner {
         let variables = self.settings.container_environment()?.variables;
         let variables = variables.into_iter().map(variable).collect();
         Ok(self.container_environment.get_or_init(|| variables).clone())
+    }
+}
+
+impl Engine {
+    /// Gives these variables to every job from now on, in place of those that
+    /// were asked for before: from the environment, else from `.env`, as far as
+    /// they are set and may be handed on ([`vestal_config::Settings::handing`]).
+    ///
+    /// They go with each job as `terminal.docker_forward_env` does: they are in
+    /// no instance, no label and no saved session, a sandbox that is there gets
+    /// them as it is, and what the settings say of the same name wins.
+    pub fn forward<'a>(&self, names: impl IntoIterator<Item = &'a EnvName>) {
+        let handed = self.inner.settings.handed(names);
+        let asked: Arc<[EnvVar]> = handed
+            .into_iter()
+            .map(|(name, value)| EnvVar {
+                name: name.as_str().as_bytes().to_vec().into(),
+                value: value.as_bytes().to_vec().into(),
+            })
+            .collect();
+        *self.inner.forwarded.write().unwrap_or_else(PoisonError::into_inner) = asked;
+    }
+}
+
+impl Inner {
+    /// Returns the variables that were asked for and that jobs do not have
+    /// anyway.
+    pub(crate) fn forwarded_environment(
+        &self,
+        environment: JobEnvironment,
+    ) -> Result<Vec<EnvVar>, Error> {
+        let asked = Arc::clone(&self.forwarded.read().unwrap_or_else(PoisonError::into_inner));
+        if asked.is_empty() {
+            return Ok(Vec::new());
+        }
+        let there = match environment {
+            JobEnvironment::Callers => self.base_environment()?,
+            JobEnvironment::Guests => self.container_environment()?,
+        };
+        let is_there = |own: &&EnvVar| !there.iter().any(|other| other.name == own.name);
+        Ok(asked.iter().filter(is_there).cloned().collect())
     }
 }
 

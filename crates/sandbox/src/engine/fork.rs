@@ -78,8 +78,8 @@ impl Engine {
 
 impl Inner {
     /// Locks the sandbox to copy and the one to make of it, which must not be
-    /// there. Whoever takes two locks takes them in the order of their paths, so
-    /// that no two wait for each other.
+    /// there. Locks are taken in the order of their paths, so that two processes
+    /// never wait for each other.
     async fn lock_both(&self, from: &Key, to: &Key) -> Result<(KeyLock, KeyLock), Error> {
         let (source, target) = (self.dir(from), self.dir(to));
         let exists = || Error::from(CopyError::SandboxExists { task: to.task().to_string() });
@@ -169,8 +169,8 @@ impl Inner {
         })
     }
 
-    /// Deals with a fork that somebody died over: without its record it is not
-    /// a sandbox, and all there is of it goes.
+    /// Removes a fork whose maker died, unless its record was written: without the
+    /// record it is not a sandbox.
     pub(super) async fn finish_fork(
         &self,
         task: &Task,

@@ -11,12 +11,12 @@ use tokio::time::Instant;
 use vestal_config::{AnyKey as _, keys};
 use vestal_wire::{AttachJob, Reply, Request, Role, Status};
 
-use super::attach::greet;
+use super::attach::{GreetError, greet};
 use super::lock::unlocated;
 use super::open::NOT_ANSWERED;
 use super::reap::last_sign_of_life;
 use super::{Engine, Inner};
-use crate::backend::{Description, InstanceState, Locator};
+use crate::backend::{Backend, Description, Instance, InstanceState, Locator};
 use crate::client::Connection;
 use crate::job::{JobStream, Observer};
 use crate::spec::Drift;
@@ -128,18 +128,26 @@ impl Engine {
     pub async fn observe(&self, task: &Task) -> Result<Connection, Error> {
         let key = self.inner.key(task);
         let stopped = || Error::Stopped { task: task.to_string() };
+        let unanswered = |error: GreetError, backend: &dyn Backend| {
+            if error.leaves_guest_unknown(backend) {
+                return error.into_error(task.as_str(), backend);
+            }
+            stopped()
+        };
         let known = self.inner.handles().get(&key).cloned();
         if let Some(handle) = known.filter(|handle| handle.is_owned()) {
             // It is on record nowhere but in this process.
             let (backend, instance) = handle.place().await;
-            return greet(&*backend, &instance, Role::Observer).await.map_err(|_| stopped());
+            let greeted = greet(&*backend, &instance, Role::Observer).await;
+            return greeted.map_err(|error| unanswered(error, &*backend));
         }
         let dir = self.inner.dir(&key);
         let record =
             dir.record_of(&key)?.ok_or_else(|| Error::NoSandbox { task: task.to_string() })?;
         let backend = self.inner.backend(task, &record.backend)?;
         let instance = record.instance(&dir).ok_or_else(stopped)?;
-        greet(&**backend, &instance, Role::Observer).await.map_err(|_| stopped())
+        let greeted = greet(&**backend, &instance, Role::Observer).await;
+        greeted.map_err(|error| unanswered(error, &**backend))
     }
 
     /// Follows a job of a running sandbox without using it, through lost
@@ -198,7 +206,7 @@ impl Inner {
             owned: false,
             owner: None,
             dir: dir.path().to_owned(),
-            // What cannot be listed is for those who ask for snapshots to hear.
+            // An unreadable directory is reported by the listing of snapshots.
             snapshots: dir.snapshot_names().map_or(0, |names| names.len()),
         };
         let (Some(made), Some(instance)) = (made, record.instance(dir)) else {
@@ -306,8 +314,8 @@ impl Inner {
 
     async fn status(
         &self,
-        backend: &dyn crate::backend::Backend,
-        instance: &crate::backend::Instance,
+        backend: &dyn Backend,
+        instance: &Instance,
         deadline: Instant,
     ) -> Option<Status> {
         let ask = async {
@@ -324,8 +332,8 @@ impl Inner {
 
 /// Asks a backend for the state of an instance, or says why that is not known.
 async fn state_by(
-    backend: &dyn crate::backend::Backend,
-    instance: &crate::backend::Instance,
+    backend: &dyn Backend,
+    instance: &Instance,
     deadline: Instant,
 ) -> Result<InstanceState, String> {
     match tokio::time::timeout_at(deadline, backend.state(instance)).await {

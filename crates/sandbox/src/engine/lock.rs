@@ -8,10 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
-use vestal_wire::Role;
 
 use super::Inner;
-use super::attach::greet;
+use super::attach::answers;
 use super::remove::{END_PATIENCE, kept_files};
 use crate::backend::{Backend, Instance, Owner};
 use crate::store::{InstanceMark, Intent, KeyLock, LockError, SandboxDir, StoreError};
@@ -20,25 +19,25 @@ use crate::{CopyError, Error, Key, Progress, Task};
 /// How long to wait for another process that works on the same sandbox.
 pub(super) const LOCK_PATIENCE: Duration = Duration::from_mins(2);
 
-/// The same for one that copies it: that may take as long as there are files,
-/// and whoever waits should rather be told.
+/// The same for a process that copies the sandbox. A copy may take very long, so
+/// the caller gets an error that says so.
 const COPY_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long to wait before looking what is in the way.
+/// How long to wait before looking at who holds the lock.
 const LOOK_AFTER: Duration = Duration::from_millis(500);
 
-/// How long a guest may hold the lock whose starter is dead: as long as one may
-/// take to come up, and some.
+/// How long a guest may hold the lock after its starter died: a little longer than
+/// a guest may take to start.
 const ORPHAN_PATIENCE: Duration = Duration::from_secs(75);
 
-/// How long somebody who is copied meanwhile waits.
+/// How long to wait for the lock of a sandbox that is being copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Patience {
     /// As long as a command may seem to hang.
     Bounded,
     /// The same, but not for a guest whose starter is dead: it is to end anyway.
     Ending,
-    /// As long as it takes: for those who copy themselves.
+    /// As long as it takes: the caller makes a copy, too.
     Unbounded,
 }
 
@@ -71,8 +70,9 @@ impl Inner {
                 orphaned = None;
             } else {
                 let since = *orphaned.get_or_insert_with(Instant::now);
-                // Who has just taken it is a moment later on record. On a full
-                // disk nobody is, and only who ends the sandbox anyway may guess.
+                // A new holder is written to the file a moment after it took the
+                // lock, and never on a full disk. Only a caller that ends the
+                // sandbox may then take the holder for dead.
                 let enough = match (patience, &holder) {
                     (Patience::Ending, Some(_)) => LOOK_AFTER,
                     (Patience::Ending, None) | (_, Some(_)) => ORPHAN_PATIENCE,
@@ -271,7 +271,7 @@ impl CallerWatch {
 
 impl Inner {
     /// Deals with the intent another process left. Only for the holder of the
-    /// key's lock: as long as somebody else holds it, the intent is theirs.
+    /// key's lock: while another process holds it, the intent is that process's.
     pub(super) async fn recover(&self, task: &Task, dir: &SandboxDir) -> Result<(), Error> {
         if let Some(intent) = dir.read_intent()? {
             tracing::info!(?intent, dir = %dir.path().display(), "a process died over this; recovering");
@@ -279,8 +279,8 @@ impl Inner {
         self.finish(task, dir).await
     }
 
-    /// Finishes or undoes what is intended, whoever does. Only for the holder of
-    /// the key's lock.
+    /// Finishes or undoes the intent on disk, of this process or another one. Only
+    /// for the holder of the key's lock.
     pub(super) async fn finish(&self, task: &Task, dir: &SandboxDir) -> Result<(), Error> {
         let Some(intent) = dir.read_intent()? else {
             return Ok(());
@@ -300,7 +300,7 @@ impl Inner {
             Intent::Stop { instance, if_idle } => {
                 if let Some(backend) = self.recorded_backend(task, dir)? {
                     let stopping = located(dir, instance)?;
-                    if if_idle && answers(&*backend, &stopping).await {
+                    if if_idle && answers(task, &*backend, &stopping).await? {
                         return Ok(dir.clear_intent()?);
                     }
                     backend
@@ -342,7 +342,7 @@ impl Inner {
             return Ok(());
         };
         let recorded = located(dir, instance.to_owned())?;
-        if answers(&*backend, &recorded).await {
+        if answers(task, &*backend, &recorded).await? {
             // The record was written; only the intent was left.
             return Ok(());
         }
@@ -362,11 +362,6 @@ impl Inner {
             None => Ok(None),
         }
     }
-}
-
-/// Returns whether an instance's guest greets.
-async fn answers(backend: &dyn Backend, instance: &Instance) -> bool {
-    greet(backend, instance, Role::Observer).await.is_ok()
 }
 
 /// Returns an instance with what the record knows of it.

@@ -5,10 +5,9 @@
 //! had begun.
 
 mod attach;
+mod bring_up;
 mod create;
-mod drift;
 mod fork;
-mod home;
 mod list;
 mod lock;
 mod open;
@@ -18,19 +17,17 @@ mod quiesce;
 mod reap;
 mod rebuild;
 mod remove;
-mod share;
 mod snapshot;
 mod sweep;
 
 pub use attach::StateBefore;
 pub use list::{Summary, SummaryState};
-pub use open::Engine;
-pub use owned::{CLOSE_WITHIN, Termination, Terminations};
+pub use open::{Engine, EngineOptions};
+pub use owned::CLOSE_WITHIN;
 pub use reap::{Pruned, ReapReason, Reaped};
 pub use remove::{Files as FilesOnRemoval, Removal};
 
-pub(crate) use attach::{Attached, greet};
+pub(crate) use attach::{Attached, greet, greet_existing};
 pub(crate) use open::Inner;
 pub(crate) use owned::OwnedInstance;
 pub(crate) use remove::Interrupt;
-pub(crate) use share::read as read_bundle;

@@ -1,4 +1,9 @@
-//! An engine: what it is made of, how it is opened, and what its backends declare.
+//! An engine: what it is made of, how it is opened, what its backends declare, and
+//! which task a caller means.
+
+#[cfg(test)]
+#[path = "open_tests.rs"]
+mod tests;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -6,23 +11,25 @@ use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use vestal_config::Settings;
+use vestal_config::{Settings, keys};
 use vestal_wire::EnvVar;
 
-use super::home::{holds_sandboxes_of, is_below, resettle, running_guests};
 use super::owned::OwnedInstances;
 use super::sweep::{IdleReaper, Sweep};
 use crate::backend::{Availability, Backend, Confinement, Declaration, DoctorNote, Remedy};
 use crate::backends::{REGISTRY, Registration, registered};
+use crate::key::hex;
+use crate::mounts::planted_link;
 use crate::notice::Wording;
 use crate::sandbox::Handle;
 use crate::store::{
-    Guests, HomeContext, HomeError, HomeNotes, SandboxDir, StoreError, machine, open_home,
+    Guests, HomeContext, HomeError, HomeNotes, SandboxDir, StoreError, holds_sandboxes_of,
+    is_below, machine, open_home, resettle, running_guests,
 };
-use crate::{Error, HomeId, Key, ProgressSink, Task};
+use crate::{Error, HomeId, Key, Overrides, ProgressSink, Task, binds};
 
-/// How long those who only look wait for what does not answer. All are asked at
-/// the same time.
+/// How long a listing or a diagnosis waits for backends and guests, which are all
+/// asked at the same time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProbeTimeouts {
     /// For a listing.
@@ -58,10 +65,10 @@ pub(crate) struct Inner {
     pub(crate) base_environment: OnceLock<Vec<EnvVar>>,
     /// The same for jobs that do not start with the caller's.
     pub(crate) container_environment: OnceLock<Vec<EnvVar>>,
-    /// Variables that jobs are given because somebody asked for them by name.
-    pub(crate) asked: RwLock<Arc<[EnvVar]>>,
-    /// Who opens which sandbox now.
-    pub(crate) turns: Mutex<HashMap<Key, Arc<tokio::sync::Mutex<()>>>>,
+    /// Variables that every job is given ([`Engine::forward`]).
+    pub(crate) forwarded: RwLock<Arc<[EnvVar]>>,
+    /// Locks by which the tasks of this process open a sandbox one at a time.
+    pub(crate) open_locks: Mutex<HashMap<Key, Arc<tokio::sync::Mutex<()>>>>,
     /// Sandboxes this process has a connection to.
     pub(crate) handles: Mutex<HashMap<Key, Arc<Handle>>>,
     /// Instances that end with this process.
@@ -71,24 +78,38 @@ pub(crate) struct Inner {
     /// Held for reading by work that must not be cut off half-way.
     pub(crate) unfinished: Arc<tokio::sync::RwLock<()>>,
     pub(crate) progress: ProgressSink,
+    /// The directory that the program was started in.
+    pub(crate) launch_dir: Option<PathBuf>,
     pub(crate) probe_timeouts: ProbeTimeouts,
+}
+
+/// What an engine is told of the program that opens it.
+#[derive(Debug, Clone, Default)]
+pub struct EngineOptions {
+    /// The directory that the program was started in. Where nothing confines
+    /// commands they start there unless the settings say otherwise, and
+    /// `terminal.docker_mount_cwd_to_workspace` mounts it. Without it commands
+    /// start in the user's home, and a sandbox that is to mount it is refused.
+    pub launch_dir: Option<PathBuf>,
+    /// Whom to tell of what takes long.
+    pub progress: ProgressSink,
 }
 
 impl Engine {
     /// Opens the engine of the profile home that the settings belong to, making
     /// the home if need be.
     pub fn open(settings: Settings) -> Result<Self, Error> {
-        Self::open_telling(settings, ProgressSink::default())
+        Self::open_with(settings, EngineOptions::default())
     }
 
-    /// Opens the engine and tells `progress` of what takes long.
-    pub fn open_telling(settings: Settings, progress: ProgressSink) -> Result<Self, Error> {
+    /// Opens the engine for a program of which this is known.
+    pub fn open_with(settings: Settings, options: EngineOptions) -> Result<Self, Error> {
         let settings = Arc::new(settings);
         let declared: Vec<_> = registered().collect();
         let home_id = identity(&settings, &declared)?;
         let open = |registration: &Registration| (registration.open)(&settings, &home_id);
         let backends = REGISTRY.iter().map(open).collect();
-        Self::assemble(settings, home_id, backends, progress, PROBE_TIMEOUTS)
+        Self::assemble(settings, home_id, backends, options, PROBE_TIMEOUTS)
     }
 
     /// Opens an engine that knows exactly these backends, best first.
@@ -108,17 +129,18 @@ impl Engine {
         let declared: Vec<_> = backends.iter().map(|backend| backend.declaration()).collect();
         let home_id = identity(&settings, &declared)?;
         let settings = Arc::new(settings);
-        Self::assemble(settings, home_id, backends, ProgressSink::default(), probe_timeouts)
+        Self::assemble(settings, home_id, backends, EngineOptions::default(), probe_timeouts)
     }
 
     fn assemble(
         settings: Arc<Settings>,
         home_id: HomeId,
         backends: Vec<Arc<dyn Backend>>,
-        progress: ProgressSink,
+        options: EngineOptions,
         probe_timeouts: ProbeTimeouts,
     ) -> Result<Self, Error> {
         crate::mounts::admit_store(&settings)?;
+        let EngineOptions { launch_dir, progress } = options;
         let inner = Inner {
             home_id,
             profile: settings.home().profile().to_string(),
@@ -127,14 +149,15 @@ impl Engine {
             backends,
             base_environment: OnceLock::new(),
             container_environment: OnceLock::new(),
-            asked: RwLock::default(),
-            turns: Mutex::default(),
+            forwarded: RwLock::default(),
+            open_locks: Mutex::default(),
             handles: Mutex::default(),
             owned: OwnedInstances::default(),
             idle_reaper: IdleReaper::default(),
             sweep: Sweep::default(),
             unfinished: Arc::default(),
             progress,
+            launch_dir,
             probe_timeouts,
         };
         Ok(Self { inner: Arc::new(inner) })
@@ -282,13 +305,13 @@ impl Engine {
 }
 
 impl Inner {
-    /// Reports whether a backend's sandboxes are processes like any other, for
-    /// which nothing can be mounted.
     /// Returns the backend whose instances nothing confines, if there is one.
     pub(super) fn unconfined_backend(&self) -> Option<Arc<dyn Backend>> {
         self.backends.iter().find(|backend| backend.confinement() == Confinement::None).cloned()
     }
 
+    /// Returns whether a backend's sandboxes are processes like any other, for
+    /// which nothing can be mounted.
     pub(super) fn is_unconfined(&self, backend: &str) -> bool {
         self.declaration(backend).is_some_and(|declared| declared.confinement == Confinement::None)
     }
@@ -296,4 +319,123 @@ impl Inner {
     pub(crate) fn declaration(&self, name: &str) -> Option<&'static Declaration> {
         self.backends.iter().map(|backend| backend.declaration()).find(|found| found.name == name)
     }
+}
+
+/// What separates a task's name from the directory mounted in its sandbox.
+const AT: &str = "@/";
+
+/// Longest task name that carries its directory as it is.
+const LONGEST: usize = 180;
+
+impl Engine {
+    /// Returns the task whose sandbox a caller means: the one named or, when
+    /// the directory it was started in is to be mounted, the one of that
+    /// directory. So no project is ever handed another one's files.
+    pub fn scoped(&self, task: &Task) -> Result<Task, Error> {
+        Ok(self.inner.scope(task, &Overrides::default())?.0)
+    }
+
+    /// Returns the task of a directory that is mounted in its sandbox.
+    pub fn task_with_mount(&self, task: &Task, dir: &Path) -> Result<Task, Error> {
+        let overrides = Overrides { mount: Some(dir.to_owned()), ..Overrides::default() };
+        Ok(self.inner.scope(task, &overrides)?.0)
+    }
+}
+
+impl Inner {
+    /// Resolves the directory to mount, if any, and the task it belongs to.
+    pub(super) fn scope(
+        &self,
+        task: &Task,
+        overrides: &Overrides,
+    ) -> Result<(Task, Overrides), Error> {
+        let mut overrides = overrides.clone();
+        overrides.binds = binds::resolve(&overrides.binds)?;
+        if overrides.mount.is_none() && self.mounts_launch_dir(&overrides)? {
+            let launch_dir = self.launch_dir.clone().ok_or_else(|| {
+                let unknown = std::io::Error::other("this program does not say which it is");
+                StoreError::io("mount", "the directory it was started in", unknown)
+            })?;
+            overrides.mount = Some(launch_dir);
+        }
+        // A task that names its directory has it on record, or gets it now.
+        if let Some(at) = task.as_str().find(AT) {
+            let dir = Path::new(&task.as_str()[at + 1..]);
+            let known = self.dir(&self.key(task)).exists();
+            let unconfined = self.names_unconfined(&overrides)?;
+            overrides.mount = (!known && !unconfined && dir.is_dir()).then(|| dir.to_owned());
+            overrides.mount.as_deref().map_or(Ok(()), refuse_root)?;
+            return Ok((task.clone(), overrides));
+        }
+        let Some(mount) = &overrides.mount else {
+            return Ok((task.clone(), overrides));
+        };
+        self.refuse_planted_links(mount)?;
+        let mount =
+            std::fs::canonicalize(mount).map_err(|error| StoreError::io("mount", mount, error))?;
+        refuse_root(&mount)?;
+        let task = at_directory(task, &mount)?;
+        overrides.mount = Some(mount);
+        Ok((task, overrides))
+    }
+
+    /// Refuses a directory that is reached by a link which a sandbox may have
+    /// planted. The directory that this process was started in has no link in its
+    /// name: the shell says by which way it came there.
+    fn refuse_planted_links(&self, mount: &Path) -> Result<(), Error> {
+        let logical = self.settings.environment().get("PWD").map(Path::new);
+        let logical = logical.filter(|way| is_same_dir(way, mount));
+        for way in [Some(mount), logical].into_iter().flatten().filter(|way| way.is_absolute()) {
+            if let Some(reason) = planted_link(&self.settings, way)? {
+                return Err(Error::Bind { path: way.to_owned(), reason });
+            }
+        }
+        Ok(())
+    }
+
+    fn mounts_launch_dir(&self, overrides: &Overrides) -> Result<bool, Error> {
+        Ok(!self.names_unconfined(overrides)?
+            && self.settings.get(&keys::DOCKER_MOUNT_CWD_TO_WORKSPACE)?.value)
+    }
+
+    /// Reports whether a backend is named whose sandboxes see the host's files
+    /// as they are.
+    fn names_unconfined(&self, overrides: &Overrides) -> Result<bool, Error> {
+        Ok(self.named_backend(overrides)?.is_some_and(|name| self.is_unconfined(&name)))
+    }
+}
+
+/// Refuses the root of the filesystem for a workspace. It is never noted as
+/// something that sandboxes can write to, for then all of the host would be.
+fn refuse_root(mount: &Path) -> Result<(), Error> {
+    match mount.parent() {
+        Some(_) => Ok(()),
+        None => Err(Error::RootMount { path: mount.to_owned() }),
+    }
+}
+
+/// Returns whether two paths lead to the same directory.
+fn is_same_dir(a: &Path, b: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let identity = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    matches!((identity(a), identity(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+/// Returns the name of a task in a directory.
+fn at_directory(task: &Task, dir: &Path) -> Result<Task, Error> {
+    let shown = dir.to_string_lossy();
+    let mut name = format!("{task}@{shown}");
+    if name.len() > LONGEST || dir.to_str().is_none() {
+        use sha2::{Digest as _, Sha256};
+        use std::os::unix::ffi::OsStrExt as _;
+        let digest = hex(&Sha256::digest(dir.as_os_str().as_bytes())[..8]);
+        let last = dir.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        name = format!("{}@/…/{}~{digest}", head(task.as_str()), head(&last));
+    }
+    name.parse().map_err(|_| Error::NoSandbox { task: name })
+}
+
+/// Returns the beginning of a name.
+fn head(name: &str) -> &str {
+    &name[..name.floor_char_boundary(60)]
 }

@@ -1,16 +1,15 @@
 //! Instances that belong to this process, and the end of the process.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::OwnedRwLockReadGuard;
 use tokio::task::JoinSet;
 use vestal_wire::Role;
 
-use super::attach::{Attached, GreetError, StateBefore, greet};
+use super::attach::{Attached, StateBefore, greet};
 use super::create::{InstanceSource, Lifespan};
 use super::lock::LOCK_PATIENCE;
 use super::remove::{Interrupt, kept_files};
@@ -70,7 +69,7 @@ impl Inner {
         overrides: &Overrides,
     ) -> Result<Attached, Error> {
         let (inner, key, overrides) = (Arc::clone(self), key.clone(), overrides.clone());
-        see_through(async move { inner.create_owned(&key, &overrides).await }).await
+        run_to_end(async move { inner.create_owned(&key, &overrides).await }).await
     }
 
     /// Makes an instance of this process's own. Nothing is looked for: with
@@ -130,15 +129,14 @@ impl Inner {
         let lock = KeyLock::acquire(&socket_dir.join("lock"), LOCK_PATIENCE).await?;
 
         let wanted = InstanceSource { key, backend: &**backend, overrides };
-        let request = self.order(wanted, &instance, 1, Lifespan::Owned { owner }, &lock)?;
+        let request =
+            self.instance_request(wanted, &instance, 1, Lifespan::Owned { owner }, &lock)?;
         let record = request.record(Timestamp::now());
         let made = backend.create(request).await.map_err(Error::backend(backend.name()))?;
         let instance = Instance { locator: made.locator, ..instance };
         let greeted = greet(&**backend, &instance, Role::Owner).await;
-        let connection = greeted.map_err(|error| match error {
-            GreetError::Backend(error) => Error::backend(backend.name())(error),
-            GreetError::Connect(error) => Error::Connect(error),
-        })?;
+        let connection =
+            greeted.map_err(|error| error.into_error(key.task().as_str(), &**backend))?;
         let record = InstanceRecord { locator: instance.locator.clone(), ..record };
         let mut notices: Vec<Notice> = made.warnings.into_iter().map(Notice::Remark).collect();
         if backend.confinement() == Confinement::None {
@@ -193,7 +191,7 @@ impl Inner {
 }
 
 /// Does work to its end, whether or not the caller waits for it that long.
-pub(super) async fn see_through<T: Send + 'static>(
+pub(super) async fn run_to_end<T: Send + 'static>(
     work: impl Future<Output = T> + Send + 'static,
 ) -> T {
     match tokio::spawn(work).await {
@@ -224,6 +222,12 @@ impl Engine {
 }
 
 impl Inner {
+    /// Makes [`Engine::close`] wait until the returned value is dropped; nothing
+    /// once it has begun to wait.
+    pub(crate) fn delay_close(&self) -> Option<OwnedRwLockReadGuard<()>> {
+        Arc::clone(&self.unfinished).try_read_owned().ok()
+    }
+
     /// Removes every instance of this process, those too that are being made
     /// and those whose removal somebody else has begun. Returns whether none is
     /// left.
@@ -246,71 +250,5 @@ impl Inner {
                 return false;
             }
         }
-    }
-}
-
-/// The signals that ask a process to end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Termination {
-    /// SIGINT, as from Ctrl-C.
-    Interrupt,
-    /// SIGTERM.
-    Terminate,
-    /// SIGHUP: the terminal is gone.
-    HangUp,
-}
-
-impl Termination {
-    /// Returns the signal's number.
-    pub const fn number(self) -> u8 {
-        match self {
-            Self::HangUp => 1,
-            Self::Interrupt => 2,
-            Self::Terminate => 15,
-        }
-    }
-}
-
-/// How many listen for the signals that ask this process to end.
-static LISTENERS: AtomicUsize = AtomicUsize::new(0);
-
-/// Listens for the signals that ask this process to end, from now on.
-#[derive(Debug)]
-pub struct Terminations {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-    hang_up: tokio::signal::unix::Signal,
-}
-
-impl Terminations {
-    /// Begins to listen. The signals no longer end the process by themselves.
-    pub fn listen() -> std::io::Result<Self> {
-        let (interrupt, terminate, hang_up) = (
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::hangup())?,
-        );
-        LISTENERS.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { interrupt, terminate, hang_up })
-    }
-
-    /// Reports whether nobody else listens, so that a signal is this one's to obey.
-    pub fn is_alone(&self) -> bool {
-        LISTENERS.load(Ordering::Relaxed) == 1
-    }
-
-    /// Waits for the next one.
-    pub async fn next(&mut self) -> Termination {
-        tokio::select! {
-            _ = self.interrupt.recv() => Termination::Interrupt,
-            _ = self.terminate.recv() => Termination::Terminate,
-            _ = self.hang_up.recv() => Termination::HangUp,
-        }
-    }
-}
-
-impl Drop for Terminations {
-    fn drop(&mut self) {
-        LISTENERS.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,4 +1,5 @@
-//! What the settings say about a sandbox: its backend, its lifetime, its task.
+//! What the settings say about a sandbox, and what follows when they, or the
+//! directories it mounts, have changed since its instance was made.
 
 #[cfg(test)]
 #[path = "policy_tests.rs"]
@@ -9,14 +10,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use vestal_config::{AnyKey as _, BackendChoice, OnConfigChange, StartDir, keys};
+use vestal_wire::{JobId, Request};
 
+use super::attach::Attached;
+use super::create::millis;
+use super::lock::Patience;
+use super::remove::Interrupt;
 use super::{Engine, Inner};
-use crate::backend::{Availability, Backend, BackendError, Confinement, JobEnvironment, Locator};
-use crate::key::hex;
-use crate::mounts::planted_link;
-use crate::spec::{Spec, Tightening};
-use crate::store::StoreError;
-use crate::{Error, Overrides, Task, binds};
+use crate::backend::{
+    Availability, Backend, BackendError, Confinement, JobEnvironment, Locator, Remedy,
+};
+use crate::job::{self, JobFilter};
+use crate::notice::Notice;
+use crate::spec::{Drift, Spec, Tightening};
+use crate::store::{KeyLock, SandboxDir};
+use crate::{Error, Key, Overrides, Task, mounts};
 
 /// Shortest lifetime the orphan reaper reckons with.
 const SHORTEST_LIFETIME: Duration = Duration::from_mins(1);
@@ -82,9 +90,9 @@ impl Inner {
     }
 
     /// Returns the directory sessions without one start in: the one asked for
-    /// this sandbox, else the configured one, else where this process was
-    /// started, or for a sandbox with a system of its own its workspace. There
-    /// a directory of the host means nothing.
+    /// this sandbox, else the configured one, else where the program was started
+    /// ([`super::EngineOptions`]), or for a sandbox with a system of its own its
+    /// workspace. There a directory of the host means nothing.
     pub(crate) fn start_dir(
         &self,
         backend: &dyn Backend,
@@ -92,11 +100,11 @@ impl Inner {
         asked: Option<&Path>,
     ) -> Result<PathBuf, Error> {
         let configured = self.settings.get(&keys::CWD)?.value;
+        let home = self.settings.environment().user_home();
         if let Some(asked) = asked {
             return Ok(asked.to_owned());
         }
         if backend.job_environment() == JobEnvironment::Guests {
-            let home = self.settings.environment().user_home();
             let means_something = |path: &Path| {
                 path.is_absolute() && home.as_deref().is_none_or(|home| !path.starts_with(home))
             };
@@ -105,9 +113,9 @@ impl Inner {
                 StartDir::At(_) | StartDir::Launch => (backend.declaration().workspace)(locator),
             });
         }
-        let launch_dir = std::env::current_dir()
-            .map_err(|error| StoreError::io("find", "the current directory", error))?;
-        Ok(configured.resolve(&launch_dir, self.settings.environment().user_home().as_deref()))
+        let launch_dir = self.launch_dir.clone().or_else(|| home.clone());
+        let launch_dir = launch_dir.unwrap_or_else(|| PathBuf::from("/"));
+        Ok(configured.resolve(&launch_dir, home.as_deref()))
     }
 
     /// Returns the backend the settings name; nothing for `auto`.
@@ -189,9 +197,8 @@ impl Inner {
     }
 }
 
-/// Returns whether a backend can give what is asked for one sandbox. Whoever
-/// asks for an image or a mounted workspace asks for a system of its own, and
-/// must not be given less than that.
+/// Returns whether a backend can give what is asked for one sandbox. An image or a
+/// mounted workspace takes a backend with a system of its own.
 fn suits(backend: &dyn Backend, asked: &Overrides) -> bool {
     let mounts = backend.declaration().mounts_host_directories();
     (asked.image.is_none() || backend.takes_images()) && (asked.mount.is_none() || mounts)
@@ -201,108 +208,224 @@ fn asks_for_system(asked: &Overrides) -> bool {
     asked.image.is_some() || asked.mount.is_some()
 }
 
-/// What separates a task's name from the directory mounted in its sandbox.
-const AT: &str = "@/";
+/// Most jobs in the way of settings that are named.
+const MAX_NAMED: u32 = 20;
 
-/// Longest task name that carries its directory as it is.
-const LONGEST: usize = 180;
+/// Said of a sandbox whose system was restored or forked and is made anew.
+const GIVEN_UP: &str = "its own filesystem, which began as a copy, was given up for a new one; \
+                        workspace and home are kept";
 
-impl Engine {
-    /// Returns the task whose sandbox a caller means: the one named or, when
-    /// the directory it was started in is to be mounted, the one of that
-    /// directory. So no project is ever handed another one's files.
-    pub fn scoped(&self, task: &Task) -> Result<Task, Error> {
-        Ok(self.inner.scope(task, &Overrides::default())?.0)
-    }
+/// What a drift calls for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Decision {
+    /// Hand the sandbox out and say nothing.
+    Keep,
+    /// Hand it out and name what differs.
+    Warn,
+    /// Apply the settings if nothing runs, else hand it out and name them.
+    Apply,
+    /// Apply the settings; a busy sandbox is not handed out.
+    Enforce,
+}
 
-    /// Returns the task of a directory that is mounted in its sandbox.
-    pub fn task_with_mount(&self, task: &Task, dir: &Path) -> Result<Task, Error> {
-        let overrides = Overrides { mount: Some(dir.to_owned()), ..Overrides::default() };
-        Ok(self.inner.scope(task, &overrides)?.0)
+fn decide(drift: &[Drift], policy: OnConfigChange) -> Decision {
+    if drift.is_empty() {
+        Decision::Keep
+    } else if drift.iter().any(|drift| drift.tightens) {
+        Decision::Enforce
+    } else {
+        match policy {
+            OnConfigChange::Warn => Decision::Warn,
+            OnConfigChange::Recreate => Decision::Apply,
+            OnConfigChange::Keep => Decision::Keep,
+        }
     }
 }
 
 impl Inner {
-    /// Resolves the directory to mount, if any, and the task it belongs to.
-    pub(super) fn scope(
+    /// Deals with settings that changed since the instance was made.
+    pub(super) async fn settle_drift(
         &self,
-        task: &Task,
-        overrides: &Overrides,
-    ) -> Result<(Task, Overrides), Error> {
-        let mut overrides = overrides.clone();
-        overrides.binds = binds::resolve(&overrides.binds)?;
-        if overrides.mount.is_none() && self.mounts_launch_dir(&overrides)? {
-            let launch_dir = std::env::current_dir()
-                .map_err(|error| StoreError::io("find", "the current directory", error))?;
-            overrides.mount = Some(launch_dir);
+        key: &Key,
+        attached: Attached,
+    ) -> Result<Attached, Error> {
+        let mut attached = self.settle_mounts(key, attached).await?;
+        self.settle_retention(key, &mut attached).await?;
+        let drift = self.drift(&attached)?;
+        match decide(&drift, self.on_config_change()?) {
+            Decision::Keep => Ok(attached),
+            Decision::Warn => {
+                attached.notices.push(Notice::Drift(drift));
+                Ok(attached)
+            }
+            Decision::Apply => match self.apply(key, &attached).await {
+                Ok(fresh) => Ok(fresh.with_applied(drift)),
+                Err(Error::Busy { .. }) => {
+                    attached.notices.push(Notice::Drift(drift));
+                    Ok(attached)
+                }
+                Err(error) => Err(error),
+            },
+            Decision::Enforce => match self.apply(key, &attached).await {
+                Err(Error::Busy { .. }) => {
+                    let jobs = jobs_running(&attached).await?;
+                    Err(Error::Tightened { drift, jobs })
+                }
+                Ok(fresh) => Ok(fresh.with_applied(drift)),
+                Err(error) => Err(error),
+            },
         }
-        // A task that names its directory has it on record, or gets it now.
-        if let Some(at) = task.as_str().find(AT) {
-            let dir = Path::new(&task.as_str()[at + 1..]);
-            let known = self.dir(&self.key(task)).exists();
-            let unconfined = self.names_unconfined(&overrides)?;
-            overrides.mount = (!known && !unconfined && dir.is_dir()).then(|| dir.to_owned());
-            return Ok((task.clone(), overrides));
-        }
-        let Some(mount) = &overrides.mount else {
-            return Ok((task.clone(), overrides));
-        };
-        self.refuse_planted_links(mount)?;
-        let mount =
-            std::fs::canonicalize(mount).map_err(|error| StoreError::io("mount", mount, error))?;
-        let task = at_directory(task, &mount)?;
-        overrides.mount = Some(mount);
-        Ok((task, overrides))
     }
 
-    /// Refuses a directory that is reached by a link which a sandbox may have
-    /// planted. The directory that this process was started in has no link in its
-    /// name: the shell says by which way it came there.
-    fn refuse_planted_links(&self, mount: &Path) -> Result<(), Error> {
-        let logical = self.settings.environment().get("PWD").map(Path::new);
-        let logical = logical.filter(|way| is_same_dir(way, mount));
-        for way in [Some(mount), logical].into_iter().flatten().filter(|way| way.is_absolute()) {
-            if let Some(reason) = planted_link(&self.settings, way)? {
-                return Err(Error::Bind { path: way.to_owned(), reason });
-            }
+    fn drift(&self, attached: &Attached) -> Result<Vec<Drift>, Error> {
+        let backend = &attached.backend;
+        let spec = self.spec(&**backend, &attached.overrides)?;
+        Ok(spec.drift_from(&attached.record.spec, |name| backend.tightening(name)))
+    }
+
+    /// Applies the settings to an idle sandbox: the guest itself refuses to end
+    /// under a job or a call, so there is no moment to miss.
+    async fn apply(&self, key: &Key, attached: &Attached) -> Result<Attached, Error> {
+        let dir = self.dir(key);
+        let lock = self.lock(key.task(), &dir).await?;
+        let current = dir.record_of(key)?.and_then(|record| record.instance(&dir));
+        if current.as_ref() == Some(&attached.instance) {
+            // Checked first: a setting that cannot be applied must end nothing.
+            let vetted = attached.backend.vet(&attached.overrides, &self.progress).await;
+            vetted.map_err(Error::backend(attached.backend.name()))?;
+            self.take_down(key.task(), &dir, &attached.backend, attached).await?;
+        }
+        let mut fresh = self.attach_locked(key, &dir, &lock, &attached.overrides).await?;
+        let was = attached.backend.describe(&attached.instance.locator);
+        if was.is_copy && fresh.instance.id != attached.instance.id {
+            fresh.notices.push(Notice::Remark(GIVEN_UP.to_owned()));
+        }
+        Ok(fresh)
+    }
+
+    async fn take_down(
+        &self,
+        task: &Task,
+        dir: &SandboxDir,
+        backend: &Arc<dyn Backend>,
+        attached: &Attached,
+    ) -> Result<(), Error> {
+        self.stop_locked(task, dir, &**backend, &attached.instance, Interrupt::Nothing).await?;
+        if backend.remedy() == Remedy::Recreate {
+            backend.remove(&attached.instance).await.map_err(Error::backend(backend.name()))?;
         }
         Ok(())
     }
 
-    fn mounts_launch_dir(&self, overrides: &Overrides) -> Result<bool, Error> {
-        Ok(!self.names_unconfined(overrides)?
-            && self.settings.get(&keys::DOCKER_MOUNT_CWD_TO_WORKSPACE)?.value)
+    /// Deals with a directory of the host whose name has passed to another
+    /// directory since it was mounted. Commands would go on in the first one,
+    /// which is not where the caller is: an idle sandbox is started again with
+    /// the new one, a busy one is not handed out.
+    async fn settle_mounts(&self, key: &Key, attached: Attached) -> Result<Attached, Error> {
+        let Overrides { mount, binds, .. } = &attached.overrides;
+        let replaced = |path: &&PathBuf| mounts::is_replaced(&attached.instance.dir, path);
+        let Some(path) = mount.iter().chain(binds).find(replaced) else {
+            return Ok(attached);
+        };
+        let (task, path) = (key.task(), path.display());
+        match self.restart(key, &attached).await {
+            Ok(mut fresh) => {
+                fresh.notices.push(Notice::Remark(format!(
+                    "another directory has the name {path} since sandbox {task} was started; it \
+                     was started again, with that one"
+                )));
+                Ok(fresh)
+            }
+            Err(Error::Busy { reason, .. }) => {
+                let problem = format!(
+                    "another directory has the name {path} since this sandbox was started, whose \
+                     commands would still work in the one before, and it is in use: {reason}"
+                );
+                let name = mounts::quoted(task.as_str());
+                let advice = format!(
+                    "to see what uses it: vestal jobs -t {name}; after that has ended, or after \
+                     vestal stop {name}, the next use mounts the directory that is there then"
+                );
+                let source = BackendError::Advised { problem, advice };
+                Err(Error::backend(attached.backend.name())(source))
+            }
+            Err(error) => Err(error),
+        }
     }
 
-    /// Reports whether a backend is named whose sandboxes see the host's files
-    /// as they are.
-    fn names_unconfined(&self, overrides: &Overrides) -> Result<bool, Error> {
-        Ok(self.named_backend(overrides)?.is_some_and(|name| self.is_unconfined(&name)))
+    /// Stops an idle sandbox and starts it again.
+    async fn restart(&self, key: &Key, attached: &Attached) -> Result<Attached, Error> {
+        let dir = self.dir(key);
+        let lock = self.lock(key.task(), &dir).await?;
+        let current = dir.record_of(key)?.and_then(|record| record.instance(&dir));
+        if current.as_ref() == Some(&attached.instance) {
+            let (backend, instance) = (&*attached.backend, &attached.instance);
+            self.stop_locked(key.task(), &dir, backend, instance, Interrupt::Nothing).await?;
+        }
+        self.attach_locked(key, &dir, &lock, &attached.overrides).await
+    }
+
+    /// Tells the guest of a changed retention: that needs no new instance.
+    async fn settle_retention(&self, key: &Key, attached: &mut Attached) -> Result<(), Error> {
+        let wanted = self.retention()?;
+        let seconds = wanted.map(|wanted| wanted.as_secs());
+        if attached.record.retention_seconds == seconds {
+            return Ok(());
+        }
+        let retention_ms = wanted.map(millis);
+        attached.connection.call(Request::Retain { retention_ms }).await?;
+        attached.record.retention_seconds = seconds;
+        // If somebody else has the lock, the next one to attach writes it down;
+        // telling the guest twice does no harm.
+        let dir = self.dir(key);
+        if let Some(_lock) = KeyLock::try_acquire(&dir.lock_file())?
+            && let Some(mut record) = dir.record_of(key)?
+            && let Some(instance) = &mut record.instance
+            && instance.id == attached.instance.id
+        {
+            instance.retention_seconds = seconds;
+            dir.write_record(&record)?;
+        }
+        Ok(())
     }
 }
 
-/// Returns whether two paths lead to the same directory.
-fn is_same_dir(a: &Path, b: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    let identity = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino()));
-    matches!((identity(a), identity(b)), (Ok(a), Ok(b)) if a == b)
-}
-
-/// Returns the name of a task in a directory.
-fn at_directory(task: &Task, dir: &Path) -> Result<Task, Error> {
-    let shown = dir.to_string_lossy();
-    let mut name = format!("{task}@{shown}");
-    if name.len() > LONGEST || dir.to_str().is_none() {
-        use sha2::{Digest as _, Sha256};
-        use std::os::unix::ffi::OsStrExt as _;
-        let digest = hex(&Sha256::digest(dir.as_os_str().as_bytes())[..8]);
-        let last = dir.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
-        name = format!("{}@/…/{}~{digest}", head(task.as_str()), head(&last));
+impl Attached {
+    /// Says that changed settings were applied, unless the start has said so.
+    fn with_applied(mut self, drift: Vec<Drift>) -> Self {
+        if !self.notices.iter().any(|notice| matches!(notice, Notice::Applied(_))) {
+            self.notices.push(Notice::Applied(drift));
+        }
+        self
     }
-    name.parse().map_err(|_| Error::NoSandbox { task: name })
 }
 
-/// Returns the beginning of a name.
-fn head(name: &str) -> &str {
-    &name[..name.floor_char_boundary(60)]
+async fn jobs_running(attached: &Attached) -> Result<Vec<JobId>, Error> {
+    let running = job::jobs(&attached.connection, JobFilter::Running, MAX_NAMED).await?;
+    Ok(running.jobs.into_iter().map(|job| job.id).collect())
+}
+
+impl Engine {
+    /// Has the next start of a sandbox take the directories that it mounts as
+    /// they are at this moment. Otherwise a start refuses directories that were
+    /// replaced since the sandbox was made. Returns why some are not accepted,
+    /// such as directories that do not exist.
+    pub async fn accept_mounts(&self, task: &Task) -> Result<Vec<BackendError>, Error> {
+        let key = self.inner.key(task);
+        let dir = self.inner.dir(&key);
+        let absent = || Error::NoSandbox { task: task.to_string() };
+        if !dir.exists() {
+            return Err(absent());
+        }
+        let lock = self.inner.acquire(task, &dir, Patience::Bounded).await?;
+        let record = dir.record_of(&key)?.ok_or_else(absent)?;
+        let mut not_accepted = Vec::new();
+        if let Some(instance) = record.instance(&dir) {
+            let ours = mounts::Ours::of(&self.inner.settings)?;
+            let backend = self.inner.backend(task, &record.backend)?.name();
+            not_accepted = mounts::accept(&ours, &instance.dir).map_err(Error::backend(backend))?;
+        }
+        drop(lock);
+        Ok(not_accepted)
+    }
 }

@@ -102,56 +102,21 @@ fn a_sandbox_without_walls_is_not_used_once_a_setting_isolates() {
     assert!(matches!(error, Error::NotIsolated { .. }), "{error}");
 }
 
-fn named(task: &str, dir: &str) -> String {
-    at_directory(&task.parse().unwrap(), Path::new(dir)).unwrap().to_string()
+fn drift(tightens: bool) -> Vec<Drift> {
+    vec![Drift { key: "k".into(), was: None, now: Some("1".into()), tightens, loosens: false }]
 }
 
 #[test]
-fn a_directory_that_is_reached_by_a_planted_link_is_not_mounted() {
-    use std::os::unix::fs::symlink;
-    use vestal_config::{Environment, Home, Settings};
-    let root = tempfile::tempdir().unwrap();
-    let root = root.path().canonicalize().unwrap();
-    for dir in ["home", "shared", "secret", "own"] {
-        std::fs::create_dir(root.join(dir)).unwrap();
-    }
-    symlink(root.join("secret"), root.join("shared/project")).unwrap();
-    symlink(root.join("secret"), root.join("own/project")).unwrap();
-    crate::mounts::expose(&root.join("home"), &root.join("shared"));
-    // The kernel knows the directory by its real name, the shell by the way.
-    let mounted = |way: &str, dir: &str| {
-        let way = root.join(way);
-        let env =
-            Environment::from_pairs([("HOME", "/nonexistent".as_ref()), ("PWD", way.as_os_str())]);
-        let settings =
-            Settings::load(&vestal_config::schema(), Home::at(root.join("home")), env, Vec::new());
-        let engine = Engine::with_backends(settings, Vec::new()).unwrap();
-        let task = engine.task_with_mount(&"t".parse().unwrap(), &root.join(dir));
-        task.map_err(|error| error.to_string())
-    };
-    let task: Task = format!("t@{}", root.join("secret").display()).parse().unwrap();
-    let link = format!("{} is a link to", root.join("shared/project").display());
-    for (way, dir) in [("shared/project", "secret"), ("own", "shared/project")] {
-        let said = mounted(way, dir).unwrap_err();
-        assert!(said.contains(&link), "{said}");
-    }
-    for (way, dir) in [("own/project", "secret"), ("shared", "secret"), ("own", "own/project")] {
-        assert_eq!(mounted(way, dir), Ok(task.clone()), "{way} {dir}");
+fn a_change_that_tightens_is_never_ignored() {
+    for policy in [OnConfigChange::Warn, OnConfigChange::Recreate, OnConfigChange::Keep] {
+        assert_eq!(decide(&drift(true), policy), Decision::Enforce);
     }
 }
 
 #[test]
-fn a_directory_is_part_of_its_task() {
-    assert_eq!(named("default", "/work/a"), "default@/work/a");
-    assert_ne!(named("default", "/work/a"), named("default", "/work/b"));
-}
-
-#[test]
-fn a_long_directory_still_gives_a_task_of_its_own() {
-    let (a, b) = (format!("/{}/x", "a".repeat(200)), format!("/{}/x", "b".repeat(200)));
-    assert!(named("t", &a).len() <= 200);
-    assert!(named("t", &a).contains(AT));
-    assert_ne!(named("t", &a), named("t", &b));
-    let wide = format!("/{}", "\u{1F525}".repeat(60));
-    assert!(named(&"\u{1F525}".repeat(50), &wide).len() <= 200);
+fn other_changes_go_by_the_policy() {
+    assert_eq!(decide(&drift(false), OnConfigChange::Warn), Decision::Warn);
+    assert_eq!(decide(&drift(false), OnConfigChange::Recreate), Decision::Apply);
+    assert_eq!(decide(&drift(false), OnConfigChange::Keep), Decision::Keep);
+    assert_eq!(decide(&[], OnConfigChange::Recreate), Decision::Keep);
 }

@@ -3,13 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use vestal_wire::{JobInfo, JobState, Role};
+
 use super::Inner;
+use super::attach::{GREETING_SOON, greet};
 use super::list::in_memory;
 use super::lock::unlocated;
 use super::remove::Interrupt;
 use crate::backend::{Backend, BackendError, Confinement, CopyTotals, Instance, InstanceState};
+use crate::job::{self, JobFilter};
 use crate::store::{InstanceMark, Record, SandboxDir};
 use crate::{CopyError, Error, Key, Progress, ProgressSink, WhileBusy};
+
+/// Most jobs that are looked at for processes they left behind.
+const MAX_LISTED: u32 = 1000;
 
 /// The trees of a sandbox's files in its directory.
 pub(super) const TREES: [&str; 2] = ["workspace", "home"];
@@ -24,8 +31,8 @@ pub(super) struct Quiesced {
 }
 
 impl Inner {
-    /// Refuses sandboxes that end with a process: their copies would have
-    /// nobody to use them.
+    /// Refuses sandboxes that end with a process: no later process could use a
+    /// copy of them.
     pub(super) fn refuse_owned(&self, key: &Key) -> Result<(), Error> {
         if self.across_processes()? {
             return Ok(());
@@ -109,9 +116,41 @@ impl Inner {
                 WhileBusy::Refuse => Interrupt::Nothing,
                 WhileBusy::Stop => Interrupt::Anything,
             };
+            self.tell_of_processes(&*backend, &instance, interrupt).await;
             self.stop_locked(task, dir, &*backend, &instance, interrupt).await?;
         }
         Ok(Quiesced { record, backend, instance: Some(instance) })
+    }
+
+    /// Tells of the processes that ended jobs left behind. They keep nobody from
+    /// stopping the sandbox and end with it, so this is said before. A guest that
+    /// does not tell at once has nothing to tell.
+    async fn tell_of_processes(
+        &self,
+        backend: &dyn Backend,
+        instance: &Instance,
+        interrupt: Interrupt,
+    ) {
+        let listed = async {
+            let connection = greet(backend, instance, Role::Observer).await.ok()?;
+            job::jobs(&connection, JobFilter::Running, MAX_LISTED).await.ok()
+        };
+        let listed = tokio::time::timeout(GREETING_SOON, listed).await;
+        let jobs = listed.ok().flatten().map(|list| list.jobs).unwrap_or_default();
+        let has_ended = |job: &JobInfo| matches!(job.state, JobState::Ended(_));
+        // With a job that runs nothing is stopped, and nothing ended.
+        if interrupt == Interrupt::Nothing && !jobs.iter().all(has_ended) {
+            return;
+        }
+        let left = jobs.into_iter().filter(|job| has_ended(job) && job.processes > 0);
+        let (mut processes, mut commands) = (0, Vec::new());
+        for job in left {
+            processes += u64::from(job.processes);
+            commands.push(job.summary);
+        }
+        if processes > 0 {
+            self.progress.tell(Progress::EndingProcesses { processes, commands });
+        }
     }
 
     /// Refuses a sandbox whose files an instance uses that belongs to another

@@ -1,7 +1,7 @@
-//! The orphan reaper: what nobody can want any more is removed.
+//! The orphan reaper removes what no process uses and no setting keeps.
 //!
 //! It never touches a running instance, one of another home, or the key that
-//! is about to be used; and it never fails or delays whoever triggers it.
+//! is about to be used; and it never fails or delays its caller.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -251,8 +251,8 @@ impl Inner {
         }
     }
 
-    /// Removes one finding, if it is still one once the lock is held. Whoever
-    /// holds the lock is using the sandbox, so it is not waited for.
+    /// Removes one finding, if it is still one once the lock is held. A process
+    /// that holds the lock uses the sandbox, so the lock is not waited for.
     async fn reap_one(&self, finding: &Finding) -> Result<bool, Error> {
         let dir = &finding.dir;
         let Some(_lock) = KeyLock::try_acquire(&dir.lock_file())? else {

@@ -399,7 +399,7 @@ impl Inner {
         }
         // Guests of both backends may have written there.
         for path in all_beside(dir.path())? {
-            self.delete_anyhow(&path).await?;
+            self.delete_with_any_backend(&path).await?;
         }
         Ok(())
     }

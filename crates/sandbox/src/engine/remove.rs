@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use vestal_wire::{FaultCode, JobInfo, Reply, Request, Role};
 
-use super::attach::{GreetError, greet};
+use super::attach::{greet, greet_existing};
 use super::create::millis;
 use super::lock::{Patience, is_gone, unlocated};
 use super::rebuild::UNUSABLE_STATE;
@@ -88,7 +88,8 @@ impl Inner {
     }
 
     /// Asks a guest to end in order and waits until it has. A guest that does
-    /// not answer is no error: the backend ends it next.
+    /// not answer is no error, as long as that tells that it is not at work: the
+    /// backend ends it next.
     pub(super) async fn ask_to_end(
         &self,
         task: &Task,
@@ -97,8 +98,15 @@ impl Inner {
         interrupt: Interrupt,
     ) -> Result<(), Error> {
         let grace = self.stop_grace()?;
-        let Ok(connection) = greet(backend, instance, Role::Observer).await else {
-            return Ok(());
+        let connection = match greet(backend, instance, Role::Observer).await {
+            Ok(connection) => connection,
+            // Whether it is idle is for the guest to say, and it may be alive.
+            Err(error)
+                if interrupt == Interrupt::Nothing && error.leaves_guest_unknown(backend) =>
+            {
+                return Err(error.into_error(task.as_str(), backend));
+            }
+            Err(_) => return Ok(()),
         };
         let request =
             Request::Shutdown { grace_ms: millis(grace), if_idle: interrupt == Interrupt::Nothing };
@@ -106,7 +114,7 @@ impl Inner {
         let within = grace + END_PATIENCE;
         match tokio::time::timeout(within, connection.call(request)).await {
             Ok(Ok(Reply::Done)) => {
-                // The guest closes the connection with its last breath.
+                // The guest closes the connection when it exits.
                 if tokio::time::timeout(END_PATIENCE, connection.closed()).await.is_err() {
                     tracing::warn!(
                         instance = instance.id,
@@ -141,21 +149,12 @@ impl Engine {
             return Ok(Vec::new());
         };
         let backend = self.inner.backend(task, &record.backend)?;
-        let failed = || Error::backend(backend.name());
         // A sandbox is not kept from idling out by what is cleaned up in it.
-        let connection = match greet(&**backend, &instance, Role::Observer).await {
-            Ok(connection) => connection,
-            Err(error) => match backend.state(&instance).await.map_err(failed())? {
-                InstanceState::Absent | InstanceState::Stopped { .. } => return Ok(Vec::new()),
-                InstanceState::Running | InstanceState::Paused | InstanceState::Broken { .. } => {
-                    return Err(match error {
-                        GreetError::Backend(error) => failed()(error),
-                        GreetError::Connect(error) => Error::Connect(error),
-                    });
-                }
-            },
-        };
-        Ok(job::end_session(&connection, session).await?)
+        match greet_existing(task, &**backend, &instance, Role::Observer).await {
+            Ok(connection) => Ok(job::end_session(&connection, session).await?),
+            Err(Error::Stopped { .. }) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -249,14 +248,14 @@ impl Inner {
         }
         self.remove_snapshots(task, dir).await?;
         if let Some(aside) = dir.move_aside()? {
-            self.delete_anyhow(&aside).await?;
+            self.delete_with_any_backend(&aside).await?;
         }
         Ok(Some(Vec::new()))
     }
 
-    /// Deletes a tree of which nobody knows what has written to it, with the
-    /// help of whichever backend can.
-    pub(super) async fn delete_anyhow(&self, path: &Path) -> Result<(), Error> {
+    /// Deletes a tree that any backend may have written to. Each backend that can
+    /// delete files is tried in turn.
+    pub(super) async fn delete_with_any_backend(&self, path: &Path) -> Result<(), Error> {
         let mut result = remove_tree(path).map_err(Error::from);
         for backend in &self.backends {
             if result.is_ok() {

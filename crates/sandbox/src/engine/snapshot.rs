@@ -147,7 +147,7 @@ impl Inner {
         Ok(record.is_of(&key).then(|| describe(dir, &key, name, record)))
     }
 
-    /// Deals with a snapshot that somebody died over while making it.
+    /// Removes a snapshot whose maker died before it was complete.
     pub(super) async fn finish_snapshot(
         &self,
         task: &Task,
@@ -321,7 +321,7 @@ impl Engine {
             let still = inner.quiesce(&key, &dir, record, busy).await?;
             inner.forget_handle(&key);
             let locked = LockedSandbox { key: &key, dir: &dir, lock: &lock };
-            let restoring = Box::pin(inner.go_back(locked, still, &name, &snapshot));
+            let restoring = Box::pin(inner.restore_locked(locked, still, &name, &snapshot));
             let remarks = attended.or_undo(&inner, key.task(), &dir, restoring).await?;
             drop(lock);
             Ok(Restored { snapshot: describe(&dir, &key, &name, snapshot), remarks })
@@ -332,7 +332,7 @@ impl Engine {
 
 impl Inner {
     /// Replaces a sandbox that stands still by its snapshot, under its lock.
-    async fn go_back(
+    async fn restore_locked(
         &self,
         locked: LockedSandbox<'_>,
         still: Quiesced,
@@ -348,7 +348,7 @@ impl Inner {
         let place = |name: &str| beside(locked.dir.path(), NEW, name);
         self.copy_trees_each(&*backend, kept.path(), &place, &counter).await?;
         failpoint::reach("restore.files-copied");
-        // What is there goes; its successor must not be lost to a power cut.
+        // The old files are deleted next, so the new ones must be on disk.
         settle(locked.dir.path().to_owned()).await?;
         changing.switch(&TREES, Replaced::Go)?;
         let (_, remarks) = changing.settle(self, base, &self.progress).await?;

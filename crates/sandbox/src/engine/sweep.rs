@@ -35,7 +35,7 @@ impl Inner {
     pub(super) fn start_idle_reaper(self: &Arc<Self>) {
         let lifetime = match self.lifetime() {
             Ok(lifetime) => lifetime,
-            // Whoever asks for the sandbox is not to fail because of it.
+            // A wrong setting of the reaper must not fail the use of a sandbox.
             Err(error) => return tracing::warn!(%error, "idle sandboxes are not let go of"),
         };
         if self.idle_reaper.0.set(()).is_err() {
@@ -57,8 +57,8 @@ impl Inner {
 
 impl Engine {
     /// Lets go of every sandbox that has not been used for `lifetime` and
-    /// returns how many those were. A running job or an open call, here or
-    /// anybody's, is use.
+    /// returns how many those were. Running jobs and open calls of any process
+    /// count as use.
     pub async fn release_idle(&self, lifetime: Duration) -> usize {
         let idle: Vec<Arc<Handle>> = self
             .inner
@@ -174,7 +174,7 @@ impl Engine {
 
 impl Inner {
     /// Sets off the sweep, once in the life of the engine and only where it is
-    /// allowed. Whoever calls this neither waits for it nor fails with it.
+    /// allowed. The caller neither waits for it nor fails with it.
     pub(super) fn sweep_once(self: &Arc<Self>, in_use: &Key, overrides: &Overrides, begin: Begin) {
         let allowed = self.orphan_reaper().unwrap_or_else(|error| {
             tracing::warn!(%error, "leftovers are not removed");
@@ -191,7 +191,7 @@ impl Inner {
         self.sweep.is_waiting.store(begin == Begin::Quietly, Ordering::Release);
         let task = tokio::spawn(async move {
             if begin == Begin::Quietly {
-                // Whichever comes first: its time, or somebody who waits for it.
+                // Until the time is up, or until `finish_sweep` waits for it.
                 drop(timeout(QUIET, inner.sweep.now.notified()).await);
                 inner.sweep.is_waiting.store(false, Ordering::Release);
             }
@@ -247,7 +247,7 @@ impl Inner {
         let spared = spare.map(|key| self.dir(key));
         let mut reaped = Vec::new();
         for path in list_rubbish(&self.sandboxes) {
-            if !dry_run && let Err(error) = self.delete_anyhow(&path).await {
+            if !dry_run && let Err(error) = self.delete_with_any_backend(&path).await {
                 tracing::warn!(path = %path.display(), %error, "cannot be removed");
                 continue;
             }
@@ -278,7 +278,7 @@ impl Inner {
             return Ok(None);
         }
         if !dry_run && let Some(aside) = dir.move_aside()? {
-            self.delete_anyhow(&aside).await?;
+            self.delete_with_any_backend(&aside).await?;
         }
         Ok(Some(leftover(dir.path())))
     }
@@ -287,11 +287,11 @@ impl Inner {
 impl Inner {
     /// Returns directories that have files and belong to no sandbox that is known,
     /// because it was never quite made or its record is gone. They may be
-    /// somebody's work, so that removing them is a person's word.
+    /// somebody's work, so only a person may decide to remove them.
     pub(super) fn unrecorded(&self) -> Result<Vec<PathBuf>, Error> {
         let mut found = Vec::new();
         for dir in list_dirs(&self.sandboxes)? {
-            // One whose record cannot be read is told of by whoever uses it.
+            // An unreadable record is reported where the sandbox is used.
             if dir.is_unrecorded().unwrap_or(false) && !dir.is_hollow().unwrap_or(true) {
                 found.push(dir.path().to_owned());
             }

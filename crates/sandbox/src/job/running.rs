@@ -71,6 +71,8 @@ pub struct RunningJob {
     /// terminal it comes by other calls.
     feeds_input: bool,
     input_taken: bool,
+    /// Whether anything came that only a started job sends.
+    has_started: bool,
     last: Option<JobInfo>,
 }
 
@@ -113,6 +115,7 @@ impl RunningJob {
             feeder: None,
             feeds_input: false,
             input_taken: false,
+            has_started: false,
             last: None,
         }
     }
@@ -162,7 +165,12 @@ impl RunningJob {
         self.channel.connection()
     }
 
-    /// Returns what happens next; `None` when the last word has been said.
+    /// Returns whether the job is known to have been started.
+    pub(super) fn has_started(&self) -> bool {
+        self.has_started
+    }
+
+    /// Returns what happens next; `None` after the guest's final reply.
     /// Safe to drop half-way: nothing is lost.
     pub async fn next(&mut self) -> Result<Option<JobEvent>, JobError> {
         loop {
@@ -170,6 +178,7 @@ impl RunningJob {
                 Ok(incoming) => incoming,
                 Err(error) => return Err(self.error(error)),
             };
+            self.has_started |= matches!(incoming, Some(Incoming::Data(..) | Incoming::Event(_)));
             return Ok(Some(match incoming {
                 Some(Incoming::Data(Stream::Stdout, bytes)) => JobEvent::Stdout(bytes),
                 Some(Incoming::Data(Stream::Stderr, bytes)) => JobEvent::Stderr(bytes),
@@ -217,14 +226,14 @@ impl RunningJob {
         self.input.take()
     }
 
-    /// Waits for the last word on the job, which tells what became of the
-    /// session's state, and passes over everything before it.
+    /// Waits for the final reply, which says what became of the session's state,
+    /// and skips everything before it.
     pub async fn finish(mut self) -> Result<JobInfo, JobError> {
         while self.next().await?.is_some() {}
         self.take_info()
     }
 
-    /// Returns the last word on the job, which has come.
+    /// Returns the final reply, which has come.
     pub(super) fn take_info(&mut self) -> Result<JobInfo, JobError> {
         match self.last.take() {
             Some(info) => Ok(info),

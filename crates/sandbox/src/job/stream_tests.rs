@@ -1,32 +1,64 @@
 //! Streams of jobs, against guests that are played and whose connections are cut.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use tokio::net::UnixStream;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedRwLockReadGuard, RwLock, mpsc};
 use vestal_wire::{
-    AttachJob, Delivery, Event, JobId, Kind, Outcome, Reply, Request, Role, Stream, Welcome,
+    AttachJob, Delivery, Event, Fault, FaultCode, JobId, Kind, Outcome, Reply, Request, Role,
+    Stream, Welcome,
 };
 
 use super::*;
+use crate::client::Connection;
 use crate::client::fake_guest::{FakeGuest, ended, soon, welcome};
 use crate::command::{Input, new_job_id};
+use crate::job::recovery::RECONNECTIONS;
 
 /// Connects to one fake guest after the other.
 struct Wire {
     guests: mpsc::UnboundedSender<UnixStream>,
+    /// Connections that may have started a sandbox.
     connections: AtomicUsize,
+    /// Connections to an instance that runs.
+    greetings: AtomicUsize,
+    /// Whether the sandbox is stopped, and so cannot be connected to.
+    is_stopped: AtomicBool,
+    /// Whether the sandbox cannot be attached to for another reason.
+    is_locked: AtomicBool,
+    unfinished: Arc<RwLock<()>>,
+}
+
+impl Wire {
+    async fn open(&self) -> Result<Connection, Error> {
+        if self.is_stopped.load(Ordering::Relaxed) {
+            return Err(Error::Stopped { task: "t".to_owned() });
+        }
+        if self.is_locked.load(Ordering::Relaxed) {
+            return Err(Error::Busy { task: "t".to_owned(), reason: "it is locked".to_owned() });
+        }
+        let (host, io) = UnixStream::pair().unwrap();
+        self.guests.send(io).unwrap();
+        Ok(Connection::open(host, Role::User, Some("instance".to_owned())).await?)
+    }
 }
 
 #[async_trait]
 impl Connector for Wire {
     async fn connect(&self) -> Result<Connection, Error> {
         self.connections.fetch_add(1, Ordering::Relaxed);
-        let (host, io) = UnixStream::pair().unwrap();
-        self.guests.send(io).unwrap();
-        Ok(Connection::open(host, Role::User, Some("instance".to_owned())).await?)
+        self.open().await
+    }
+
+    async fn connect_running(&self) -> Result<Connection, Error> {
+        self.greetings.fetch_add(1, Ordering::Relaxed);
+        self.open().await
+    }
+
+    fn delay_close(&self) -> Option<OwnedRwLockReadGuard<()>> {
+        Arc::clone(&self.unfinished).try_read_owned().ok()
     }
 }
 
@@ -48,7 +80,15 @@ impl Guests {
 
 fn wire() -> (Arc<Wire>, Guests) {
     let (guests, taken) = mpsc::unbounded_channel();
-    (Arc::new(Wire { guests, connections: AtomicUsize::new(0) }), Guests(taken))
+    let wire = Wire {
+        guests,
+        connections: AtomicUsize::new(0),
+        greetings: AtomicUsize::new(0),
+        is_stopped: AtomicBool::new(false),
+        is_locked: AtomicBool::new(false),
+        unfinished: Arc::default(),
+    };
+    (Arc::new(wire), Guests(taken))
 }
 
 fn running(id: &JobId) -> Box<JobInfo> {
@@ -207,14 +247,132 @@ async fn a_dropped_stream_kills_its_job_only_when_asked() {
         if !kills {
             // Long enough for a task that would kill it to begin.
             tokio::task::yield_now().await;
-            assert_eq!(wire.connections.load(Ordering::Relaxed), 1);
+            assert_eq!(wire.greetings.load(Ordering::Relaxed), 0);
             continue;
         }
-        let mut killer = guests.next().await;
-        let (channel, request) = soon(killer.request()).await;
-        assert_eq!(request, Request::Kill { id: id.clone() });
-        killer.reply(channel, &Reply::Job(Box::new(ended(&id)))).await;
+        expect_kill(&mut guests, &id).await;
+        assert_eq!(wire.connections.load(Ordering::Relaxed), 1, "nothing is started for it");
     }
+}
+
+/// Reads the request to kill a job, from a connection of its own, and answers it.
+async fn expect_kill(guests: &mut Guests, id: &JobId) {
+    let mut killer = guests.next().await;
+    let (channel, request) = soon(killer.request()).await;
+    assert_eq!(request, Request::Kill { id: id.clone() });
+    killer.reply(channel, &Reply::Job(Box::new(ended(id)))).await;
+}
+
+/// Loses the connection over a job that was started, and has its guest fault
+/// when it is attached to again.
+async fn fault_when_attached(guests: &mut Guests, id: &JobId) {
+    let mut guest = guests.next().await;
+    let (channel, _) = guest.start().await;
+    guest.event(channel, &Event::Started { pid: 7 }).await;
+    drop(guest);
+    let mut guest = guests.next().await;
+    answer_lookup(&mut guest, id, Outcome::Known(running(id))).await;
+    let (channel, request) = guest.request().await;
+    assert!(matches!(request, Request::Attach(_)), "{request:?}");
+    let fault = Fault { code: FaultCode::Internal, message: "no room".into(), errno: None };
+    guest.reply(channel, &Reply::Fault(fault)).await;
+}
+
+#[tokio::test]
+async fn a_fault_after_a_reconnection_leaves_the_job_to_be_killed_on_drop() {
+    let (wire, mut guests) = wire();
+    let id = new_job_id();
+    let command = Command::shell("sleep 1000").job_id(id.clone()).kill_on_drop();
+    let follow = async {
+        let mut job = start(&wire, command).await.unwrap();
+        loop {
+            if let Err(error) = job.next().await {
+                return error;
+            }
+        }
+    };
+    let (error, ()) = both(follow, fault_when_attached(&mut guests, &id)).await;
+    assert!(matches!(&error, Error::LostJob { job, .. } if *job == id), "{error:?}");
+    expect_kill(&mut guests, &id).await;
+
+    // The same for one that is run to its end.
+    let id = new_job_id();
+    let command = Command::shell("sleep 1000").job_id(id.clone()).kill_on_drop();
+    let run = run(Arc::clone(&wire) as Arc<dyn Connector>, command);
+    let (output, ()) = both(run, fault_when_attached(&mut guests, &id)).await;
+    assert!(matches!(&output, Err(Error::LostJob { job, .. }) if *job == id), "{output:?}");
+    expect_kill(&mut guests, &id).await;
+}
+
+#[tokio::test]
+async fn a_command_that_was_refused_is_not_killed() {
+    let (wire, mut guests) = wire();
+    let command = Command::shell("x").kill_on_drop();
+    let follow = async {
+        let mut job = start(&wire, command).await.unwrap();
+        job.next().await.unwrap_err()
+    };
+    let serve = async {
+        let mut guest = guests.next().await;
+        let (channel, _) = guest.start().await;
+        let message = "no such directory".to_owned();
+        let fault = Fault { code: FaultCode::NoWorkdir, message, errno: None };
+        guest.reply(channel, &Reply::Fault(fault)).await;
+        guest
+    };
+    let (error, _guest) = both(follow, serve).await;
+    assert!(matches!(error, Error::Job(JobError::Fault(_))), "{error:?}");
+    tokio::task::yield_now().await;
+    assert_eq!(wire.greetings.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn the_end_of_the_process_waits_for_the_kill_of_a_job_that_was_dropped() {
+    let (wire, mut guests) = wire();
+    let id = new_job_id();
+    let command = Command::shell("sleep 1000").job_id(id.clone()).kill_on_drop();
+    let (job, _guest) = both(start(&wire, command), async {
+        let mut guest = guests.next().await;
+        guest.start().await;
+        guest
+    })
+    .await;
+    assert!(wire.unfinished.try_write().is_ok(), "a job that is followed holds nothing up");
+    drop(job.unwrap());
+    assert!(wire.unfinished.try_write().is_err());
+    expect_kill(&mut guests, &id).await;
+    drop(soon(wire.unfinished.write()).await);
+}
+
+#[tokio::test]
+async fn an_error_of_a_stream_names_the_job_that_may_still_be_running() {
+    let (wire, mut guests) = wire();
+    let id = new_job_id();
+    let follow = async {
+        let mut job = start(&wire, Command::shell("x").job_id(id.clone())).await.unwrap();
+        assert_eq!(job.next().await.unwrap(), Some(JobEvent::Started { pid: 7 }));
+        let lost = job.next().await.unwrap_err();
+        wire.is_locked.store(false, Ordering::Relaxed);
+        wire.is_stopped.store(true, Ordering::Relaxed);
+        (lost, job.next().await.unwrap_err())
+    };
+    let serve = async {
+        let mut guest = guests.next().await;
+        let (channel, _) = guest.start().await;
+        guest.event(channel, &Event::Started { pid: 7 }).await;
+        wire.is_locked.store(true, Ordering::Relaxed);
+        drop(guest);
+    };
+    let ((lost, stopped), ()) = both(follow, serve).await;
+    assert_eq!(
+        lost.to_string(),
+        format!(
+            "lost sight of job {id}, which may still be running: the sandbox of task \"t\" is in \
+             use: it is locked"
+        )
+    );
+    // In a sandbox that is stopped nothing runs.
+    assert!(matches!(stopped, Error::Stopped { .. }), "{stopped:?}");
 }
 
 #[tokio::test]
@@ -274,7 +432,7 @@ async fn a_guest_that_is_lost_again_and_again_is_an_error_after_which_one_may_go
     let follow = async {
         let mut job = start(&wire, Command::shell("x").job_id(id.clone())).await.unwrap();
         let error = job.next().await.unwrap_err();
-        assert!(matches!(error, Error::Job(JobError::Lost { .. })), "{error:?}");
+        assert!(matches!(&error, Error::LostJob { job, .. } if *job == id), "{error:?}");
         collect(job).await
     };
     let serve = async {

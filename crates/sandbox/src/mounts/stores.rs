@@ -15,8 +15,8 @@ use sha2::{Digest as _, Sha256};
 use vestal_config::{Settings, Volume, VolumeSource, keys};
 
 use super::exposed::{Exposed, NAME};
-use super::real;
 use super::walk::{Astray, Identity, walk};
+use super::{lasting, real};
 use crate::Error;
 use crate::binds::BINDS;
 use crate::key::hex;
@@ -186,6 +186,17 @@ pub(super) struct Pin {
     /// time it is mounted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) identity: Option<Identity>,
+}
+
+/// Returns whether the name of a directory that an instance mounts has passed to
+/// another directory since it was mounted. The instance still has the first one.
+/// A directory that is gone has not been replaced, and what is not known of an
+/// instance, or has no lasting identity, cannot be compared.
+pub(crate) fn is_replaced(instance_dir: &Path, asked: &Path) -> bool {
+    let pins = Pins::read(instance_dir).unwrap_or_default();
+    let mounted = pins.mounts.get(asked).and_then(|pin| pin.identity);
+    let now = walk(asked, |_, _| false).ok().and_then(|reached| lasting(&reached));
+    matches!((mounted, now), (Some(mounted), Some(now)) if !mounted.is(&now))
 }
 
 impl Default for Pins {

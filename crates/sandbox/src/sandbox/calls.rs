@@ -4,18 +4,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::OwnedRwLockReadGuard;
 use vestal_wire::{FaultCode, JobId, JobInfo, Stats, Status, WindowSize};
 
 use super::Sandbox;
 use crate::backend::JobEnvironment;
 use crate::client::Connection;
 use crate::command::{Command, Input};
-use crate::engine::read_bundle;
 use crate::files::Files;
 use crate::job::{
     AfterInput, Follow, JobError, JobFilter, JobList, JobOutcome, JobStream, KillOnDrop, SentJob,
 };
 use crate::output::Output;
+use crate::publish::read_bundle;
 use crate::{Error, PublishError, PublishedName, job};
 
 /// How long a guest may take over a request that takes no time.
@@ -129,27 +130,30 @@ impl Sandbox {
         Ok(job::wait(&connection, id, limit).await?)
     }
 
-    /// Kills every process of a job and returns when none is left.
+    /// Kills every process of a job and returns when none is left. This, like
+    /// [`Sandbox::signal`], [`Sandbox::write`] and [`Sandbox::resize`], acts on
+    /// a job that runs: a sandbox that has been stopped is not started for it,
+    /// which is [`Error::Stopped`].
     pub async fn kill(&self, id: &JobId) -> Result<JobInfo, Error> {
-        let connection = self.connection().await?;
+        let connection = self.running_connection().await?;
         Ok(job::kill(&connection, id).await?)
     }
 
     /// Sends a signal to a job's foreground process group.
     pub async fn signal(&self, id: &JobId, signal: i32) -> Result<(), Error> {
-        let connection = self.connection().await?;
+        let connection = self.running_connection().await?;
         Ok(job::signal(&connection, id, signal).await?)
     }
 
     /// Writes to a job's standard input.
     pub async fn write(&self, id: &JobId, input: Input, after: AfterInput) -> Result<(), Error> {
-        let connection = self.connection().await?;
+        let connection = self.running_connection().await?;
         Ok(job::write(&connection, id, input, after).await?)
     }
 
     /// Changes the size of a job's terminal.
     pub async fn resize(&self, id: &JobId, size: WindowSize) -> Result<(), Error> {
-        let connection = self.connection().await?;
+        let connection = self.running_connection().await?;
         Ok(job::resize(&connection, id, size).await?)
     }
 
@@ -207,6 +211,17 @@ impl Sandbox {
         self.handle.connection().await
     }
 
+    /// Returns the connection to the recorded instance, made again if it was
+    /// lost. Nothing is started or made for it.
+    pub(crate) async fn running_connection(&self) -> Result<Connection, Error> {
+        self.handle.running_connection().await
+    }
+
+    /// Makes [`crate::Engine::close`] wait until the returned value is dropped.
+    pub(crate) fn delay_close(&self) -> Option<OwnedRwLockReadGuard<()>> {
+        self.handle.engine.delay_close()
+    }
+
     /// Adds to a command what the settings say and the caller left open.
     async fn complete(&self, command: Command) -> Result<Command, Error> {
         let engine = &self.handle.engine;
@@ -215,7 +230,7 @@ impl Sandbox {
             JobEnvironment::Callers => command.or_env(|| engine.base_environment())?,
             JobEnvironment::Guests => command.with_secret_env(engine.container_environment()?),
         };
-        let command = command.with_secret_env(engine.asked_environment(environment)?);
+        let command = command.with_secret_env(engine.forwarded_environment(environment)?);
         let start_dir = self.handle.start_dir().await;
         command.or_start_dir(|| start_dir)
     }

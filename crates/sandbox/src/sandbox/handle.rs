@@ -11,7 +11,7 @@ use super::Sandbox;
 use crate::backend::{Backend, Instance};
 use crate::client::Connection;
 use crate::engine::{
-    Attached, FilesOnRemoval, Inner, Interrupt, OwnedInstance, StateBefore, greet,
+    Attached, FilesOnRemoval, Inner, Interrupt, OwnedInstance, StateBefore, greet, greet_existing,
 };
 use crate::notice::Notice;
 use crate::store::InstanceRecord;
@@ -140,12 +140,18 @@ impl Handle {
             Ownership::Owned => {
                 // A guest outlives a connection that was cut, and waits a while
                 // for its owner.
-                if let Ok(connection) = greet(&*held.backend, &held.instance, Role::Owner).await {
-                    held.connection = Some(connection.clone());
-                    self.hold_again();
-                    return Ok(connection);
+                match greet(&*held.backend, &held.instance, Role::Owner).await {
+                    Ok(connection) => {
+                        held.connection = Some(connection.clone());
+                        self.hold_again();
+                        return Ok(connection);
+                    }
+                    Err(error) if error.leaves_guest_unknown(&*held.backend) => {
+                        return Err(error.into_error(self.key.task().as_str(), &*held.backend));
+                    }
+                    Err(_) => {}
                 }
-                // What is left of the one that was lost goes first.
+                // The lost instance is removed first.
                 if let Some(lost) = self.engine.owned.get(&held.instance.id) {
                     self.engine.remove_owned(&lost, Interrupt::Anything).await?;
                 }
@@ -154,9 +160,33 @@ impl Handle {
         };
         let connection = attached.connection.clone();
         *held = attached.into();
-        // Before the lock is free: whoever lets go meanwhile means the one before.
+        // While the lock is held: a release that waits for it means the old instance.
         self.hold_again();
         drop(held);
+        Ok(connection)
+    }
+
+    /// Returns the connection, made again to the recorded instance if it was lost
+    /// or let go of. Nothing is started or made, and no lock of the key is taken.
+    pub(super) async fn running_connection(self: &Arc<Self>) -> Result<Connection, Error> {
+        self.mark_used();
+        let mut held = self.held.lock().await;
+        if let Some(connection) = held.connection.as_ref().filter(|open| !open.is_closed()) {
+            return Ok(connection.clone());
+        }
+        let (instance, connection) = match self.ownership {
+            Ownership::Shared => self.engine.connect_recorded(&self.key).await?,
+            Ownership::Owned => {
+                let (task, instance) = (self.key.task(), held.instance.clone());
+                let greeted = greet_existing(task, &*held.backend, &instance, Role::Owner).await;
+                (instance, greeted?)
+            }
+        };
+        // Another process may have replaced the instance, or started it again.
+        if instance == held.instance {
+            held.connection = Some(connection.clone());
+            self.hold_again();
+        }
         Ok(connection)
     }
 

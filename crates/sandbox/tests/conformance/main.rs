@@ -287,6 +287,7 @@ conformance! {
         jobs: {
             a_killed_job_leaves_no_process_whatever_it_did,
             a_job_can_be_killed_by_another_process,
+            acting_on_a_job_starts_no_sandbox,
             a_background_job_runs_in_its_directory,
             a_background_job_reads_what_is_written_to_it,
             the_log_can_be_read_at_any_offset,
@@ -367,6 +368,7 @@ conformance! {
         overrides: {
             a_backend_asked_for_one_task_stays_with_it,
             a_mounted_directory_is_part_of_the_task,
+            a_directory_that_took_the_name_of_a_mounted_one_is_mounted_in_its_place,
             the_directory_a_process_starts_in_is_mounted_on_request,
         }
         binds: {
@@ -411,6 +413,7 @@ conformance! {
             a_fork_is_independent_of_its_source,
             a_fork_of_a_snapshot_is_what_that_was,
             a_busy_sandbox_is_not_copied_unless_it_may_be_stopped,
+            processes_that_a_copy_ends_are_named_before,
             what_cannot_be_copied_is_refused_by_name,
             snapshots_stay_with_the_files_and_go_with_them,
             a_rebuilt_sandbox_keeps_its_files_and_has_todays_settings,
@@ -450,6 +453,7 @@ conformance! {
             a_command_outlives_the_connection_that_it_was_sent_over,
             a_cut_connection_is_made_again_to_the_same_instance,
             an_owned_sandbox_outlives_a_cut_connection,
+            a_guest_that_cannot_be_reached_is_never_ended,
         }
     }
 }

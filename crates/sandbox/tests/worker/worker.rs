@@ -16,7 +16,7 @@ use std::io::Read as _;
 use serde_json::json;
 use vestal_config::{Environment, Home, Override, Settings};
 use vestal_sandbox::{
-    Command, Engine, FilesOnRemoval, Rebuild, Sandbox, StateBefore, Task, WhileBusy,
+    Command, Engine, EngineOptions, FilesOnRemoval, Rebuild, Sandbox, StateBefore, Task, WhileBusy,
 };
 
 #[tokio::main(flavor = "current_thread")]
@@ -41,7 +41,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let task: Task = task.parse()?;
     let settings =
         Settings::load(&vestal_config::schema(), Home::at(home), Environment::capture(), overrides);
-    let engine = toy::open(settings)?;
+    let launch_dir = Some(std::env::current_dir()?);
+    let engine = toy::open(settings, EngineOptions { launch_dir, ..EngineOptions::default() })?;
     perform(&engine, verb, &task, rest.first().map(String::as_str)).await?;
     engine.close(vestal_sandbox::CLOSE_WITHIN).await;
     Ok(())

@@ -87,7 +87,11 @@ async fn follow(
         let command = command().job_id(id.clone()).kill_on_drop();
         let mut job = tokio::select! {
             biased;
-            () = context.cancel.cancelled() => return Ok(CommandEnd::Interrupted),
+            () = context.cancel.cancelled() => {
+                // It may have been sent. Who hears "interrupted" must not meet it at work.
+                kill_and_drain(sandbox, &id, std::future::ready(())).await;
+                return Ok(CommandEnd::Interrupted);
+            }
             job = Box::pin(sandbox.start(command, Follow::EveryByte)) => job?,
         };
         let drained = tokio::select! {

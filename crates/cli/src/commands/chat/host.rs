@@ -10,8 +10,8 @@ use vestal_agent::Human;
 use vestal_agent::slash::{self, CommandKind, Invocation, SlashError};
 use vestal_chat::{ChatError, ChatHost, OpenTarget, OpenedConversation};
 use vestal_conversations::Title;
-use vestal_runtime::{OpenRequest, Placement, Runtime, SandboxChoice, Which};
-use vestal_sandbox::{Overrides, Task, Terminations};
+use vestal_runtime::{OpenRequest, Placement, Runtime, SandboxChoice, Terminations, Which};
+use vestal_sandbox::{Overrides, Task};
 
 use crate::cli::{self, Global, Verb};
 use crate::commands::kanban;

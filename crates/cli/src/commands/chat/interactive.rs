@@ -8,8 +8,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use vestal_agent::settings::EndpointError;
 use vestal_chat::{ChatExit, ChatParts, HostMessage};
 use vestal_config::{Environment, Settings, keys};
-use vestal_runtime::{OpenRequest, Placement, Which};
-use vestal_sandbox::Termination;
+use vestal_runtime::{OpenRequest, Placement, Termination, Which};
 use vestal_sandbox::backend::HostDirectories;
 use vestal_tui::Colour;
 

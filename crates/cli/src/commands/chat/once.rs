@@ -8,8 +8,7 @@ use vestal_agent::{
 use vestal_api::{CostStatus, KnownCost};
 use vestal_config::keys;
 use vestal_model::UserMessage;
-use vestal_runtime::{Opened, Runtime};
-use vestal_sandbox::{Termination, Terminations};
+use vestal_runtime::{Opened, Runtime, Termination, Terminations};
 
 use super::interactive::agreed_mount;
 use super::output::TurnOutput;

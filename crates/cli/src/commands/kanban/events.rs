@@ -13,7 +13,7 @@ use serde_json::Value;
 use vestal_api::{EventView, TaskLogView};
 use vestal_board::store::EventQuery;
 use vestal_board::{Board, Event, Status, TaskId, log_path};
-use vestal_sandbox::Terminations;
+use vestal_runtime::Terminations;
 
 use super::board_context::BoardContext;
 use super::display;

@@ -8,7 +8,7 @@ use vestal_api::{HeartbeatView, TaskRunView};
 use vestal_board::verbs::{Claim, Heartbeat};
 use vestal_board::{Role, Run, RunId, Status, TaskId, log_path, settings as board_settings};
 use vestal_config::keys;
-use vestal_sandbox::Terminations;
+use vestal_runtime::Terminations;
 use vestal_worker::{Limits, Log, SweepParts, WorkerExit, WorkerParts};
 
 use super::board_context::BoardContext;

@@ -1,6 +1,6 @@
 //! A connection to a guest that is cut.
 
-use vestal_sandbox::{Command, Task};
+use vestal_sandbox::{Command, Error, Task};
 
 use crate::support::{Gate, World};
 
@@ -46,4 +46,23 @@ pub(crate) async fn an_owned_sandbox_outlives_a_cut_connection(world: &World) {
     assert_eq!((sandbox.instance().await, world.guests()), (instance, guests));
     drop(sandbox);
     assert!(engine.close(std::time::Duration::from_mins(1)).await);
+}
+
+pub(crate) async fn a_guest_that_cannot_be_reached_is_never_ended(world: &World) {
+    let task = Task::default_task();
+    let sandbox = world.engine().sandbox(&task).await.unwrap();
+    let job = sandbox.spawn(Command::shell("sleep 1000")).await.unwrap();
+    let (connection, guests) = (sandbox.connection().await.unwrap(), world.guests());
+    world.machine().refuse_connections();
+    world.machine().cut();
+    connection.closed().await;
+    let others = world.engine();
+    let (used, looked_at, killed) =
+        tokio::join!(others.sandbox(&task), others.observe(&task), sandbox.kill(&job.id));
+    for error in [used.unwrap_err(), looked_at.unwrap_err(), killed.unwrap_err()] {
+        assert!(matches!(error, Error::OutOfReach { .. }), "{error:?}");
+    }
+    world.machine().accept_connections();
+    assert_eq!(world.guests(), guests);
+    sandbox.kill(&job.id).await.unwrap();
 }

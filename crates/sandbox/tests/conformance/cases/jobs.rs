@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use vestal_sandbox::job::{AfterInput, Follow, JobEvent, JobFilter, lookup};
-use vestal_sandbox::{Command, Error, Input, Sandbox, Task, new_job_id};
+use vestal_sandbox::{Command, Error, Input, Sandbox, Task, WindowSize, new_job_id};
 use vestal_wire::{AttachJob, Cause, Delivery, Exit, JobId, JobState, Outcome};
 
 use crate::support::{World, marker, processes_with, until};
@@ -33,6 +33,31 @@ pub(crate) async fn a_job_can_be_killed_by_another_process(world: &World) {
     assert_eq!(processes_with(&mark), Vec::<u32>::new());
     let info = sandbox.wait(&id, None).await.unwrap();
     assert!(matches!(info.state, JobState::Ended(exit) if exit.cause == Cause::Killed));
+}
+
+pub(crate) async fn acting_on_a_job_starts_no_sandbox(world: &World) {
+    let engine = world.engine();
+    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let job = sandbox.spawn(Command::shell("cat").stdin(Input::Piped)).await.unwrap();
+    let dropped = Command::shell("sleep 1000").kill_on_drop();
+    let dropped = sandbox.start(dropped, Follow::EveryByte).await.unwrap();
+    let connection = sandbox.connection().await.unwrap();
+    world.engine().stop(&Task::default_task()).await.unwrap();
+    connection.closed().await;
+    let input = Input::Bytes(b"x".to_vec());
+    let size = WindowSize { rows: 24, cols: 80 };
+    let refused = [
+        sandbox.write(&job.id, input, AfterInput::KeepOpen).await.unwrap_err(),
+        sandbox.resize(&job.id, size).await.unwrap_err(),
+        sandbox.signal(&job.id, 15).await.unwrap_err(),
+        sandbox.kill(&job.id).await.unwrap_err(),
+    ];
+    for error in refused {
+        assert!(matches!(error, Error::Stopped { .. }), "{error:?}");
+    }
+    drop(dropped);
+    assert!(engine.close(Duration::from_mins(1)).await);
+    assert_eq!(world.guests(), Vec::<u32>::new());
 }
 
 pub(crate) async fn a_background_job_runs_in_its_directory(world: &World) {

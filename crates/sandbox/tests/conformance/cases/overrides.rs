@@ -96,6 +96,36 @@ pub(crate) async fn a_mounted_directory_is_part_of_the_task(world: &World) {
     assert_eq!(run(&fresh, "cat name; ls ~/file 2>/dev/null || echo none").await, "a\nnone\n");
 }
 
+pub(crate) async fn a_directory_that_took_the_name_of_a_mounted_one_is_mounted_in_its_place(
+    world: &World,
+) {
+    // Not in the world's own directory, which its sandboxes can write to.
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("project");
+    let replace = |by: &str| {
+        std::fs::rename(&dir, root.path().join(format!("before-{by}"))).ok();
+        std::fs::create_dir(&dir).unwrap();
+        std::fs::write(dir.join("name"), format!("{by}\n")).unwrap();
+    };
+    replace("first");
+    let sandbox = mounting(world, &dir).await;
+    assert_eq!(run(&sandbox, "cat name").await, "first\n");
+    drop(sandbox);
+    replace("second");
+    let sandbox = mounting(world, &dir).await;
+    let said = sandbox.notice_texts();
+    assert!(said.iter().any(|text| text.contains("another directory has the name")), "{said:?}");
+    assert_eq!(run(&sandbox, "cat name").await, "second\n");
+    // Nothing is ended under a job, and nobody is sent to the wrong directory.
+    let job = sandbox.spawn(Command::shell("sleep 1000")).await.unwrap();
+    replace("third");
+    let asked = Overrides { mount: Some(dir.clone()), ..Overrides::default() };
+    let refused = world.engine().sandbox_with(&Task::default_task(), &asked).await.unwrap_err();
+    assert!(refused.to_string().contains("another directory has the name"), "{refused}");
+    sandbox.kill(&job.id).await.unwrap();
+    assert_eq!(run(&mounting(world, &dir).await, "cat name").await, "third\n");
+}
+
 pub(crate) async fn the_directory_a_process_starts_in_is_mounted_on_request(world: &World) {
     let text = "pwd; cat name";
     let words = ["--set", "terminal.docker_mount_cwd_to_workspace=true", "run", "default", text];

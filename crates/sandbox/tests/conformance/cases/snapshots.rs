@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use vestal_sandbox::{
-    Command, CopyError, Engine, Error, FilesOnRemoval, Output, Progress, ProgressSink, Rebuild,
-    SnapshotName, SummaryState, Task, WhileBusy,
+    Command, CopyError, Engine, EngineOptions, Error, FilesOnRemoval, Output, Progress,
+    ProgressSink, Rebuild, SnapshotName, SummaryState, Task, WhileBusy,
 };
 
 use crate::support::{World, marker, processes_with};
@@ -442,6 +442,35 @@ pub(crate) async fn a_sandbox_moves_between_backends_with_workspace_and_home(wor
     assert_reads(world, "default", "before").await;
 }
 
+/// Returns an engine that tells `progress` what takes long.
+fn listening(world: &World, progress: ProgressSink) -> Engine {
+    let options = EngineOptions { progress, ..EngineOptions::default() };
+    Engine::open_with(world.settings(&[], &[]), options).unwrap()
+}
+
+pub(crate) async fn processes_that_a_copy_ends_are_named_before(world: &World) {
+    let mark = marker();
+    let text = format!("sleep {mark} & sleep {mark} & true");
+    run(world, "default", &text).await;
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let (listener, seen) = (Arc::clone(&told), format!("sleep\0{mark}"));
+    let sink = ProgressSink::new(move |progress| {
+        if let Progress::EndingProcesses { processes, commands } = progress {
+            let alive = processes_with(&seen).len();
+            listener.lock().unwrap().push((processes, commands, alive));
+        }
+    });
+    let engine = listening(world, sink);
+    engine.snapshot(&task("default"), &name("a"), None, WhileBusy::Refuse).await.unwrap();
+    assert_eq!(processes_with(&mark), Vec::<u32>::new());
+    assert_eq!(*told.lock().unwrap(), [(2, vec![text], 2)]);
+    // Where nothing was left there is nothing to say.
+    told.lock().unwrap().clear();
+    run(world, "default", "true").await;
+    engine.fork(&task("default"), None, &task("other"), WhileBusy::Refuse).await.unwrap();
+    assert_eq!(*told.lock().unwrap(), []);
+}
+
 pub(crate) async fn a_long_copy_tells_how_far_it_is(world: &World) {
     let megabytes = 96;
     let text =
@@ -450,7 +479,7 @@ pub(crate) async fn a_long_copy_tells_how_far_it_is(world: &World) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let listener = Arc::clone(&told);
     let sink = ProgressSink::new(move |progress| listener.lock().unwrap().push(progress));
-    let engine = Engine::open_telling(world.settings(&[], &[]), sink).unwrap();
+    let engine = listening(world, sink);
     let forked =
         engine.fork(&task("default"), None, &task("other"), WhileBusy::Refuse).await.unwrap();
     assert!(forked.bytes >= megabytes << 20, "{forked:?}");

@@ -17,7 +17,7 @@ use vestal_sandbox::backend::{
     InstanceRequest, InstanceState, KeptVolumes, Locator, Remedy, StartedInstance, Stream,
     VolumeStore,
 };
-use vestal_sandbox::{Engine, Error, Overrides, Spec};
+use vestal_sandbox::{Engine, EngineOptions, Error, Overrides, Spec};
 
 /// The variable that says where the machine is.
 pub(crate) const ADDRESS: &str = "VESTAL_TEST_TOY";
@@ -33,14 +33,14 @@ static DECLARATION: Declaration = Declaration {
 };
 
 /// Opens an engine whose backend is on the machine that the environment names;
-/// nothing where it names none.
-pub(crate) fn open(settings: Settings) -> Result<Engine, Error> {
+/// an ordinary one where it names none.
+pub(crate) fn open(settings: Settings, options: EngineOptions) -> Result<Engine, Error> {
     match settings.environment().get(ADDRESS).and_then(|address| address.to_str()) {
         Some(address) => {
             let toy = Toy { address: address.to_owned() };
             Engine::with_backends(settings, vec![Arc::new(toy)])
         }
-        None => Engine::open(settings),
+        None => Engine::open_with(settings, options),
     }
 }
 

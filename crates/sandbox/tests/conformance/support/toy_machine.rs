@@ -8,7 +8,7 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -39,6 +39,8 @@ struct Inner {
     /// Streams to guests, for a case to cut.
     streams: Mutex<Vec<TcpStream>>,
     connected: AtomicUsize,
+    /// Whether every stream to a guest is cut before anything comes through.
+    refusing: AtomicBool,
 }
 
 impl ToyMachine {
@@ -52,8 +54,8 @@ impl ToyMachine {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (removed, streams) = (Mutex::default(), Mutex::default());
-        let connected = AtomicUsize::new(0);
-        let inner = Arc::new(Inner { root, address, removed, streams, connected });
+        let (connected, refusing) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let inner = Arc::new(Inner { root, address, removed, streams, connected, refusing });
         let machine = Self { inner };
         let serving = machine.clone();
         std::thread::spawn(move || {
@@ -91,6 +93,16 @@ impl ToyMachine {
         for stream in self.inner.streams.lock().unwrap().drain(..) {
             stream.shutdown(Shutdown::Both).ok();
         }
+    }
+
+    /// Cuts every new connection to a guest from now on.
+    pub(crate) fn refuse_connections(&self) {
+        self.inner.refusing.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends that.
+    pub(crate) fn accept_connections(&self) {
+        self.inner.refusing.store(false, Ordering::Relaxed);
     }
 
     fn serve(&self, mut stream: TcpStream) -> std::io::Result<()> {
@@ -248,7 +260,8 @@ impl ToyMachine {
 
     /// Carries bytes between a connection and a guest, each a while later.
     fn carry(&self, id: &str, mut stream: TcpStream) -> std::io::Result<()> {
-        if self.inner.connected.fetch_add(1, Ordering::Relaxed) % CUT_EVERY == CUT_EVERY - 1 {
+        let number = self.inner.connected.fetch_add(1, Ordering::Relaxed);
+        if number % CUT_EVERY == CUT_EVERY - 1 || self.inner.refusing.load(Ordering::Relaxed) {
             return stream.shutdown(Shutdown::Both);
         }
         let guest = match UnixStream::connect(self.instance_dir(id).join("io/guest.sock")) {

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use tokio::process::Command as Process;
 use vestal_config::{Environment, Home, Override, Settings};
-use vestal_sandbox::{Command, Engine, FilesOnRemoval, Output, Sandbox, Task};
+use vestal_sandbox::{Command, Engine, EngineOptions, FilesOnRemoval, Output, Sandbox, Task};
 
 use super::process::{alive, container_guests, container_process, is_below, processes_of};
 use super::toy::{self, ADDRESS};
@@ -272,7 +272,7 @@ impl World {
 
     /// Returns a new engine with these settings and variables.
     pub(crate) fn engine_in(&self, overrides: &[&str], variables: &[(&str, &str)]) -> Engine {
-        toy::open(self.settings(overrides, variables)).unwrap()
+        toy::open(self.settings(overrides, variables), EngineOptions::default()).unwrap()
     }
 
     /// Returns the sandbox of the default task through a new engine.

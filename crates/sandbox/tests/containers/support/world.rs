@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use serde_json::Value;
 use tokio::process::Command as Process;
 use vestal_config::{Environment, Home, Override, Settings};
-use vestal_sandbox::{Command, Engine, FilesOnRemoval, Output, ProgressSink, Sandbox, Task};
+use vestal_sandbox::{
+    Command, Engine, EngineOptions, FilesOnRemoval, Output, ProgressSink, Sandbox, Task,
+};
 
 use super::process::{processes_of, until};
 use super::{Api, Proxy, Worker, variable};
@@ -153,7 +155,8 @@ impl World {
 
     /// Returns a new engine that tells of what takes long.
     pub(crate) fn engine_telling(&self, overrides: &[&str], progress: ProgressSink) -> Engine {
-        Engine::open_telling(self.settings(overrides), progress).unwrap()
+        let options = EngineOptions { progress, ..EngineOptions::default() };
+        Engine::open_with(self.settings(overrides), options).unwrap()
     }
 
     /// Returns the sandbox of the default task through a new engine.

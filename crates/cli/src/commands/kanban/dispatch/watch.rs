@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use vestal_board::Time;
 use vestal_board::dispatch::Policy;
 use vestal_dispatcher::{DispatchEvent, Dispatcher, OpenBoards, WatchLock};
-use vestal_sandbox::Terminations;
+use vestal_runtime::Terminations;
 
 use super::options;
 use crate::commands::kanban::board_context::BoardContext;

@@ -2,7 +2,7 @@
 //! sandboxes are.
 
 #[cfg(test)]
-#[path = "home_tests.rs"]
+#[path = "resettle_tests.rs"]
 mod tests;
 
 use std::fs;
@@ -13,13 +13,13 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
+use super::{Guests, InstanceRecord, Intent, Record, SandboxDir, StoreError, list_dirs};
 use crate::backend::{Declaration, HostProcess};
 use crate::key::hex;
-use crate::store::{Guests, InstanceRecord, Intent, Record, SandboxDir, StoreError, list_dirs};
 use crate::{HomeId, Key};
 
 /// Makes the sandboxes of a copied home those of its new id.
-pub(super) fn resettle(
+pub(crate) fn resettle(
     sandboxes: &Path,
     old: &HomeId,
     new: &HomeId,
@@ -51,7 +51,7 @@ pub(super) fn resettle(
 }
 
 /// Returns whether a directory has sandboxes of a home.
-pub(super) fn holds_sandboxes_of(sandboxes: &Path, home: &HomeId) -> Result<bool, StoreError> {
+pub(crate) fn holds_sandboxes_of(sandboxes: &Path, home: &HomeId) -> Result<bool, StoreError> {
     let is_of_home = |dir: &SandboxDir| {
         let record = dir.read_record().ok().flatten();
         record
@@ -150,13 +150,13 @@ fn drop_intent(dir: &SandboxDir) -> Result<(), StoreError> {
     }
 }
 
-pub(super) fn is_below(path: &Path, home: &Path) -> bool {
+pub(crate) fn is_below(path: &Path, home: &Path) -> bool {
     let real = |path: &Path| fs::canonicalize(path).ok();
     matches!((real(path), real(home)), (Some(path), Some(home)) if path.starts_with(&home))
 }
 
 /// Returns where the guests of all sandboxes have their files.
-pub(super) fn running_guests(sandboxes: &Path, declared: &[&'static Declaration]) -> Guests {
+pub(crate) fn running_guests(sandboxes: &Path, declared: &[&'static Declaration]) -> Guests {
     let dirs = list_dirs(sandboxes).unwrap_or_default();
     let guests = dirs.iter().filter_map(|dir| {
         let record = dir.read_record().ok().flatten()?;
@@ -167,7 +167,7 @@ pub(super) fn running_guests(sandboxes: &Path, declared: &[&'static Declaration]
 }
 
 /// Returns whether a guest runs on the files of this instance.
-pub(super) fn runs_here(dir: &SandboxDir, backend: &Declaration, record: &InstanceRecord) -> bool {
+pub(crate) fn runs_here(dir: &SandboxDir, backend: &Declaration, record: &InstanceRecord) -> bool {
     guests_of(dir, backend, record) == Guests::Here
 }
 
