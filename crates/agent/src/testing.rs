@@ -8,18 +8,15 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio_util::sync::CancellationToken;
 use vestal_config::{Environment, Home, Override, Settings};
 use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Sandbox, Task};
 pub(crate) use vestal_testkit::{PATIENCE, marker, processes_with, until};
 
 use crate::approvals::{Guard, Mode, Policy, Unattended};
-use crate::delegation::{Delegates, NoDelegates};
+use crate::delegation::Delegates;
 use crate::event::{Event, EventSink};
-use crate::human::{Approval, ApprovalRequest, Human, NoHuman, Question};
+use crate::human::{Approval, ApprovalRequest, Human, Question};
 use crate::limits::Limits;
-use crate::notebook::Notebook;
-use crate::redact::Redactor;
 use crate::registry::Registry;
 use crate::sandbox::ConversationSandbox;
 use crate::tool::{Tool, ToolContext, ToolOutput};
@@ -47,20 +44,9 @@ impl Stage {
         let heard = Arc::clone(&events);
         let policy = Policy { mode: Mode::Off, unattended: Unattended::Allow, ..Policy::default() };
         let context = ToolContext {
-            conversation: "20261115-103001-k3f9ab".parse().unwrap(),
-            call: "call-1".to_owned(),
-            sandbox,
-            cancel: CancellationToken::new(),
             events: EventSink::new(move |event| heard.lock().unwrap().push(event)),
             guard: Arc::new(Guard::new(policy, Arc::new(|_| Ok(())))),
-            human: Arc::new(NoHuman),
-            redactor: Arc::new(Redactor::default()),
-            limits: Arc::new(Limits::default()),
-            notebook: Notebook::default(),
-            observed_files: Arc::default(),
-            jobs: crate::CallJobs::default(),
-            delegates: Arc::new(NoDelegates),
-            tools: Arc::new(Registry::default()),
+            ..ToolContext::new("20261115-103001-k3f9ab".parse().unwrap(), sandbox)
         };
         Self { dir, events, context }
     }
@@ -148,23 +134,14 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // A drop cannot wait for a future, and the runtime it happens in may be
-        // ending; so the sandbox is removed from outside, as by another process.
         let root = self.dir.path().to_owned();
-        let removing = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.unwrap().block_on(async {
-                let (engine, task) = (engine(&root), Task::default_task());
-                match Box::pin(engine.remove(&task, FilesOnRemoval::Remove)).await {
-                    Ok(_) | Err(vestal_sandbox::Error::NoSandbox { .. }) => Ok(()),
-                    Err(error) => Err(error.to_string()),
-                }
-            })
+        vestal_testkit::clean_up(move || async move {
+            let (engine, task) = (engine(&root), Task::default_task());
+            match Box::pin(engine.remove(&task, FilesOnRemoval::Remove)).await {
+                Ok(_) | Err(vestal_sandbox::Error::NoSandbox { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
         });
-        let removed = removing.join();
-        if !std::thread::panicking() {
-            removed.unwrap().unwrap();
-        }
     }
 }
 

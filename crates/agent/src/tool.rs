@@ -9,9 +9,9 @@ use vestal_conversations::ConversationId;
 use vestal_model::{Image, ToolSpec};
 
 use crate::approvals::Guard;
-use crate::delegation::Delegates;
+use crate::delegation::{Delegates, NoDelegates};
 use crate::event::{Event, EventSink};
-use crate::human::Human;
+use crate::human::{Human, NoHuman};
 use crate::limits::Limits;
 use crate::notebook::Notebook;
 use crate::redact::Redactor;
@@ -142,6 +142,27 @@ pub struct ToolContext {
 }
 
 impl ToolContext {
+    /// Returns a context outside a turn: nobody listens or can be asked, and everything else is as
+    /// without settings. For callers that run a tool by themselves, such as a tool's tests.
+    pub fn new(conversation: ConversationId, sandbox: ConversationSandbox) -> Self {
+        Self {
+            conversation,
+            call: "call-1".to_owned(),
+            sandbox,
+            cancel: CancellationToken::new(),
+            events: EventSink::nobody(),
+            guard: Arc::default(),
+            human: Arc::new(NoHuman),
+            redactor: Arc::default(),
+            limits: Arc::default(),
+            notebook: Notebook::default(),
+            observed_files: Arc::default(),
+            jobs: crate::call_jobs::CallJobs::default(),
+            delegates: Arc::new(NoDelegates),
+            tools: Arc::default(),
+        }
+    }
+
     /// Emits output of the call.
     pub fn emit_output(&self, text: impl Into<String>) {
         self.events.emit(Event::ToolOutput { call: self.call.clone(), text: text.into() });

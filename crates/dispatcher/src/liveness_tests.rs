@@ -1,4 +1,4 @@
-use vestal_board::{HostName, Role, TaskId, Time};
+use vestal_board::HostName;
 
 use super::*;
 
@@ -7,31 +7,8 @@ fn host(name: &str, boot: &str) -> Host {
 }
 
 fn run(host: Option<Host>, process: Option<Process>) -> Run {
-    Run {
-        id: RunId::new(1),
-        task_id: "t_0123456789ab".parse::<TaskId>().unwrap(),
-        profile: None,
-        role: Role::Work,
-        owner: "dispatcher".into(),
-        host,
-        process,
-        started_at: Time::now(),
-        expires_at: Time::now().after(Duration::from_mins(1)),
-        heartbeat_at: None,
-        activity_at: None,
-        note: None,
-        graced: false,
-        max_runtime: None,
-        stopping: None,
-        ended_at: None,
-        outcome: None,
-        summary: None,
-        metadata: None,
-        error: None,
-        gone: false,
-        workspace: None,
-        session_id: None,
-    }
+    let task = "t_0123456789ab".parse().unwrap();
+    Run { id: RunId::new(1), host, process, gone: false, ..vestal_board::testing::run(&task) }
 }
 
 fn me(host: &Host) -> Process {

@@ -2,30 +2,25 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::json;
-use tempfile::TempDir;
 use vestal_config::{Environment, Home, Settings};
 use vestal_sandbox::{Engine, Error, FilesOnRemoval};
 use vestal_scripted_model::{Reply, Script, ScriptedModel};
-use vestal_testkit::{processes_with, until};
+use vestal_testkit::{TestHome, clean_up, processes_with, programs, wait_until};
 
 /// A home for one test. Its sandbox is removed with it.
-struct ExampleHome(TempDir);
+struct ExampleHome(TestHome);
 
 impl ExampleHome {
     fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
+        Self(TestHome::create())
     }
 
     fn path(&self) -> &Path {
         self.0.path()
-    }
-
-    fn vestal_home(&self) -> PathBuf {
-        self.path().join("vestal")
     }
 
     /// Returns a program in this home, with nothing else of the caller's environment.
@@ -34,54 +29,36 @@ impl ExampleHome {
         command
             .current_dir(self.path())
             .env_clear()
-            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-            .env("HOME", self.path())
-            .env("VESTAL_HOME", self.vestal_home())
+            .envs(self.0.variables())
+            .env("VESTAL_HOME", self.0.vestal())
             .env("TERMINAL_BACKEND", "local");
         command
-    }
-
-    /// Removes the sandbox that the examples use, if there is one.
-    fn remove_sandbox(&self) -> Result<(), Error> {
-        let home = Home::at(self.vestal_home());
-        let engine = Engine::open(Settings::load(
-            &vestal_config::schema(),
-            home,
-            Environment::default(),
-            Vec::new(),
-        ))?;
-        let runtime = tokio::runtime::Runtime::new().unwrap();
-        let task = "example".parse().unwrap();
-        match runtime.block_on(engine.remove(&task, FilesOnRemoval::Remove)) {
-            Ok(_) | Err(Error::NoSandbox { .. }) => Ok(()),
-            Err(error) => Err(error),
-        }
     }
 }
 
 impl Drop for ExampleHome {
     fn drop(&mut self) {
-        let removed = self.remove_sandbox();
+        let home = Home::at(self.0.vestal());
+        clean_up(move || async move {
+            let schema = vestal_config::schema();
+            let settings = Settings::load(&schema, home, Environment::default(), Vec::new());
+            let engine = Engine::open(settings).unwrap();
+            let task = "example".parse().unwrap();
+            match Box::pin(engine.remove(&task, FilesOnRemoval::Remove)).await {
+                Ok(_) | Err(Error::NoSandbox { .. }) => {}
+                Err(error) => panic!("{error}"),
+            }
+        });
         if !std::thread::panicking() {
-            removed.unwrap();
             let home = self.path().to_str().unwrap();
             wait_until("no process is left", || processes_with(home).is_empty());
         }
     }
 }
 
-/// Waits until a condition holds.
-fn wait_until(what: &str, holds: impl FnMut() -> bool) {
-    tokio::runtime::Runtime::new().unwrap().block_on(until(what, holds));
-}
-
-/// Runs a program to its end and returns what it prints.
+/// Runs a program that must succeed and returns what it prints.
 fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    let stdout = String::from_utf8(output.stdout).unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}\n{stdout}{stderr}", output.status);
-    stdout
+    programs::run(command).exits(0).text()
 }
 
 #[test]
@@ -106,7 +83,7 @@ fn a_follower_that_was_killed_goes_on_where_it_was() {
     first.wait().unwrap();
     assert!(lines().lines().count() < 40, "it was killed half-way");
 
-    assert_eq!(run(follow.stdout(Stdio::piped())), "it ended: Exited, code Some(0)\n");
+    assert_eq!(run(&mut follow), "it ended: Exited, code Some(0)\n");
     let all: Vec<String> = (1..=40).map(|n| format!("line {n}")).collect();
     assert_eq!(lines().lines().collect::<Vec<_>>(), all);
     // The job is on record, so a third process finds its end and prints nothing twice.

@@ -3,6 +3,8 @@
 mod support;
 
 use support::{TestGuest, code, exit, fault, id, processes_of, shell, var};
+use vestal_testkit::processes::cpu_ticks;
+use vestal_testkit::wait_until;
 use vestal_wire::{
     Cause, Command, Delivery, Exit, FaultCode, JobState, Request, ShellText, StartJob, Stdin,
     Stream, WindowSize,
@@ -123,7 +125,7 @@ fn a_command_that_stops_its_supervisor_is_timed_out_all_the_same() {
     let (_, info) = client.run(start);
     assert_eq!(exit(&info), Exit { code: Some(124), cause: Cause::TimedOut });
     client.kill(&id("stopper"));
-    assert_eq!(processes_of(&guest, "stopper"), []);
+    assert_eq!(processes_of(&guest, "stopper"), [0_u32; 0]);
 }
 
 #[test]
@@ -136,7 +138,7 @@ fn a_timed_out_command_leaves_no_process() {
     assert_eq!(exit(&info), Exit { code: Some(124), cause: Cause::TimedOut });
     // The kill is complete when a second one has nothing to do.
     client.kill(&id("slow"));
-    assert_eq!(processes_of(&guest, "slow"), []);
+    assert_eq!(processes_of(&guest, "slow"), [0_u32; 0]);
 }
 
 #[test]
@@ -145,7 +147,7 @@ fn a_killed_command_leaves_no_process() {
     let mut client = guest.client();
     let info = client.background(shell("slow", "setsid sleep 600 & (sleep 600 &) ; sleep 600"));
     assert_eq!(info.state, JobState::Running);
-    support::await_true(|| processes_of(&guest, "slow").len() >= 3);
+    wait_until("all of it runs", || processes_of(&guest, "slow").len() >= 3);
     let info = client.kill(&id("slow"));
     assert_eq!(exit(&info), Exit { code: Some(137), cause: Cause::Killed });
     assert_eq!((processes_of(&guest, "slow"), info.processes), (vec![], 0));
@@ -185,9 +187,9 @@ fn a_foreground_command_ends_with_its_shell() {
     assert_eq!(code(&info), Some(0));
     let left: u32 = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
     // Who is just being executed has no environment to be known by.
-    support::await_true(|| processes_of(&guest, "a") == [left]);
+    wait_until("one process is left", || processes_of(&guest, "a") == [left]);
     client.kill(&id("a"));
-    assert_eq!(processes_of(&guest, "a"), []);
+    assert_eq!(processes_of(&guest, "a"), [0_u32; 0]);
 }
 
 #[test]
@@ -199,7 +201,7 @@ fn what_is_left_behind_writes_on_into_the_log_only() {
     let (output, info) = client.run(shell("a", text));
     assert_eq!((output.stdout.as_slice(), info.stdout_bytes), (&b"first\n"[..], 6));
     std::fs::write(flag, "").unwrap();
-    support::await_true(|| client.wait(&id("a")).stdout_bytes == 12);
+    wait_until("the rest is in the log", || client.wait(&id("a")).stdout_bytes == 12);
 }
 
 #[test]
@@ -328,9 +330,9 @@ fn a_terminal_that_ends_with_input_waiting_leaves_the_guest_at_rest() {
     client.send_data(channel, Stream::Input, &vec![b'x'; 200_000]);
     let (_, reply) = client.follow(channel);
     assert_eq!(code(&support::job(reply)), Some(0));
-    let before = support::cpu_ticks(guest.pid());
+    let before = cpu_ticks(guest.pid());
     std::thread::sleep(std::time::Duration::from_millis(300));
-    assert!(support::cpu_ticks(guest.pid()) - before < 10, "the guest spins");
+    assert!(cpu_ticks(guest.pid()) - before < 10, "the guest spins");
     client.kill(&id("a"));
 }
 

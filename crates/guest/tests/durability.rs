@@ -5,6 +5,8 @@ mod support;
 use std::io::Write;
 
 use support::{TestGuest, code, exit, fault, id, job, processes_of_instance, shell};
+use vestal_testkit::processes::{kill, parent_of, with_variable};
+use vestal_testkit::wait_until;
 use vestal_wire::{
     AttachJob, Cause, Command, Delivery, Exit, FaultCode, Outcome, Reply, Request, ShellText,
     StartJob,
@@ -75,7 +77,7 @@ fn after_a_crash_it_is_known_what_ran_and_what_did_not() {
     let welcome = client.welcome.clone();
     client.run(shell("done", "echo kept; echo also >&2; exit 6"));
     client.background(shell("running", "echo begun; sleep 600"));
-    support::await_true(|| {
+    wait_until("its first line is kept", || {
         client
             .call(&Request::Wait { id: id("running"), timeout_ms: Some(0) })
             .pipe(job)
@@ -150,9 +152,9 @@ fn the_processes_of_a_killed_guest_die_with_it() {
     let mut guest = TestGuest::start();
     let text = "setsid sleep 600 & (sleep 600 &); sleep 600";
     guest.client().background(shell("a", text));
-    support::await_true(|| processes_of_instance(&guest.settings.instance).len() >= 3);
+    wait_until("all of it runs", || processes_of_instance(&guest.settings.instance).len() >= 3);
     guest.kill();
-    support::await_true(|| processes_of_instance(&guest.settings.instance).is_empty());
+    wait_until("all are dead", || processes_of_instance(&guest.settings.instance).is_empty());
 }
 
 #[test]
@@ -160,15 +162,11 @@ fn a_job_whose_supervisor_is_killed_is_lost_and_leaves_no_process() {
     let guest = TestGuest::start();
     let mut client = guest.client();
     let info = client.background(shell("a", "setsid sleep 600 & sleep 600"));
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", info.pid.unwrap())).unwrap();
-    let supervisor: i32 =
-        stat.rsplit(") ").next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
-    let pid = rustix::process::Pid::from_raw(supervisor).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    kill(parent_of(info.pid.unwrap()).unwrap());
     let info = client.wait(&id("a"));
     assert_eq!(exit(&info), Exit { code: None, cause: Cause::Lost });
     assert_eq!(client.kill(&id("a")).processes, 0);
-    assert_eq!(support::processes_of(&guest, "a"), []);
+    assert_eq!(support::processes_of(&guest, "a"), [0_u32; 0]);
     assert_eq!(client.run(shell("b", "echo on")).0.stdout, b"on\n");
 }
 
@@ -181,7 +179,7 @@ fn a_command_that_kills_its_supervisor_harms_only_itself() {
         assert_eq!(exit(&info).cause, Cause::Lost);
         // What the supervisor cared for is the guest's to kill, and that takes a
         // moment: a guest that dies before leaves it to the next one.
-        support::await_true(|| support::processes_of(&guest, &format!("a-{n}")).is_empty());
+        wait_until("all are dead", || support::processes_of(&guest, &format!("a-{n}")).is_empty());
     }
     assert_eq!(client.run(shell("b", "echo on")).0.stdout, b"on\n");
 }
@@ -195,7 +193,7 @@ fn processes_of_previous_instances_are_killed_at_the_start() {
         .spawn()
         .unwrap();
     let mark = format!("VESTAL_INSTANCE={earlier}");
-    support::await_true(|| support::processes_with(&mark) == [child.id()]);
+    wait_until("it runs", || with_variable(&mark) == [child.id()]);
     let _guest = TestGuest::with(|settings| settings.previous_instances = vec![earlier]);
     assert!(!child.wait().unwrap().success());
 }

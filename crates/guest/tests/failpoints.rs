@@ -8,6 +8,7 @@ mod support;
 use std::os::unix::net::UnixStream;
 
 use support::{TestGuest, id, processes_of_instance, shell};
+use vestal_testkit::{PATIENCE, wait_until};
 use vestal_wire::{
     Cause, Hello, JobState, Kind, Outcome, Reply, Request, Role, StartJob, Stream, Welcome, decode,
     encode, read_frame, write_frame,
@@ -16,7 +17,7 @@ use vestal_wire::{
 /// Talks to a guest that may die at any word. Returns how far it came.
 fn live_a_life(guest: &TestGuest) -> Option<Welcome> {
     let mut stream = UnixStream::connect(guest.socket()).ok()?;
-    stream.set_read_timeout(Some(support::PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let hello = Hello::new(Role::User, None);
     write_frame(&mut stream, 0, Kind::Hello, Stream::Input, &encode(&hello).unwrap()).ok()?;
     let welcome: Welcome = decode(&read_frame(&mut stream).ok()?.1).unwrap();
@@ -47,7 +48,7 @@ fn after_a_death_at_any_step_a_command_ran_at_most_once_and_it_is_known_whether(
         let mut guest = TestGuest::failing(name);
         let welcome = live_a_life(&guest);
         assert!(!guest.wait().success(), "{name} was not reached");
-        support::await_true(|| processes_of_instance(&guest.settings.instance).is_empty());
+        wait_until("all are dead", || processes_of_instance(&guest.settings.instance).is_empty());
         guest.restart();
         let mut client = guest.client();
         let ran = std::fs::read_to_string(guest.work_dir().join("count")).unwrap_or_default();

@@ -5,6 +5,7 @@ mod support;
 use std::time::Duration;
 
 use support::{Client, TestGuest, fault, id, shell};
+use vestal_testkit::wait_until;
 use vestal_wire::{
     FaultCode, Header, Hello, Kind, MAJOR, MINOR, Reply, Request, Role, StartJob, Status, Stream,
     encode, read_frame, write_frame,
@@ -270,7 +271,7 @@ fn an_orderly_end_gives_jobs_time_and_then_none() {
     client.background(shell("polite", polite));
     client.background(shell("stubborn", "trap '' TERM; echo ready; while :; do sleep 0.02; done"));
     for name in ["polite", "stubborn"] {
-        support::await_true(|| {
+        wait_until("its first line is kept", || {
             let reply = client.call(&Request::Wait { id: id(name), timeout_ms: Some(0) });
             support::job(reply).stdout_bytes == 6
         });
@@ -295,7 +296,7 @@ fn nothing_starts_while_the_guest_ends() {
     let mut guest = TestGuest::start();
     let mut client = guest.client();
     client.background(shell("a", "trap '' TERM; echo ready; while :; do sleep 0.02; done"));
-    support::await_true(|| {
+    wait_until("its first line is kept", || {
         let reply = client.call(&Request::Wait { id: id("a"), timeout_ms: Some(0) });
         support::job(reply).stdout_bytes == 6
     });
@@ -322,7 +323,7 @@ fn stats_count_the_processes_of_jobs() {
     let guest = TestGuest::start();
     let mut client = guest.client();
     client.background(shell("a", "sleep 600 & sleep 600 & wait"));
-    support::await_true(|| support::processes_of(&guest, "a").len() == 3);
+    wait_until("all of it runs", || support::processes_of(&guest, "a").len() == 3);
     let Reply::Stats(stats) = client.call(&Request::Stats) else { panic!("no stats") };
     assert_eq!(stats.processes, 3);
     assert!(stats.memory_bytes > 0 && stats.guest_bytes > 0);

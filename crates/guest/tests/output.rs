@@ -2,7 +2,8 @@
 
 mod support;
 
-use support::{Said, TestGuest, await_true, code, id, job, shell};
+use support::{Said, TestGuest, code, id, job, shell};
+use vestal_testkit::wait_until;
 use vestal_wire::limits::WINDOW;
 use vestal_wire::{
     AttachJob, Delivery, Event, JobState, Kind, Reply, Request, StartJob, Stdin, Stream,
@@ -77,7 +78,7 @@ fn forgotten_jobs_take_their_logs_along() {
         client.run(shell(&format!("job-{n}"), "echo"));
     }
     let logs = || guest.state_dir().join("jobs").read_dir().unwrap().count();
-    await_true(|| logs() == 3);
+    wait_until("three logs are left", || logs() == 3);
     let Reply::Jobs { jobs, more } = client.call(&Request::Jobs { running: false, limit: 100 })
     else {
         panic!("no listing");
@@ -146,7 +147,7 @@ fn a_reader_that_vanishes_never_stalls_the_job() {
         let reply = other.call(&Request::Wait { id: id("a"), timeout_ms: Some(50) });
         job(reply).stdout_bytes
     };
-    await_true(|| printed() > 100_000 && printed() == printed());
+    wait_until("the job waits for its reader", || printed() > 100_000 && printed() == printed());
     assert!(printed() < 4_200_002);
     drop(client);
     let info = guest.client().wait(&id("a"));
@@ -189,7 +190,7 @@ fn a_look_at_a_running_job_returns_what_is_there() {
     let guest = TestGuest::start();
     let mut client = guest.client();
     client.background(shell("a", "echo some; sleep 600"));
-    await_true(|| {
+    wait_until("its first line is kept", || {
         let request = AttachJob { follow: false, ..attach("a", Delivery::EveryByte) };
         let channel = client.open(&Request::Attach(request));
         let (output, reply) = client.follow(channel);

@@ -3,7 +3,8 @@
 mod support;
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{TestGuest, await_true, shell};
+use support::{TestGuest, shell};
+use vestal_testkit::wait_until;
 
 #[test]
 fn the_first_process_reaps_whatever_is_left_to_it() {
@@ -33,7 +34,7 @@ fn the_first_process_ends_in_order_on_sigterm() {
         "job",
         "trap 'echo bye > ended; exit' TERM; : > ready; while :; do sleep 0.05; done",
     ));
-    await_true(|| guest.work_dir().join("ready").exists());
+    wait_until("it is ready", || guest.work_dir().join("ready").exists());
     let children = format!("/proc/{0}/task/{0}/children", guest.pid());
     let first: i32 = std::fs::read_to_string(children).unwrap().trim().parse().unwrap();
     kill_process(Pid::from_raw(first).unwrap(), Signal::TERM).unwrap();

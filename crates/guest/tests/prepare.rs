@@ -7,17 +7,14 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
 
+use vestal_testkit::namespaces::{ORDINARY_USER, in_namespace, is_root};
+
 const GUEST: &str = env!("CARGO_BIN_EXE_vestal-guest");
 
 /// Runs shell text as root of a namespace of its own, with a directory as `$1`
 /// and the guest as `$2`.
-fn in_namespace(dir: &Path, text: &str) -> Output {
-    Command::new("unshare")
-        .args(["--user", "--map-root-user", "--mount", "sh", "-euc", text, "sh"])
-        .arg(dir)
-        .arg(GUEST)
-        .output()
-        .unwrap()
+fn with_mounts(dir: &Path, text: &str) -> Output {
+    in_namespace(text, &[dir.as_os_str(), GUEST.as_ref()])
 }
 
 fn stdout(output: &Output) -> String {
@@ -39,7 +36,7 @@ fn erasing_leaves_what_is_mounted_and_says_so() {
     symlink("../outside", dir.path().join("it/link")).unwrap();
     // The same filesystem, so that only the mount itself gives it away.
     let text = "mount --bind \"$1/outside\" \"$1/it/a/mounted\"; \"$2\" erase \"$1/it\"";
-    let output = in_namespace(dir.path(), text);
+    let output = with_mounts(dir.path(), text);
     assert_eq!(output.status.code(), Some(1));
     let mounted = dir.path().join("it/a/mounted");
     let expected = format!(
@@ -58,7 +55,6 @@ fn erasing_leaves_what_is_mounted_and_says_so() {
 
 #[test]
 fn an_owner_erases_what_it_has_closed_to_itself() {
-    const SOMEBODY: u32 = 54_321;
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let it = dir.path().join("it");
@@ -69,12 +65,12 @@ fn an_owner_erases_what_it_has_closed_to_itself() {
         fs::write(file, "x").unwrap();
     }
     let mut erase = Command::new("setpriv");
-    if rustix::process::geteuid().is_root() {
+    if is_root() {
         // Root needs no permissions, so that somebody else has to try.
         for path in ["", "closed", "closed/deeper", "fixed"].map(|name| it.join(name)) {
-            chown(path, Some(SOMEBODY), Some(SOMEBODY)).unwrap();
+            chown(path, Some(ORDINARY_USER), Some(ORDINARY_USER)).unwrap();
         }
-        let id = SOMEBODY.to_string();
+        let id = ORDINARY_USER.to_string();
         erase.args(["--reuid", &id, "--regid", &id, "--clear-groups"]);
     }
     for (name, mode) in [("closed", 0o000), ("fixed", 0o555)] {
@@ -95,7 +91,7 @@ fn only_so_many_things_that_are_left_are_named() {
     // A file that is a mount point cannot be removed.
     let text = "cd \"$1/it\"; : > ../x; for i in $(seq 150); do : > $i; mount --bind ../x $i; done; \
         \"$2\" erase .";
-    let output = in_namespace(dir.path(), text);
+    let output = with_mounts(dir.path(), text);
     let printed = stderr(&output);
     assert_eq!((output.status.code(), printed.lines().count()), (Some(1), 101));
     assert!(
@@ -121,7 +117,7 @@ fn a_home_is_prepared_as_the_image_has_it() {
         mount -t tmpfs none \"$1/home/sub/mounted\"; : > \"$1/home/sub/mounted/foreign\"; cd \"$1\"
         \"$2\" prepare --user someone --fill fill --report report
         \"$2\" prepare --user someone --fill fill";
-    let output = in_namespace(dir.path(), text);
+    let output = with_mounts(dir.path(), text);
     let line = |filled: &str| {
         format!(
             "{{\"version\":1,\"uid\":0,\"gid\":0,\"groups\":[0,77],\"name\":\"someone\",\"home\":\"{}\",\

@@ -7,8 +7,10 @@ mod supervised;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use supervised::{Ran, Streams, Supervised, eventually, living_with, shell, var};
+use supervised::{Ran, Streams, Supervised, shell, var};
 use vestal_guest::process::{SupervisorReport, WaitStatus, tree};
+use vestal_testkit::processes::{state_of, with_variable};
+use vestal_testkit::wait_until;
 
 /// A job whose processes all carry a mark.
 struct Marked {
@@ -32,16 +34,16 @@ impl Marked {
     }
 
     fn wait_for(&self, count: usize) {
-        eventually("the tree's growth", || self.living().len() >= count);
+        wait_until("the tree has grown", || self.living().len() >= count);
     }
 
     fn wait_for_file(&self, name: &str) {
         let path = self.directory.path().join(name);
-        eventually(name, || path.exists());
+        wait_until(name, || path.exists());
     }
 
     fn living(&self) -> Vec<u32> {
-        living_with(&self.mark)
+        with_variable(&self.mark)
     }
 
     fn kill(&mut self) -> (Ran, Duration) {
@@ -55,7 +57,7 @@ impl Marked {
     /// Kills the job and checks that nothing of it is left.
     fn kill_and_check(&mut self) -> Ran {
         let (ran, _) = self.kill();
-        assert_eq!(self.living(), [], "after Empty nothing may live");
+        assert_eq!(self.living(), [0_u32; 0], "after Empty nothing may live");
         // The supervisor is as good as new.
         assert_eq!(self.supervised.run(&shell("echo on", Path::new("/"))).out(), "on\n");
         ran
@@ -128,7 +130,7 @@ fn a_job_does_not_outlive_the_guest() {
     // The shell becomes the last command of its text.
     job.wait_for(2);
     job.supervised.close();
-    assert_eq!(job.living(), []);
+    assert_eq!(job.living(), [0_u32; 0]);
 }
 
 #[test]
@@ -140,10 +142,7 @@ fn killing_a_job_spares_everybody_else() {
     job.wait_for(3);
     job.kill_and_check();
     assert_eq!(bystander.living(), before);
-    assert!(before.iter().all(|pid| {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-        !stat.contains(") T ")
-    }));
+    assert!(before.iter().all(|pid| state_of(*pid).unwrap() != 'T'));
     bystander.kill_and_check();
 }
 

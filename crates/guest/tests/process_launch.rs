@@ -7,10 +7,11 @@ use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 use rustix::process::{Pid, Signal};
-use supervised::{DEADLINE, Ran, Streams, Supervised, base_env, eventually, shell, var};
+use supervised::{Ran, Streams, Supervised, base_env, shell, var};
 use vestal_guest::process::{
     ChildEnds, FailedStep, LaunchCommand, SupervisorReport, WaitStatus, open_pty, resize, tree,
 };
+use vestal_testkit::{PATIENCE, is_alive, wait_until};
 use vestal_wire::WindowSize;
 
 fn argv(arguments: &[&str], cwd: &Path) -> vestal_guest::process::Launch {
@@ -26,7 +27,7 @@ fn output_and_messages_stay_apart_and_the_code_is_told() {
         (&ran.stdout[..], &ran.stderr[..], ran.code()),
         (&b"in\0put\n/usr\n"[..], &b"err\n"[..], 7)
     );
-    assert_eq!(ran.left, []);
+    assert_eq!(ran.left, [0_u32; 0]);
 }
 
 #[test]
@@ -67,7 +68,7 @@ fn a_second_launch_at_once_is_refused_without_harm() {
         SupervisorReport::Failed { step: FailedStep::Setup, .. } | SupervisorReport::Started { .. }
     ));
     let fifo = directory.path().join("fifo");
-    eventually("the fifo", || fifo.exists());
+    wait_until("the fifo is there", || fifo.exists());
     File::options().write(true).open(fifo).unwrap().write_all(b"go\n").unwrap();
     assert_eq!(supervised.finish(streams).code(), 3);
 }
@@ -177,7 +178,7 @@ fn a_signal_reaches_the_shell_and_what_it_runs_in_the_foreground() {
     let streams = Streams::new(b"");
     let text = "trap 'echo shell; exit 5' USR1; sh -c 'trap \"echo child; exit 6\" USR1; : > ready; while :; do sleep 0.01; done'";
     supervised.get().launch(&shell(text, directory.path()), streams.ends()).unwrap();
-    eventually("readiness", || directory.path().join("ready").exists());
+    wait_until("the job is ready", || directory.path().join("ready").exists());
     supervised.get().signal(Signal::USR1.as_raw()).unwrap();
     let ran = supervised.finish(streams);
     assert_eq!((ran.out().as_str(), ran.code()), ("child\nshell\n", 5));
@@ -246,7 +247,7 @@ fn a_terminal_controls_its_shell_and_tells_its_size() {
     let mut buffer = [0; 1024];
     let started = std::time::Instant::now();
     while !String::from_utf8_lossy(&seen).contains("got hello") {
-        assert!(started.elapsed() < DEADLINE);
+        assert!(started.elapsed() < PATIENCE);
         let count = master.read(&mut buffer).unwrap();
         seen.extend_from_slice(&buffer[..count]);
     }
@@ -269,9 +270,5 @@ fn a_dead_supervisor_is_noticed() {
     assert_eq!(supervised.report().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
     // Its job is then somebody else's to end.
     tree::kill_tree(&[pid]);
-    eventually("the job's end", || tree::start_time(pid).is_none() || is_zombie(pid));
-}
-
-fn is_zombie(pid: u32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| stat.contains(") Z "))
+    wait_until("the job is dead", || !is_alive(pid));
 }

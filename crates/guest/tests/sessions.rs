@@ -199,7 +199,7 @@ fn a_write_that_is_cancelled_or_abandoned_leaves_nothing() {
     client.send_data(channel, Stream::Input, b"half");
     drop(client);
     let empty = || guest.work_dir().read_dir().unwrap().count() == 0;
-    support::await_true(empty);
+    vestal_testkit::wait_until("nothing half-written is left", empty);
 }
 
 /// Starts a command that waits for its input to end before it ends.

@@ -9,10 +9,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::confined::{
-    APP, As, CAPABILITIES, STRANGER, confined, for_app, is_root, try_confined,
-};
-use support::{Client, TestGuest, await_true, code, fault, id, processes_of, shell};
+use support::confined::{APP, As, CAPABILITIES, STRANGER, confined, for_app, try_confined};
+use support::{Client, TestGuest, code, fault, id, processes_of, shell};
+use vestal_testkit::namespaces::is_root;
+use vestal_testkit::wait_until;
 use vestal_wire::{
     CreateMode, Delivery, FaultCode, FileCall, FileOp, FileReply, Reply, Request, StartJob, Stream,
     WindowSize,
@@ -176,7 +176,7 @@ fn a_kill_ends_the_whole_tree_of_the_user() {
         let text =
             "for i in 1 2 3; do setsid sh -c 'sleep 1000 & sleep 1000' & done; : > up; sleep 1000";
         client.background(shell("job", text));
-        await_true(|| processes_of(&guest, "job").len() >= 10);
+        wait_until("all of it runs", || processes_of(&guest, "job").len() >= 10);
         client.kill(&id("job"));
         assert_eq!(processes_of(&guest, "job"), Vec::<u32>::new());
     }
@@ -193,7 +193,7 @@ fn what_a_killed_supervisor_leaves_is_killed_too() {
         let text = "setsid sleep 1000 & setsid sleep 1000 & kill -9 $PPID; sleep 1000";
         let info = client.background(shell("job", text));
         client.wait(&info.id);
-        await_true(|| processes_of(&guest, "job").is_empty());
+        wait_until("all are dead", || processes_of(&guest, "job").is_empty());
         assert_eq!(output_of(&mut client, "next", "echo on"), "on\n");
     }
 }
@@ -213,7 +213,9 @@ fn an_orphan_that_may_not_be_killed_keeps_nothing_waiting() {
         .status()
         .unwrap();
     assert!(entered.success());
-    await_true(|| children_of(first).iter().any(|child| owner_of(*child) == STRANGER));
+    wait_until("the stranger is a child", || {
+        children_of(first).iter().any(|child| owner_of(*child) == STRANGER)
+    });
     let mut client = guest.client();
     client.background(shell("job", "setsid sleep 1000 & kill -9 $PPID; sleep 1000"));
     // It is answered when no process of the job is left.
@@ -290,7 +292,9 @@ fn the_first_process_ends_in_order_with_jobs_of_the_user() {
         "trap 'echo bye > ended; exit' TERM; : > ready; while :; do sleep 0.05; done",
     ));
     client.background(shell("deaf", "trap '' TERM; setsid sleep 1000 & : > deaf; sleep 1000"));
-    await_true(|| ["ready", "deaf"].iter().all(|name| guest.work_dir().join(name).exists()));
+    wait_until("both jobs run", || {
+        ["ready", "deaf"].iter().all(|name| guest.work_dir().join(name).exists())
+    });
     let first = i32::try_from(pid_of(&guest)).unwrap();
     kill_process(Pid::from_raw(first).unwrap(), Signal::TERM).unwrap();
     assert!(guest.wait().success());
@@ -307,7 +311,7 @@ fn what_an_earlier_instance_left_of_the_user_is_killed_at_the_start() {
     let earlier = format!("earlier-{}", std::process::id());
     let mark = format!("VESTAL_INSTANCE={earlier}");
     let mut left = [APP, 0].map(|uid| LeftBehind::start(uid, &mark));
-    await_true(|| {
+    wait_until("both run", || {
         left.iter().all(|left| {
             let name = std::fs::read_to_string(format!("/proc/{}/comm", left.0.id()));
             name.unwrap().trim() == "sleep"
@@ -315,8 +319,7 @@ fn what_an_earlier_instance_left_of_the_user_is_killed_at_the_start() {
     });
     let _guest = confined(As::Service, |settings| settings.previous_instances = vec![earlier]);
     for LeftBehind(child) in &mut left {
-        await_true(|| child.try_wait().unwrap().is_some());
-        let status = child.wait().unwrap();
+        let status = vestal_testkit::programs::wait(child);
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
     }
 }

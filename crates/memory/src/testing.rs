@@ -4,13 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tokio_util::sync::CancellationToken;
-use vestal_agent::approvals::{Guard, Policy};
 use vestal_agent::redact::Redactor;
-use vestal_agent::{
-    ConversationSandbox, EventSink, Limits, NoDelegates, NoHuman, Notebook, Registry, Tool,
-    ToolContext,
-};
+use vestal_agent::{ConversationSandbox, Tool, ToolContext};
 use vestal_config::{Environment, Home, Settings};
 use vestal_conversations::Store;
 use vestal_sandbox::{Engine, Overrides, Task};
@@ -47,22 +42,8 @@ impl Stage {
             Overrides::default(),
             "under-test",
         );
-        let context = ToolContext {
-            conversation: CURRENT.parse().unwrap(),
-            call: "call-1".to_owned(),
-            sandbox,
-            cancel: CancellationToken::new(),
-            events: EventSink::nobody(),
-            guard: Arc::new(Guard::new(Policy::default(), Arc::new(|_| Ok(())))),
-            human: Arc::new(NoHuman),
-            redactor: redactor(),
-            limits: Arc::new(Limits::default()),
-            notebook: Notebook::default(),
-            observed_files: Arc::default(),
-            jobs: vestal_agent::CallJobs::default(),
-            delegates: Arc::new(NoDelegates),
-            tools: Arc::new(Registry::default()),
-        };
+        let context = ToolContext::new(CURRENT.parse().unwrap(), sandbox);
+        let context = ToolContext { redactor: redactor(), ..context };
         Self { dir, store, context }
     }
 

@@ -4,12 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use tokio_util::sync::CancellationToken;
-use vestal_agent::approvals::{Guard, Policy};
-use vestal_agent::redact::Redactor;
 use vestal_agent::{
-    Approval, ApprovalRequest, ConversationSandbox, EventSink, Human, Limits, NoDelegates, NoHuman,
-    Notebook, Question, Registry, Tool, ToolContext, ToolSource,
+    Approval, ApprovalRequest, ConversationSandbox, Human, NoHuman, Question, Tool, ToolContext,
+    ToolSource,
 };
 use vestal_sandbox::{Command, Engine, FilesOnRemoval, Overrides, Task};
 
@@ -63,22 +60,8 @@ impl Stage {
             Overrides::default(),
             "c-test",
         );
-        let context = ToolContext {
-            conversation: "20261115-103001-k3f9ab".parse().unwrap(),
-            call: "call-1".to_owned(),
-            sandbox,
-            cancel: CancellationToken::new(),
-            events: EventSink::new(|_| ()),
-            guard: Arc::new(Guard::new(Policy::default(), Arc::new(|_| Ok(())))),
-            human,
-            redactor: Arc::new(Redactor::default()),
-            limits: Arc::new(Limits::default()),
-            notebook: Notebook::default(),
-            observed_files: Arc::default(),
-            jobs: vestal_agent::CallJobs::default(),
-            delegates: Arc::new(NoDelegates),
-            tools: Arc::new(Registry::default()),
-        };
+        let context = ToolContext::new("20261115-103001-k3f9ab".parse().unwrap(), sandbox);
+        let context = ToolContext { human, ..context };
         Self { home, skills, engine, context }
     }
 

@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
-use support::{By, SHIFTED, TestSandbox, bytes, end, is_alive};
+use support::{By, SHIFTED, TestSandbox, bytes, end};
+use vestal_testkit::namespaces::{ORDINARY_USER, is_root};
+use vestal_testkit::{is_alive, wait_until};
 use vestal_wire::{Bind, Network, OverlayDirs, Purpose, Root, SandboxMount};
 
 #[test]
@@ -78,9 +80,9 @@ fn only_the_named_descriptors_are_inherited() {
             leaking.env(name, value.unwrap());
         }
         leaking.stdin(std::process::Stdio::piped());
-        if by == By::Ordinary && rustix::process::geteuid().is_root() {
+        if by == By::Ordinary && is_root() {
             use std::os::unix::process::CommandExt as _;
-            leaking.uid(support::ORDINARY).gid(support::ORDINARY);
+            leaking.uid(ORDINARY_USER).gid(ORDINARY_USER);
         }
         command = leaking;
         let printed = sandbox.start_by(command, &plan.unwrap()).printed();
@@ -328,16 +330,12 @@ fn the_record_is_there_before_anything_runs_and_names_the_first_process() {
         let seen = stage.line();
         let record = fs::read_to_string(&path).unwrap();
         assert_eq!(seen, record.trim_end(), "{by:?}");
-        let pid: i32 = record.split(['{', ':', ',']).nth(2).unwrap().parse().unwrap();
-        let pid = rustix::process::Pid::from_raw(pid).unwrap();
-        let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();
+        let pid: u32 = record.split(['{', ':', ',']).nth(2).unwrap().parse().unwrap();
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         let start = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap();
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-        let expected = format!(
-            "{{\"pid\":{},\"pid_start\":{start},\"boot\":\"{}\"}}\n",
-            pid.as_raw_nonzero(),
-            boot.trim()
-        );
+        let expected =
+            format!("{{\"pid\":{pid},\"pid_start\":{start},\"boot\":\"{}\"}}\n", boot.trim());
         assert_eq!(record, expected, "{by:?}");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600, "{by:?}");
         end(pid);
@@ -371,16 +369,12 @@ fn a_stage_is_gone_when_the_guest_runs_and_the_sandbox_stays() {
         let stage = sandbox.start(&sandbox.plan("echo up; exec sleep 1000"));
         assert_eq!(stage.line(), "up", "{by:?}");
         let first = stage.first();
-        support::await_true(|| support::processes_of(&sandbox) == [first_number(first)]);
+        wait_until("only the first process runs", || support::processes_of(&sandbox) == [first]);
         drop(stage);
         assert!(is_alive(first), "{by:?}");
         end(first);
         support::assert_nothing_runs(&sandbox, "ended");
     }
-}
-
-fn first_number(pid: rustix::process::Pid) -> u32 {
-    pid.as_raw_nonzero().get().unsigned_abs()
 }
 
 /// What root builds: files of the host as the sandbox's users.

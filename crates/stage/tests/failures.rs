@@ -6,9 +6,10 @@ mod support;
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 
-use support::{By, TestSandbox, assert_nothing_runs, await_true, bytes};
+use support::{By, TestSandbox, assert_nothing_runs, bytes};
+use vestal_testkit::files::Fifo;
+use vestal_testkit::wait_until;
 use vestal_wire::{Bind, Enclosure, Purpose, SandboxMount};
 
 /// Breaks a plan in one way, with the start of the expected failure.
@@ -181,18 +182,12 @@ fn a_first_process_that_is_not_recorded_ends_with_the_stage() {
         // The stage blocks here until somebody reads.
         let mut pipe = sandbox.record().into_os_string();
         pipe.push(".new");
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            &pipe,
-            rustix::fs::FileType::Fifo,
-            rustix::fs::Mode::empty(),
-            0,
-        )
-        .unwrap();
-        fs::set_permissions(&pipe, fs::Permissions::from_mode(0o666)).unwrap();
+        Fifo::create(pipe);
         let plan = sandbox.plan("echo ran > /workspace/ran");
         let mut stage = sandbox.start(&plan);
-        await_true(|| support::processes_of(&sandbox).len() == 2);
+        wait_until("the stage and its first process run", || {
+            support::processes_of(&sandbox).len() == 2
+        });
         stage.kill();
         drop(stage);
         assert_nothing_runs(&sandbox, "killed");
@@ -210,9 +205,8 @@ fn a_death_at_any_step_leaves_nothing_or_a_recorded_sandbox() {
             let stage = sandbox.start_failing(&plan, name);
             // The process of the stage ends.
             let own = stage.pid();
-            await_true(|| {
-                fs::read_to_string(format!("/proc/{own}/stat"))
-                    .is_ok_and(|stat| stat.rsplit_once(')').unwrap().1.starts_with(" Z"))
+            wait_until("the stage is dead", || {
+                vestal_testkit::processes::state_of(own) == Some('Z')
             });
             let recorded = sandbox.record().exists().then(|| stage.first());
             match recorded {

@@ -10,7 +10,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::process::{Command, Stdio};
 
-use support::{By, ORDINARY, TestSandbox, bytes};
+use support::{By, TestSandbox, bytes};
+use vestal_testkit::namespaces::ORDINARY_USER as ORDINARY;
 use vestal_wire::{IdRange, Mapping, Purpose, Users};
 
 /// The first subordinate id of the user.

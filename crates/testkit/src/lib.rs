@@ -1,11 +1,17 @@
 #![doc = include_str!("../README.md")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+pub mod engines;
 pub mod files;
-mod processes;
+mod home;
+pub mod namespaces;
+pub mod processes;
 pub mod programs;
 pub mod random;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 mod wait;
 
+pub use self::home::{TestHome, clean_up};
 pub use self::processes::{is_alive, is_below, kill, living, marker, parent_of, processes_with};
-pub use self::wait::{PATIENCE, until, until_async};
+pub use self::wait::{PATIENCE, until, until_async, wait_for, wait_until};

@@ -128,9 +128,8 @@ async fn an_interrupt_of_the_parent_reaches_the_children() {
     let ears = stage.ears();
     let (result, ()) =
         tokio::join!(conversation.run(crate::stage::said("split it"), &ears), async {
-            while crate::stage::processes_with(&marker).is_empty() {
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-            }
+            let runs = || !crate::stage::processes_with(&marker).is_empty();
+            crate::stage::until("the child's command runs", runs).await;
             control.interrupt();
         });
     assert_eq!(result.outcome.word(), "interrupted");

@@ -5,7 +5,7 @@ use vestal_agent::{Event, Outcome};
 use vestal_model::{Finish, Message};
 use vestal_scripted_model::{Reply, Script};
 
-use crate::stage::{PATIENCE, Stage, marker, processes_with, said};
+use crate::stage::{PATIENCE, Stage, marker, processes_with, said, until};
 
 #[tokio::test]
 async fn an_interrupt_reaches_the_running_command_and_nothing_of_it_is_left() {
@@ -19,9 +19,7 @@ async fn an_interrupt_reaches_the_running_command_and_nothing_of_it_is_left() {
     let control = conversation.control();
     let ears = stage.ears();
     let (result, ()) = tokio::join!(conversation.run(said("sleep"), &ears), async {
-        while processes_with(&marker).len() < 2 {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
+        until("both commands run", || processes_with(&marker).len() >= 2).await;
         assert!(control.interrupt());
     });
     assert!(matches!(result.outcome, Outcome::Interrupted), "{:?}", result.outcome);

@@ -1,7 +1,7 @@
 //! Turns against a scripted model over real HTTP, in real sandboxes on the
 //! backend `local`. The same stories are told in both APIs where it matters.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod answers;
 mod branch;

@@ -339,12 +339,8 @@ async fn a_slow_memory_keeps_no_answer_and_is_waited_for_when_the_conversation_i
     let store = stage.agent().await.store().clone();
     let closing = tokio::spawn(conversation.close(EndReason::Left));
     // All is stored, and the memory alone is still waited for.
-    let ended = async {
-        while store.get(&id).await.unwrap().ended.is_none() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, ended).await.unwrap();
+    let ended = || async { store.get(&id).await.unwrap().ended.is_some() };
+    vestal_testkit::until_async("the end is stored", ended).await;
     memory.0.add_permits(2);
     closing.await.unwrap().unwrap();
     assert_eq!(*memory.1.lock().unwrap(), 4);

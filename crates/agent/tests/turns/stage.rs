@@ -1,10 +1,8 @@
 //! What the tests stand on: a home, a scripted model and an agent between them.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tempfile::TempDir;
 use vestal_agent::redact::Redactor;
 use vestal_agent::{
     Agent, AgentParts, Conversation, ConversationOptions, Event, EventSink, NoHuman, PromptParts,
@@ -15,11 +13,12 @@ use vestal_conversations::{ConversationId, Store};
 use vestal_model::{Api, Endpoint, Models, Part, UserMessage};
 use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Task};
 use vestal_scripted_model::{Script, ScriptedModel};
-pub(crate) use vestal_testkit::{PATIENCE, marker, processes_with};
+pub(crate) use vestal_testkit::{PATIENCE, marker, processes_with, until};
+use vestal_testkit::{TestHome, clean_up};
 
 /// A home, a scripted model and an agent. The sandbox is removed when it is dropped.
 pub(crate) struct Stage {
-    pub(crate) dir: TempDir,
+    pub(crate) home: TestHome,
     pub(crate) model: ScriptedModel,
     pub(crate) api: Api,
     set: Vec<String>,
@@ -32,16 +31,15 @@ impl Stage {
     }
 
     pub(crate) fn speaking(api: Api, script: Script) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("user")).unwrap();
+        let home = TestHome::create();
         let model = ScriptedModel::start(script.strict());
         let set = vec![
             "terminal.backend=local".to_owned(),
-            format!("terminal.cwd={}", dir.path().join("user").display()),
+            format!("terminal.cwd={}", home.user().display()),
             "approvals.unattended=allow".to_owned(),
             "agent.api_max_retries=1".to_owned(),
         ];
-        Self { dir, model, api, set, heard: Arc::default() }
+        Self { home, model, api, set, heard: Arc::default() }
     }
 
     /// Sets a key.
@@ -51,11 +49,14 @@ impl Stage {
     }
 
     pub(crate) fn settings(&self) -> Settings {
-        load(self.dir.path(), &self.set)
+        let schema = vestal_config::schema();
+        let overrides = self.set.iter().map(|text| Override::parse(&schema, text).unwrap());
+        let environment = Environment::from_pairs(self.home.variables());
+        Settings::load(&schema, Home::at(self.home.vestal()), environment, overrides.collect())
     }
 
     pub(crate) fn store_file(&self) -> std::path::PathBuf {
-        self.dir.path().join("vestal/state.db")
+        self.home.vestal().join("state.db")
     }
 
     /// Makes an agent, as each process does.
@@ -147,12 +148,7 @@ impl Stage {
 
     /// Waits until an event is heard.
     pub(crate) async fn hear(&self, is_it: impl Fn(&Event) -> bool) {
-        let waiting = async {
-            while !self.heard.lock().unwrap().iter().any(&is_it) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, waiting).await.expect("an event that must come");
+        until("an event is heard", || self.heard.lock().unwrap().iter().any(&is_it)).await;
     }
 
     /// Changes the file of the conversations behind the program's back.
@@ -170,42 +166,21 @@ impl Stage {
 
     /// Returns a path that commands start in.
     pub(crate) fn file(&self, name: &str) -> std::path::PathBuf {
-        self.dir.path().join("user").join(name)
+        self.home.user().join(name)
     }
 }
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // A drop cannot wait, and the runtime may be ending: the sandboxes are
-        // removed from outside, as by another process.
-        let (root, set) = (self.dir.path().to_owned(), self.set.clone());
-        let removing = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.unwrap().block_on(async {
-                let engine = Engine::open(load(&root, &set)).unwrap();
-                for sandbox in Box::pin(engine.list()).await.unwrap() {
-                    let task: Task = sandbox.task.parse().unwrap();
-                    Box::pin(engine.remove(&task, FilesOnRemoval::Remove)).await.unwrap();
-                }
-            });
+        let settings = self.settings();
+        clean_up(move || async move {
+            let engine = Engine::open(settings).unwrap();
+            for sandbox in Box::pin(engine.list()).await.unwrap() {
+                let task: Task = sandbox.task.parse().unwrap();
+                Box::pin(engine.remove(&task, FilesOnRemoval::Remove)).await.unwrap();
+            }
         });
-        let removed = removing.join();
-        if !std::thread::panicking() {
-            removed.unwrap();
-        }
     }
-}
-
-fn load(root: &Path, set: &[String]) -> Settings {
-    let captured = Environment::capture();
-    let user = root.join("user");
-    let environment = Environment::from_pairs([
-        ("PATH", captured.get("PATH").unwrap_or_default()),
-        ("HOME", user.as_os_str()),
-    ]);
-    let overrides =
-        set.iter().map(|text| Override::parse(&vestal_config::schema(), text).unwrap()).collect();
-    Settings::load(&vestal_config::schema(), Home::at(root.join("vestal")), environment, overrides)
 }
 
 pub(crate) fn new() -> Start {

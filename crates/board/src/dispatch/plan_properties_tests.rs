@@ -250,9 +250,9 @@ proptest! {
         let policy = capped(Caps { board: Some(slots), ..Caps::default() });
         let mut rounds = 0;
         while !waiting.is_empty() {
-            // Each round is as long as a few minutes, which is what makes the
-            // newcomers newer.
-            let now = Time::from_millis(NOW.millis() + rounds * 5 * 60_000);
+            // Each round takes twenty minutes, which is what makes the newcomers
+            // newer: two points of priority a round.
+            let now = Time::from_millis(NOW.millis() + rounds * 20 * 60_000);
             for number in 0..flood {
                 let profile = if number % slow == 0 { "grace" } else { "ada" };
                 input.ready_with(profile, |task| {

@@ -1,7 +1,6 @@
 //! The files of tasks.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use vestal_board::{
     Attachment, Authority, Board, Error, Fence, MAX_ATTACHMENT, NewAttachment, Refusal, RunId,
@@ -202,12 +201,7 @@ async fn a_file_is_copied_while_others_write() {
         tokio::spawn(async move { copier.attach(&person(), &id, bytes("f", &[7; 4096])).await });
     let dir = board.dir().join("attachments").join(task.id.as_str());
     // The bytes are there although nobody can write to the board.
-    let copied = async {
-        while sizes(&dir) != [4096] {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_mins(1), copied).await.expect("the bytes are there");
+    vestal_testkit::until("the bytes are there", || sizes(&dir) == [4096]).await;
     assert!(!attaching.is_finished());
     drop(held);
     attaching.await.unwrap().unwrap();

@@ -1,12 +1,13 @@
 //! A home of boards for each test.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tempfile::TempDir;
 use vestal_board::boards::{Boards, NewBoard, Slug};
 use vestal_board::store::Durability;
 use vestal_board::{Authority, Board, Claim, Host, HostName, NewTask, Role, Run, Task};
+pub(crate) use vestal_testkit::files::names;
 
 /// Boards in a directory of their own.
 pub(crate) struct World {
@@ -68,13 +69,4 @@ pub(crate) async fn claim(board: &Board, task: &Task) -> Run {
     let claim =
         Claim { lease: Duration::from_mins(5), profile: None, role: Role::Work, host: None };
     board.claim(&person(), &task.id, claim).await.unwrap()
-}
-
-/// Returns the names of what is in a directory, sorted.
-pub(crate) fn names(dir: &Path) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use vestal_testkit::programs::{in_namespace, kill_after, lines};
+use vestal_testkit::namespaces::in_namespace;
+use vestal_testkit::programs::{kill_after, lines};
 use vestal_testkit::random::{Random, soak};
 
 use crate::{assert_whole, worker};

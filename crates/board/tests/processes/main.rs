@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use sqlx::{ConnectOptions as _, Row as _};
 use vestal_board::testing;
+use vestal_testkit::sqlite::assert_intact;
 
 /// Returns the other process, ready to start.
 fn worker(dir: &Path, arguments: &[&str]) -> Command {
@@ -21,13 +21,7 @@ fn worker(dir: &Path, arguments: &[&str]) -> Command {
 /// Asserts that the file is whole, that it has all that was acknowledged, and
 /// that what is counted in the lanes and told of is what is there.
 async fn assert_whole(dir: &Path, acknowledged: &BTreeSet<String>) {
-    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(testing::file(dir));
-    let mut connection = options.connect().await.unwrap();
-    for pragma in ["PRAGMA integrity_check", "PRAGMA foreign_key_check"] {
-        let rows = sqlx::query(pragma).fetch_all(&mut connection).await.unwrap();
-        let said: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-        assert!(said.is_empty() || said == ["ok"], "{pragma}: {said:?}");
-    }
+    let mut connection = assert_intact(&testing::file(dir)).await;
     let ids: Vec<String> =
         sqlx::query_scalar("SELECT id FROM tasks").fetch_all(&mut connection).await.unwrap();
     let ids: BTreeSet<String> = ids.into_iter().collect();

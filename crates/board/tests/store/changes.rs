@@ -6,12 +6,9 @@ use vestal_board::store::{Changes, Clock};
 use vestal_board::testing::{self, task};
 use vestal_board::{Board, Error};
 use vestal_database::Error as FileError;
+use vestal_testkit::PATIENCE;
 
 use crate::{add, place};
-
-/// Longest time a test waits for what must happen. Far beyond what it takes:
-/// only a promise that is broken runs into it.
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Waits until a task is there, looking only when there is word of a change.
 async fn hear(changes: &mut dyn Changes, board: &Board, id: &vestal_board::TaskId) {

@@ -2,25 +2,16 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
 use std::time::Duration;
 
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
 use vestal_board::store::{Options, SqliteStore, Store as _};
 use vestal_board::testing::{BEGINNING, task};
 use vestal_board::{Error, Task};
 use vestal_database::Error as FileError;
 use vestal_testkit::files::files;
+use vestal_testkit::sqlite::execute;
 
 use crate::{add, change, get, open, place};
-
-async fn execute(path: &Path, text: &'static str) {
-    let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
-    let mut connection = options.connect().await.unwrap();
-    connection.execute(text).await.unwrap();
-    connection.close().await.unwrap();
-}
 
 #[tokio::test]
 async fn looking_makes_no_file() {

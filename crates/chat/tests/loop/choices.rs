@@ -115,7 +115,7 @@ async fn help_names_every_key_of_the_input() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_that_was_put_right_counts_from_the_next_turn_on() {
     let stage = Stage::new(Script::echo());
-    let home = stage.dir.path().join("vestal");
+    let home = stage.home.vestal();
     let config = |url: &str| {
         std::fs::create_dir_all(&home).unwrap();
         let text = format!("model:\n  base_url: {url}\n  default: usual\n");

@@ -79,7 +79,7 @@ async fn watching_starts_no_sandbox() {
             person.leaves();
         })
         .await;
-    assert!(!stage.dir.path().join("vestal/sandboxes/default/sandbox.json").exists());
+    assert!(!stage.home.vestal().join("sandboxes/default/sandbox.json").exists());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

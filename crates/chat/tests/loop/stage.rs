@@ -2,12 +2,11 @@
 //! a terminal that is none.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tempfile::TempDir;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use vestal_agent::redact::Redactor;
 use vestal_agent::{
@@ -25,13 +24,14 @@ use vestal_runtime::Termination;
 use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Task};
 use vestal_scripted_model::{Script, ScriptedModel};
 pub(crate) use vestal_testkit::{PATIENCE, marker, processes_with, until};
+use vestal_testkit::{TestHome, clean_up};
 use vestal_tui::emulator::Emulator;
 use vestal_tui::{Colour, Input, Key, KeyCode, Reflow, Size};
 
 /// A home, a scripted model and whatever the chat is begun with. Its sandboxes are
 /// removed when it is dropped.
 pub(crate) struct Stage {
-    pub(crate) dir: TempDir,
+    pub(crate) home: TestHome,
     pub(crate) model: ScriptedModel,
     pub(crate) size: Size,
     set: Vec<String>,
@@ -50,16 +50,15 @@ pub(crate) struct Person {
 
 impl Stage {
     pub(crate) fn new(script: Script) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir(dir.path().join("user")).unwrap();
+        let home = TestHome::create();
         let set = vec![
             "terminal.backend=local".to_owned(),
-            format!("terminal.cwd={}", dir.path().join("user").display()),
+            format!("terminal.cwd={}", home.user().display()),
             "agent.api_max_retries=1".to_owned(),
         ];
         let size = Size { columns: 80, rows: 24 };
         let model = ScriptedModel::start(script.strict());
-        Self { dir, model, size, set, resumed: None, first: None }
+        Self { home, model, size, set, resumed: None, first: None }
     }
 
     /// Sets a key.
@@ -75,19 +74,22 @@ impl Stage {
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
-        self.dir.path().join("user").join(name)
+        self.home.user().join(name)
     }
 
     pub(crate) fn settings(&self) -> Settings {
-        load(self.dir.path(), &self.set)
+        let schema = vestal_config::schema();
+        let overrides = self.set.iter().map(|text| Override::parse(&schema, text).unwrap());
+        let environment = Environment::from_pairs(self.home.variables());
+        Settings::load(&schema, Home::at(self.home.vestal()), environment, overrides.collect())
     }
 
     pub(crate) fn history(&self) -> PathBuf {
-        self.dir.path().join("history")
+        self.home.beside("history")
     }
 
     pub(crate) fn store_file(&self) -> PathBuf {
-        self.dir.path().join("state.db")
+        self.home.beside("state.db")
     }
 
     /// Returns what the store has of the conversation that was used last.
@@ -106,7 +108,7 @@ impl Stage {
             ..settings::model_options(settings).unwrap()
         };
         Agent::new(AgentParts {
-            engine: Engine::open(load(self.dir.path(), &self.set)).unwrap(),
+            engine: Engine::open(self.settings()).unwrap(),
             store: Store::open(self.store_file()).await.unwrap(),
             models: Models::new(model_options).unwrap(),
             tools: tools::standard(),
@@ -123,7 +125,7 @@ impl Stage {
         &self,
         script: impl FnOnce(Person) -> F,
     ) -> ChatExit {
-        let settings = load(self.dir.path(), &self.set);
+        let settings = self.settings();
         let agent = self.agent(&settings).await;
         let (human, questions) = vestal_chat::question_channel();
         let human: Arc<dyn Human> = Arc::new(Clumsy(human));
@@ -420,34 +422,13 @@ impl ChatHost for TestHost {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // A drop cannot wait, and the runtime may be ending: the sandboxes are
-        // removed from outside, as by another process.
-        let (root, set) = (self.dir.path().to_owned(), self.set.clone());
-        let removing = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.unwrap().block_on(async {
-                let engine = Engine::open(load(&root, &set)).unwrap();
-                for sandbox in Box::pin(engine.list()).await.unwrap() {
-                    let task: Task = sandbox.task.parse().unwrap();
-                    Box::pin(engine.remove(&task, FilesOnRemoval::Remove)).await.unwrap();
-                }
-            });
+        let settings = self.settings();
+        clean_up(move || async move {
+            let engine = Engine::open(settings).unwrap();
+            for sandbox in Box::pin(engine.list()).await.unwrap() {
+                let task: Task = sandbox.task.parse().unwrap();
+                Box::pin(engine.remove(&task, FilesOnRemoval::Remove)).await.unwrap();
+            }
         });
-        let removed = removing.join();
-        if !std::thread::panicking() {
-            removed.unwrap();
-        }
     }
-}
-
-fn load(root: &Path, set: &[String]) -> Settings {
-    let captured = Environment::capture();
-    let user = root.join("user");
-    let environment = Environment::from_pairs([
-        ("PATH", captured.get("PATH").unwrap_or_default()),
-        ("HOME", user.as_os_str()),
-    ]);
-    let overrides =
-        set.iter().map(|text| Override::parse(&vestal_config::schema(), text).unwrap()).collect();
-    Settings::load(&vestal_config::schema(), Home::at(root.join("vestal")), environment, overrides)
 }

@@ -1,37 +1,30 @@
 //! Turns that begin by themselves, because a background job has news.
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
 use vestal_scripted_model::{Reply, Script};
+use vestal_testkit::files::Fifo;
 use vestal_tui::Key;
 
 use crate::commands::{rests, seen};
 use crate::stage::Stage;
 
 /// A place where a command waits until somebody opens it.
-struct Gate(PathBuf);
+struct Gate(Fifo);
 
 impl Gate {
     fn new(stage: &Stage, name: &str) -> Self {
-        let path = stage.file(name);
-        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
-        assert!(made.success());
-        Self(path)
+        Self(Fifo::create(stage.file(name)))
     }
 
     fn path(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
 
     /// Lets the command go on that waits here, or will.
-    async fn opens(&self) {
-        let path = self.0.clone();
-        let opening = tokio::task::spawn_blocking(move || {
-            std::fs::OpenOptions::new().write(true).open(path).unwrap().write_all(b"go\n").unwrap();
-        });
-        opening.await.unwrap();
+    fn opens(&self) {
+        tokio::task::block_in_place(|| self.0.write("go\n"));
     }
 }
 
@@ -59,7 +52,7 @@ async fn a_job_that_ends_while_nobody_types_begins_a_turn() {
             person.says("build it");
             person.sees("It runs.").await;
             rests(&person).await;
-            gate.opens().await;
+            gate.opens();
             person.sees("The build is there.").await;
             rests(&person).await;
             person.leaves();
@@ -83,7 +76,7 @@ async fn news_waits_for_somebody_who_writes_and_comes_when_they_have_cleared_it(
             rests(&person).await;
             person.types("half a thought");
             person.sees("› half a thought").await;
-            gate.opens().await;
+            gate.opens();
             person.sees("a background job has news").await;
             assert_eq!(stage.model.requests().len(), 2, "nothing is asked under their hands");
             person.sees("› half a thought").await;
@@ -120,10 +113,10 @@ async fn a_line_that_is_watched_for_begins_a_turn_in_a_chat_that_came_back() {
     stage
         .play(async |person| {
             person.sees("It starts.").await;
-            one.opens().await;
+            one.opens();
             person.sees("It serves.").await;
             rests(&person).await;
-            two.opens().await;
+            two.opens();
             person.sees("It is over.").await;
             rests(&person).await;
             person.leaves();

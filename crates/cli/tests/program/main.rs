@@ -7,7 +7,6 @@ mod config;
 mod conversations;
 mod copy;
 mod docker;
-mod engine;
 mod interactive;
 mod jobs;
 mod kanban;

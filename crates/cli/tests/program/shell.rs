@@ -8,8 +8,9 @@ use std::time::Instant;
 
 use pty_process::Size;
 use pty_process::blocking::{Command, Pty, open};
+use vestal_testkit::programs::wait;
 
-use crate::support::{PATIENCE, World, is_alive, wait};
+use crate::support::{PATIENCE, World, is_alive};
 
 /// A person at a terminal.
 pub(crate) struct Person {
@@ -76,7 +77,7 @@ impl Person {
     /// Waits for the program's end and returns its exit code and the rest of
     /// what was on the screen.
     pub(crate) fn leaves(mut self) -> (i32, String) {
-        let code = wait(&mut self.child);
+        let code = wait(&mut self.child).code().unwrap_or(-1);
         while let Ok(bytes) = self.coming.recv_timeout(std::time::Duration::from_millis(200)) {
             self.seen.push_str(&String::from_utf8_lossy(&bytes));
         }

@@ -1,6 +1,7 @@
 //! What becomes of a command when `vestal` ends before it does.
 
 use rustix::process::Signal;
+use vestal_testkit::files::Fifo;
 
 use crate::support::{World, is_alive};
 
@@ -25,18 +26,9 @@ fn a_signal_takes_the_foreground_command_and_its_whole_tree_along() {
 fn a_signal_during_a_json_run_still_tells_what_was_printed() {
     let world = World::new();
     world.run("true").exits(0);
-    let flag = world.work().join("ready");
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        &flag,
-        rustix::fs::FileType::Fifo,
-        rustix::fs::Mode::RWXU,
-        0,
-    )
-    .unwrap();
+    let ready = Fifo::create(world.work().join("ready"));
     let mut started = world.start(["run", "--json", "echo begun; echo > ready; sleep 1000"]);
-    // Opening a pipe waits for the other side.
-    std::fs::read(&flag).unwrap();
+    ready.read();
     started.signal(Signal::INT);
     let json: serde_json::Value = serde_json::from_str(&started.line()).unwrap();
     assert_eq!(json["exit_code"], 130);
@@ -151,15 +143,15 @@ fn a_job_that_can_no_longer_be_followed_is_named_with_what_ends_it() {
 }
 
 #[test]
-fn a_sandbox_that_does_not_answer_is_shown_and_mended_by_its_next_use() {
+fn a_sandbox_that_does_not_answer_is_shown() {
     let world = World::new();
-    world.run("export A=kept").exits(0);
-    let before = world.guest();
-    before.signal(Signal::STOP);
+    world.run("true").exits(0);
+    let guest = world.guest();
+    guest.signal(Signal::STOP);
     assert_eq!(world.vestal(["ps", "--json"]).exits(0).json()[0]["state"], "unresponsive");
     let ill = world.vestal(["doctor"]).exits(1).text();
     assert!(ill.contains("sandbox default: does not answer"), "{ill}");
-    assert_eq!(world.run("echo $A").exits(0).text(), "kept\n");
-    assert_ne!(before, world.guest());
+    // That its next use mends it is a case of the conformance suite.
+    guest.signal(Signal::CONT);
     world.vestal(["doctor"]).exits(0);
 }

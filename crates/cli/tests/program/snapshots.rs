@@ -3,12 +3,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
+use vestal_testkit::processes::{processes_with, signal};
+use vestal_testkit::wait_until;
 
 use crate::shell::Person;
-use crate::support::{PATIENCE, World};
+use crate::support::World;
 
 #[test]
 fn native_goes_back_and_branches_off() {
@@ -345,17 +347,6 @@ fn a_person_is_told_what_goes_and_asked() {
 fn a_copy_shows_how_far_it_is() {
     let world = World::native();
     world.run("truncate -s 1G big").exits(0);
-    fill(&world, 200);
-    let mut person = Person::start(&world, &["fork", "default", "new"]);
-    person.sees("copying ");
-    person.sees(" files");
-    let (code, rest) = person.leaves();
-    assert_eq!(code, 0, "{rest}");
-    let end = rest.find("forked default to new on native (40").unwrap();
-    assert!(rest[..end].ends_with("\r\x1b[2K"), "the line is cleared: {rest:?}");
-    // As large as it sounds, and on disk next to nothing.
-    let big = "stat -c %s big; test $(stat -c %b big) -lt 100 && echo hollow";
-    assert_eq!(then(&world, "new", big), "1073741824\nhollow\n");
     // Where nothing can be shown, a line says what begins and one what came of it.
     let piped = world.vestal(["snapshot", "--name", "x"]).exits(0);
     assert_eq!(
@@ -363,23 +354,39 @@ fn a_copy_shows_how_far_it_is() {
         "note: copying default\n\
          note: to go back to it: vestal restore default x\n"
     );
-    assert!(piped.text().starts_with("saved default as x (40"), "{piped:?}");
+    assert!(piped.text().starts_with("saved default as x ("), "{piped:?}");
+
+    fill(&world, 60);
+    let before = trees(&world);
+    let mut person = Person::start(&world, &["fork", "default", "new"]);
+    // Only what takes long is shown: a copy that stands still does, however small it is.
+    let held = HeldCopy::once_begun(&world, &before);
+    person.sees("forking default to new …");
+    held.goes_on();
+    person.sees("copying ");
+    person.sees(" files");
+    let (code, rest) = person.leaves();
+    assert_eq!(code, 0, "{rest}");
+    let end = rest.find("forked default to new on native (12").unwrap();
+    assert!(rest[..end].ends_with("\r\x1b[2K"), "the line is cleared: {rest:?}");
+    // As large as it sounds, and on disk next to nothing.
+    let big = "stat -c %s big; test $(stat -c %b big) -lt 100 && echo hollow";
+    assert_eq!(then(&world, "new", big), "1073741824\nhollow\n");
 }
 
 #[test]
 fn a_copy_that_is_interrupted_leaves_nothing() {
     let world = World::native();
     world.run("true").exits(0);
-    fill(&world, 100);
+    fill(&world, 40);
     let before = directories(&world.home().join("sandboxes"), 3);
     let interrupted = |verb: &[&str]| {
         let copies = trees(&world);
         let mut person = Person::start(&world, verb);
-        let deadline = Instant::now() + PATIENCE;
-        while trees(&world) == copies {
-            assert!(Instant::now() < deadline, "no copy begins: {verb:?}");
-        }
+        // It cannot be over before it is interrupted.
+        let held = HeldCopy::once_begun(&world, &copies);
         person.types("\x03");
+        held.goes_on();
         let (code, rest) = person.leaves();
         assert_eq!(code, 130, "{verb:?}: {rest}");
         assert!(rest.contains("nothing incomplete is left"), "{verb:?}: {rest}");
@@ -390,16 +397,39 @@ fn a_copy_that_is_interrupted_leaves_nothing() {
         assert_eq!(directories(&world.home().join("sandboxes"), 3), before, "{verb:?}");
     }
     assert_eq!(world.tasks(), ["default"]);
-    assert_eq!(world.run("find many -type f | wc -l").exits(0).text(), "20000\n");
+    assert_eq!(world.run("find many -type f | wc -l").exits(0).text(), "8000\n");
     // What was interrupted can be done, and what it made be gone back to.
     world.vestal(["snapshot", "--name", "half"]).exits(0);
     world.run("rm -r many/1; echo x > more").exits(0);
     interrupted(&["restore", "-y", "default", "half"]);
     let left = world.run("find many -type f | wc -l; cat more").exits(0).text();
-    assert_eq!(left, "19800\nx\n");
+    assert_eq!(left, "7800\nx\n");
     assert_eq!(snapshots(&world), ["half"]);
     world.vestal(["restore", "-y", "default", "half"]).exits(0);
-    assert_eq!(world.run("find many -type f | wc -l; ls").exits(0).text(), "20000\nmany\n");
+    assert_eq!(world.run("find many -type f | wc -l; ls").exits(0).text(), "8000\nmany\n");
+}
+
+/// A copy that stands still.
+struct HeldCopy(Vec<u32>);
+
+impl HeldCopy {
+    /// Waits until there is another tree of the many files than before, and holds the program that
+    /// fills it.
+    #[track_caller]
+    fn once_begun(world: &World, before: &[PathBuf]) -> Self {
+        wait_until("a copy has begun", || trees(world) != before);
+        let copying = processes_with(&format!("\0copy\0{}", world.home().display()));
+        for pid in &copying {
+            signal(*pid, Signal::STOP);
+        }
+        Self(copying)
+    }
+
+    fn goes_on(self) {
+        for pid in self.0 {
+            signal(pid, Signal::CONT);
+        }
+    }
 }
 
 /// Fills the workspace with directories of 200 files each, as commands in it

@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use vestal_scripted_model::{Reply, Rule, Script, ScriptedModel};
 
-use crate::support::{Outcome, PATIENCE, Started, World, finish};
+use crate::support::{Outcome, PATIENCE, Running, World, finish};
 
 /// A world whose agent runs what it is told to run.
 struct Story {
@@ -83,7 +83,7 @@ impl Story {
         is_the_same(told["output"].as_str().unwrap());
 
         // A process that is killed in the middle of its work.
-        let killed = Started::new(self.command(&[], "$ touch ~/begun; sleep 1000"));
+        let killed = Running::start(self.command(&[], "$ touch ~/begun; sleep 1000"));
         self.wait_for("test -e ~/begun");
         killed.signal(Signal::KILL);
         drop(killed);

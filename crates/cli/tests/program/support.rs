@@ -2,21 +2,17 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal};
 use serde_json::Value;
-
-use crate::engine::Engine;
-
-/// The image that containers are made from unless a test says otherwise.
-pub(crate) const BASE: &str = "vestal-test/base:latest";
-
-/// Longest that anything may take on a slow and busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) use vestal_testkit::PATIENCE;
+pub(crate) use vestal_testkit::engines::BASE_IMAGE as BASE;
+use vestal_testkit::engines::EngineApi;
+use vestal_testkit::processes::naming;
+pub(crate) use vestal_testkit::programs::{Outcome, Running, finish};
 
 /// A home, a directory to work in, and the program.
 pub(crate) struct World {
@@ -33,32 +29,7 @@ enum Sandboxes {
     /// What the program itself chooses.
     Automatic,
     /// Containers.
-    Docker(Engine),
-}
-
-/// What a call of the program came to.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) code: i32,
-    pub(crate) stdout: Vec<u8>,
-    pub(crate) stderr: String,
-}
-
-impl Outcome {
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.stdout).into_owned()
-    }
-
-    pub(crate) fn json(&self) -> Value {
-        serde_json::from_slice(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-
-    /// Returns the outcome if the exit code is the one expected.
-    #[track_caller]
-    pub(crate) fn exits(self, code: i32) -> Self {
-        assert_eq!(self.code, code, "{self:?}");
-        self
-    }
+    Docker(EngineApi),
 }
 
 impl World {
@@ -80,13 +51,13 @@ impl World {
     /// Returns a world whose sandboxes are containers of the engine given to
     /// the tests.
     pub(crate) fn docker() -> Self {
-        Self::with(Sandboxes::Docker(Engine::given()))
+        Self::with(Sandboxes::Docker(EngineApi::docker()))
     }
 
     /// Returns a world whose sandboxes are containers of the Podman engine
     /// given to the tests.
     pub(crate) fn podman() -> Self {
-        Self::with(Sandboxes::Docker(Engine::podman()))
+        Self::with(Sandboxes::Docker(EngineApi::podman()))
     }
 
     fn with(sandboxes: Sandboxes) -> Self {
@@ -97,7 +68,7 @@ impl World {
     }
 
     /// Returns the engine that the sandboxes' containers are on.
-    pub(crate) fn engine(&self) -> &Engine {
+    pub(crate) fn engine(&self) -> &EngineApi {
         match &self.sandboxes {
             Sandboxes::Docker(engine) => engine,
             _ => panic!("no engine in this world"),
@@ -114,7 +85,7 @@ impl World {
 
     /// Returns the names of this home's containers, whatever state they are in.
     pub(crate) fn containers(&self) -> Vec<String> {
-        self.home_label().map(|label| self.engine().containers(&label)).unwrap_or_default()
+        self.home_label().map(|label| self.engine().names_with(&label)).unwrap_or_default()
     }
 
     pub(crate) fn home(&self) -> PathBuf {
@@ -205,8 +176,8 @@ impl World {
     }
 
     /// Starts the program and leaves it running.
-    pub(crate) fn start<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Started {
-        Started::new(self.command(args))
+    pub(crate) fn start<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Running {
+        Running::start(self.command(args))
     }
 
     /// Returns what is known of a job.
@@ -245,27 +216,11 @@ impl Drop for World {
             engine.clear(&label);
         }
         // Only after a failure is anything left that names this home.
-        for pid in processes_that_name(self.root.path()) {
+        for pid in naming(self.root.path(), &["cmdline", "environ"]) {
+            let pid = Pid::from_raw(pid.cast_signed()).unwrap();
             rustix::process::kill_process(pid, Signal::KILL).ok();
         }
     }
-}
-
-fn processes_that_name(path: &Path) -> Vec<Pid> {
-    let needle = path.as_os_str().as_encoded_bytes();
-    let names = |file: &str| {
-        fs::read(file).is_ok_and(|bytes| bytes.windows(needle.len()).any(|part| part == needle))
-    };
-    fs::read_dir("/proc")
-        .unwrap()
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
-        .filter(|pid| *pid != std::process::id().cast_signed())
-        .filter(|pid| {
-            names(&format!("/proc/{pid}/cmdline")) || names(&format!("/proc/{pid}/environ"))
-        })
-        .filter_map(Pid::from_raw)
-        .collect()
 }
 
 /// The first process of a sandbox.
@@ -278,97 +233,8 @@ impl Guest {
     }
 }
 
-/// Waits for a process and what it prints, but not for ever.
-pub(crate) fn finish(mut child: Child) -> Outcome {
-    let stdout = child.stdout.take();
-    let stderr = child.stderr.take();
-    let stdout = std::thread::spawn(move || read_all(stdout));
-    let stderr = std::thread::spawn(move || read_all(stderr));
-    let code = wait(&mut child);
-    Outcome {
-        code,
-        stdout: stdout.join().unwrap(),
-        stderr: String::from_utf8_lossy(&stderr.join().unwrap()).into_owned(),
-    }
-}
-
-fn read_all(from: Option<impl std::io::Read>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    if let Some(mut from) = from {
-        from.read_to_end(&mut bytes).unwrap();
-    }
-    bytes
-}
-
-/// Waits for a process; one that takes too long is killed and fails the test.
-pub(crate) fn wait(child: &mut Child) -> i32 {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status.code().unwrap_or(-1);
-        }
-        if Instant::now() > deadline {
-            child.kill().unwrap();
-            child.wait().unwrap();
-            panic!("the program does not end");
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-/// A program that runs.
-pub(crate) struct Started {
-    pub(crate) child: Child,
-    stdout: BufReader<ChildStdout>,
-    stderr: Option<BufReader<ChildStderr>>,
-}
-
-impl Started {
-    pub(crate) fn new(mut command: Command) -> Self {
-        let mut child = command.spawn().unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let stderr = child.stderr.take().map(BufReader::new);
-        Self { child, stdout, stderr }
-    }
-
-    /// Waits for a line of output.
-    pub(crate) fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
-    }
-
-    /// Waits for a line on standard error.
-    pub(crate) fn note(&mut self) -> String {
-        let mut line = String::new();
-        self.stderr.as_mut().unwrap().read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
-    }
-
-    pub(crate) fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(self.child.id().cast_signed()).unwrap();
-        rustix::process::kill_process(pid, signal).unwrap();
-    }
-
-    /// Waits for the end and returns the exit code and what it said on standard error.
-    pub(crate) fn end(mut self) -> (i32, String) {
-        let code = wait(&mut self.child);
-        let stderr = read_all(self.stderr.take());
-        (code, String::from_utf8_lossy(&stderr).into_owned())
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        // Only a test that fails leaves it running.
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
-}
-
-/// Reports whether a process is there.
+/// Returns whether a process lives whose number a command printed.
+#[track_caller]
 pub(crate) fn is_alive(pid: &str) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
-        !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z')
-    })
+    vestal_testkit::is_alive(pid.parse().unwrap())
 }

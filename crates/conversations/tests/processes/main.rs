@@ -8,8 +8,8 @@ mod leases;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use sqlx::{ConnectOptions as _, Row as _};
 use vestal_conversations::{ConversationId, New, Store};
+use vestal_testkit::sqlite::assert_intact;
 
 /// Returns the other process, ready to start.
 fn worker(path: &Path, arguments: &[&str]) -> Command {
@@ -28,13 +28,7 @@ async fn conversation(store: &Store, id: &str) -> ConversationId {
 
 /// Asserts that the file is whole, its index too.
 async fn assert_whole(path: &Path) {
-    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
-    let mut connection = options.connect().await.unwrap();
-    for pragma in ["PRAGMA integrity_check", "PRAGMA foreign_key_check"] {
-        let rows = sqlx::query(pragma).fetch_all(&mut connection).await.unwrap();
-        let said: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-        assert!(said.is_empty() || said == ["ok"], "{pragma}: {said:?}");
-    }
+    let mut connection = assert_intact(path).await;
     sqlx::query("INSERT INTO words (words, rank) VALUES ('integrity-check', 1)")
         .execute(&mut connection)
         .await

@@ -1,24 +1,14 @@
 //! The file, and turns in it.
 
-use std::path::Path;
-
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
 use vestal_conversations::{
     Error, Kind, NewMessage, ParentKind, Seq, Standing, Store, Title, Undone,
 };
 use vestal_database::Error as FileError;
 use vestal_model::Message;
 use vestal_testkit::files::files;
+use vestal_testkit::sqlite::execute;
 
 use crate::{answer, begin, call, expected, numbers, place, result, seen, texts, user};
-
-async fn execute(path: &Path, text: &'static str) {
-    let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
-    let mut connection = options.connect().await.unwrap();
-    connection.execute(text).await.unwrap();
-    connection.close().await.unwrap();
-}
 
 #[tokio::test]
 async fn what_was_said_is_there_when_the_file_is_opened_again() {

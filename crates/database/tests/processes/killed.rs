@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::process::{Child, Stdio};
 
 use vestal_database::{BusyWait, Error};
-use vestal_testkit::programs::{in_namespace, kill_after, lines};
+use vestal_testkit::namespaces::in_namespace;
+use vestal_testkit::programs::{kill_after, lines};
 use vestal_testkit::random::{Random, soak};
 
 use crate::{PROGRAM, assert_whole, numbers, user};

@@ -12,8 +12,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions as _, Row as _};
+use vestal_testkit::sqlite::assert_intact;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_database-user");
 
@@ -32,13 +31,7 @@ fn numbers(printed: impl IntoIterator<Item = impl AsRef<str>>) -> Vec<i64> {
 
 /// Asserts that a file is intact and has all acknowledged lines.
 async fn assert_whole(path: &Path, acknowledged: &BTreeSet<i64>) {
-    let options = SqliteConnectOptions::new().filename(path);
-    let mut connection = options.connect().await.unwrap();
-    for pragma in ["PRAGMA integrity_check", "PRAGMA foreign_key_check"] {
-        let rows = sqlx::query(pragma).fetch_all(&mut connection).await.unwrap();
-        let found: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-        assert!(found.is_empty() || found == ["ok"], "{pragma}: {found:?}");
-    }
+    let mut connection = assert_intact(path).await;
     let stored: Vec<i64> =
         sqlx::query_scalar("SELECT id FROM lines").fetch_all(&mut connection).await.unwrap();
     let stored: BTreeSet<i64> = stored.into_iter().collect();

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
 use tempfile::TempDir;
 use vestal_database::Error;
 use vestal_testkit::files::files;
+use vestal_testkit::sqlite::execute;
 
 use crate::lines::Lines;
 
@@ -15,13 +14,6 @@ fn place() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("lines.db");
     (dir, path)
-}
-
-async fn execute(path: &Path, text: &'static str) {
-    let options = SqliteConnectOptions::new().filename(path).create_if_missing(true);
-    let mut connection = options.connect().await.unwrap();
-    connection.execute(text).await.unwrap();
-    connection.close().await.unwrap();
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use vestal_board::{Outcome, Status, Workspace};
 use vestal_dispatcher::{Mode, gc};
+use vestal_testkit::until;
 
 use crate::stage::{Stage, person, until_file};
 
@@ -182,9 +183,7 @@ async fn a_dispatcher_tidies_once_a_day() {
     };
     age(&old);
     let _watch = stage.watch(|options| options.retention = Some(Stage::gc_policy()));
-    while old.exists() {
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    until("the old log is gone", || !old.exists()).await;
     age(&old);
     let task = stage.task(&["complete"]).await;
     stage.until_ended(&task, Outcome::Completed).await;

@@ -3,9 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -24,6 +23,9 @@ use vestal_dispatcher::{
     DispatchEvent, Dispatcher, GcPolicy, OpenBoards, Options, ProgramLauncher,
 };
 use vestal_process::{Patience, ProcessId, start_time};
+use vestal_testkit::processes::with_variable;
+use vestal_testkit::programs::Running;
+use vestal_testkit::{until, wait_until};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_board-worker");
 /// Longer than anything takes on a slow machine.
@@ -163,7 +165,7 @@ impl Stage {
     }
 
     /// Starts a dispatcher as a process of its own, and returns once it is up.
-    pub(crate) fn process(&self, arguments: &[&str], failpoint: Option<&str>) -> Dispatching {
+    pub(crate) fn process(&self, arguments: &[&str], failpoint: Option<&str>) -> Running {
         let mut command = Command::new(PROGRAM);
         command
             .args(["dispatch", "--root"])
@@ -171,8 +173,7 @@ impl Stage {
             .args(arguments)
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped());
+            .stdin(Stdio::null());
         if let Some(failpoint) = failpoint {
             command.env("VESTAL_FAILPOINT", failpoint);
         }
@@ -187,14 +188,10 @@ impl Stage {
                 command.args([flag, value]);
             }
         }
-        let mut child = command.spawn().unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        out.read_line(&mut line).unwrap();
-        assert_eq!(line, "up\n");
-        // What it says is read, so that it never waits for a reader.
-        std::thread::spawn(move || std::io::copy(&mut out, &mut std::io::sink()).ok());
-        Dispatching { child }
+        let mut dispatcher = Running::start(command);
+        assert_eq!(dispatcher.line(), "up");
+        dispatcher.discard_output();
+        dispatcher
     }
 
     pub(crate) async fn get(&self, id: &TaskId) -> Task {
@@ -264,26 +261,19 @@ impl Stage {
 }
 
 /// Starts a process that locks a file and stops.
-pub(crate) fn hold_lock(path: &Path) -> Dispatching {
-    let child = Command::new(PROGRAM).arg("hold-lock").arg(path).env_clear().spawn().unwrap();
-    let holder = Dispatching { child };
-    while !vestal_process::is_stopped(holder.child.id()) {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+pub(crate) fn hold_lock(path: &Path) -> Running {
+    let mut command = Command::new(PROGRAM);
+    command.arg("hold-lock").arg(path).env_clear();
+    let holder = Running::start(command);
+    wait_until("it has the lock", || vestal_process::is_stopped(holder.pid()));
     holder
 }
 
 /// Waits for a file that a worker writes, and returns what is in it.
 pub(crate) async fn until_file(path: &Path) -> String {
-    let deadline = tokio::time::Instant::now() + LONG;
-    loop {
-        match fs::read_to_string(path) {
-            Ok(text) if text.ends_with('\n') => return text,
-            _ => {}
-        }
-        assert!(tokio::time::Instant::now() < deadline, "{} does not come", path.display());
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    let text = || fs::read_to_string(path).unwrap_or_default();
+    until(&format!("{} is written", path.display()), || text().ends_with('\n')).await;
+    text()
 }
 
 pub(crate) fn is_alive(run: &Run) -> bool {
@@ -309,13 +299,8 @@ fn wait<T>(what: impl Future<Output = T>) -> T {
 impl Drop for Stage {
     fn drop(&mut self) {
         let mark = format!("VESTAL_HOME={}", self.root().display());
-        for entry in fs::read_dir("/proc").unwrap().flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
-                continue;
-            };
-            let Ok(environment) = fs::read(entry.path().join("environ")) else { continue };
-            if environment.split(|byte| *byte == 0).any(|entry| entry == mark.as_bytes())
-                && let Ok(Some(process)) = ProcessId::of_child(pid)
+        for pid in with_variable(&mark) {
+            if let Ok(Some(process)) = ProcessId::of_child(pid)
                 && let Ok(Some(handle)) = process.handle()
             {
                 handle.kill().ok();
@@ -359,33 +344,5 @@ impl Drop for Watching {
         if let Some(task) = self.task.take() {
             wait(task).ok();
         }
-    }
-}
-
-/// A dispatcher in a process of its own.
-pub(crate) struct Dispatching {
-    child: Child,
-}
-
-impl Dispatching {
-    pub(crate) fn kill(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-
-    pub(crate) fn wait(&mut self) -> std::process::ExitStatus {
-        self.child.wait().unwrap()
-    }
-
-    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, signal).unwrap();
-    }
-}
-
-impl Drop for Dispatching {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
     }
 }

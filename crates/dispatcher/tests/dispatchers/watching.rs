@@ -9,6 +9,7 @@ use vestal_board::boards::{NewBoard, Slug};
 use vestal_board::{Initial, NewTask, Outcome, Status};
 use vestal_config::ProfileName;
 use vestal_dispatcher::{DispatchEvent, Mode};
+use vestal_testkit::until;
 
 use crate::stage::{Stage, is_alive, person};
 
@@ -184,9 +185,7 @@ async fn caps_hold_over_several_boards() {
     let started = |heard: &[DispatchEvent]| {
         heard.iter().filter(|said| matches!(said, DispatchEvent::Started { .. })).count()
     };
-    while started(&watch.heard.all()) < 2 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    until("two have started", || started(&watch.heard.all()) >= 2).await;
     let live = async || {
         let mut count = 0;
         for board in [&stage.board, &other] {

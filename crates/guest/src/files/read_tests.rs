@@ -187,8 +187,10 @@ fn pages_join_to_the_whole() {
 fn a_reply_never_outgrows_a_message() {
     let test_dir = TestDir::new();
     let long = "x".repeat(240);
-    for n in 0..4_500 {
-        test_dir.put(&format!("{long}{n:05}"), b"");
+    let original = test_dir.put(&format!("{long}00000"), b"");
+    // Links are the fastest files to make.
+    for n in 1..4_500 {
+        std::fs::hard_link(&original, test_dir.path(&format!("{long}{n:05}"))).unwrap();
     }
     let reply = list(&test_dir.path(""), 0, u32::MAX, &NEVER).unwrap();
     let FileReply::List { entries, more: true } = &reply else {

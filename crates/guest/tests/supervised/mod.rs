@@ -14,7 +14,7 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::MemfdFlags;
@@ -24,10 +24,8 @@ use vestal_guest::process::{
     ChildEnds, FailedStep, Launch, LaunchCommand, Supervisor, SupervisorReport, WaitStatus,
 };
 use vestal_guest::session::SavedSession;
+use vestal_testkit::PATIENCE;
 use vestal_wire::EnvVar;
-
-/// Longer than anything takes on a busy machine.
-pub const DEADLINE: Duration = Duration::from_mins(1);
 
 /// A supervisor that is reaped at the end of its test.
 pub struct Supervised {
@@ -65,13 +63,13 @@ impl Supervised {
 
     /// Waits for the next report.
     pub fn report(&mut self) -> io::Result<SupervisorReport> {
-        let deadline = Instant::now() + DEADLINE;
+        let deadline = Instant::now() + PATIENCE;
         loop {
             if let Some(report) = self.get().receive()? {
                 return Ok(report);
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            assert!(!left.is_zero(), "no report within {DEADLINE:?}");
+            assert!(!left.is_zero(), "no report within {PATIENCE:?}");
             let timeout = left.try_into().unwrap();
             let control = self.get().control().try_clone_to_owned().unwrap();
             let mut files = [PollFd::new(&control, PollFlags::IN)];
@@ -322,31 +320,4 @@ pub fn plain_bash(text: &str, cwd: &Path) -> (String, String, i32) {
         .unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
     (text(output.stdout), text(output.stderr), output.status.code().unwrap_or(-1))
-}
-
-/// Tells whether a process with this mark in its environment or arguments lives.
-pub fn living_with(mark: &str) -> Vec<u32> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
-            continue;
-        };
-        if pid == std::process::id() {
-            continue;
-        }
-        let environ = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-        if environ.windows(mark.len()).any(|window| window == mark.as_bytes()) {
-            found.push(pid);
-        }
-    }
-    found
-}
-
-/// Waits until a condition holds.
-pub fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + DEADLINE;
-    while !condition() {
-        assert!(Instant::now() < deadline, "{what} did not happen within {DEADLINE:?}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }

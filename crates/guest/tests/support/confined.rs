@@ -10,7 +10,7 @@ use vestal_wire::GuestSettings;
 use super::{TestGuest, launch_by, settings_in};
 
 /// The user of the image.
-pub(crate) const APP: u32 = 54_321;
+pub(crate) const APP: u32 = vestal_testkit::namespaces::ORDINARY_USER;
 
 /// Somebody who has to do with neither the guest nor the user.
 pub(crate) const STRANGER: u32 = 54_999;
@@ -35,11 +35,6 @@ pub(crate) enum As {
     PidOne,
     /// A process among others, as under an image's own init.
     Service,
-}
-
-/// Tells whether these tests can run: only root can give a guest two users.
-pub(crate) fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 /// Starts a guest that is root, for jobs of the image's user.

@@ -9,12 +9,6 @@
 )]
 
 pub(crate) mod confined;
-mod processes;
-
-pub(crate) use processes::{
-    await_true, cpu_ticks, processes_of, processes_of_instance, processes_with,
-};
-
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -23,17 +17,15 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command as Program, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
 
+use vestal_testkit::processes::with_variable;
+use vestal_testkit::{PATIENCE, wait_until};
 use vestal_wire::limits::MAX_DATA;
 use vestal_wire::{
     Command, Delivery, EnvVar, Event, Exit, Fault, GuestSettings, Header, Hello, JobId, JobInfo,
     JobState, Kind, Reply, Request, Role, ShellText, StartJob, Stdin, Stream, Welcome, decode,
     encode, read_frame, write_frame,
 };
-
-/// Longest time that anything may take before a test gives up on it.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A guest that runs, in directories of its own.
 pub(crate) struct TestGuest {
@@ -119,14 +111,7 @@ impl TestGuest {
 
     /// Waits until the guest has ended by itself.
     pub(crate) fn wait(&mut self) -> ExitStatus {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            assert!(Instant::now() < deadline, "the guest does not end");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        vestal_testkit::programs::wait(&mut self.child)
     }
 
     /// Starts another guest in the same directories after this one has ended.
@@ -158,8 +143,22 @@ impl Drop for TestGuest {
         self.child.wait().ok();
         // What it started dies with it, but not in the same moment; the
         // directory can only be removed when nobody writes to it any more.
-        await_true(|| processes_of_instance(&self.settings.instance).is_empty());
+        wait_until("nothing of it runs", || {
+            processes_of_instance(&self.settings.instance).is_empty()
+        });
     }
+}
+
+/// Returns the living processes of an instance.
+pub(crate) fn processes_of_instance(instance: &str) -> Vec<u32> {
+    with_variable(&format!("VESTAL_INSTANCE={instance}"))
+}
+
+/// Returns the living processes of a job.
+pub(crate) fn processes_of(guest: &TestGuest, job: &str) -> Vec<u32> {
+    let marked = with_variable(&format!("VESTAL_JOB={job}"));
+    let own = processes_of_instance(&guest.settings.instance);
+    marked.into_iter().filter(|pid| own.contains(pid)).collect()
 }
 
 /// Returns settings of a guest that lives in `dir`.

@@ -3,6 +3,7 @@
 use serde_json::json;
 use vestal_agent::ToolSource as _;
 use vestal_mcp::ServerState;
+use vestal_testkit::processes::{group_of, is_alive, state_of};
 
 use crate::stage::{Stage, kill, marker, names, processes_with, server, until};
 
@@ -43,11 +44,11 @@ async fn nothing_of_a_server_is_left_when_it_is_closed() {
     let servers = stage.servers().await;
     let pid = stage.process(&servers).await;
     assert!(processes_with(&mark).len() >= 2);
-    let guard = group_of(pid);
-    assert!(is_there(guard) && guard != group_of(std::process::id()));
+    let guard = group_of(pid).unwrap();
+    assert!(is_alive(guard) && group_of(std::process::id()) != Some(guard));
     servers.close().await;
     assert_eq!(processes_with(&mark), Vec::<u32>::new());
-    assert!(!is_there(pid) && !is_there(guard));
+    assert!(state_of(pid).is_none() && state_of(guard).is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -84,10 +85,11 @@ async fn nothing_of_a_server_is_left_when_its_user_is_killed() {
         .unwrap();
     // The server, and the shell and the sleep that it has started.
     until(|| processes_with(&mark).len() >= 3).await;
-    let guard = group_of(processes_with(&mark)[0]);
+    // The group has the number of its leader.
+    let guard = group_of(processes_with(&mark)[0]).unwrap();
     user.kill().unwrap();
     user.wait().unwrap();
-    until(|| processes_with(&mark).is_empty() && !is_there(guard)).await;
+    until(|| processes_with(&mark).is_empty() && state_of(guard).is_none()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -151,14 +153,4 @@ async fn a_server_that_does_not_end_by_itself_is_asked_before_it_is_killed() {
     until(|| servers.statuses()[0].state == ServerState::Connected).await;
     servers.close().await;
     assert_eq!(std::fs::read_to_string(stage.file("notes")).unwrap(), "asked\n");
-}
-
-fn is_there(pid: u32) -> bool {
-    std::path::Path::new(&format!("/proc/{pid}")).exists()
-}
-
-/// Returns the process group of a process, which has its leader's number.
-fn group_of(pid: u32) -> u32 {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    stat.rsplit(") ").next().unwrap().split(' ').nth(2).unwrap().parse().unwrap()
 }

@@ -7,10 +7,9 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use vestal_agent::approvals::Guard;
 use vestal_agent::{
-    Approval, ApprovalRequest, ConversationSandbox, Event, EventSink, Human, Limits, NoDelegates,
-    Notebook, Notes, Question, Tool, ToolContext, ToolOutput, ToolSource as _,
+    Approval, ApprovalRequest, ConversationSandbox, Event, EventSink, Human, Question, Tool,
+    ToolContext, ToolOutput, ToolSource as _,
 };
 use vestal_config::{Environment, Home, Settings};
 use vestal_conversations::ConversationId;
@@ -115,20 +114,11 @@ impl Stage {
         );
         let heard = Arc::clone(&self.heard);
         ToolContext {
-            conversation: ConversationId::generate().unwrap(),
             call: "call".to_owned(),
-            sandbox,
             cancel: self.cancel.clone(),
             events: EventSink::new(move |event| heard.lock().unwrap().push(event)),
-            guard: Arc::new(Guard::default()),
             human: Arc::clone(&self.person) as Arc<dyn Human>,
-            redactor: Arc::default(),
-            limits: Arc::new(Limits::default()),
-            notebook: Notebook::new(Notes::default()),
-            observed_files: Arc::default(),
-            jobs: vestal_agent::CallJobs::default(),
-            delegates: Arc::new(NoDelegates),
-            tools: Arc::default(),
+            ..ToolContext::new(ConversationId::generate().unwrap(), sandbox)
         }
     }
 

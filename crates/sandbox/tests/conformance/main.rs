@@ -188,8 +188,6 @@ conformance! {
         }
         lifecycle: {
             looking_is_not_using,
-            an_idle_sandbox_ends_by_itself_and_a_touched_one_does_not,
-            a_running_job_keeps_the_sandbox_from_idling_out,
             the_idle_reaper_lets_go_and_the_sandbox_runs_on,
             a_removed_sandbox_leaves_nothing,
             force_removal_can_be_waited_for,
@@ -272,6 +270,10 @@ conformance! {
             an_argv_is_not_shell_text,
             a_reader_that_stops_reading_slows_only_its_own_job,
             a_terminal_has_a_size_that_can_change,
+        }
+        lifecycle: {
+            an_idle_sandbox_ends_by_itself_and_a_touched_one_does_not,
+            a_running_job_keeps_the_sandbox_from_idling_out,
         }
         sessions: {
             functions_aliases_arrays_and_plain_variables_are_kept,

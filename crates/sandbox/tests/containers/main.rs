@@ -3,7 +3,7 @@
 //!
 //! The contract that all backends share is checked by the conformance suite.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a case that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a case that cannot go on has failed")]
 
 mod cases;
 mod support;

@@ -7,8 +7,9 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
+use vestal_testkit::namespaces::is_root;
 
-use super::support::{TestTrees, exists, in_namespace, is_root, last_line, tree};
+use super::support::{TestTrees, exists, in_namespace, last_line, tree};
 
 #[test]
 fn a_file_that_cannot_be_read_is_named_and_nothing_is_left() {

@@ -12,8 +12,9 @@ use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, Timespec, Timestamps, linkat, mkdirat, mknodat, openat,
     utimensat,
 };
+use vestal_testkit::namespaces::is_root;
 
-use super::support::{Likeness, TestTrees, exists, is_root, set_attribute, tree};
+use super::support::{Likeness, TestTrees, exists, set_attribute, tree};
 
 fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();

@@ -11,12 +11,10 @@ use std::process::{Command, Output};
 
 use rustix::fs::{XattrFlags, lgetxattr, llistxattr, lsetxattr};
 use tempfile::TempDir;
+use vestal_testkit::namespaces::{ORDINARY_USER, in_mount_namespace, is_root};
 
 /// The program.
 pub(crate) const STAGE: &str = env!("CARGO_BIN_EXE_vestal-stage");
-
-/// An ordinary user.
-const STRANGER: u32 = 54_321;
 
 /// A directory with a tree to copy and the target.
 pub(crate) struct TestTrees {
@@ -64,9 +62,9 @@ impl TestTrees {
         if is_root() {
             fs::set_permissions(self.path(), Permissions::from_mode(0o777)).unwrap();
             for path in tree(&self.from()).keys() {
-                lchown(self.from().join(path), Some(STRANGER), Some(STRANGER)).unwrap();
+                lchown(self.from().join(path), Some(ORDINARY_USER), Some(ORDINARY_USER)).unwrap();
             }
-            command.uid(STRANGER).gid(STRANGER);
+            command.uid(ORDINARY_USER).gid(ORDINARY_USER);
         }
         command
     }
@@ -96,10 +94,6 @@ pub(crate) fn exists(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok()
 }
 
-pub(crate) fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
 pub(crate) fn set_attribute(path: &Path, name: &str, value: &[u8]) {
     lsetxattr(path, name, value, XattrFlags::empty()).unwrap();
 }
@@ -107,12 +101,7 @@ pub(crate) fn set_attribute(path: &Path, name: &str, value: &[u8]) {
 /// Runs a shell script in a mount namespace of its own, as its root. `$1` is
 /// the program, `$2` a directory.
 pub(crate) fn in_namespace(dir: &Path, script: &str) -> Output {
-    let mut command = Command::new("unshare");
-    if !is_root() {
-        command.arg("--map-root-user");
-    }
-    command.args(["--mount", "--propagation", "private", "sh", "-euc", script, "sh", STAGE]);
-    command.arg(dir).output().unwrap()
+    in_mount_namespace(script, &[STAGE.as_ref(), dir.as_os_str()])
 }
 
 /// Everything that a copy of a file has in common with it.

@@ -11,23 +11,19 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use minicbor::bytes::ByteVec;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use vestal_testkit::namespaces::{ORDINARY_USER, is_root};
+use vestal_testkit::processes::naming;
+use vestal_testkit::{is_alive, wait_until};
 use vestal_wire::{
     Bind, Enclosure, IdRange, Mapping, Network, OverlayDirs, Purpose, Root, SandboxMount, Users,
 };
 
-/// How long anything may take on a slow and busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
-
 /// The host id of root in sandboxes that root builds: outside of all ranges that
 /// others assign.
 pub(crate) const SHIFTED: u32 = 0x7000_0000;
-
-/// An ordinary user without an account.
-pub(crate) const ORDINARY: u32 = 54_321;
 
 /// A variable in the environment that marks processes of the stage.
 const MARK: &str = "VESTAL_TEST_SITE";
@@ -42,16 +38,11 @@ pub(crate) enum By {
 impl By {
     /// Returns all users that this process can switch to.
     pub(crate) fn all() -> Vec<Self> {
-        if rustix::process::geteuid().is_root() {
-            vec![Self::Root, Self::Ordinary]
-        } else {
-            vec![Self::Ordinary]
-        }
+        if is_root() { vec![Self::Root, Self::Ordinary] } else { vec![Self::Ordinary] }
     }
 
     fn uid(self) -> Option<u32> {
-        let root = rustix::process::geteuid().is_root();
-        (self == Self::Ordinary && root).then_some(ORDINARY)
+        (self == Self::Ordinary && is_root()).then_some(ORDINARY_USER)
     }
 
     pub(crate) fn users(self) -> Users {
@@ -281,11 +272,13 @@ impl Stage {
         String::from_utf8(line).unwrap()
     }
 
-    /// Returns the recorded first process.
-    pub(crate) fn first(&self) -> Pid {
+/// The host id of root in sandboxes that root builds: outside of all ranges that
+/// others assign.
+pub(crate) const SHIFTED: u32 = 0x7000_0000;
+
+/// A variable in the environment that marks processes of the stage.
         let record = fs::read_to_string(&self.record).unwrap();
-        let pid = record.split(['{', ':', ',']).nth(2).unwrap();
-        Pid::from_raw(pid.parse().unwrap()).unwrap()
+        record.split(['{', ':', ',']).nth(2).unwrap().parse().unwrap()
     }
 
     pub(crate) fn kill(&mut self) {
@@ -303,56 +296,25 @@ impl Drop for Stage {
 }
 
 /// Ends the first process of a sandbox and with it everything in it.
-pub(crate) fn end(pid: Pid) {
+pub(crate) fn end(first: u32) {
+    let pid = Pid::from_raw(first.cast_signed()).unwrap();
     if let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) {
         pidfd_send_signal(&handle, Signal::KILL).ok();
-        await_true(|| !is_alive(pid));
+        wait_until("the first process is dead", || !is_alive(first));
     }
 }
 
-pub(crate) fn is_alive(pid: Pid) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
-    stat.is_ok_and(|stat| !stat.rsplit_once(')').unwrap().1.starts_with(" Z"))
-}
+/// The host id of root in sandboxes that root builds: outside of all ranges that
+/// others assign.
+pub(crate) const SHIFTED: u32 = 0x7000_0000;
 
-pub(crate) fn await_true(condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < deadline, "it did not come true");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Returns the processes of the stage, found by their environment, and those of
-/// its sandboxes, found by their mounts.
+/// A variable in the environment that marks processes of the stage.
 pub(crate) fn processes_of(sandbox: &TestSandbox) -> Vec<u32> {
-    let needle = sandbox.dir.path().as_os_str().as_bytes();
-    let mut found = Vec::new();
-    for entry in fs::read_dir("/proc").unwrap().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
-            continue;
-        };
-        let names_it = |name: &str| {
-            let content = fs::read(entry.path().join(name)).unwrap_or_default();
-            content.windows(needle.len()).any(|window| window == needle)
-        };
-        if names_it("environ") || names_it("mountinfo") {
-            found.push(pid);
-        }
-    }
-    found
+    naming(sandbox.dir.path(), &["environ", "mountinfo"])
 }
 
 /// Fails if a stage left anything running. What it had mounted is gone with the
 /// last process of its namespace.
 pub(crate) fn assert_nothing_runs(sandbox: &TestSandbox, what: &str) {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let left = processes_of(sandbox);
-        if left.is_empty() {
-            return;
-        }
-        assert!(Instant::now() < deadline, "{what}: processes {left:?} are left");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until(&format!("{what}: no process is left"), || processes_of(sandbox).is_empty());
 }

@@ -3,12 +3,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio_util::sync::CancellationToken;
-use vestal_agent::approvals::{Guard, Policy};
 use vestal_agent::redact::Redactor;
-use vestal_agent::{
-    ConversationSandbox, EventSink, Limits, NoDelegates, NoHuman, Notebook, Registry, ToolContext,
-};
+use vestal_agent::{ConversationSandbox, ToolContext};
 use vestal_board::boards::{Boards, Slug};
 use vestal_board::store::Durability;
 use vestal_board::{
@@ -39,21 +35,10 @@ impl Stage {
             Settings::load(&vestal_config::schema(), Home::at(dir.path()), environment, vec![]);
         let engine = Engine::open(settings).unwrap();
         let task = SandboxTask::default_task();
+        let sandbox = ConversationSandbox::new(engine, task, Overrides::default(), "session");
         let context = ToolContext {
-            conversation: "20261115-103001-k3f9ab".parse().unwrap(),
-            call: "call-1".to_owned(),
-            sandbox: ConversationSandbox::new(engine, task, Overrides::default(), "session"),
-            cancel: CancellationToken::new(),
-            events: EventSink::nobody(),
-            guard: Arc::new(Guard::new(Policy::default(), Arc::new(|_| Ok(())))),
-            human: Arc::new(NoHuman),
             redactor: Arc::new(Redactor::new(["hunter2-hunter2".to_owned()])),
-            limits: Arc::new(Limits::default()),
-            notebook: Notebook::default(),
-            observed_files: Arc::default(),
-            jobs: vestal_agent::CallJobs::default(),
-            delegates: Arc::new(NoDelegates),
-            tools: Arc::new(Registry::default()),
+            ..ToolContext::new("20261115-103001-k3f9ab".parse().unwrap(), sandbox)
         };
         Self { _dir: dir, boards, board, context }
     }

@@ -4,16 +4,14 @@ use std::fs;
 
 use rustix::process::Signal;
 use vestal_scripted_model::{Reply, Script, ScriptedModel};
+use vestal_testkit::files::Fifo;
 
 use super::world::{Chatting, terminal};
-use crate::support::{Started, is_alive};
+use crate::support::{Running, is_alive};
 
 /// Makes a pipe that a command in the sandbox writes to when it runs.
-fn pipe(chat: &Chatting, name: &str) -> std::path::PathBuf {
-    let path = chat.world.work().join(name);
-    let kind = rustix::fs::FileType::Fifo;
-    rustix::fs::mknodat(rustix::fs::CWD, &path, kind, rustix::fs::Mode::RWXU, 0).unwrap();
-    path
+fn pipe(chat: &Chatting, name: &str) -> Fifo {
+    Fifo::create(chat.world.work().join(name))
 }
 
 #[test]
@@ -21,9 +19,8 @@ fn an_interrupt_kills_the_running_command_and_all_it_started() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
         let chat = Chatting::replies([terminal("setsid sleep 1000 & echo $$ $! > pids; wait")]);
         let pids = pipe(&chat, "pids");
-        let started = Started::new(chat.command(["chat", "-q", "go"]));
-        // Opening a pipe waits for the other side.
-        let pids = fs::read_to_string(pids).unwrap();
+        let started = Running::start(chat.command(["chat", "-q", "go"]));
+        let pids = pids.read();
         started.signal(signal);
         let (exit, stderr) = started.end();
         assert_eq!(exit, code, "{stderr}");
@@ -49,8 +46,8 @@ fn a_command_that_outlives_its_killed_caller_is_not_run_again_and_its_result_is_
     let command = "echo > began; read word < go; echo the word is $word; echo ran >> runs";
     let chat = Chatting::replies([terminal(command)]);
     let (began, go) = (pipe(&chat, "began"), pipe(&chat, "go"));
-    let started = Started::new(chat.command(["chat", "-q", "go"]));
-    fs::read(began).unwrap();
+    let started = Running::start(chat.command(["chat", "-q", "go"]));
+    began.read();
     started.signal(Signal::KILL);
     started.end();
     // It still runs, and the next process says so.
@@ -59,7 +56,7 @@ fn a_command_that_outlives_its_killed_caller_is_not_run_again_and_its_result_is_
     let running = told(&chat);
     let job = running["session_id"].as_str().unwrap().to_owned();
     assert!(running["hint"].as_str().unwrap().contains("still runs"), "{running}");
-    fs::write(go, "lantern\n").unwrap();
+    go.write("lantern\n");
     chat.world.vestal(["wait", &job]).exits(0);
     assert_eq!(fs::read_to_string(chat.world.work().join("runs")).unwrap(), "ran\n");
 }
@@ -69,13 +66,13 @@ fn the_result_of_a_command_whose_caller_was_killed_is_the_result_of_its_call() {
     let command = "echo > began; read word < go; echo the word is $word; false";
     let chat = Chatting::replies([terminal(command)]);
     let (began, go) = (pipe(&chat, "began"), pipe(&chat, "go"));
-    let started = Started::new(chat.command(["chat", "-q", "go"]));
-    fs::read(began).unwrap();
+    let started = Running::start(chat.command(["chat", "-q", "go"]));
+    began.read();
     let jobs = chat.world.vestal(["jobs", "--json"]).exits(0).json();
     let job = jobs[0]["id"].as_str().unwrap().to_owned();
     started.signal(Signal::KILL);
     started.end();
-    fs::write(go, "lantern\n").unwrap();
+    go.write("lantern\n");
     chat.world.vestal(["wait", &job]).exits(1);
     chat.model.push(Reply::text("I see."));
     chat.vestal(["chat", "-c", "-q", "what of it?"]).exits(0);
@@ -93,7 +90,7 @@ fn the_result_of_a_command_whose_caller_was_killed_is_the_result_of_its_call() {
 #[test]
 fn an_interrupted_turn_is_told_in_json() {
     let chat = Chatting::new(Script::replies([Reply::text("Words.").hold_after(9)]));
-    let mut started = Started::new(chat.command(["chat", "--json", "-q", "go"]));
+    let mut started = Running::start(chat.command(["chat", "--json", "-q", "go"]));
     chat.until(|model| model.wait_for_holds(1));
     started.signal(Signal::INT);
     let json: serde_json::Value = serde_json::from_str(&started.line()).unwrap();
@@ -109,8 +106,8 @@ fn an_interrupted_turn_is_told_in_json() {
 fn a_second_interrupt_leaves_at_once() {
     let chat = Chatting::replies([terminal("echo > began; sleep 1000")]);
     let began = pipe(&chat, "began");
-    let mut started = Started::new(chat.command(["chat", "-q", "go"]));
-    fs::read(began).unwrap();
+    let mut started = Running::start(chat.command(["chat", "-q", "go"]));
+    began.read();
     // A guest that does not move cannot kill anything, so the turn does not end.
     let guest = chat.world.guest();
     guest.signal(Signal::STOP);
@@ -134,5 +131,5 @@ fn a_reader_that_left_ends_the_turn() {
     let mut command = chat.command(["chat", "-q", "go"]);
     let mut child = command.spawn().unwrap();
     drop(child.stdout.take());
-    assert_eq!(crate::support::wait(&mut child), 141);
+    assert_eq!(vestal_testkit::programs::wait(&mut child).code(), Some(141));
 }

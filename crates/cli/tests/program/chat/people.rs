@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use vestal_scripted_model::{Reply, Script, ScriptedModel};
+use vestal_testkit::files::Fifo;
 
 use super::world::{Chatting, terminal};
 use crate::shell::Person;
@@ -43,13 +44,11 @@ fn what_the_model_says_cannot_command_the_terminal() {
 #[test]
 fn a_tool_at_work_is_shown_with_the_last_line_it_printed() {
     let chat = Chatting::replies([terminal("echo tick; cat go"), Reply::text("Done.")]);
-    let go = chat.world.work().join("go");
-    let kind = rustix::fs::FileType::Fifo;
-    rustix::fs::mknodat(rustix::fs::CWD, &go, kind, rustix::fs::Mode::RWXU, 0).unwrap();
+    let go = Fifo::create(chat.world.work().join("go"));
     let mut person = sit_down(&chat, &["chat", "-q", "go"]);
     person.sees("terminal: echo tick; cat go (");
     person.sees(" │ tick");
-    std::fs::write(&go, "tock\n").unwrap();
+    go.write("tock\n");
     person.sees("· terminal: echo tick; cat go (");
     person.sees("Done.\r\n");
     assert_eq!(person.leaves().0, 0);

@@ -44,7 +44,7 @@ fn a_stopped_sandbox_is_started_again_with_every_file_and_no_process() {
     let server = serve(&world);
     assert_eq!(world.vestal(["stop"]).exits(0).text(), "stopped default\n");
     assert_eq!(world.vestal(["ps", "--json"]).exits(0).json()[0]["state"], "stopped");
-    assert_eq!(world.engine().inspect(&world.containers()[0])["State"]["Running"], false);
+    assert_eq!(world.engine().inspect(&world.containers()[0]).unwrap()["State"]["Running"], false);
 
     let text = "cat note /opt-tool; hostname; wget -qO- http://127.0.0.1:8000/ || echo gone";
     let again = world.vestal(["run", "--json", text]).exits(0).json();

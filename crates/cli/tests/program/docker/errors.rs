@@ -1,6 +1,6 @@
 //! What goes wrong, each with what to do next.
 
-use crate::support::{Outcome, World, finish};
+use crate::support::{BASE, Outcome, World, finish};
 
 /// Checks that a failure of Vestal's own names these and left nothing behind.
 #[track_caller]
@@ -84,9 +84,18 @@ fn a_name_that_is_taken_is_told_and_what_has_it_is_left_alone() {
     let name = world.containers().remove(0);
     world.vestal(["rm", "-y", "default"]).exits(0);
     // Carries the home's label, so that it is cleared away afterwards.
-    world.engine().make_foreign(&name, &world.home_label().unwrap());
+    make_foreign(&world, &name, &world.home_label().unwrap());
     let outcome = world.run("echo ran").exits(125);
     assert!(outcome.stderr.contains(&format!("the name {name} is taken")), "{outcome:?}");
     assert!(outcome.stderr.contains("rename or remove it"), "{outcome:?}");
     assert_eq!(world.containers(), [name]);
+}
+
+/// Makes a container that is none of Vestal's; it is not started.
+fn make_foreign(world: &World, name: &str, label: &str) {
+    let (label, value) = label.split_once('=').unwrap();
+    let body = serde_json::json!({ "Image": BASE, "Cmd": ["true"], "Labels": { label: value } });
+    let path = format!("/containers/create?name={name}");
+    let answer = world.engine().ask("POST", &path, Some(&body));
+    assert_eq!(answer.status, 201, "{}", answer.body);
 }

@@ -13,7 +13,7 @@ fn a_container_in_json_has_the_promised_shape() {
     let listed = world.vestal(["ps", "--json"]).exits(0).json();
     let container = world.containers().remove(0);
     assert_eq!(listed[0]["name"], container);
-    let inspected = world.engine().inspect(&container);
+    let inspected = world.engine().inspect(&container).unwrap();
     assert_eq!(listed[0]["image_id"], inspected["Image"]);
     insta::assert_json_snapshot!(listed, {
         "[].id" => "[id]",

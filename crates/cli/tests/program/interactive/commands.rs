@@ -1,6 +1,7 @@
 //! What is said to the program and not to the model.
 
 use vestal_scripted_model::{Model, Reply, Script};
+use vestal_testkit::files::Fifo;
 
 use super::world::{ENTER, INTERRUPT, Seat, columns};
 use crate::chat::world::{Chatting, terminal};
@@ -186,7 +187,7 @@ fn the_sandbox_and_its_jobs_are_shown_and_ended() {
     seat.says("/jobs");
     seat.sees("sleep 1000");
     seat.says(&format!("/jobs kill {}", &job[..10]));
-    super::world::eventually("the job has ended", || chat.world.job(&job)["state"] != "running");
+    vestal_testkit::wait_until("the job has ended", || chat.world.job(&job)["state"] != "running");
     seat.sees_prompt();
     assert_eq!(seat.leaves(), 0);
 }
@@ -200,14 +201,12 @@ fn the_end_of_a_background_job_is_told_while_nothing_goes_on() {
         ),
         Reply::text("It runs."),
     ]);
-    let go = chat.world.work().join("go");
-    let kind = rustix::fs::FileType::Fifo;
-    rustix::fs::mknodat(rustix::fs::CWD, &go, kind, rustix::fs::Mode::RWXU, 0).unwrap();
+    let go = Fifo::create(chat.world.work().join("go"));
     let mut seat = Seat::take(&chat);
     seat.says("start it");
     seat.sees("It runs.");
     seat.sees("1 job");
-    std::fs::write(&go, "").unwrap();
+    go.write("");
     seat.sees("exit 3");
     assert_eq!(chat.model.requests().len(), 2);
     assert_eq!(seat.leaves(), 0);

@@ -3,16 +3,15 @@
 
 use rustix::process::Signal;
 use vestal_scripted_model::{Reply, Script, ScriptedModel};
+use vestal_testkit::files::Fifo;
+use vestal_testkit::wait_until;
 
-use super::world::{END, ENTER, INTERRUPT, Seat, columns, eventually};
+use super::world::{END, ENTER, INTERRUPT, Seat, columns};
 use crate::chat::world::{Chatting, terminal};
 use crate::support::World;
 
-fn pipe(chat: &Chatting, name: &str) -> std::path::PathBuf {
-    let path = chat.world.work().join(name);
-    let kind = rustix::fs::FileType::Fifo;
-    rustix::fs::mknodat(rustix::fs::CWD, &path, kind, rustix::fs::Mode::RWXU, 0).unwrap();
-    path
+fn pipe(chat: &Chatting, name: &str) -> Fifo {
+    Fifo::create(chat.world.work().join(name))
 }
 
 /// Reports whether a process of the sandbox still waits at the pipe.
@@ -33,10 +32,10 @@ fn ctrl_c_interrupts_the_turn_and_its_command_and_the_chat_goes_on() {
     let mut seat = Seat::take(&chat);
     seat.says("work");
     seat.sees("begun");
-    eventually("the command runs", || is_waited_at(&chat));
+    wait_until("the command runs", || is_waited_at(&chat));
     seat.types(INTERRUPT);
     seat.sees("interrupted");
-    eventually("the command has ended", || !is_waited_at(&chat));
+    wait_until("the command has ended", || !is_waited_at(&chat));
     seat.says("are you there?");
     seat.sees("Here again.");
     assert_eq!(seat.leaves(), 0);
@@ -104,7 +103,7 @@ fn sigterm_during_a_tool_ends_the_command_and_keeps_what_was_said() {
     seat.sees("begun");
     seat.signal(Signal::TERM);
     assert_eq!(seat.ends(), 143);
-    eventually("the command has ended", || !is_waited_at(&chat));
+    wait_until("the command has ended", || !is_waited_at(&chat));
     chat.model.push(Reply::text("Going on."));
     chat.vestal(["chat", "-c", "-q", "go on"]).exits(0);
     let heard = serde_json::to_string(chat.model.requests()[1].messages()).unwrap();

@@ -2,8 +2,10 @@
 
 use serde_json::json;
 use vestal_scripted_model::{Reply, Script, ToolCall};
+use vestal_testkit::files::Fifo;
+use vestal_testkit::wait_until;
 
-use super::world::{ENTER, Seat, columns, eventually};
+use super::world::{ENTER, Seat, columns};
 use crate::chat::world::{Chatting, terminal};
 
 const RICH: &str = "\
@@ -68,15 +70,13 @@ fn an_answer_is_seen_as_it_comes() {
 #[test]
 fn a_tool_at_work_is_seen_and_typing_goes_on_meanwhile() {
     let chat = Chatting::replies([terminal("echo tick; cat go; echo tock"), Reply::text("Done.")]);
-    let go = chat.world.work().join("go");
-    let kind = rustix::fs::FileType::Fifo;
-    rustix::fs::mknodat(rustix::fs::CWD, &go, kind, rustix::fs::Mode::RWXU, 0).unwrap();
+    let go = Fifo::create(chat.world.work().join("go"));
     let mut seat = Seat::take(&chat);
     seat.says("work");
     seat.sees("tick");
     seat.types("a draft");
     seat.sees("a draft");
-    std::fs::write(&go, "").unwrap();
+    go.write("");
     seat.sees("Done.");
     seat.sees("✓ terminal");
     seat.sees("a draft");
@@ -88,16 +88,14 @@ fn a_tool_at_work_is_seen_and_typing_goes_on_meanwhile() {
 #[test]
 fn what_is_said_while_the_model_works_reaches_it() {
     let chat = Chatting::replies([terminal("cat go"), Reply::text("As you wish.")]);
-    let go = chat.world.work().join("go");
-    let kind = rustix::fs::FileType::Fifo;
-    rustix::fs::mknodat(rustix::fs::CWD, &go, kind, rustix::fs::Mode::RWXU, 0).unwrap();
+    let go = Fifo::create(chat.world.work().join("go"));
     let mut seat = Seat::take(&chat);
     seat.says("work");
     seat.sees("cat go");
     seat.says("use the other file");
     // It was taken when it is in the input no more.
     seat.sees_input();
-    std::fs::write(&go, "").unwrap();
+    go.write("");
     seat.sees("As you wish.");
     let requests = chat.model.requests();
     let heard = serde_json::to_string(requests[1].messages()).unwrap();
@@ -117,7 +115,7 @@ fn a_window_that_changes_its_size_shows_everything_once() {
     for width in [60, 140, 70] {
         let before = seat.pty.written().len();
         seat.pty.resize(columns(width)).unwrap();
-        eventually("it is drawn anew", || seat.pty.written().len() > before);
+        wait_until("it is drawn anew", || seat.pty.written().len() > before);
         seat.types("x");
     }
     seat.sees("xxx");

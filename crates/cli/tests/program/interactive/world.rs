@@ -1,7 +1,5 @@
 //! Somebody who chats on a terminal that is really there.
 
-use std::time::Duration;
-
 use rustix::process::Signal;
 use vestal_tui::Size;
 use vestal_tui::emulator::{Command, Emulator, Pty};
@@ -179,14 +177,4 @@ fn status<'a>(screen: &'a [String], typed: &str) -> Option<&'a str> {
     let status = rows.next()?;
     let input = rows.next()?.strip_prefix('›')?;
     (input.trim() == typed).then_some(status)
-}
-
-/// Waits until something is so that nobody tells of.
-#[track_caller]
-pub(crate) fn eventually(what: &str, is_so: impl Fn() -> bool) {
-    let until = std::time::Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(std::time::Instant::now() < until, "not so: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }

@@ -9,7 +9,7 @@ use vestal_scripted_model::{Reply, Script};
 
 use super::{create, done, json, kanban, profile, status, steady, task};
 use crate::chat::world::Chatting;
-use crate::support::{Started, World, finish, is_alive};
+use crate::support::{Running, World, finish, is_alive};
 
 /// Returns all files below a directory with what is in them. The database's own
 /// notes of who reads it, and a log with nothing in it, are no contents.
@@ -228,7 +228,7 @@ fn only_the_board_that_is_named_is_dispatched() {
     done(world, &["boards", "create", "web"]);
     let other = create(world, &["on default", "--assignee", "default"]);
     let args = ["kanban", "--board", "web", "dispatch", "--watch", "--json"];
-    let mut watching = Started::new(world.command(args));
+    let mut watching = Running::start(world.command(args));
     assert!(watching.line().contains("dispatching board web"));
     let id = create(world, &["--board", "web", "on web", "--assignee", "default"]);
     let told: Value = serde_json::from_str(&watching.line()).unwrap();

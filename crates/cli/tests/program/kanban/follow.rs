@@ -4,15 +4,15 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{create, done, kanban};
-use crate::support::{Started, World};
+use crate::support::{Running, World};
 
-fn event(watching: &mut Started) -> Value {
+fn event(watching: &mut Running) -> Value {
     serde_json::from_str(&watching.line()).unwrap()
 }
 
 /// Has something happen until a watcher tells of it: nothing else shows that it
 /// has begun to.
-fn until_told(world: &World, watching: &mut Started, id: &str) {
+fn until_told(world: &World, watching: &mut Running, id: &str) {
     let told = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -27,7 +27,7 @@ fn until_told(world: &World, watching: &mut Started, id: &str) {
 }
 
 /// Returns the next thing that happens beside those comments.
-fn next(watching: &mut Started) -> (String, String) {
+fn next(watching: &mut Running) -> (String, String) {
     loop {
         let event = event(watching);
         let text = |key: &str| event[key].as_str().unwrap().to_owned();
@@ -98,7 +98,7 @@ fn a_board_that_is_not_there_yet_is_waited_for_and_not_made() {
     let world = World::new();
     let mut watching = world.start(["kanban", "watch", "--json"]);
     // What is there when it comes is the past, of which it does not tell.
-    assert!(watching.note().contains("waiting for the first"));
+    assert!(watching.error_line().contains("waiting for the first"));
     let id = create(&world, &["first"]);
     assert_eq!(event(&mut watching)["task_id"], json!(id));
     watching.signal(Signal::INT);

@@ -4,12 +4,14 @@
 
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use vestal_scripted_model::{Reply, Rule, Script, ScriptedModel};
+use vestal_testkit::processes::{is_alive, kill, signal};
+use vestal_testkit::wait_until;
 
 use super::{create, json, kanban, status, task};
-use crate::support::{BASE, PATIENCE, Started, World, is_alive};
+use crate::support::{BASE, PATIENCE, Running, World};
 
 /// A world with a board, and the model that its workers ask.
 struct Story {
@@ -35,10 +37,10 @@ impl Story {
     }
 
     /// Starts a dispatcher that stays, on a host of this name.
-    fn dispatcher(&self, host: &str) -> Started {
+    fn dispatcher(&self, host: &str) -> Running {
         let mut command = self.world.command(["kanban", "dispatch", "--watch"]);
         command.env("VESTAL_KANBAN_HOST", host);
-        Started::new(command)
+        Running::start(command)
     }
 
     /// Waits for something to become true of a task.
@@ -72,10 +74,10 @@ impl Story {
 
     /// Returns the worker of the task's current run, once it was noted.
     #[track_caller]
-    fn worker(&self, id: &str) -> Pid {
+    fn worker(&self, id: &str) -> u32 {
         let pid = |sheet: &Value| {
             let run = sheet["runs"].as_array()?.iter().find(|run| run["ended_at"].is_null())?;
-            i32::try_from(run["worker_pid"].as_i64()?).ok().and_then(Pid::from_raw)
+            u32::try_from(run["worker_pid"].as_u64()?).ok()
         };
         pid(&self.until(id, |sheet| pid(sheet).is_some())).unwrap()
     }
@@ -94,7 +96,7 @@ fn farewell() -> Rule {
     Rule::after_tool_result_contains("\"ok\":true").reply(Reply::text("That was it."))
 }
 
-fn end(dispatcher: Started) {
+fn end(dispatcher: Running) {
     dispatcher.signal(Signal::TERM);
     assert_eq!(dispatcher.end().0, 143);
 }
@@ -172,7 +174,7 @@ fn a_host_that_froze_past_its_lease_wakes_up_and_can_change_nothing() {
     let worker = story.worker(&id);
     // Everything of the first host stands still: its dispatcher and its worker.
     frozen.signal(Signal::STOP);
-    kill_process(worker, Signal::STOP).unwrap();
+    signal(worker, Signal::STOP);
 
     // Another host takes the task once the lease has run out, and does it.
     let other = story.dispatcher("beta");
@@ -185,13 +187,9 @@ fn a_host_that_froze_past_its_lease_wakes_up_and_can_change_nothing() {
 
     // The first one wakes up with its answer in hand.
     story.model.release();
-    kill_process(worker, Signal::CONT).unwrap();
+    signal(worker, Signal::CONT);
     frozen.signal(Signal::CONT);
-    let deadline = Instant::now() + PATIENCE;
-    while is_alive(&worker.as_raw_nonzero().to_string()) {
-        assert!(Instant::now() < deadline, "the stale worker stays");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    wait_until("the stale worker has left", || !is_alive(worker));
     end(frozen);
     end(other);
     let mut after = json(&story.world, &["show", &id, "--json"]);
@@ -229,7 +227,6 @@ fn a_worker_that_is_killed_at_any_step_strands_no_task() {
     let world = &story.world;
     let id = create(world, &["dig the well", "--assignee", "default"]);
     let dispatcher = story.dispatcher("here");
-    let kill = |worker: Pid| kill_process(worker, Signal::KILL).unwrap();
 
     story.await_model(|model| model.wait_for_holds(1));
     kill(story.worker(&id));
@@ -270,7 +267,7 @@ fn a_finished_task_leaves_no_sandbox_to_anybody_who_worked_on_it() {
     let id = create(world, &args);
     let own = format!("kanban-{id}");
     // The directory is on this machine, so no host of another name would do.
-    let dispatcher = Started::new(world.command(["kanban", "dispatch", "--watch"]));
+    let dispatcher = Running::start(world.command(["kanban", "dispatch", "--watch"]));
     let sheet = story.until_done(&id);
     let who: Vec<&Value> =
         sheet["runs"].as_array().unwrap().iter().map(|run| &run["profile"]).collect();

@@ -9,7 +9,7 @@ use crate::support::World;
 
 /// Returns the containers of a profile's home, whatever state they are in.
 fn containers(world: &World, id: &str) -> Vec<String> {
-    world.engine().containers(&format!("vestal-home={id}"))
+    world.engine().names_with(&format!("vestal-home={id}"))
 }
 
 /// Returns the id of a profile's home.
@@ -33,7 +33,7 @@ fn a_renamed_profile_keeps_workspace_and_home_and_a_deleted_one_leaves_no_contai
     assert_eq!(world.vestal(read).exits(0).text(), "kept\ntoo\n");
     let after = containers(&world, &id);
     assert_eq!(after.len(), 1, "{after:?}");
-    let labels = world.engine().inspect(&after[0])["Config"]["Labels"].clone();
+    let labels = world.engine().inspect(&after[0]).unwrap()["Config"]["Labels"].clone();
     assert_eq!(labels["vestal-profile"], "office");
     // Files in a workspace may be another user's.
     world.vestal(["-p", "office", "run", "mkdir /workspace/d; touch /workspace/d/f"]).exits(0);

@@ -3,6 +3,7 @@
 use std::fs;
 
 use serde_json::{Value, json};
+use vestal_testkit::wait_for;
 
 use super::{create, delete};
 use crate::shell::Person;
@@ -15,15 +16,10 @@ fn job(world: &World, profile: &str) -> String {
     let text = format!("echo $$ > {}; exec sleep 1000", pid.display());
     let id = world.vestal(["-p", profile, "run", "--background", &text]).exits(0);
     let id = id.text().trim().to_owned();
-    let deadline = std::time::Instant::now() + crate::support::PATIENCE;
-    loop {
+    wait_for(&format!("{id} has started"), || {
         let found = fs::read_to_string(&pid).unwrap_or_default();
-        if found.ends_with('\n') {
-            return found.trim().to_owned();
-        }
-        assert!(std::time::Instant::now() < deadline, "{id} does not start");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+        found.strip_suffix('\n').map(str::to_owned)
+    })
 }
 
 #[test]

@@ -118,7 +118,7 @@ pub(crate) async fn secrets_are_given_to_the_job_and_never_saved(world: &World) 
     assert!(found.stdout.is_empty(), "{}", String::from_utf8_lossy(&found.stdout));
     let Kind::Containers(_) = world.kind() else { return };
     for container in world.own_containers() {
-        let known = world.containers().inspect(container["Id"].as_str().unwrap());
+        let known = world.containers().inspect(container["Id"].as_str().unwrap()).unwrap();
         assert!(!known.to_string().contains(secret), "the engine knows it");
     }
 }

@@ -13,9 +13,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
 use serde_json::{Value, json};
+use vestal_testkit::processes::with_variable;
 use vestal_wire::{EnvVar, GuestSettings};
 
-use super::process::{alive, living};
+use super::process::alive;
 
 /// How much later than sent everything arrives.
 const LATENCY: Duration = Duration::from_micros(500);
@@ -243,10 +244,7 @@ impl ToyMachine {
         let mark = format!("VESTAL_INSTANCE={id}");
         loop {
             let guest = self.guest(id);
-            let marked = living(|pid| {
-                let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-                environ.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
-            });
+            let marked = with_variable(&mark);
             if guest.is_none() && marked.is_empty() {
                 return Ok(json!({}));
             }

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::world::variable;
+use vestal_testkit::engines::given;
 
 /// Where the user's copy of the worker is told.
 const WORKER: &str = "VESTAL_TEST_WORKER";
@@ -23,17 +23,17 @@ pub(crate) struct User {
 impl User {
     /// Returns the user that the rootless engine belongs to.
     pub(crate) fn of_rootless() -> Self {
-        let id = variable("VESTAL_TEST_ROOTLESS_USER").parse().unwrap();
-        let dir = variable("VESTAL_TEST_ROOTLESS_DIR").into();
+        let id = given("VESTAL_TEST_ROOTLESS_USER").parse().unwrap();
+        let dir = given("VESTAL_TEST_ROOTLESS_DIR").into();
         Self { id, dir, program: None }
     }
 
     /// Returns the user that has nothing but a home and subordinate ids.
     pub(crate) fn of_native() -> Self {
-        let whole = PathBuf::from(variable("VESTAL_TEST_USER_DIR"));
+        let whole = PathBuf::from(given("VESTAL_TEST_USER_DIR"));
         let dir = whole.join("own");
         let id = std::fs::metadata(&dir).unwrap().uid();
-        let program = Some([variable("VESTAL_TEST_USER").into(), whole]);
+        let program = Some([given("VESTAL_TEST_USER").into(), whole]);
         Self { id, dir, program }
     }
 

@@ -1,8 +1,10 @@
 //! Another process that uses the same home.
 
+use std::process::Stdio;
+
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
-use tokio::process::{Child, ChildStdout};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command as Process};
 
 /// Another process that uses the same home.
 #[derive(Debug)]
@@ -12,8 +14,14 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Takes a process that was just started, whose output nobody reads yet.
-    pub(super) fn new(mut child: Child) -> Self {
+    /// Starts it.
+    pub(crate) fn start(mut process: Process) -> Self {
+        process
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        let mut child = process.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         Self { child, lines }
     }
@@ -24,6 +32,11 @@ impl Worker {
             Some(line) => serde_json::from_str(&line).unwrap(),
             None => panic!("the worker ended: {}", self.errors().await),
         }
+    }
+
+    /// Writes to its standard input.
+    pub(crate) async fn tell(&mut self, text: &str) {
+        self.child.stdin.as_mut().unwrap().write_all(text.as_bytes()).await.unwrap();
     }
 
     /// Kills it as a crash would.
@@ -50,6 +63,23 @@ impl Worker {
         assert!(status.success(), "{}", self.errors().await);
     }
 
+    /// Waits for its end, which must be a good one, and returns what it printed
+    /// first.
+    pub(crate) async fn done(mut self) -> Value {
+        let line = self.line().await;
+        self.finish().await;
+        line
+    }
+
+    /// Waits for its end, which must be a bad one, and returns what it said.
+    pub(crate) async fn failed(mut self) -> String {
+        drop(self.child.stdin.take());
+        let errors = self.errors().await;
+        let status = self.child.wait().await.unwrap();
+        assert!(!status.success(), "it went well");
+        errors
+    }
+
     /// Waits for its end, whichever that is, and returns the next line it has
     /// printed, if any.
     pub(crate) async fn last_word(mut self) -> Option<Value> {
@@ -60,7 +90,6 @@ impl Worker {
     }
 
     async fn errors(&mut self) -> String {
-        use tokio::io::AsyncReadExt as _;
         let mut text = String::new();
         if let Some(mut stderr) = self.child.stderr.take() {
             stderr.read_to_string(&mut text).await.ok();

@@ -1,21 +1,23 @@
 //! A home of its own for each case.
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tokio::process::Command as Process;
 use vestal_config::{Environment, Home, Override, Settings};
 use vestal_sandbox::{Command, Engine, EngineOptions, FilesOnRemoval, Output, Sandbox, Task};
+use vestal_testkit::TestHome;
+use vestal_testkit::engines::EngineApi;
+use vestal_testkit::files::{entries, names};
 
 use super::process::{alive, container_guests, container_process, is_below, processes_of};
 use super::toy::{self, ADDRESS};
-use super::{Containers, ToyMachine, Worker, until};
+use super::{ToyMachine, Worker, until};
 
 /// A home, and everything a case makes in it.
 #[derive(Debug)]
 pub(crate) struct World {
-    root: tempfile::TempDir,
+    root: TestHome,
     kind: Kind,
     /// Where the sandboxes are of a world that does not have them itself.
     machine: Option<ToyMachine>,
@@ -30,7 +32,7 @@ pub(crate) enum Kind {
     /// Namespaces.
     Native,
     /// Containers on this engine.
-    Containers(Containers),
+    Containers(EngineApi),
     /// Processes of a machine that is reached over TCP alone.
     Toy,
 }
@@ -72,7 +74,7 @@ impl World {
 
     /// Returns a world whose sandboxes are containers of a Docker engine.
     pub(crate) fn docker() -> Self {
-        Self::on(Containers::at(variable("VESTAL_TEST_DOCKER_HOST")))
+        Self::on(EngineApi::docker())
     }
 
     /// Returns the same, for walks along the steps that are this backend's own.
@@ -84,13 +86,13 @@ impl World {
 
     /// Returns a world whose sandboxes are containers of Podman, run by root.
     pub(crate) fn podman() -> Self {
-        Self::on(Containers::at(variable("VESTAL_TEST_PODMAN_HOST")))
+        Self::on(EngineApi::podman())
     }
 
     /// Returns a world whose sandboxes are containers of Podman, run by the
     /// ordinary user who runs this.
     pub(crate) fn rootless() -> Self {
-        Self::on(Containers::at(variable("VESTAL_TEST_PODMAN_ROOTLESS_HOST")))
+        Self::on(EngineApi::rootless())
     }
 
     /// Returns a world whose sandboxes are on a machine without a shared
@@ -100,7 +102,7 @@ impl World {
     }
 
     /// Returns a world whose sandboxes are containers of this engine.
-    pub(crate) fn on(engine: Containers) -> Self {
+    pub(crate) fn on(engine: EngineApi) -> Self {
         Self::of(Kind::Containers(engine))
     }
 
@@ -111,8 +113,8 @@ impl World {
 
     /// Returns a world of this kind.
     pub(crate) fn of(kind: Kind) -> Self {
-        let root = tempfile::tempdir().unwrap();
-        let machine = (kind == Kind::Toy).then(|| ToyMachine::start(root.path().join("far")));
+        let root = TestHome::create();
+        let machine = (kind == Kind::Toy).then(|| ToyMachine::start(root.beside("far")));
         Self { root, kind, machine, own_steps_only: false }
     }
 
@@ -217,25 +219,21 @@ impl World {
 
     /// Returns the Vestal home.
     pub(crate) fn home(&self) -> PathBuf {
-        self.root.path().join("vestal")
+        self.root.vestal()
     }
 
     /// Returns the user's home, which is also where sessions start.
     pub(crate) fn user_home(&self) -> PathBuf {
-        let home = self.root.path().join("user");
-        std::fs::create_dir_all(&home).unwrap();
-        home
+        self.root.user()
     }
 
     /// Returns a directory beside both.
     pub(crate) fn scratch(&self, name: &str) -> PathBuf {
-        self.root.path().join(name)
+        self.root.beside(name)
     }
 
     fn variables(&self) -> Vec<(String, String)> {
-        let path = Environment::capture().get("PATH").unwrap().to_str().unwrap().to_owned();
-        let mut variables =
-            vec![("HOME".into(), self.user_home().to_str().unwrap().into()), ("PATH".into(), path)];
+        let mut variables = self.root.variables();
         if let Kind::Containers(engine) = &self.kind {
             variables.push(("DOCKER_HOST".into(), engine.address().to_owned()));
         }
@@ -292,12 +290,14 @@ impl World {
 
     /// Starts another process with these variables.
     pub(crate) fn worker_with(&self, words: &[&str], extra: &[(&str, &str)]) -> Worker {
-        Worker::new(self.worker_process(words, extra).spawn().unwrap())
+        Worker::start(self.worker_process(words, extra))
     }
 
     /// Starts another process in a directory.
     pub(crate) fn worker_in(&self, dir: &Path, words: &[&str]) -> Worker {
-        Worker::new(self.worker_process(words, &[]).current_dir(dir).spawn().unwrap())
+        let mut process = self.worker_process(words, &[]);
+        process.current_dir(dir);
+        Worker::start(process)
     }
 
     fn worker_process(&self, words: &[&str], extra: &[(&str, &str)]) -> Process {
@@ -308,11 +308,7 @@ impl World {
             .args(words)
             .env_clear()
             .envs(self.variables())
-            .envs(extra.iter().copied())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true);
+            .envs(extra.iter().copied());
         process
     }
 
@@ -332,8 +328,8 @@ impl World {
             return container_guests(self.root.path());
         }
         let mut pids = Vec::new();
-        for sandbox in children(&self.home().join("sandboxes")) {
-            for instance in children(&sandbox.join("instances")) {
+        for sandbox in entries(&self.home().join("sandboxes")) {
+            for instance in entries(&sandbox.join("instances")) {
                 if let Some(pid) = guest_pid(&instance) {
                     pids.push(pid);
                 }
@@ -361,7 +357,7 @@ impl World {
     }
 
     /// Returns the engine of a world of containers.
-    pub(crate) fn containers(&self) -> &Containers {
+    pub(crate) fn containers(&self) -> &EngineApi {
         match &self.kind {
             Kind::Containers(engine) => engine,
             Kind::Local | Kind::Native | Kind::Toy => panic!("this world has no containers"),
@@ -371,8 +367,8 @@ impl World {
     /// Returns all containers of this home, or what instances have in place of
     /// one: a directory with all that is theirs. Processes have nothing.
     pub(crate) fn own_containers(&self) -> Vec<Value> {
-        match (&self.kind, self.home_id()) {
-            (Kind::Containers(engine), Some(home)) => engine.of_home(&home),
+        match (&self.kind, self.home_label()) {
+            (Kind::Containers(engine), Some(label)) => engine.containers_with(&label),
             (Kind::Native, _) => self.own_instances(),
             (Kind::Toy, _) => {
                 self.machine().instances().iter().map(|id| json!({ "Id": id })).collect()
@@ -384,11 +380,11 @@ impl World {
     /// Returns the directories of instances, as an engine would list them.
     fn own_instances(&self) -> Vec<Value> {
         let mut found = Vec::new();
-        for sandbox in children(&self.home().join("sandboxes")) {
+        for sandbox in entries(&self.home().join("sandboxes")) {
             let record = std::fs::read(sandbox.join("sandbox.json")).unwrap_or_default();
             let record: Value = serde_json::from_slice(&record).unwrap_or_default();
             let instances = sandbox.join("instances");
-            let mut ids = names_in(&instances);
+            let mut ids = names(&instances);
             // Processes are not marked this way.
             ids.retain(|id| instances.join(id).join("instance.json").exists());
             for id in ids {
@@ -398,20 +394,21 @@ impl World {
         found
     }
 
-    fn home_id(&self) -> Option<String> {
+    /// Returns the label that containers and volumes of this home have.
+    fn home_label(&self) -> Option<String> {
         let bytes = std::fs::read(self.home().join("home.json")).ok()?;
         let written: Value = serde_json::from_slice(&bytes).ok()?;
-        Some(written["id"].as_str()?.to_owned())
+        Some(format!("vestal-home={}", written["id"].as_str()?))
     }
 
     /// Returns the names of what is in the directory of a task's sandbox.
     pub(crate) fn left_of(&self, task: &str) -> Vec<String> {
-        names_in(&self.sandbox_dir(task))
+        names(&self.sandbox_dir(task))
     }
 
     /// Returns the ids of a task's instances that have a directory.
     pub(crate) fn instances_of(&self, task: &str) -> Vec<String> {
-        names_in(&self.sandbox_dir(task).join("instances"))
+        names(&self.sandbox_dir(task).join("instances"))
     }
 
     /// Checks that of the default task's sandbox there is nothing but the files
@@ -420,12 +417,12 @@ impl World {
     pub(crate) fn assert_only_files_left(&self) {
         if self.machine.is_some() {
             assert_eq!(self.own_containers(), Vec::<Value>::new());
-            assert_eq!(names_in(&self.files_dir("default")), ["home", "workspace"]);
+            assert_eq!(names(&self.files_dir("default")), ["home", "workspace"]);
         } else if self.is_contained() {
             let mut left = self.left_of("default");
             left.retain(|name| !["instances", "lock", "sandbox.json"].contains(&&**name));
             assert_eq!(left, ["home", "workspace"]);
-            let instances = children(&self.sandbox_dir("default").join("instances"));
+            let instances = entries(&self.sandbox_dir("default").join("instances"));
             assert_eq!(instances, Vec::<PathBuf>::new());
             assert_eq!(self.own_containers(), Vec::<Value>::new());
         } else {
@@ -442,7 +439,7 @@ impl World {
         let mut tasks: Vec<Task> = listed.map(|task| task.parse().unwrap()).collect();
         // Files without a sandbox are in no list; where they are they have the
         // name of their task.
-        tasks.extend(names_in(&self.home().join("sandboxes")).iter().flat_map(|name| name.parse()));
+        tasks.extend(names(&self.home().join("sandboxes")).iter().flat_map(|name| name.parse()));
         tasks.push(Task::default_task());
         for task in tasks {
             match engine.remove(&task, FilesOnRemoval::Remove).await {
@@ -454,16 +451,17 @@ impl World {
             processes_of(self.root.path()).is_empty()
         })
         .await;
-        assert_eq!(children(&self.home().join("sandboxes")), Vec::<PathBuf>::new());
+        assert_eq!(entries(&self.home().join("sandboxes")), Vec::<PathBuf>::new());
         assert_eq!(control_groups(&instances), Vec::<PathBuf>::new());
         if let Some(machine) = &self.machine {
             assert_eq!(machine.instances(), Vec::<String>::new());
-            assert_eq!(names_in(&self.root.path().join("far/files")), Vec::<String>::new());
+            assert_eq!(names(&self.root.path().join("far/files")), Vec::<String>::new());
         }
-        if let (Kind::Containers(engine), Some(home)) = (&self.kind, self.home_id()) {
+        if let (Kind::Containers(engine), Some(label)) = (&self.kind, self.home_label()) {
             // One whose owner was killed is removed by the engine, in its time.
-            until("no container is left", || async { engine.of_home(&home).is_empty() }).await;
-            assert_eq!(engine.volumes_of_home(&home), Vec::<String>::new());
+            until("no container is left", || async { engine.containers_with(&label).is_empty() })
+                .await;
+            assert_eq!(engine.volumes_with(&label), Vec::<String>::new());
         }
     }
 }
@@ -484,9 +482,9 @@ impl Drop for World {
                 std::thread::sleep(std::time::Duration::from_millis(5));
             }
         }
-        if let (Kind::Containers(engine), Some(home)) = (self.kind.clone(), self.home_id()) {
+        if let (Kind::Containers(engine), Some(label)) = (self.kind.clone(), self.home_label()) {
             // What goes wrong here is not to hide why the case failed.
-            std::thread::spawn(move || engine.clear(&home)).join().ok();
+            std::thread::spawn(move || engine.clear(&label)).join().ok();
         }
     }
 }
@@ -497,7 +495,7 @@ fn control_groups(instances: &[Value]) -> Vec<PathBuf> {
     let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
     let paths: Vec<&str> = own.lines().filter_map(|line| line.splitn(3, ':').nth(2)).collect();
     let mut left = Vec::new();
-    for mount in children(Path::new("/sys/fs/cgroup")) {
+    for mount in entries(Path::new("/sys/fs/cgroup")) {
         for path in paths.iter().map(|path| path.trim_start_matches('/')) {
             let names = instances.iter().map(|own| own["Id"].as_str().unwrap());
             let groups = names.map(|id| mount.join(path).join(format!("vestal-{id}")));
@@ -505,25 +503,6 @@ fn control_groups(instances: &[Value]) -> Vec<PathBuf> {
         }
     }
     left
-}
-
-fn children(dir: &Path) -> Vec<PathBuf> {
-    std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
-}
-
-fn names_in(dir: &Path) -> Vec<String> {
-    let name = |path: PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
-    let mut names: Vec<String> = children(dir).into_iter().map(name).collect();
-    names.sort();
-    names
-}
-
-/// Returns a variable that tells of the engines for tests.
-pub(super) fn variable(name: &str) -> String {
-    let value = Environment::capture().get(name).map(|value| value.to_str().unwrap().to_owned());
-    value.unwrap_or_else(|| {
-        panic!("{name} is not set: run `scripts/test test`, which starts engines")
-    })
 }
 
 fn guest_pid(instance: &Path) -> Option<u32> {

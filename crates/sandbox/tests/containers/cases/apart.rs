@@ -5,7 +5,9 @@ use serde_json::Value;
 use vestal_sandbox::{Command, FilesOnRemoval, Input, Task};
 use vestal_wire::JobState;
 
-use crate::support::{Remove, World, kill, kill_tree, marker, out, restarted, run, until, use_all};
+use crate::support::{
+    ClearOnDrop, World, kill, kill_tree, marker, out, restarted, run, until, use_all,
+};
 
 fn apart(world: World) -> World {
     world.set("terminal.docker_transport=exec")
@@ -123,7 +125,7 @@ pub(crate) async fn where_files_are_not_shared_a_stream_is_used(world: World) {
          read line && \"$@\" remove {task} --files"
     );
     std::fs::create_dir(world.home()).unwrap();
-    let _guard = Remove { api: world.api.clone(), label: format!("vestal-task-id={task}") };
+    let _guard = ClearOnDrop { engine: world.api.clone(), label: format!("vestal-task-id={task}") };
     let unshare = ["--mount", "--propagation", "private", "sh", "-c", &script, "sh"];
     let mut worker = world.worker_under("unshare", &unshare, &[]);
     assert_eq!(worker.line().await["stdout"], "0\n");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use vestal_sandbox::backend::BackendError;
 use vestal_sandbox::{Error, Task, WhileBusy};
 
-use crate::support::{Fate, Hold, OwnEngine, Request, World, variable};
+use crate::support::{Fate, Hold, OwnEngine, Request, World, given};
 
 /// Lets a user who may not read what is in a sandbox copy it all the same.
 async fn copies_of_what_the_user_may_not_read(world: World, id: u32, owner: &str) {
@@ -57,8 +57,8 @@ pub(crate) async fn what_belongs_to_mapped_users_is_copied_for_an_ordinary_user(
 }
 
 pub(crate) async fn what_belongs_to_the_users_of_an_image_is_copied_for_the_engines_user() {
-    let id = variable("VESTAL_TEST_ROOTLESS_USER").parse().unwrap();
-    let world = World::on(&variable("VESTAL_TEST_PODMAN_ROOTLESS_HOST"));
+    let id = given("VESTAL_TEST_ROOTLESS_USER").parse().unwrap();
+    let world = World::on(&given("VESTAL_TEST_PODMAN_ROOTLESS_HOST"));
     let world = world.image("nonroot");
     copies_of_what_the_user_may_not_read(world, id, "app").await;
 }

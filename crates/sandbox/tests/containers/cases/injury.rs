@@ -7,7 +7,7 @@ use vestal_sandbox::backend::BackendError;
 use vestal_sandbox::files::WriteOptions;
 use vestal_sandbox::{Error, FilesOnRemoval, StateBefore, Task};
 
-use crate::support::{Fate, Remove, Request, World, encode, kill, marker, out, run, until};
+use crate::support::{ClearOnDrop, Fate, Request, World, encode, kill, marker, out, run, until};
 
 pub(crate) async fn a_container_stopped_killed_paused_or_restarted_is_used_again(world: World) {
     world.out("echo 1 > ~/kept; echo 2 > kept; echo 3 > /usr/kept; x=5").await;
@@ -115,7 +115,8 @@ pub(crate) async fn a_name_that_is_taken_by_a_stranger_is_an_error_that_names_it
         "Image": "vestal-test/base:latest", "Cmd": ["sleep", "1000"],
         "HostConfig": { "NetworkMode": "none" }, "Labels": { "vestal-test-stranger": name },
     });
-    let guard = Remove { api: world.api.clone(), label: format!("vestal-test-stranger={name}") };
+    let guard =
+        ClearOnDrop { engine: world.api.clone(), label: format!("vestal-test-stranger={name}") };
     let made = world.api.ask("POST", &format!("/containers/create?name={name}"), Some(&stranger));
     assert_eq!(made.status, 201, "{}", made.body);
     let id = made.body["Id"].as_str().unwrap();

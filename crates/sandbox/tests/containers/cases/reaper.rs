@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 use vestal_sandbox::{Engine, ReapReason, Task};
 
-use crate::support::{Api, Fate, Proxy, Request, World};
+use crate::support::{EngineApi, Fate, Proxy, Request, World};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -22,7 +22,7 @@ fn pretend(world: &World, proxy: &Proxy, ends: Vec<(&'static str, End)>) {
     proxy.rule(move |request| aged(&api, request, &ends).unwrap_or(Fate::Pass));
 }
 
-fn aged(api: &Api, request: &Request, ends: &[(&str, End)]) -> Option<Fate> {
+fn aged(api: &EngineApi, request: &Request, ends: &[(&str, End)]) -> Option<Fate> {
     if !request.inspects() {
         return None;
     }

@@ -9,7 +9,7 @@ use vestal_sandbox::{
     WhileBusy,
 };
 
-use crate::support::{Fate, Hold, Remove, Request, World, out, until};
+use crate::support::{ClearOnDrop, Fate, Hold, Request, World, out, until};
 
 fn task(name: &str) -> Task {
     name.parse().unwrap()
@@ -102,7 +102,7 @@ pub(crate) async fn an_image_of_a_snapshot_says_nothing_of_us(world: World) {
 
     // A stranger's container of it is nobody's business, and has no file of ours.
     let mark = "vestal-test-stranger=1";
-    let remove = Remove { api: world.api.clone(), label: mark.to_owned() };
+    let remove = ClearOnDrop { engine: world.api.clone(), label: mark.to_owned() };
     let command = "find / -xdev -name 'secret-file' -o -xdev -path '/.vestal/*/*'";
     let body = json!({
         "Image": world.images()[0], "Cmd": ["/bin/sh", "-c", command], "Env": ["PATH=/bin"],

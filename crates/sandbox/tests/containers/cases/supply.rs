@@ -6,11 +6,11 @@ use serde_json::Value;
 use vestal_sandbox::backend::BackendError;
 use vestal_sandbox::{Engine, Error, FilesOnRemoval, Progress, ProgressSink, Task};
 
-use crate::support::{Api, World, encode, marker, out, variable};
+use crate::support::{EngineApi, World, encode, given, marker, out};
 
 /// Takes a name away from all images when a case is over.
 struct Untag {
-    api: Api,
+    api: EngineApi,
     name: String,
 }
 
@@ -37,12 +37,12 @@ impl Drop for Untag {
     }
 }
 
-fn image_id(api: &Api, name: &str) -> String {
+fn image_id(api: &EngineApi, name: &str) -> String {
     api.get(&format!("/images/{}/json", encode(name)))["Id"].as_str().unwrap().to_owned()
 }
 
 pub(crate) async fn an_image_that_cannot_be_had_is_an_error_and_leaves_nothing(world: World) {
-    let registry = variable("VESTAL_TEST_REGISTRY");
+    let registry = given("VESTAL_TEST_REGISTRY");
     // One that the registry does not have, and one without a registry.
     for name in [format!("{registry}/vestal-test/none-{}:1", marker()), "127.0.0.1:9/x:1".into()] {
         let engine = world.engine_with(&[&format!("terminal.docker_image={name}")]);
@@ -60,7 +60,7 @@ pub(crate) async fn an_image_that_cannot_be_had_is_an_error_and_leaves_nothing(w
 }
 
 pub(crate) async fn an_image_is_pulled_with_progress_and_its_id_recorded(world: World) {
-    let name = format!("{}/vestal-test/pulled:latest", variable("VESTAL_TEST_REGISTRY"));
+    let name = format!("{}/vestal-test/pulled:latest", given("VESTAL_TEST_REGISTRY"));
     let guard = Untag { api: world.api.clone(), name: name.clone() };
     let world = world.set(&format!("terminal.docker_image={name}"));
     let told = Arc::new(Mutex::new(Vec::new()));

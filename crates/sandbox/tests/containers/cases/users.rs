@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::support::{OwnEngine, World, out, restarted, use_all, variable};
+use crate::support::{OwnEngine, World, given, out, restarted, use_all};
 
 /// A user that nobody else is.
 const USER: u32 = 61_185;
@@ -83,8 +83,8 @@ pub(crate) async fn users_of_containers_may_be_mapped() {
 
 /// Returns a world on the engine of an ordinary user, and that user.
 fn rootless() -> (World, u32) {
-    let user = variable("VESTAL_TEST_ROOTLESS_USER").parse().unwrap();
-    (World::on(&variable("VESTAL_TEST_PODMAN_ROOTLESS_HOST")), user)
+    let user = given("VESTAL_TEST_ROOTLESS_USER").parse().unwrap();
+    (World::on(&given("VESTAL_TEST_PODMAN_ROOTLESS_HOST")), user)
 }
 
 pub(crate) async fn the_root_of_a_users_own_engine_is_that_user() {

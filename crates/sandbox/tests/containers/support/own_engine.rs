@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use tokio::process::Command as Process;
 
-use super::variable;
+use super::given;
 
 /// An engine that nobody else uses.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl OwnEngine {
     }
 
     async fn start(kind: &'static str, options: &[&str]) -> Self {
-        let script = variable("VESTAL_TEST_ENGINE");
+        let script = given("VESTAL_TEST_ENGINE");
         let root = tempfile::tempdir().unwrap();
         // Other users can reach its socket, if they may use that.
         let mode = std::fs::Permissions::from_mode(0o711);

@@ -9,16 +9,17 @@ use vestal_config::{Environment, Home, Override, Settings};
 use vestal_sandbox::{
     Command, Engine, EngineOptions, FilesOnRemoval, Output, ProgressSink, Sandbox, Task,
 };
+use vestal_testkit::TestHome;
 
 use super::process::{processes_of, until};
-use super::{Api, Proxy, Worker, variable};
+use super::{EngineApi, Proxy, Worker};
 
 /// A home, and everything a case makes in it and on an engine.
 #[derive(Debug)]
 pub(crate) struct World {
-    root: tempfile::TempDir,
+    root: TestHome,
     /// The engine itself, for the test to ask.
-    pub(crate) api: Api,
+    pub(crate) api: EngineApi,
     /// Where the code under test finds the engine.
     host: String,
     settings: Vec<String>,
@@ -27,23 +28,22 @@ pub(crate) struct World {
 impl World {
     /// Returns a world on the Docker engine that all tests share.
     pub(crate) fn docker() -> Self {
-        Self::on(&variable("VESTAL_TEST_DOCKER_HOST"))
+        Self::on(EngineApi::docker().address())
     }
 
     /// Returns a world on the Podman engine that all tests share.
     pub(crate) fn podman() -> Self {
-        Self::on(&variable("VESTAL_TEST_PODMAN_HOST"))
+        Self::on(EngineApi::podman().address())
     }
 
     /// Returns a world on an engine.
     pub(crate) fn on(host: &str) -> Self {
         let world = Self {
-            root: tempfile::tempdir().unwrap(),
-            api: Api::at(host),
+            root: TestHome::create(),
+            api: EngineApi::at(host),
             host: host.to_owned(),
             settings: Vec::new(),
         };
-        std::fs::create_dir(world.user_home()).unwrap();
         world.image("base")
     }
 
@@ -74,25 +74,23 @@ impl World {
 
     /// Returns the Vestal home.
     pub(crate) fn home(&self) -> PathBuf {
-        self.root.path().join("vestal")
+        self.root.vestal()
     }
 
     /// Returns the user's home.
     pub(crate) fn user_home(&self) -> PathBuf {
-        self.root.path().join("user")
+        self.root.user()
     }
 
     /// Returns a path beside both.
     pub(crate) fn scratch(&self, name: &str) -> PathBuf {
-        self.root.path().join(name)
+        self.root.beside(name)
     }
 
     fn variables(&self) -> Vec<(String, String)> {
-        let path = Environment::capture().get("PATH").unwrap().to_str().unwrap().to_owned();
-        let home = self.user_home().to_str().unwrap().to_owned();
-        [("HOME", home), ("PATH", path), ("DOCKER_HOST", self.host.clone())]
-            .map(|(name, value)| (name.to_owned(), value))
-            .into()
+        let mut variables = self.root.variables();
+        variables.push(("DOCKER_HOST".to_owned(), self.host.clone()));
+        variables
     }
 
     fn base_settings(&self) -> impl Iterator<Item = &str> {
@@ -328,7 +326,7 @@ impl Drop for World {
             self.api.try_ask("DELETE", &format!("/images/{image}"), None);
         }
         for volume in self.volumes() {
-            self.api.try_ask("DELETE", &format!("/volumes/{volume}?force=true"), None);
+            self.api.remove_volume(&volume);
         }
     }
 }

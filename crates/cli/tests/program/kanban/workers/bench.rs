@@ -1,6 +1,6 @@
 //! A board with a task on it, and a worker for it that is a real process.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -13,9 +13,11 @@ use vestal_board::{
 };
 use vestal_config::ProfileName;
 use vestal_scripted_model::{Reply, Script, ScriptedModel};
+use vestal_testkit::files::{Fifo, entries};
+use vestal_testkit::is_alive;
 
 use crate::chat::world::Chatting;
-use crate::support::{Outcome, PATIENCE, World, finish, is_alive};
+use crate::support::{Outcome, PATIENCE, World, finish};
 
 /// A board, and a model that is asked by those who work on it.
 pub(super) struct Bench {
@@ -67,8 +69,7 @@ impl Bench {
     pub(super) fn claim(&self, task: &TaskId, role: Role) -> RunId {
         // As a dispatcher would: workers that are not there any more are gone.
         for run in self.show(task).runs.iter().filter(|run| !run.is_open() && !run.gone) {
-            let pid = run.process.as_ref().map(|process| process.pid.to_string());
-            if pid.is_none_or(|pid| !is_alive(&pid)) {
+            if run.process.as_ref().is_none_or(|process| !is_alive(process.pid)) {
                 self.on(self.board.run_gone(run.id)).unwrap();
             }
         }
@@ -137,11 +138,8 @@ impl Bench {
     }
 
     /// Makes a pipe in the directory that tests look at.
-    pub(super) fn pipe(&self, name: &str) -> Pipe {
-        let path = self.chat.world.work().join(name);
-        let kind = rustix::fs::FileType::Fifo;
-        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, rustix::fs::Mode::RWXU, 0).unwrap();
-        Pipe(path)
+    pub(super) fn pipe(&self, name: &str) -> Fifo {
+        Fifo::create(self.chat.world.work().join(name))
     }
 
     /// Waits until a run is as it should be.
@@ -158,24 +156,6 @@ impl Bench {
     }
 }
 
-/// A pipe that a command in the sandbox writes to when it runs.
-pub(super) struct Pipe(PathBuf);
-
-impl Pipe {
-    pub(super) fn path(&self) -> std::path::Display<'_> {
-        self.0.display()
-    }
-
-    /// Waits for what is written to it.
-    #[track_caller]
-    pub(super) fn hear(self) -> String {
-        let (heard, said) = std::sync::mpsc::channel();
-        // Opening a pipe waits for the other side, for ever if need be.
-        std::thread::spawn(move || heard.send(std::fs::read_to_string(self.0).unwrap()));
-        said.recv_timeout(PATIENCE).unwrap()
-    }
-}
-
 /// A task for the profile `default`.
 pub(super) fn some() -> NewTask {
     NewTask {
@@ -188,9 +168,4 @@ pub(super) fn some() -> NewTask {
 
 pub(super) fn complete() -> Reply {
     Reply::tool_call("kanban_complete", json!({"summary": "It is written."}))
-}
-
-fn entries(dir: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(dir).into_iter().flatten();
-    entries.map(|entry| entry.unwrap().path()).collect()
 }

@@ -7,17 +7,18 @@ use rustix::process::Signal;
 use serde_json::json;
 use vestal_board::{Authority, Host, HostName, NewTask, Outcome, Role, Status, TaskId};
 use vestal_scripted_model::Reply;
+use vestal_testkit::files::Fifo;
 
-use super::bench::{Bench, Pipe, complete, some};
+use super::bench::{Bench, complete, some};
 use crate::chat::world::terminal;
-use crate::support::{Started, finish, is_alive};
+use crate::support::{Running, finish, is_alive};
 
 /// A worker in the middle of a command, with a job of its own running.
 struct AtWork {
     bench: Bench,
     task: TaskId,
     run: vestal_board::RunId,
-    worker: Started,
+    worker: Running,
     /// All processes that it started in its sandbox.
     pids: Vec<String>,
 }
@@ -26,7 +27,8 @@ impl AtWork {
     fn new(new: NewTask, lease: u64) -> Self {
         let bench = Bench::replies([]);
         let (job, command) = (bench.pipe("job"), bench.pipe("command"));
-        let text = |pipe: &Pipe| format!("setsid sleep 1000 & echo $$ $! > {}; wait", pipe.path());
+        let text =
+            |pipe: &Fifo| format!("setsid sleep 1000 & echo $$ $! > {}; wait", pipe.display());
         let background = json!({"command": text(&job), "background": true});
         bench.chat.model.push(Reply::tool_call("terminal", background));
         bench.chat.model.push(terminal(&text(&command)));
@@ -34,8 +36,8 @@ impl AtWork {
         let run = bench.claim(&task, Role::Work);
         let mut worker = bench.worker(&task, run);
         worker.env("VESTAL_KANBAN_LEASE_SECONDS", lease.to_string());
-        let worker = Started::new(worker);
-        let pids = [job, command].map(Pipe::hear);
+        let worker = Running::start(worker);
+        let pids = [job, command].map(|pipe| pipe.read());
         let pids: Vec<String> =
             pids.iter().flat_map(|pids| pids.split_whitespace()).map(str::to_owned).collect();
         assert_eq!(pids.len(), 4);
@@ -139,7 +141,7 @@ fn a_report_that_comes_too_late_changes_nothing() {
     let bench = Bench::replies([Reply::text("On my way.").hold_after(1), complete()]);
     let task = bench.some_task();
     let run = bench.claim(&task, Role::Work);
-    let worker = Started::new(bench.worker(&task, run));
+    let worker = Running::start(bench.worker(&task, run));
     bench.chat.until(|model| model.wait_for_holds(1));
     let person = Authority::Person("user".to_owned());
     bench.on(bench.board.reclaim(&person, &task, "give it to another")).unwrap();
@@ -165,14 +167,14 @@ fn a_worker_keeps_its_own_time() {
 fn a_job_that_was_left_running_ends_with_its_worker() {
     let bench = Bench::replies([]);
     let pipe = bench.pipe("job");
-    let text = format!("echo $$ > {}; sleep 1000", pipe.path());
+    let text = format!("echo $$ > {}; sleep 1000", pipe.display());
     let background = json!({"command": text, "background": true});
     bench.chat.model.push(Reply::tool_call("terminal", background));
     bench.chat.model.push(complete());
     let task = bench.some_task();
     let run = bench.claim(&task, Role::Work);
-    let worker = Started::new(bench.worker(&task, run));
-    let pid = pipe.hear();
+    let worker = Running::start(bench.worker(&task, run));
+    let pid = pipe.read();
     assert_eq!(worker.end().0, 0);
     assert!(!is_alive(pid.trim()), "{pid}");
     assert_eq!(bench.running_jobs(), json!([]));

@@ -19,7 +19,7 @@ use vestal_scripted_model::Reply;
 
 use super::bench::{Bench, complete, some};
 use crate::chat::world::terminal;
-use crate::support::{Started, World, finish};
+use crate::support::{Running, World, finish};
 
 /// Has a command tell the directory it runs in.
 fn tell_place(bench: &Bench) -> Reply {
@@ -61,12 +61,12 @@ fn a_place_is_kept_as_long_as_a_task_that_waits_for_it_is_open() {
 fn an_attempt_begins_with_nothing_of_one_that_failed() {
     let bench = Bench::replies([]);
     let pipe = bench.pipe("began");
-    let text = format!("echo half > half-done; echo > {}; sleep 1000", pipe.path());
+    let text = format!("echo half > half-done; echo > {}; sleep 1000", pipe.display());
     bench.chat.model.push(terminal(&text));
     let task = bench.some_task();
     let run = bench.claim(&task, Role::Work);
-    let worker = Started::new(bench.worker(&task, run));
-    pipe.hear();
+    let worker = Running::start(bench.worker(&task, run));
+    pipe.read();
     worker.signal(Signal::KILL);
     worker.end();
     bench.sweep(&task, run).exits(0);
