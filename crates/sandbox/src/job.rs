@@ -6,6 +6,7 @@
 //! request had left, and asks with [`lookup`] what became of it.
 
 mod control;
+mod find;
 mod running;
 mod stream;
 
@@ -29,6 +30,7 @@ pub use control::{
     AfterInput, JobFilter, JobList, jobs, kill, lookup, resize, signal, wait, write,
 };
 pub use control::{end_session, of_session};
+pub use find::{FoundJob, FoundJobs, find, find_in};
 pub use running::{Follow, JobEvent, JobInput, RunningJob};
 pub use stream::{JobOutcome, JobStream, SentJob};
 pub(crate) use stream::{KillOnDrop, Observer, run as run_through_losses};
