@@ -2,6 +2,7 @@
 
 mod board;
 mod conversation;
+mod dispatch;
 mod error;
 mod extensions;
 mod find;
@@ -11,20 +12,19 @@ mod model;
 mod profile;
 mod sandbox;
 mod snapshot;
+mod task;
+mod task_change;
 mod transfer;
 mod turn;
 
 pub use board::{
-    AssigneeView, AttachedFileView, AttachmentView, BoardPlaceView, BoardTaskView, BoardView,
-    BulkMovedView, CommentView, CommentedView, CurrentBoardView, DeletedTaskView, DetachedView,
-    EventView, HeartbeatView, MovedView, RelativeView, RemovedBoardView, RestoredBoardView,
-    TaskContextView, TaskDetailsView, TaskFailureView, TaskLogView, TaskRunView, TaskView,
-    WorkerEnd,
+    AssigneeView, BoardPlaceView, BoardView, CurrentBoardView, RemovedBoardView, RestoredBoardView,
 };
 pub use conversation::{
     ConversationDetailsView, ConversationView, DeletedConversationView, EXPORT_VERSION, ExportLine,
     ExportedConversationView, HitView, ParentView, RenamedConversationView, UndoneView, UsageView,
 };
+pub use dispatch::{CollectedView, DispatchEventView, KeptTreeView};
 pub use error::{ErrorView, TaskErrorView};
 pub use extensions::{
     BrokenSkillView, InstalledSkillView, McpServerView, McpTestView, MissingVariableView,
@@ -46,5 +46,13 @@ pub use sandbox::{
     SandboxDetailsView, SandboxState, SandboxView, StatsView, StoppedView, TaskStatsView,
 };
 pub use snapshot::{ForkedView, RebuiltView, RestoredView, SnapshotView};
-pub use transfer::{CopiedView, Endpoint, TransferError, TransferPlan};
+pub use task::{
+    AttachedFileView, AttachmentView, BoardTaskView, CommentView, EventView, RelativeView,
+    TaskDetailsView, TaskFailureView, TaskRunView, TaskView,
+};
+pub use task_change::{
+    BulkMovedView, CommentedView, DeletedTaskView, DetachedView, HeartbeatView, MovedView,
+    TaskContextView, TaskLogView, WorkerEnd,
+};
+pub use transfer::{CopiedView, TransferEndpoint, TransferError, TransferPlan};
 pub use turn::{CostOrigin, CostStatus, KnownCost, TurnExitReason, TurnView, dollars};

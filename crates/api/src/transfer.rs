@@ -10,7 +10,7 @@ use vestal_sandbox::{InvalidTask, Task};
 
 /// One side of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Endpoint {
+pub enum TransferEndpoint {
     /// `task:path`.
     Sandbox {
         /// The task; without a name the default one.
@@ -24,7 +24,7 @@ pub enum Endpoint {
     Stdio,
 }
 
-impl Endpoint {
+impl TransferEndpoint {
     /// Reads one side. A `/` before the first `:` makes it a path on this
     /// machine, so `./a:b` names a file here; unless it is that of a task with
     /// its directory, as in `default@/srv/app:file`.
@@ -91,26 +91,27 @@ pub enum TransferError {
 impl TransferPlan {
     /// Returns what the two sides of a copy, as they were typed, come to.
     pub fn new(source: &OsStr, destination: &OsStr) -> Result<Self, TransferError> {
-        let parse = |text: &OsStr| Endpoint::parse(text).map_err(TransferError::Task);
+        let parse = |text: &OsStr| TransferEndpoint::parse(text).map_err(TransferError::Task);
         match (parse(source)?, parse(destination)?) {
-            (Endpoint::Sandbox { .. }, Endpoint::Sandbox { .. }) => {
+            (TransferEndpoint::Sandbox { .. }, TransferEndpoint::Sandbox { .. }) => {
                 Err(TransferError::TwoSandboxes)
             }
-            (Endpoint::Sandbox { task, path: from }, Endpoint::Host(to)) => {
+            (TransferEndpoint::Sandbox { task, path: from }, TransferEndpoint::Host(to)) => {
                 Ok(Self::Download { task, from, to: Some(to) })
             }
-            (Endpoint::Sandbox { task, path: from }, Endpoint::Stdio) => {
+            (TransferEndpoint::Sandbox { task, path: from }, TransferEndpoint::Stdio) => {
                 Ok(Self::Download { task, from, to: None })
             }
-            (Endpoint::Host(from), Endpoint::Sandbox { task, path: to }) => {
+            (TransferEndpoint::Host(from), TransferEndpoint::Sandbox { task, path: to }) => {
                 Ok(Self::Upload { from: Some(from), task, to })
             }
-            (Endpoint::Stdio, Endpoint::Sandbox { task, path: to }) => {
+            (TransferEndpoint::Stdio, TransferEndpoint::Sandbox { task, path: to }) => {
                 Ok(Self::Upload { from: None, task, to })
             }
-            (Endpoint::Host(_) | Endpoint::Stdio, Endpoint::Host(_) | Endpoint::Stdio) => {
-                Err(TransferError::NoSandbox)
-            }
+            (
+                TransferEndpoint::Host(_) | TransferEndpoint::Stdio,
+                TransferEndpoint::Host(_) | TransferEndpoint::Stdio,
+            ) => Err(TransferError::NoSandbox),
         }
     }
 
@@ -158,8 +159,8 @@ pub struct CopiedView {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Endpoint {
-        Endpoint::parse(OsStr::new(text)).unwrap()
+    fn parse(text: &str) -> TransferEndpoint {
+        TransferEndpoint::parse(OsStr::new(text)).unwrap()
     }
 
     fn plan(source: &str, destination: &str) -> Result<TransferPlan, TransferError> {
@@ -168,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_name_before_a_colon_is_a_task() {
-        let sandbox = |task: &str, path: &str| Endpoint::Sandbox {
+        let sandbox = |task: &str, path: &str| TransferEndpoint::Sandbox {
             task: task.parse().unwrap(),
             path: path.into(),
         };
@@ -181,13 +182,13 @@ mod tests {
 
     #[test]
     fn everything_else_is_a_path_here() {
-        assert_eq!(parse("file"), Endpoint::Host("file".into()));
-        assert_eq!(parse("./a:b"), Endpoint::Host("./a:b".into()));
-        assert_eq!(parse("/x:y"), Endpoint::Host("/x:y".into()));
+        assert_eq!(parse("file"), TransferEndpoint::Host("file".into()));
+        assert_eq!(parse("./a:b"), TransferEndpoint::Host("./a:b".into()));
+        assert_eq!(parse("/x:y"), TransferEndpoint::Host("/x:y".into()));
         for path in ["web@/srv/a", "@/x:y", "./web@/srv/a:b"] {
-            assert_eq!(parse(path), Endpoint::Host(path.into()));
+            assert_eq!(parse(path), TransferEndpoint::Host(path.into()));
         }
-        assert_eq!(parse("-"), Endpoint::Stdio);
+        assert_eq!(parse("-"), TransferEndpoint::Stdio);
     }
 
     #[test]

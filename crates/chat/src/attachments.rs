@@ -151,7 +151,7 @@ const MOST_TEXT_BYTES: u64 = 64 << 10;
 
 /// An attached file.
 #[derive(Debug)]
-pub(crate) struct Attached {
+pub(crate) struct AttachedText {
     pub(crate) part: Part,
     /// A description of the file.
     pub(crate) about: String,
@@ -164,7 +164,7 @@ pub(crate) fn names_text_file(text: &str) -> bool {
 
 /// Reads the text files that a text mentions. A path that cannot be attached is an error, so
 /// that nobody believes it was read.
-pub(crate) fn mentioned_texts(words: &str) -> Vec<Result<Attached, ChatError>> {
+pub(crate) fn mentioned_texts(words: &str) -> Vec<Result<AttachedText, ChatError>> {
     let mut seen = Vec::new();
     let mut found = Vec::new();
     for (_, path) in mentioned_paths(words) {
@@ -179,7 +179,7 @@ pub(crate) fn mentioned_texts(words: &str) -> Vec<Result<Attached, ChatError>> {
     found
 }
 
-fn read_text_file(path: &Path) -> Option<Result<Attached, ChatError>> {
+fn read_text_file(path: &Path) -> Option<Result<AttachedText, ChatError>> {
     let name = path.display();
     let failure = |problem: String, advice: &str| {
         let advice = if advice.is_empty() { Vec::new() } else { vec![advice.to_owned()] };
@@ -227,7 +227,7 @@ fn read_text_file(path: &Path) -> Option<Result<Attached, ChatError>> {
         (format!("{name}, {whole}"), String::new())
     };
     let text = format!("[The file {name}, attached by the user{cut}:]\n{valid}");
-    Some(Ok(Attached { part: Part::Text { text }, about }))
+    Some(Ok(AttachedText { part: Part::Text { text }, about }))
 }
 
 #[cfg(test)]

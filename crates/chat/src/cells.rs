@@ -7,7 +7,7 @@ use vestal_tui::{Line, Span, Style, diff, style};
 
 use crate::format;
 use crate::host::ChatError;
-use crate::tool_output::OutputTail;
+use crate::output::OutputTail;
 
 /// Maximum width of prose; longer lines are hard to read.
 const PROSE: usize = 100;

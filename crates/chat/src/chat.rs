@@ -17,13 +17,12 @@ use crate::cells;
 use crate::conversation::{ConversationSlot, QueuedTurn};
 use crate::host::{ChatError, ChatHost, HostMessage};
 use crate::live::{EntryKind, LiveTurn, TranscriptEntry};
+use crate::output::{FoldedOutputs, OutputTails};
 use crate::questions::{OpenQuestion, Questions};
 use crate::run::ChatExit;
-use crate::sandbox_monitor::SandboxMonitor;
+use crate::sandbox_monitor::{JobWakeup, SandboxMonitor};
 use crate::terminal::SuspendTerminal;
-use crate::tool_output::{FoldedOutputs, OutputTails};
-use crate::view::Status;
-use crate::wakeup::JobWakeup;
+use crate::view::StatusLine;
 
 /// A chat: one conversation at a time, on one terminal.
 pub(crate) struct Chat {
@@ -59,7 +58,7 @@ pub(crate) struct Chat {
     pub(crate) wakeup: JobWakeup,
     /// Background jobs of the sandbox: ids and commands.
     pub(crate) jobs: Vec<(String, String)>,
-    pub(crate) status: Status,
+    pub(crate) status: StatusLine,
     /// Kind of the last entry in the transcript.
     pub(crate) last: Option<EntryKind>,
     pub(crate) is_focused: bool,

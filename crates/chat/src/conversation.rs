@@ -56,7 +56,7 @@ pub(crate) struct RunningWork {
     pub(crate) control: Control,
     pub(crate) since: Instant,
     pub(crate) what: WorkKind,
-    pub(crate) interrupt: Interrupt,
+    pub(crate) interrupt: InterruptState,
 }
 
 /// The kind of work that runs in the conversation.
@@ -75,7 +75,7 @@ pub(crate) enum WorkKind {
 
 /// State of an interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Interrupt {
+pub(crate) enum InterruptState {
     /// None was requested.
     No,
     /// Requested, but the work could not be notified yet.
@@ -132,12 +132,13 @@ impl ConversationSlot {
 impl RunningWork {
     /// Interrupts the work, now or as soon as it can be notified.
     pub(crate) fn interrupt(&mut self) {
-        self.interrupt = if self.control.interrupt() { Interrupt::Sent } else { Interrupt::Wanted };
+        self.interrupt =
+            if self.control.interrupt() { InterruptState::Sent } else { InterruptState::Wanted };
     }
 
     /// Delivers an interrupt that could not be delivered before.
     pub(crate) fn interrupt_if_wanted(&mut self) {
-        if self.interrupt == Interrupt::Wanted {
+        if self.interrupt == InterruptState::Wanted {
             self.interrupt();
         }
     }

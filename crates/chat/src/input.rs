@@ -7,7 +7,7 @@ use vestal_runtime::Termination;
 use vestal_tui::{Input, Key, KeyCode, Reaction, Size, Submission, bindings};
 
 use crate::chat::{Chat, MenuTrigger};
-use crate::conversation::{Interrupt, QueuedTurn, WorkKind};
+use crate::conversation::{InterruptState, QueuedTurn, WorkKind};
 use crate::host::ChatError;
 use crate::live::{EntryKind, TranscriptEntry};
 use crate::run::ChatExit;
@@ -104,7 +104,7 @@ impl Chat {
     /// Handles a key that the editor does not use.
     async fn chat_key(&mut self, key: Key) {
         if key == Key::plain(KeyCode::Escape) {
-            if self.slot.running().is_some_and(|running| running.interrupt == Interrupt::No) {
+            if self.slot.running().is_some_and(|running| running.interrupt == InterruptState::No) {
                 self.interrupt();
             }
             return;
@@ -137,9 +137,9 @@ impl Chat {
             return;
         }
         match self.slot.running().map(|running| running.interrupt) {
-            Some(Interrupt::No) => self.interrupt(),
+            Some(InterruptState::No) => self.interrupt(),
             // The interrupt is already under way; a second one quits.
-            Some(Interrupt::Wanted | Interrupt::Sent) => self.quit(),
+            Some(InterruptState::Wanted | InterruptState::Sent) => self.quit(),
             None if self.hint.is_some_and(|hint| hint.words == LEAVE) => self.quit(),
             None => self.hint(LEAVE, AGAIN),
         }

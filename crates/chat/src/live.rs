@@ -9,10 +9,9 @@ use vestal_conversations::ConversationId;
 use vestal_model::{Cost, Finish};
 use vestal_tui::{Line, Submission};
 
-use crate::answer::{Answer, ReasoningText};
 use crate::cells::{self, EndedTool};
 use crate::format;
-use crate::tool_output::{FoldedOutput, OutputTail, OutputTails};
+use crate::output::{Answer, FoldedOutput, OutputTail, OutputTails, ReasoningText};
 
 /// An entry of the transcript.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,7 +40,7 @@ pub(crate) struct LiveTurn {
     pub(crate) tools: Vec<RunningTool>,
     pub(crate) children: Vec<RunningChild>,
     /// What the turn waits for, and since when.
-    pub(crate) waiting: Option<(Instant, Waiting)>,
+    pub(crate) waiting: Option<(Instant, WaitingFor)>,
     /// Messages that have not reached the model yet.
     pub(crate) queued: Vec<Submission>,
     pub(crate) usage_totals: UsageTotals,
@@ -49,7 +48,7 @@ pub(crate) struct LiveTurn {
 
 /// What a turn waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Waiting {
+pub(crate) enum WaitingFor {
     Model,
     Thinking,
     /// The model is writing the arguments of a call.
@@ -118,7 +117,7 @@ impl LiveTurn {
     ) -> Vec<TranscriptEntry> {
         let mut entries = Vec::new();
         match event {
-            Event::TurnStarted { .. } => self.waiting = Some((now, Waiting::Model)),
+            Event::TurnStarted { .. } => self.waiting = Some((now, WaitingFor::Model)),
             Event::Text { text } => {
                 entries.extend(self.end_reasoning());
                 self.waiting = None;
@@ -131,18 +130,19 @@ impl LiveTurn {
                         self.reasoning.push(&text, self.width),
                     ));
                 }
-                if !matches!(self.waiting, Some((_, Waiting::Thinking))) {
-                    self.waiting = Some((now, Waiting::Thinking));
+                if !matches!(self.waiting, Some((_, WaitingFor::Thinking))) {
+                    self.waiting = Some((now, WaitingFor::Thinking));
                 }
             }
             Event::Discarded { reason, retry_after } => {
                 entries.push(self.void(&reason, retry_after));
-                let wait = retry_after.map_or(Waiting::Model, |after| Waiting::Retry(now + after));
+                let wait =
+                    retry_after.map_or(WaitingFor::Model, |after| WaitingFor::Retry(now + after));
                 self.waiting = Some((now, wait));
             }
             Event::CallAnnounced { name } => {
                 entries.extend(self.end_reasoning());
-                self.waiting = Some((now, Waiting::Call(name)));
+                self.waiting = Some((now, WaitingFor::Call(name)));
             }
             Event::ModelCalled { model, usage, cost, finish, .. } => {
                 self.usage_totals.used = usage.total();
@@ -156,7 +156,7 @@ impl LiveTurn {
                 } else {
                     entries.extend(self.end_answer());
                 }
-                self.waiting = goes_on.then_some((now, Waiting::Model));
+                self.waiting = goes_on.then_some((now, WaitingFor::Model));
             }
             Event::ToolStarted { call, name, summary } => {
                 entries.extend(self.end_answer());
@@ -175,10 +175,10 @@ impl LiveTurn {
                 entries.push(self.tool_ended(&ended, tails, keep_folded));
                 if self.tools.is_empty() {
                     self.children.clear();
-                    self.waiting = Some((now, Waiting::Model));
+                    self.waiting = Some((now, WaitingFor::Model));
                 }
             }
-            Event::Compressing { .. } => self.waiting = Some((now, Waiting::Summary)),
+            Event::Compressing { .. } => self.waiting = Some((now, WaitingFor::Summary)),
             Event::Compressed { messages, tokens } => {
                 self.usage_totals.used = tokens;
                 let words = format!(
@@ -186,7 +186,7 @@ impl LiveTurn {
                     format::count(messages, "message")
                 );
                 entries.push(Self::notice(cells::note(&words, self.width)));
-                self.waiting = Some((now, Waiting::Model));
+                self.waiting = Some((now, WaitingFor::Model));
             }
             Event::Steered { text } => {
                 let message = self.take_queued(text);

@@ -122,7 +122,7 @@ fn calls_that_run_together_end_in_any_order_each_with_its_own_output() {
     assert!(live.waiting.is_none(), "one still runs");
     let printed = events(&mut live, &tails, [ended("1", "terminal", false, "{}")]);
     assert_eq!(printed, "✓ terminal one (1.2s)\n  of one\n");
-    assert!(matches!(live.waiting, Some((_, Waiting::Model))));
+    assert!(matches!(live.waiting, Some((_, WaitingFor::Model))));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use vestal_tui::{Editor, History, Key, KeyCode, Line, Reaction, Size, style};
 
 use crate::cells::{self, QuestionFrame};
 use crate::chat::Chat;
-use crate::conversation::Interrupt;
+use crate::conversation::InterruptState;
 use crate::input::{self, KeyAction};
 use crate::live::{EntryKind, TranscriptEntry};
 
@@ -257,7 +257,7 @@ impl Chat {
     /// Returns the outcome to print for an abandoned question.
     fn outcome_of(&self, asking: &OpenQuestion) -> &'static str {
         let is_interrupted =
-            self.slot.running().is_none_or(|running| running.interrupt != Interrupt::No);
+            self.slot.running().is_none_or(|running| running.interrupt != InterruptState::No);
         let is_over = is_interrupted || asking.since.elapsed() >= asking.approval_timeout;
         match asking.pending {
             PendingQuestion::Approve { .. } if self.info.guard.is_yolo() && !is_over => {

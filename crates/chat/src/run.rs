@@ -14,15 +14,14 @@ use vestal_runtime::Termination;
 use vestal_tui::{Colour, Editor, History, Input, Key, Line, Screen};
 
 use crate::chat::{Chat, ConversationInfo, MenuTrigger, TurnEvent};
-use crate::conversation::{ConversationSlot, FinishedWork, Interrupt};
+use crate::conversation::{ConversationSlot, FinishedWork, InterruptState};
 use crate::host::{ChatError, ChatHost, HostMessage, OpenTarget, OpenedConversation};
 use crate::live::{EntryKind, LiveTurn, TranscriptEntry};
+use crate::output::{FoldedOutputs, OutputTails};
 use crate::questions::{PendingQuestion, Questions};
-use crate::sandbox_monitor::{SandboxMonitor, SandboxUpdate};
+use crate::sandbox_monitor::{JobWakeup, SandboxMonitor, SandboxUpdate};
 use crate::terminal::ChatTerminal;
-use crate::tool_output::{FoldedOutputs, OutputTails};
-use crate::view::{FRAME, Status};
-use crate::wakeup::JobWakeup;
+use crate::view::{FRAME, StatusLine};
 use crate::{cells, format};
 
 /// Minimum time between frames; keys are drawn immediately.
@@ -136,7 +135,7 @@ impl Chat {
             monitor,
             wakeup: JobWakeup::default(),
             jobs: Vec::new(),
-            status: Status::default(),
+            status: StatusLine::default(),
             last: None,
             is_focused: true,
             shows_more_output: false,
@@ -363,7 +362,7 @@ impl Chat {
         self.editor.keep_draft();
         let draft = self.editor.text();
         if let ConversationSlot::Running(running) = &mut self.slot {
-            let is_second = running.interrupt != Interrupt::No && left == ChatExit::Quit;
+            let is_second = running.interrupt != InterruptState::No && left == ChatExit::Quit;
             running.interrupt();
             if is_second {
                 // The user does not want to wait. Messages are stored as they come.

@@ -9,10 +9,11 @@ use vestal_tui::Submission;
 
 use crate::chat::{Chat, TurnEvent};
 use crate::conversation::{
-    self, ConversationSlot, FinishedWork, Interrupt, QueuedTurn, RunningWork, WorkKind, WorkOutcome,
+    self, ConversationSlot, FinishedWork, InterruptState, QueuedTurn, RunningWork, WorkKind,
+    WorkOutcome,
 };
 use crate::host::{ChatError, OpenTarget};
-use crate::live::{EntryKind, TranscriptEntry, Waiting};
+use crate::live::{EntryKind, TranscriptEntry, WaitingFor};
 use crate::{attachments, cells, commands};
 
 /// Work that took longer than this rings the bell when it ends.
@@ -104,7 +105,7 @@ impl Chat {
         F: Future<Output = (Box<Conversation>, Result<Option<String>, ChatError>)> + Send + 'static,
     {
         let Some(conversation) = self.slot.take() else { return };
-        self.live.waiting = Some((Instant::now(), Waiting::Work(what.to_owned())));
+        self.live.waiting = Some((Instant::now(), WaitingFor::Work(what.to_owned())));
         self.spawn(conversation, WorkKind::Work, |conversation, sink, _| {
             let working = work(conversation, sink);
             async move {
@@ -126,7 +127,7 @@ impl Chat {
             let (conversation, outcome) = working.await;
             FinishedWork { conversation, outcome }
         });
-        let (since, interrupt) = (Instant::now(), Interrupt::No);
+        let (since, interrupt) = (Instant::now(), InterruptState::No);
         self.slot =
             ConversationSlot::Running(RunningWork { task, control, since, what, interrupt });
         self.is_dirty = true;
@@ -234,7 +235,7 @@ impl Chat {
     }
 
     fn work_ended(&mut self, outcome: WorkOutcome, running: RunningWork) {
-        let is_interrupted = running.interrupt != Interrupt::No;
+        let is_interrupted = running.interrupt != InterruptState::No;
         match outcome {
             WorkOutcome::Turn(result) => self.turn_ended(&result, running),
             // Retrying would find nothing again; the next message includes it.
@@ -338,7 +339,7 @@ impl Chat {
     pub(crate) fn interrupt(&mut self) {
         if let ConversationSlot::Running(running) = &mut self.slot {
             running.interrupt();
-            self.live.waiting = Some((Instant::now(), Waiting::Work("interrupting".to_owned())));
+            self.live.waiting = Some((Instant::now(), WaitingFor::Work("interrupting".to_owned())));
             self.is_dirty = true;
         }
     }

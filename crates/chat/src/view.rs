@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use vestal_tui::{Line, Span, Style, View, style};
 
-use crate::live::{EntryKind, LiveTurn, Waiting};
-use crate::tool_output::OutputTails;
+use crate::live::{EntryKind, LiveTurn, WaitingFor};
+use crate::output::OutputTails;
 use crate::{cells, format};
 
 /// Time between two frames of the spinner.
@@ -40,7 +40,7 @@ pub(crate) struct Scene<'a> {
     pub(crate) last: Option<EntryKind>,
     /// A hint in place of the status line.
     pub(crate) hint: Option<&'a str>,
-    pub(crate) status: &'a Status,
+    pub(crate) status: &'a StatusLine,
 }
 
 /// Returns the maximum rows of the input.
@@ -140,18 +140,18 @@ fn work(scene: &Scene<'_>, columns: usize) -> Vec<Line> {
     }
     if let Some((then, waiting)) = &live.waiting {
         let (name, summary) = match waiting {
-            Waiting::Model => ("", "waiting for the model".to_owned()),
-            Waiting::Thinking => ("", "thinking".to_owned()),
-            Waiting::Call(name) => (name.as_str(), "…".to_owned()),
-            Waiting::Summary => ("", "summarising the beginning of the conversation".to_owned()),
-            Waiting::Retry(again) => {
+            WaitingFor::Model => ("", "waiting for the model".to_owned()),
+            WaitingFor::Thinking => ("", "thinking".to_owned()),
+            WaitingFor::Call(name) => (name.as_str(), "…".to_owned()),
+            WaitingFor::Summary => ("", "summarising the beginning of the conversation".to_owned()),
+            WaitingFor::Retry(again) => {
                 let left = again.saturating_duration_since(*now) + Duration::from_millis(999);
                 ("", format!("retrying in {}", format::span(left)))
             }
-            Waiting::Work(what) => ("", what.clone()),
+            WaitingFor::Work(what) => ("", what.clone()),
         };
         // The answer itself shows progress.
-        if !live.answer.is_begun() || *waiting != Waiting::Model {
+        if !live.answer.is_begun() || *waiting != WaitingFor::Model {
             lines.push(cells::running(name, &summary, since(*then), None, frame, columns));
         }
     }
@@ -166,7 +166,7 @@ const ROOM_FOR_HINT: usize = 40;
 
 /// Contents of the status line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Status {
+pub(crate) struct StatusLine {
     pub(crate) model: String,
     /// Tokens of the last request and its answer.
     pub(crate) used: u64,
@@ -188,7 +188,7 @@ pub(crate) struct Status {
     pub(crate) elapsed: Option<Duration>,
 }
 
-impl Status {
+impl StatusLine {
     /// Renders the line. Parts that do not fit are left out from the right, but never
     /// `YOLO`.
     pub(crate) fn line(&self, columns: usize) -> Line {

@@ -3,7 +3,7 @@ use vestal_tui::{Colour, Editor, History};
 
 use super::*;
 use crate::cells::{self, EndedTool};
-use crate::tool_output::OutputTail;
+use crate::output::OutputTail;
 
 /// The widths at which everything must fit.
 const WIDTHS: [u16; 3] = [60, 80, 140];
@@ -12,8 +12,8 @@ fn since(now: Instant, seconds: u64) -> Instant {
     now.checked_sub(Duration::from_secs(seconds)).unwrap()
 }
 
-fn busy_status() -> Status {
-    Status {
+fn busy_status() -> StatusLine {
+    StatusLine {
         model: "some/model".to_owned(),
         used: 12_400,
         context_window: Some(200_000),
@@ -246,8 +246,8 @@ fn what_a_tool_prints_cannot_command_the_terminal() {
     assert!(!line.to_ansi(Colour::Off).contains(['\x1b', '\x07']), "{}", line.text());
 }
 
-fn status() -> Status {
-    Status {
+fn status() -> StatusLine {
+    StatusLine {
         model: "some/model".to_owned(),
         used: 12_400,
         context_window: Some(200_000),
@@ -271,7 +271,7 @@ fn it_says_all_there_is_where_there_is_room() {
 
 #[test]
 fn what_does_not_fit_is_left_out_from_the_right() {
-    let status = Status { elapsed: None, ..status() };
+    let status = StatusLine { elapsed: None, ..status() };
     for columns in 0..100 {
         let line = status.line(columns);
         assert!(line.width() <= columns, "{columns}: {}", line.text());
@@ -286,12 +286,12 @@ fn how_to_interrupt_is_seen_while_something_runs() {
         let line = status().line(columns).text();
         assert!(line.ends_with("Esc interrupts · 12s"), "{columns}: {line}");
     }
-    assert!(!Status { elapsed: None, ..status() }.line(140).text().contains("Esc"));
+    assert!(!StatusLine { elapsed: None, ..status() }.line(140).text().contains("Esc"));
 }
 
 #[test]
 fn that_nothing_is_asked_about_is_always_seen() {
-    let status = Status { is_yolo: true, ..status() };
+    let status = StatusLine { is_yolo: true, ..status() };
     for columns in 4..140 {
         assert!(status.line(columns).text().ends_with("YOLO"), "{columns}");
     }
@@ -299,8 +299,12 @@ fn that_nothing_is_asked_about_is_always_seen() {
 
 #[test]
 fn what_is_not_known_is_not_said() {
-    assert_eq!(Status { model: "m".to_owned(), ..Status::default() }.line(80).text(), "m");
-    let status =
-        Status { used: 900, cost_micro_usd: Some(1), is_cost_partial: true, ..Status::default() };
+    assert_eq!(StatusLine { model: "m".to_owned(), ..StatusLine::default() }.line(80).text(), "m");
+    let status = StatusLine {
+        used: 900,
+        cost_micro_usd: Some(1),
+        is_cost_partial: true,
+        ..StatusLine::default()
+    };
     assert_eq!(status.line(80).text(), "context 900 · ≥$0.0000");
 }

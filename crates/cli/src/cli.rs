@@ -17,9 +17,10 @@ use crate::error::Failure;
 use crate::find;
 
 const AFTER_HELP: &str = "\
-Exit codes: the command's own for run, shell and wait; otherwise 0. 1 something is not in order or
-was declined, 2 wrong usage, 124 timeout, 125 Vestal failed, 126 no such workdir, 130 interrupted.
-chat and model: 3 the provider failed, 4 stopped before it was done, 5 the provider refused.
+Exit codes: run, shell and wait return the exit code of the command. Otherwise: 0 success, 1 a
+problem was found or a question was answered with no, 2 wrong usage, 124 timeout, 125 Vestal failed,
+126 no such workdir, 130 interrupted. chat and model: 3 the provider failed, 4 stopped before the
+end, 5 the provider refused.
 
 Example:
   vestal run 'hostname; date >> visits; cat visits'";
@@ -173,6 +174,11 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
+    /// Reports whether no task is named.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tasks.is_empty() && self.named.is_empty()
+    }
+
     /// Returns the tasks that are meant by the names given.
     pub(crate) fn named(&self, engine: &Engine) -> Result<Vec<Task>, Failure> {
         self.tasks.iter().chain(&self.named).map(|name| find::task(engine, Some(name))).collect()
@@ -352,6 +358,24 @@ mod tests {
         assert_eq!(argv(&["vestal", "run", "ls", "--", "-la"]), ["ls", "--", "-la"]);
         assert_eq!(argv(&["vestal", "run", "--", "--bakground"]), ["--bakground"]);
         assert_eq!(argv(&["vestal", "run", "-"]), ["-"]);
+    }
+
+    #[test]
+    fn a_mistyped_verb_is_answered_with_the_one_that_was_meant() {
+        fn walk(level: &clap::Command, path: &[&str]) {
+            for verb in level.get_subcommands().filter(|verb| verb.get_name().len() > 3) {
+                let name = verb.get_name();
+                // A word in the place of a verb may be a name instead.
+                if level.get_positionals().next().is_none() {
+                    let slip = format!("{}{}", &name[..1], &name[2..]);
+                    let line = path.iter().copied().chain([slip.as_str()]);
+                    let error = command().try_get_matches_from(line).unwrap_err().to_string();
+                    assert!(error.contains(&format!("'{name}'")), "{path:?} {slip}: {error}");
+                }
+                walk(verb, &[path, &[name]].concat());
+            }
+        }
+        walk(&command(), &[NAME]);
     }
 
     #[test]

@@ -146,6 +146,16 @@ impl Context {
         Ok(self.settings_with(home, Vec::new()))
     }
 
+    /// Loads the settings of a profile as a process with this environment does.
+    pub(crate) fn settings_of(
+        &self,
+        profile: ProfileName,
+        environment: Environment,
+    ) -> Result<Settings, Failure> {
+        let home = self.home()?.sibling(profile);
+        Ok(Settings::load(&vestal_config::schema(), home, environment, Vec::new()))
+    }
+
     fn settings_with(&self, home: Home, more: Vec<Override>) -> Settings {
         let overrides = self.global.set.iter().cloned().chain(more).collect();
         Settings::load(&vestal_config::schema(), home, self.environment.clone(), overrides)

@@ -48,7 +48,7 @@ pub fn append(settings: &Settings, name: &str, item: &str) -> Result<AppendOutco
         return Err(SetError::NoList { key: key.name() });
     }
     let node = Node::scalar_for(item, true);
-    check(key, name, item, &node)?;
+    check(key, item, &node)?;
     let added = Cell::new(true);
     let wanted = Value::Text(item.to_owned());
     let edit = |text: &str, path: &[&str]| {
@@ -103,11 +103,10 @@ pub fn take_out(settings: &Settings, name: &str, item: &str) -> Result<TakeOutco
 }
 
 /// Refuses an item that the key would not take in a list of its own.
-fn check(key: &dyn AnyKey, name: &str, item: &str, node: &Node) -> Result<(), SetError> {
+fn check(key: &dyn AnyKey, item: &str, node: &Node) -> Result<(), SetError> {
     let list = Node::list_of(vec![node.clone()]);
     key.read_untyped(Input::Node(&list)).map(drop).map_err(|refusal| {
-        let source = Source::CommandLine { key: name.to_owned() };
-        let given = Given { source, input: Input::Text(item.as_ref()) };
+        let given = Given { source: Source::as_given(), input: Input::Text(item.as_ref()) };
         SetError::Config(ConfigError::Invalid(settings::invalid(key, &given, refusal)))
     })
 }

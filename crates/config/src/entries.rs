@@ -33,7 +33,7 @@ pub fn set_entry(
     let given = Override::new(name, &written);
     let input = given.input();
     let invalid = |refusal| {
-        let source = Source::CommandLine { key: name.to_owned() };
+        let source = Source::as_given();
         ConfigError::Invalid(settings::invalid(key, &Given { source, input }, refusal))
     };
     // It must be right by itself, or the file would be wrong because of it.

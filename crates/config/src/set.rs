@@ -192,7 +192,7 @@ fn wanted(key: &dyn AnyKey, name: &str, value: &str, path: &Path) -> Result<Node
     let given = Override::new(name, value);
     let input = given.input();
     let invalid = |refusal| {
-        let source = Source::CommandLine { key: name.to_owned() };
+        let source = Source::as_given();
         ConfigError::Invalid(settings::invalid(key, &Given { source, input }, refusal))
     };
     let read = key.read_untyped(input).map_err(invalid)?;

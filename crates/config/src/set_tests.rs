@@ -129,7 +129,7 @@ fn wrong_keys_and_values_leave_the_file_alone() {
         assert_eq!(home.read_config(), text);
     }
     let error = set_in(&home, "terminal.timeout", "soon").expect_err("wrong").to_string();
-    assert!(error.starts_with("terminal.timeout is \"soon\" ("), "{error}");
+    assert!(error.starts_with("terminal.timeout is \"soon\" (as given), which"), "{error}");
 }
 
 #[test]

@@ -46,6 +46,13 @@ pub enum Source {
     Default,
 }
 
+impl Source {
+    /// Returns the source of a value that is being written to a file.
+    pub(crate) fn as_given() -> Self {
+        Self::Option { name: "as given".to_owned() }
+    }
+}
+
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

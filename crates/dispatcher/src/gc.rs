@@ -6,15 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use std::{fmt, fs, io};
 
-use serde::Serialize;
 use vestal_board::dispatch::Liveness;
 use vestal_board::leftovers::{self, Cursor, RUNS};
 use vestal_board::log::log_dir;
 use vestal_board::store::{Read, Retention};
 use vestal_board::{
-    Board, Error, Outcome, Result, Run, RunId, Status, TaskId, Time, Workspace, log_path,
+    Board, Error, Outcome, Result, Run, RunId, Status, TaskId, Time, Workspace, log_path, settings,
 };
-use vestal_config::{Environment, ProfileName};
+use vestal_config::{ConfigError, Environment, ProfileName, Settings};
 
 use crate::git::{GIT_TIMEOUT, Git};
 use crate::launcher::Launcher;
@@ -25,6 +24,9 @@ use crate::worktree::{KeepReason, Removed};
 
 /// How old an unknown attachment must be. A new one is written before the board knows of it.
 const ORPHAN_AGE: Duration = Duration::from_hours(1);
+
+/// How long the working tree of a finished task is kept.
+const TREES: Duration = Duration::from_hours(7 * 24);
 
 /// What is kept, and for how long.
 #[derive(Debug, Clone)]
@@ -41,8 +43,21 @@ pub struct GcPolicy {
     pub dry_run: bool,
 }
 
+impl GcPolicy {
+    /// Returns the policy that the settings ask for.
+    pub fn from_settings(settings: &Settings) -> std::result::Result<Self, ConfigError> {
+        Ok(Self {
+            retention: settings::retention(settings)?,
+            logs: settings::log_retention(settings)?,
+            trees: TREES,
+            environment: settings.environment().clone(),
+            dry_run: false,
+        })
+    }
+}
+
 /// What was removed, or would be.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Collected {
     /// Events.
     pub events: u64,
@@ -61,7 +76,7 @@ pub struct Collected {
 }
 
 /// A working tree that was left alone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptTree {
     /// The task.
     pub task_id: TaskId,
@@ -390,4 +405,25 @@ async fn parents_runs(
         }
     }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use vestal_config::Home;
+
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_what_the_settings_say() {
+        let dir = tempfile::tempdir().unwrap();
+        let config = "kanban: {event_retention_days: 3, log_retention_days: 2}";
+        fs::write(dir.path().join("config.yaml"), config).unwrap();
+        let environment = Environment::default();
+        let home = Home::at(dir.path());
+        let settings = Settings::load(&vestal_config::schema(), home, environment, Vec::new());
+        let policy = GcPolicy::from_settings(&settings).unwrap();
+        let day = Duration::from_hours(24);
+        assert_eq!((policy.retention.events, policy.logs), (day * 3, Some(day * 2)));
+        assert_eq!((policy.trees, policy.dry_run), (day * 7, false));
+    }
 }

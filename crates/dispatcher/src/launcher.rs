@@ -101,6 +101,11 @@ pub struct ProgramLauncher {
 }
 
 impl ProgramLauncher {
+    /// Returns what workers get of the dispatcher's environment. Their settings are read with it.
+    pub fn inherited(&self) -> Environment {
+        Environment::from_pairs(inherited(&self.environment, &self.passthrough))
+    }
+
     fn start(&self, spec: &LaunchSpec, more: &[&str]) -> Result<Child, LaunchError> {
         let open = || {
             let file = log::open(&spec.dir, &spec.task, self.log)?;
@@ -189,11 +194,7 @@ pub(crate) fn environment(
     root: &Path,
     spec: &LaunchSpec,
 ) -> BTreeMap<OsString, OsString> {
-    let mut variables: BTreeMap<OsString, OsString> = dispatcher
-        .iter()
-        .filter(|(name, _)| name.to_str().is_some_and(|name| is_allowed(name, passthrough)))
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect();
+    let mut variables: BTreeMap<OsString, OsString> = inherited(dispatcher, passthrough).collect();
     let mut set = |name: &str, value: &OsStr| {
         variables.insert(name.into(), value.to_owned());
     };
@@ -226,6 +227,17 @@ pub(crate) fn environment(
         set("VESTAL_TENANT", tenant.as_ref());
     }
     variables
+}
+
+/// Returns the allowed part of the dispatcher's environment.
+fn inherited(
+    dispatcher: &Environment,
+    passthrough: &[String],
+) -> impl Iterator<Item = (OsString, OsString)> {
+    dispatcher
+        .iter()
+        .filter(|(name, _)| name.to_str().is_some_and(|name| is_allowed(name, passthrough)))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
 }
 
 /// Returns the variables by which processes of a run are recognised.

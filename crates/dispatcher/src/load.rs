@@ -101,13 +101,6 @@ impl Dispatcher {
         liveness(run, board.host(), own)
     }
 
-    /// Returns the board's default working directory, if it is on this host.
-    pub(crate) async fn default_workdir(&self, board: &Board) -> Result<Option<PathBuf>> {
-        let info = board.info().await?;
-        let here = info.default_workdir_host.as_ref().is_none_or(|host| *host == board.host().name);
-        Ok(info.default_workdir.filter(|_| here))
-    }
-
     pub(crate) fn emit_error(&self, board: Option<&str>, error: &vestal_board::Error) {
         let event = crate::DispatchEvent::Problem {
             board: board.map(str::to_owned),

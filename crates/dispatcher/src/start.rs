@@ -98,7 +98,7 @@ impl Dispatcher {
         task: &Task,
     ) -> std::result::Result<(WorkspaceDir, Launched, Option<DirLock>), LaunchError> {
         let PendingStart { board, run, profile } = pending;
-        let default = match self.default_workdir(board).await {
+        let default = match board.info().await.map(|info| info.workdir_on(&board.host().name)) {
             Ok(default) => default,
             Err(error) => {
                 self.emit_error(Some(board.slug()), &error);

@@ -7,6 +7,7 @@
 
 mod control;
 mod recovery;
+mod find;
 mod running;
 mod stream;
 
@@ -32,6 +33,7 @@ pub use control::{
 pub use control::{end_session, of_session};
 pub use recovery::{JobOutcome, SentJob};
 pub(crate) use recovery::{KillOnDrop, Observer};
+pub use find::{FoundJob, FoundJobs, find, find_in};
 pub use running::{Follow, JobEvent, JobInput, RunningJob};
 pub use stream::JobStream;
 pub(crate) use stream::run as run_through_losses;

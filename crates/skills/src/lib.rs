@@ -1,5 +1,4 @@
-//! Skills: folders of instructions and files that the agent can look at. See the
-//! crate's README for the contract.
+#![doc = include_str!("../README.md")]
 
 mod catalogue;
 mod error;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use termina::Event;
 use termina::event::{KeyCode as Code, KeyEvent, KeyEventKind, Modifiers as EventModifiers};
 
-use crate::key::sequences::{Frame, Paste, frame};
+use crate::key::sequences::{PasteBuffer, SequenceEnd, frame};
 use crate::text::Size;
 
 /// Input of the user or the terminal.
@@ -105,7 +105,7 @@ const SEQUENCE_PATIENCE: Duration = Duration::from_millis(250);
 pub struct Decoder {
     /// The beginning of something.
     begun: Vec<u8>,
-    paste: Option<Paste>,
+    paste: Option<PasteBuffer>,
 }
 
 impl Decoder {
@@ -178,25 +178,25 @@ impl Decoder {
         while at < self.begun.len() && !begins_paste {
             let rest = &self.begun[at..];
             match frame(rest) {
-                Frame::Part => break,
+                SequenceEnd::Part => break,
                 // The sequence itself is decoded next, with Alt.
-                Frame::Alt => match frame(&rest[1..]) {
+                SequenceEnd::Alt => match frame(&rest[1..]) {
                     // What is no key cannot be pressed with Alt: Escape was one of its own.
-                    Frame::Whole(length) if is_told_by_terminal(&rest[1..=length]) => {
+                    SequenceEnd::Whole(length) if is_told_by_terminal(&rest[1..=length]) => {
                         inputs.push(Input::Key(Key::plain(KeyCode::Escape)));
                         at += 1;
                     }
-                    Frame::Whole(length) => {
+                    SequenceEnd::Whole(length) => {
                         inputs.extend(one(&rest[1..=length]).map(with_alt));
                         at += length + 1;
                     }
-                    Frame::Alt | Frame::Part => break,
+                    SequenceEnd::Alt | SequenceEnd::Part => break,
                 },
-                Frame::Whole(length) if &rest[..length] == sequences::PASTE_BEGIN => {
+                SequenceEnd::Whole(length) if &rest[..length] == sequences::PASTE_BEGIN => {
                     begins_paste = true;
                     at += length;
                 }
-                Frame::Whole(length) => {
+                SequenceEnd::Whole(length) => {
                     inputs.extend(one(&rest[..length]));
                     at += length;
                 }
@@ -204,7 +204,7 @@ impl Decoder {
         }
         self.begun.drain(..at);
         if begins_paste {
-            self.paste = Some(Paste::new(std::mem::take(&mut self.begun)));
+            self.paste = Some(PasteBuffer::new(std::mem::take(&mut self.begun)));
         }
         begins_paste
     }

@@ -1,7 +1,4 @@
-//! A terminal interface that keeps the terminal's own scroll-back: output is printed once,
-//! and only a few lines at the bottom are redrawn.
-//!
-//! See the crate's README for the contract.
+#![doc = include_str!("../README.md")]
 
 mod complete;
 pub mod diff;

@@ -1,4 +1,4 @@
-//! The agent at work on a task of the board. See the crate's README for the contract.
+#![doc = include_str!("../README.md")]
 
 mod attempt;
 mod cleanup;

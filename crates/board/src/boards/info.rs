@@ -40,6 +40,12 @@ pub struct BoardInfo {
 }
 
 impl BoardInfo {
+    /// Returns the directory for tasks that name none, if it is on this host.
+    pub fn workdir_on(self, host: &HostName) -> Option<PathBuf> {
+        let here = self.default_workdir_host.is_none_or(|named| named == *host);
+        self.default_workdir.filter(|_| here)
+    }
+
     /// Returns what is known about a board that nobody said anything about.
     pub(super) fn of(slug: &Slug) -> Self {
         Self {

@@ -239,7 +239,8 @@ async fn stranded(
         for task in tx.queue(&lane.key, HEADS).await? {
             let since = task.queued_at.unwrap_or(task.created_at);
             let waited = since.until(now);
-            if waited < thresholds.stranded {
+            // Waiting does not help a task whose profile does not exist.
+            if waited < thresholds.stranded && !is_of_missing_profile(lane, thresholds) {
                 continue;
             }
             let Some((why, help)) = why_stranded(lane, thresholds, &task.id) else { continue };
@@ -254,16 +255,22 @@ async fn stranded(
     Ok(())
 }
 
+/// Reports whether the tasks of a lane are assigned to a profile that is known not to exist.
+fn is_of_missing_profile(lane: &Lane, thresholds: &Thresholds) -> bool {
+    let profile = lane.key.profile.as_str();
+    let is_missing = |profiles: &BTreeSet<String>| !profiles.contains(profile);
+    !profile.is_empty() && thresholds.profiles.as_ref().is_some_and(is_missing)
+}
+
 /// Returns why nobody takes tasks of a lane and what helps, unless it is only
 /// that others are before them.
 fn why_stranded(lane: &Lane, thresholds: &Thresholds, id: &TaskId) -> Option<(String, String)> {
     let profile = lane.key.profile.as_str();
     let assign = format!("vestal kanban assign {id} PROFILE");
-    let unknown = |profiles: &BTreeSet<String>| !profiles.contains(profile);
     if profile.is_empty() {
         return Some(("nobody is assigned to it".to_owned(), assign));
     }
-    if thresholds.profiles.as_ref().is_some_and(unknown) {
+    if is_of_missing_profile(lane, thresholds) {
         return Some((format!("there is no profile {profile}"), assign));
     }
     let running = lane.running > 0;

@@ -166,6 +166,22 @@ async fn diagnostics_name_what_is_wrong_the_worst_first_and_what_helps() {
 }
 
 #[tokio::test]
+async fn a_task_of_a_profile_that_does_not_exist_is_reported_at_once() {
+    let place = place().await;
+    ready(&place).await;
+    let typo = add(&place, NewTask { assignee: Some(profile("alhpa")), ..titled("typo") }).await;
+    let profiles = Some(BTreeSet::from(["alpha".to_owned()]));
+    let known = Thresholds { profiles, ..Thresholds::default() };
+    let findings = place.diagnostics(&known).await.unwrap();
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_eq!((findings[0].kind, &findings[0].task_id), (Rule::StrandedInReady, &typo));
+    assert!(findings[0].message.contains("there is no profile alhpa"), "{findings:?}");
+    assert_eq!(findings[0].severity, Severity::Warning);
+    // Where profiles are not known, nothing is wrong yet.
+    assert_eq!(place.diagnostics(&Thresholds::default()).await.unwrap(), []);
+}
+
+#[tokio::test]
 async fn a_worker_is_told_what_it_needs_to_know() {
     let place = place().await;
     let parent = ready(&place).await;

@@ -19,8 +19,8 @@ use vestal_model::{Part, UserMessage};
 use vestal_runtime::{OpenRequest, Placement, SandboxChoice, Toolsets, Which};
 use vestal_sandbox::Task;
 
-use self::once::{Question, QuestionEnd};
-use self::output::Answer;
+use self::once::{OneShot, QuestionEnd};
+use self::output::AnswerDisplay;
 use crate::agent::{exit_of, failure_of};
 use crate::cli::Wanted;
 use crate::console::text;
@@ -116,13 +116,13 @@ pub(crate) struct ChatArgs {
 
 impl ChatArgs {
     /// Returns how the answer is shown while it comes.
-    fn answer(&self) -> Answer {
+    fn answer(&self) -> AnswerDisplay {
         if self.quiet || self.json {
-            Answer::Later
+            AnswerDisplay::Later
         } else if io::stdout().is_terminal() {
-            Answer::Streamed
+            AnswerDisplay::Streamed
         } else {
-            Answer::Whole
+            AnswerDisplay::Whole
         }
     }
 
@@ -156,7 +156,7 @@ pub(crate) async fn run(context: &Context, mut args: ChatArgs) -> Result<Exit, F
     }
     // Read before signals are handled, so that Ctrl-C still ends the program.
     let question = question(context, &args).await?;
-    let end = Box::pin(Question { context, args: &args }.run(question)).await;
+    let end = Box::pin(OneShot { context, args: &args }.run(question)).await;
     let end = match end {
         Ok(end) => end,
         Err(failure) => {

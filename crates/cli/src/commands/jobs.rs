@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 use vestal_api::{JobPhase, JobPrefix, JobView};
-use vestal_sandbox::job::{self, AfterInput, JobFilter};
+use vestal_sandbox::job::{self, AfterInput, FoundJob, JobFilter};
 use vestal_sandbox::{
     Cause, Engine, Error, Input, JobInfo, JobState, Overrides, SummaryState, Task,
 };
@@ -19,7 +19,7 @@ use crate::console::{Cell, DIM, GREEN, Table, YELLOW, text};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::find::{self, FoundJob};
+use crate::find;
 use crate::follow::exit_of;
 use crate::values::{parse_duration, parse_signal, quoted};
 
@@ -263,7 +263,7 @@ async fn signal_job(found: &FoundJob, signal: i32) -> Result<(JobInfo, String), 
 }
 
 const WAIT_HELP: &str = "\
-The exit code is the one of the job; 124 if the job still runs after --timeout, or timed out itself.
+The exit code is that of the job; 124 if the job still runs after --timeout, or timed out itself.
 
 Example:
   job=$(vestal run --background 'make test') && vestal wait $job";

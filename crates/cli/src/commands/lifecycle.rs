@@ -16,8 +16,9 @@ use crate::{confirm, find};
 const STOP_HELP: &str = "\
 Running jobs are asked to end, and killed after terminal.stop_grace_seconds. Files and shell
 sessions stay; the next use starts the sandbox again, with the settings in effect then. If workspace
-and home are in memory (terminal.container_persistent: false), they are lost, and on a terminal you
-are asked first unless -y is given.
+and home are in memory (terminal.container_persistent: false), they are lost. Without TASK, the
+sandbox of the task `default` is stopped. In both cases you are asked first on a terminal, unless -y
+is given.
 
 Examples:
   vestal stop web
@@ -44,30 +45,28 @@ pub(crate) struct StopArgs {
     tasks: Tasks,
 }
 
-/// Returns whether files of a running sandbox end with its processes.
-async fn has_files_in_memory(engine: &Engine, task: &Task) -> bool {
-    // An error is reported by the attempt to stop it.
-    let summaries = engine.inspect(task).await.unwrap_or_default();
-    summaries.iter().any(|summary| !summary.owned && summary.has_files_in_memory())
-}
-
 pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<Exit, Failure> {
     let engine = context.engine()?;
     let tasks = args.tasks.or_default(&engine)?;
-    let mut in_memory = Vec::new();
+    let (mut plans, mut in_memory) = (Vec::new(), Vec::new());
     for task in &tasks {
-        if has_files_in_memory(&engine, task).await {
+        // An error is reported by the attempt to stop it.
+        let summaries = engine.inspect(task).await.unwrap_or_default();
+        let shared = || summaries.iter().filter(|summary| !summary.owned);
+        if shared().any(Summary::has_files_in_memory) {
+            plans.push(format!("{task}: workspace and home are in memory and will be lost"));
             in_memory.push(task.clone());
+        } else if args.tasks.is_empty() && shared().any(is_running) {
+            plans.push(format!("no task was named: the sandbox of {task} will be stopped"));
         }
     }
-    if !args.yes && !in_memory.is_empty() && confirm::is_possible() {
-        let plan =
-            |task: &Task| format!("{task}: workspace and home are in memory and will be lost");
-        let plans: Vec<String> = in_memory.iter().map(plan).collect();
-        if !confirm::is_confirmed(context.console, "stop", "Stop?", &plans)? {
-            context.console.note("nothing was stopped");
-            return Ok(Exit::No);
-        }
+    if !args.yes
+        && !plans.is_empty()
+        && confirm::is_possible()
+        && !confirm::is_confirmed(context.console, "stop", "Stop?", &plans)?
+    {
+        context.console.note("nothing was stopped");
+        return Ok(Exit::No);
     }
     // What cannot be stopped is no reason to let the rest run.
     let (mut stopped, mut failures) = (Vec::new(), Vec::new());
@@ -108,6 +107,10 @@ pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<Exit, Fail
         return context.console.conclude_in_json(&stopped, &failures);
     }
     context.console.conclude(failures)
+}
+
+fn is_running(summary: &Summary) -> bool {
+    summary.state == SummaryState::Running
 }
 
 const RM_HELP: &str = "\

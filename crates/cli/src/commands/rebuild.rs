@@ -55,17 +55,17 @@ pub(crate) async fn run(context: &Context, args: RebuildArgs) -> Result<Exit, Fa
     };
     let current = current(&engine, &task).await?;
     if !args.yes {
-        let plan = Plan {
+        let plan = RebuildPlan {
             task: &task,
             current: &current,
             to: backend.as_deref(),
             confined: engine.confinement(&current.backend) != Some(Confinement::None),
             files: if current.has_files_in_memory() {
-                Files::InMemory
+                FilesOutlook::InMemory
             } else if context.is_persistent() {
-                Files::Kept
+                FilesOutlook::Kept
             } else {
-                Files::OutOfSight
+                FilesOutlook::OutOfSight
             },
         };
         if !confirm::is_confirmed(context.console, "rebuild", "Rebuild?", &[plan.words()])? {
@@ -122,19 +122,19 @@ async fn current(engine: &Engine, task: &Task) -> Result<Summary, Failure> {
 
 /// A sandbox that is about to be recreated.
 #[derive(Debug)]
-struct Plan<'a> {
+struct RebuildPlan<'a> {
     task: &'a Task,
     current: &'a Summary,
     /// The backend it moves to.
     to: Option<&'a str>,
     /// Whether it is a system of its own.
     confined: bool,
-    files: Files,
+    files: FilesOutlook,
 }
 
 /// What becomes of workspace and home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Files {
+enum FilesOutlook {
     /// The new sandbox has them.
     Kept,
     /// They are in memory and go with the old one.
@@ -143,7 +143,7 @@ enum Files {
     OutOfSight,
 }
 
-impl Plan<'_> {
+impl RebuildPlan<'_> {
     /// Says what goes and what stays.
     fn words(&self) -> String {
         let Self { task, current, to, confined, files } = self;
@@ -169,11 +169,11 @@ impl Plan<'_> {
         }
         let dir = current.dir.display();
         parts.push(match (confined, files) {
-            (true, Files::Kept) => format!("kept: workspace, home and snapshots in {dir}"),
-            (true, Files::InMemory) => {
+            (true, FilesOutlook::Kept) => format!("kept: workspace, home and snapshots in {dir}"),
+            (true, FilesOutlook::InMemory) => {
                 "workspace and home are in memory and are lost too".to_owned()
             }
-            (true, Files::OutOfSight) => format!(
+            (true, FilesOutlook::OutOfSight) => format!(
                 "workspace and home stay in {dir}, but the new sandbox does not have them: \
                  terminal.container_persistent is false, and its own are in memory"
             ),

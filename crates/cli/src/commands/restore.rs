@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use vestal_api::{ForkedView, RestoredView, closest_name};
+use vestal_api::{ForkedView, RestoredView};
 use vestal_runtime::{Termination, Terminations};
 use vestal_sandbox::{Engine, Error, Snapshot, SnapshotName, Summary, SummaryState, Task};
 
@@ -152,8 +152,9 @@ pub(crate) struct ForkArgs {
 pub(crate) async fn fork(context: &Context, args: ForkArgs) -> Result<Exit, Failure> {
     let engine = context.engine()?;
     let from = find::task(&engine, Some(&args.task))?;
-    if let Some(name) = &args.from {
-        snapshot(&engine, &from, name).await?;
+    match &args.from {
+        Some(name) => drop(snapshot(&engine, &from, name).await?),
+        None => find::known(&engine, &from).await?,
     }
     let to = target(&engine, &from, &args.new).await?;
     let what = format!("forking {from} to {to}");
@@ -242,17 +243,11 @@ pub(crate) async fn snapshot(
     if let Some(at) = all.iter().position(|snapshot| snapshot.name == *name) {
         return Ok(all.swap_remove(at));
     }
-    if all.is_empty()
-        && let Err(error @ Error::NoSandbox { .. }) = engine.inspect(task).await
-    {
-        return Err(find::explain(engine, error).await);
+    if all.is_empty() {
+        find::existing(engine, task).await?;
     }
     let failure = Failure::new(format!("sandbox {task} has no snapshot {name}"));
-    let names = all.iter().map(|snapshot| snapshot.name.as_str());
-    let failure = match closest_name(name.as_str(), names) {
-        Some(meant) => failure.advise(format!("did you mean {meant}?")),
-        None => failure,
-    };
+    let failure = failure.suggest(name.as_str(), all.iter().map(|snapshot| snapshot.name.as_str()));
     let task = quoted(task.as_str());
     Err(if all.is_empty() {
         failure.advise(format!("it has none; to create one: vestal snapshot {task}"))

@@ -35,8 +35,8 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 const AFTER_HELP: &str = "\
 A single argument is shell text; several are a program and its arguments. Standard input is passed
-on if it is a pipe or a file. The exit code is the one of the command; 124 timeout, 125 Vestal
-failed, 126 no such workdir, 130 interrupted.
+on if it is a pipe or a file. The exit code is that of the command; 124 timeout, 125 Vestal failed,
+126 no such workdir, 130 interrupted.
 
 Examples:
   vestal run 'cd /tmp && make; echo $?'

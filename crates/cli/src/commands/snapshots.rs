@@ -96,10 +96,8 @@ async fn snapshots_of(engine: &Engine, task: &Task) -> Result<Vec<Snapshot>, Fai
         Ok(found) => found,
         Err(error) => return Err(find::explain(engine, error).await),
     };
-    if found.is_empty()
-        && let Err(error @ Error::NoSandbox { .. }) = engine.inspect(task).await
-    {
-        return Err(find::explain(engine, error).await);
+    if found.is_empty() {
+        find::existing(engine, task).await?;
     }
     Ok(found)
 }
@@ -224,6 +222,7 @@ pub(crate) struct SnapshotArgs {
 pub(crate) async fn snapshot(context: &Context, args: SnapshotArgs) -> Result<Exit, Failure> {
     let engine = context.engine()?;
     let task = args.task.or_default(&engine)?;
+    find::known(&engine, &task).await?;
     let what = format!("copying {task}");
     let keeping = keep(&engine, &task, &args);
     let snapshot = match restore::see_done(context, &engine, &what, keeping).await? {

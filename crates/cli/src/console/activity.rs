@@ -18,13 +18,13 @@ const COMMANDS_NAMED: usize = 5;
 /// The step that a sandbox is at. Cloning gives the same one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Activity {
-    step: Arc<Mutex<Step>>,
+    step: Arc<Mutex<SandboxStep>>,
     /// Whether what the copies are for has been said, where no line can show them.
     announced: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
-enum Step {
+enum SandboxStep {
     /// Nothing has been told.
     #[default]
     Unknown,
@@ -57,7 +57,7 @@ impl Activity {
     /// and copies are shown at once.
     pub(crate) async fn while_waiting<T>(&self, work: impl Future<Output = T>) -> T {
         let done = status::while_waiting(|| self.step().line(), work).await;
-        *self.step() = Step::Unknown;
+        *self.step() = SandboxStep::Unknown;
         done
     }
 
@@ -69,7 +69,7 @@ impl Activity {
         what: &str,
         work: impl Future<Output = T>,
     ) -> T {
-        *self.step() = Step::Other(what.to_owned());
+        *self.step() = SandboxStep::Other(what.to_owned());
         self.announced.store(true, Ordering::Relaxed);
         if !status::is_possible() {
             console.note(what);
@@ -81,10 +81,10 @@ impl Activity {
 
     /// Reports whether an image is being fetched.
     pub(crate) fn is_pull(&self) -> bool {
-        matches!(*self.step(), Step::Pull(_))
+        matches!(*self.step(), SandboxStep::Pull(_))
     }
 
-    fn step(&self) -> MutexGuard<'_, Step> {
+    fn step(&self) -> MutexGuard<'_, SandboxStep> {
         self.step.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -93,7 +93,7 @@ impl Activity {
         match progress {
             Progress::Pulling { image, layers_done, layers, bytes, total } => {
                 let begun = match &*step {
-                    Step::Pull(pull) if pull.image == image => pull.begun,
+                    SandboxStep::Pull(pull) if pull.image == image => pull.begun,
                     _ => {
                         if !status::is_possible() {
                             console.note(&format!("pulling image {image}"));
@@ -101,27 +101,27 @@ impl Activity {
                         Instant::now()
                     }
                 };
-                *step = Step::Pull(Pull { image, begun, layers_done, layers, bytes, total });
+                *step = SandboxStep::Pull(Pull { image, begun, layers_done, layers, bytes, total });
                 if status::is_possible() {
                     status::show(&format!("  {}", step.line()));
                 }
             }
             Progress::Pulled { image } => {
-                if let Step::Pull(pull) = &*step {
+                if let SandboxStep::Pull(pull) = &*step {
                     console.note(&pull.end());
                 } else {
                     console.note(&format!("pulled image {image}"));
                 }
-                *step = Step::Unknown;
+                *step = SandboxStep::Unknown;
             }
             Progress::Copying { what, files, bytes, total } => {
-                if !matches!(&*step, Step::Copy(copying) if copying.is_of(&what)) {
+                if !matches!(&*step, SandboxStep::Copy(copying) if copying.is_of(&what)) {
                     if !status::is_possible() && !self.announced.load(Ordering::Relaxed) {
                         console.note(&format!("copying {what}"));
                     }
-                    *step = Step::Copy(Copying::new(what));
+                    *step = SandboxStep::Copy(Copying::new(what));
                 }
-                if let Step::Copy(copying) = &mut *step {
+                if let SandboxStep::Copy(copying) = &mut *step {
                     copying.advance(files, bytes, total);
                 }
                 if status::is_possible() {
@@ -131,7 +131,7 @@ impl Activity {
             Progress::EndingProcesses { processes, commands } => {
                 console.note(&ending(processes, &commands));
             }
-            Progress::Starting { what } => *step = Step::Other(what),
+            Progress::Starting { what } => *step = SandboxStep::Other(what),
         }
     }
 }
@@ -148,7 +148,7 @@ fn ending(processes: u64, commands: &[String]) -> String {
     format!("ending {processes} {what} that commands left behind: {}{more}", shown.join("; "))
 }
 
-impl Step {
+impl SandboxStep {
     fn line(&self) -> String {
         match self {
             Self::Unknown => "starting the sandbox …".to_owned(),

@@ -36,7 +36,7 @@ pub(crate) fn line(value: &impl Serialize) -> Result<String, Failure> {
     Ok(format!("{}\n", inert(&json)))
 }
 
-fn unwritable(error: &serde_json::Error) -> Failure {
+pub(crate) fn unwritable(error: &serde_json::Error) -> Failure {
     Failure::new(format!("cannot be written as JSON: {error}"))
 }
 

@@ -42,7 +42,7 @@ impl Subscriber for Reporter {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line::default();
+        let mut line = LogLine::default();
         event.record(&mut line);
         let text = format!("{}{}", line.message, line.fields);
         let level = *event.metadata().level();
@@ -66,12 +66,12 @@ impl Subscriber for Reporter {
 
 /// One report as text: the message, then what belongs to it.
 #[derive(Default)]
-struct Line {
+struct LogLine {
     message: String,
     fields: String,
 }
 
-impl Visit for Line {
+impl Visit for LogLine {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         // Writing to a string cannot fail.
         if field.name() == "message" {

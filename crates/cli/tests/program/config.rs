@@ -66,7 +66,9 @@ fn a_wrong_setting_names_key_value_source_and_what_is_allowed() {
     }
     let unknown = world.vestal(["--set", "terminal.jobs_keep=1", "ps"]).exits(2);
     assert!(unknown.stderr.contains("did you mean terminal.jobs_kept?"), "{unknown:?}");
-    world.vestal(["config", "set", "terminal.jobs_kept", "-1"]).exits(125);
+    let wrong = world.vestal(["config", "set", "terminal.jobs_kept", "-1"]).exits(125).stderr;
+    assert!(wrong.contains("terminal.jobs_kept is \"-1\" (as given), which"), "{wrong}");
+    assert!(!wrong.contains("--set") && !wrong.contains("config show"), "{wrong}");
     world.vestal(["config", "get", "nope"]).exits(125);
 }
 

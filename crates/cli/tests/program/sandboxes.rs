@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
+use crate::shell::Person;
 use crate::support::{World, is_alive};
 
 #[test]
@@ -80,6 +81,32 @@ fn a_stopped_sandbox_keeps_its_sessions_and_starts_on_the_next_use() {
 }
 
 #[test]
+fn a_person_who_names_no_task_is_told_which_sandbox_stops_and_asked() {
+    let world = World::new();
+    world.run("true").exits(0);
+    let state = || world.vestal(["ps", "--json"]).exits(0).json()[0]["state"].clone();
+    let mut person = Person::start(&world, &["stop"]);
+    person.sees("no task was named: the sandbox of default will be stopped");
+    person.sees("Stop? [y/N] ");
+    person.types("n\r");
+    person.sees("nothing was stopped");
+    assert_eq!((person.leaves().0, state()), (1, json!("running")));
+    let mut person = Person::start(&world, &["stop"]);
+    person.sees("Stop? [y/N] ");
+    person.types("y\r");
+    person.sees("stopped default");
+    assert_eq!((person.leaves().0, state()), (0, json!("stopped")));
+    // Who names it, or has said yes, is not asked.
+    for args in [&["stop", "default"][..], &["stop", "-y"]] {
+        world.run("true").exits(0);
+        let mut person = Person::start(&world, args);
+        person.sees("stopped default");
+        let (code, rest) = person.leaves();
+        assert!(code == 0 && !rest.contains("Stop?"), "{args:?}: {rest}");
+    }
+}
+
+#[test]
 fn touching_counts_as_use_and_listing_does_not() {
     let world = World::new();
     world.run("true").exits(0);
@@ -130,9 +157,12 @@ fn removal_without_a_terminal_needs_a_yes() {
 #[test]
 fn a_mistyped_name_among_several_is_told_and_the_others_go() {
     let world = World::new();
-    for task in ["one", "two"] {
+    for task in ["one", "two", "three"] {
         world.vestal(["run", "-t", task, "true"]).exits(0);
     }
+    let removed = world.vestal(["rm", "-y", "--json", "nope", "three"]).exits(125).json();
+    assert_eq!((&removed[0]["task"], &removed[1]["task"]), (&json!("three"), &json!("nope")));
+    assert_eq!(removed.as_array().unwrap().len(), 2, "{removed}");
     let stopped = world.vestal(["stop", "one", "nope", "two"]).exits(125);
     assert_eq!(stopped.text(), "stopped one\nstopped two\n");
     assert!(stopped.stderr.contains("\"nope\""), "{stopped:?}");

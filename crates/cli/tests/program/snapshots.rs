@@ -315,6 +315,19 @@ fn a_sandbox_without_files_of_its_own_is_not_copied() {
 }
 
 #[test]
+fn nothing_is_announced_of_a_sandbox_that_does_not_exist() {
+    let world = World::new();
+    world.vestal(["run", "-t", "web", "true"]).exits(0);
+    for verb in [&["snapshot", "wbe"][..], &["fork", "wbe", "new"], &["cp", "wbe:x", "y"]] {
+        let refused = world.vestal(verb).exits(125).stderr;
+        assert!(refused.starts_with("error: "), "{verb:?}: {refused}");
+        assert!(refused.contains("did you mean web?"), "{verb:?}: {refused}");
+        assert!(!refused.contains("note: "), "{verb:?}: {refused}");
+    }
+    assert_eq!(world.tasks(), ["web"]);
+}
+
+#[test]
 fn a_person_is_told_what_goes_and_asked() {
     let world = World::native();
     world.run("echo one > file").exits(0);

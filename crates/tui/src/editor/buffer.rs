@@ -5,7 +5,7 @@ use std::ops::Range;
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
 
 use super::fragment::{ATOM, Fragment};
-use super::layout::{Cell, Layout, Room, RowPosition};
+use super::layout::{EditorCell, Layout, Room, RowPosition};
 
 /// A text with a cursor, which is always between two graphemes.
 #[derive(Debug, Clone)]
@@ -196,7 +196,7 @@ impl Buffer {
     }
 
     /// Returns what is in a row.
-    pub(super) fn cells(&mut self, place: RowPosition) -> Vec<Cell<'_>> {
+    pub(super) fn cells(&mut self, place: RowPosition) -> Vec<EditorCell<'_>> {
         self.layout.cells(&self.text, place)
     }
 

@@ -25,7 +25,7 @@ pub(super) struct Room {
 
 /// What a reader sees as one character, or a paste.
 #[derive(Debug)]
-pub(super) struct Cell<'a> {
+pub(super) struct EditorCell<'a> {
     /// Where it is in its line.
     pub(super) range: Range<usize>,
     /// What is shown.
@@ -153,7 +153,11 @@ impl Layout {
     }
 
     /// Returns the cells of a row; their ranges are offsets in the text.
-    pub(super) fn cells<'t>(&mut self, text: &'t Fragment, place: RowPosition) -> Vec<Cell<'t>> {
+    pub(super) fn cells<'t>(
+        &mut self,
+        text: &'t Fragment,
+        place: RowPosition,
+    ) -> Vec<EditorCell<'t>> {
         let bytes = self.bytes(text, place);
         let row = text.text().get(bytes.clone()).unwrap_or_default();
         let mut found: Vec<_> = cells(row, text.pastes_from(bytes.start), self.room).collect();
@@ -238,7 +242,7 @@ fn cells<'a>(
     line: &'a str,
     pastes: &'a [Arc<Paste>],
     room: Room,
-) -> impl Iterator<Item = Cell<'a>> {
+) -> impl Iterator<Item = EditorCell<'a>> {
     let mut pastes = pastes.iter();
     line.grapheme_indices(true).map(move |(start, text)| {
         let paste = if text.starts_with(ATOM) { pastes.next() } else { None };
@@ -261,7 +265,7 @@ fn cells<'a>(
         }
         let is_blank = matches!(text, " " | "\t" | "\u{3000}");
         let range = start..start + text.len();
-        Cell { range, shown, width, widest, is_paste: paste.is_some(), is_blank }
+        EditorCell { range, shown, width, widest, is_paste: paste.is_some(), is_blank }
     })
 }
 

@@ -248,7 +248,7 @@ proptest! {
         let (mut one, mut other) = (Some(top), Some(top));
         while let (Some(a), Some(b)) = (one, other) {
             prop_assert_eq!(a, b);
-            let shown = |cells: Vec<layout::Cell<'_>>| -> Vec<_> {
+            let shown = |cells: Vec<layout::EditorCell<'_>>| -> Vec<_> {
                 cells.into_iter().map(|cell| (cell.range, cell.shown.into_owned())).collect()
             };
             prop_assert_eq!(shown(editor.buffer.cells(a)), shown(anew.cells(b)));

@@ -30,12 +30,12 @@ pub struct Pty {
 
 #[derive(Debug)]
 struct Seen {
-    state: Mutex<State>,
+    state: Mutex<PtyState>,
     changed: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct PtyState {
     emulator: Emulator,
     written: Vec<u8>,
     /// Whether the program will write nothing more.
@@ -49,7 +49,7 @@ impl Pty {
         pty.resize(pty_process::Size::new(size.rows, size.columns)).map_err(io::Error::other)?;
         let child = command.spawn(pts).map_err(io::Error::other)?;
         let device = File::from(OwnedFd::from(pty));
-        let state = State { emulator: Emulator::new(size), written: Vec::new(), ended: false };
+        let state = PtyState { emulator: Emulator::new(size), written: Vec::new(), ended: false };
         let seen = Arc::new(Seen { state: Mutex::new(state), changed: Condvar::new() });
         let (woken, wake) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let reader = {
@@ -120,7 +120,7 @@ impl Pty {
         let mut state = self.lock();
         while !looks_right(&state.emulator) {
             let left = until.saturating_duration_since(Instant::now());
-            let all = |state: &State| state.emulator.all().join("\n");
+            let all = |state: &PtyState| state.emulator.all().join("\n");
             assert!(
                 !left.is_zero(),
                 "not shown within {patience:?}; the terminal shows:\n{}",
@@ -193,7 +193,7 @@ impl Pty {
         device.write_all(bytes)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PtyState> {
         self.seen.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -94,7 +94,7 @@ struct Open {
 }
 
 /// A line that is being read.
-pub(super) struct Reading<'c> {
+pub(super) struct LexerPosition<'c> {
     pub(super) rest: &'c str,
     /// The last character that was read.
     pub(super) before: char,
@@ -107,7 +107,7 @@ pub(super) struct Reading<'c> {
     line: Line,
 }
 
-impl Reading<'_> {
+impl LexerPosition<'_> {
     fn take(&mut self, length: usize, style: Style) {
         let (token, rest) = self.rest.split_at(length);
         self.before = token.chars().next_back().unwrap_or(self.before);
@@ -124,8 +124,14 @@ impl Lexer {
     /// Returns a line of code as it is shown.
     pub(super) fn line(&mut self, code: &str) -> Line {
         let line = Line::empty();
-        let mut reading =
-            Reading { rest: code, before: ' ', command: true, setting: false, naming: false, line };
+        let mut reading = LexerPosition {
+            rest: code,
+            before: ' ',
+            command: true,
+            setting: false,
+            naming: false,
+            line,
+        };
         if self.open.is_none() {
             let (length, style) = beginning(self.syntax, code);
             reading.take(length, style);
@@ -138,7 +144,7 @@ impl Lexer {
     }
 
     /// Returns how long the next token is, and how it looks.
-    fn token(&mut self, reading: &mut Reading<'_>, first: char) -> (usize, Style) {
+    fn token(&mut self, reading: &mut LexerPosition<'_>, first: char) -> (usize, Style) {
         let rest = reading.rest;
         let syntax = self.syntax;
         if let Some(open) = self.open {
@@ -266,7 +272,11 @@ pub(super) fn beginning(syntax: &Syntax, code: &str) -> (usize, Style) {
 
 /// Returns how long the next token is, which is no string and no comment, and how it
 /// looks.
-pub(super) fn token(syntax: &Syntax, reading: &mut Reading<'_>, first: char) -> (usize, Style) {
+pub(super) fn token(
+    syntax: &Syntax,
+    reading: &mut LexerPosition<'_>,
+    first: char,
+) -> (usize, Style) {
     let rest = reading.rest;
     let dashes = syntax.is(Trait::Dashes);
     let word = |from: usize| {
@@ -318,7 +328,7 @@ pub(super) fn token(syntax: &Syntax, reading: &mut Reading<'_>, first: char) -> 
 }
 
 /// Returns how the word looks that is so long.
-fn meaning(syntax: &Syntax, reading: &mut Reading<'_>, end: usize) -> Style {
+fn meaning(syntax: &Syntax, reading: &mut LexerPosition<'_>, end: usize) -> Style {
     let (word, after) = reading.rest.split_at(end);
     // A field, or a part of a path or of an option, is no keyword.
     let part = matches!(reading.before, '.' | '-' | '/') && !reading.rest.is_empty();

@@ -11,7 +11,7 @@ const LONGEST: usize = 4096;
 
 /// What a byte string starts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Frame {
+pub(super) enum SequenceEnd {
     /// One key or one answer, of so many bytes.
     Whole(usize),
     /// An Escape before a sequence: the key was pressed with Alt.
@@ -21,23 +21,23 @@ pub(super) enum Frame {
 }
 
 /// Returns what the bytes start with. They must not be empty.
-pub(super) fn frame(bytes: &[u8]) -> Frame {
+pub(super) fn frame(bytes: &[u8]) -> SequenceEnd {
     match bytes {
-        [ESCAPE] | [ESCAPE, ESCAPE | b'[' | b'O' | b']' | b'P' | b'_'] => Frame::Part,
-        [ESCAPE, ESCAPE, b'[' | b'O', ..] => Frame::Alt,
-        [ESCAPE, ESCAPE, ..] => Frame::Whole(1),
+        [ESCAPE] | [ESCAPE, ESCAPE | b'[' | b'O' | b']' | b'P' | b'_'] => SequenceEnd::Part,
+        [ESCAPE, ESCAPE, b'[' | b'O', ..] => SequenceEnd::Alt,
+        [ESCAPE, ESCAPE, ..] => SequenceEnd::Whole(1),
         // The first function keys of the Linux console.
-        [ESCAPE, b'[', b'['] => Frame::Part,
-        [ESCAPE, b'[', b'[', ..] => Frame::Whole(4),
+        [ESCAPE, b'[', b'['] => SequenceEnd::Part,
+        [ESCAPE, b'[', b'[', ..] => SequenceEnd::Whole(4),
         [ESCAPE, b'[', rest @ ..] => sequence(rest).plus(2),
-        [ESCAPE, b'O', ..] => Frame::Whole(3),
+        [ESCAPE, b'O', ..] => SequenceEnd::Whole(3),
         [ESCAPE, b']' | b'P' | b'_', rest @ ..] => string(rest).plus(2),
         [ESCAPE, rest @ ..] => character(rest).plus(1),
         _ => character(bytes),
     }
 }
 
-impl Frame {
+impl SequenceEnd {
     fn plus(self, more: usize) -> Self {
         match self {
             Self::Whole(length) => Self::Whole(length + more),
@@ -48,31 +48,31 @@ impl Frame {
 
 /// A control sequence ends with its first byte from `@` on; what cannot be in
 /// one ends it as well, and belongs to what follows.
-fn sequence(rest: &[u8]) -> Frame {
+fn sequence(rest: &[u8]) -> SequenceEnd {
     match rest.iter().position(|byte| !(0x20..0x40).contains(byte)) {
-        Some(at) if (0x40..0x7f).contains(&rest[at]) => Frame::Whole(at + 1),
-        Some(at) => Frame::Whole(at),
-        None if rest.len() > LONGEST => Frame::Whole(rest.len()),
-        None => Frame::Part,
+        Some(at) if (0x40..0x7f).contains(&rest[at]) => SequenceEnd::Whole(at + 1),
+        Some(at) => SequenceEnd::Whole(at),
+        None if rest.len() > LONGEST => SequenceEnd::Whole(rest.len()),
+        None => SequenceEnd::Part,
     }
 }
 
 /// A control string ends with BEL, or with ESC and a backslash.
-fn string(rest: &[u8]) -> Frame {
+fn string(rest: &[u8]) -> SequenceEnd {
     match rest.iter().position(|byte| matches!(*byte, 0x07 | ESCAPE)) {
-        Some(at) if rest[at] == 0x07 => Frame::Whole(at + 1),
+        Some(at) if rest[at] == 0x07 => SequenceEnd::Whole(at + 1),
         Some(at) => match rest.get(at + 1) {
-            Some(b'\\') => Frame::Whole(at + 2),
-            Some(_) => Frame::Whole(at),
-            None => Frame::Part,
+            Some(b'\\') => SequenceEnd::Whole(at + 2),
+            Some(_) => SequenceEnd::Whole(at),
+            None => SequenceEnd::Part,
         },
-        None if rest.len() > LONGEST => Frame::Whole(rest.len()),
-        None => Frame::Part,
+        None if rest.len() > LONGEST => SequenceEnd::Whole(rest.len()),
+        None => SequenceEnd::Part,
     }
 }
 
 /// A character of UTF-8; what is none is one byte.
-fn character(bytes: &[u8]) -> Frame {
+fn character(bytes: &[u8]) -> SequenceEnd {
     let length = match bytes.first() {
         Some(0xc2..=0xdf) => 2,
         Some(0xe0..=0xef) => 3,
@@ -82,12 +82,12 @@ fn character(bytes: &[u8]) -> Frame {
     let continued = bytes.iter().skip(1).take(length - 1);
     let continued = continued.take_while(|byte| (0x80..0xc0).contains(*byte)).count();
     if continued + 1 == length {
-        Frame::Whole(length)
+        SequenceEnd::Whole(length)
     } else if bytes.len() > continued + 1 {
         // Something else follows: the character will not become whole.
-        Frame::Whole(continued + 1)
+        SequenceEnd::Whole(continued + 1)
     } else {
-        Frame::Part
+        SequenceEnd::Part
     }
 }
 
@@ -102,7 +102,7 @@ const PASTE_END_PATIENCE: Duration = Duration::from_millis(250);
 
 /// A paste whose end has not come.
 #[derive(Debug, Default)]
-pub(super) struct Paste {
+pub(super) struct PasteBuffer {
     /// Bytes that were not handed over yet.
     bytes: Vec<u8>,
     /// So many bytes do not contain the end.
@@ -112,7 +112,7 @@ pub(super) struct Paste {
     overdue: Option<usize>,
 }
 
-impl Paste {
+impl PasteBuffer {
     pub(super) fn new(bytes: Vec<u8>) -> Self {
         Self { bytes, ..Self::default() }
     }
@@ -152,7 +152,7 @@ impl Paste {
         None
     }
 
-    /// Returns after how much silence [`Paste::silence`] must be called.
+    /// Returns after how much silence [`PasteBuffer::silence`] must be called.
     pub(super) fn patience(&self) -> Option<Duration> {
         match self.overdue {
             None => Some(PASTE_PATIENCE),
@@ -189,7 +189,7 @@ fn begun(bytes: &[u8]) -> usize {
     let end = (1..PASTE_END.len()).rev().find(|count| bytes.ends_with(&PASTE_END[..*count]));
     let is_part = |count: &usize| {
         let from = bytes.len() - count;
-        bytes[from] >= 0xc0 && frame(&bytes[from..]) == Frame::Part
+        bytes[from] >= 0xc0 && frame(&bytes[from..]) == SequenceEnd::Part
     };
     end.or_else(|| (1..=bytes.len().min(3)).find(is_part)).unwrap_or(0)
 }
@@ -201,12 +201,12 @@ fn are_pressed(bytes: &[u8]) -> bool {
     let (mut count, mut text) = (0, false);
     while let Some(&first) = rest.first() {
         let length = match frame(rest) {
-            Frame::Whole(length) => length,
-            Frame::Alt => match frame(&rest[1..]) {
-                Frame::Whole(length) => length + 1,
-                Frame::Alt | Frame::Part => return false,
+            SequenceEnd::Whole(length) => length,
+            SequenceEnd::Alt => match frame(&rest[1..]) {
+                SequenceEnd::Whole(length) => length + 1,
+                SequenceEnd::Alt | SequenceEnd::Part => return false,
             },
-            Frame::Part => return false,
+            SequenceEnd::Part => return false,
         };
         count += 1;
         text |= first >= b' ' || matches!(first, b'\r' | b'\n' | b'\t');

@@ -30,7 +30,7 @@ pub(super) struct Table {
     rows: Vec<Vec<String>>,
     bytes: usize,
     /// How the rows are shown, once that is settled.
-    layout: Option<Layout>,
+    layout: Option<TableLayout>,
 }
 
 impl Table {
@@ -127,7 +127,7 @@ impl Blocks {
         let rows: Vec<_> =
             table.rows.drain(..).map(|row| self.rendered(&row, style::PLAIN)).collect();
         let room = self.room(usize::MAX);
-        let layout = Layout::new(header, table.alignments.clone(), &rows, room);
+        let layout = TableLayout::new(header, table.alignments.clone(), &rows, room);
         layout.head().into_iter().for_each(|line| self.emit(line));
         for (index, row) in rows.iter().enumerate() {
             layout.row(row, index == 0).into_iter().for_each(|line| self.emit(line));
@@ -144,11 +144,11 @@ impl Blocks {
         }
     }
 
-    fn rendered(&mut self, row: &[String], base: style::Style) -> Vec<Cell> {
+    fn rendered(&mut self, row: &[String], base: style::Style) -> Vec<TableCell> {
         row.iter()
             .map(|cell| {
                 self.work += cell.len() as u64;
-                Cell::new(inline::render(&[cell], self.options, base).lines)
+                TableCell::new(inline::render(&[cell], self.options, base).lines)
             })
             .collect()
     }
@@ -163,9 +163,9 @@ const NARROWEST: usize = 8;
 
 /// What is in a cell.
 #[derive(Debug, Clone)]
-pub(super) struct Cell(Line);
+pub(super) struct TableCell(Line);
 
-impl Cell {
+impl TableCell {
     pub(super) fn new(lines: Vec<Line>) -> Self {
         let mut cell = Line::empty();
         for line in lines {
@@ -177,8 +177,8 @@ impl Cell {
 
 /// How the rows of a table are shown.
 #[derive(Debug, Clone)]
-pub(super) struct Layout {
-    header: Vec<Cell>,
+pub(super) struct TableLayout {
+    header: Vec<TableCell>,
     alignments: Vec<Alignment>,
     form: Form,
 }
@@ -199,12 +199,12 @@ enum Between {
     Rule,
 }
 
-impl Layout {
+impl TableLayout {
     /// Returns the layout that suits these rows best.
     pub(super) fn new(
-        header: Vec<Cell>,
+        header: Vec<TableCell>,
         alignments: Vec<Alignment>,
-        rows: &[Vec<Cell>],
+        rows: &[Vec<TableCell>],
         room: usize,
     ) -> Self {
         let mut wanted: Vec<_> = header.iter().map(|cell| cell.0.width()).collect();
@@ -239,7 +239,7 @@ impl Layout {
     }
 
     /// Returns a row.
-    pub(super) fn row(&self, row: &[Cell], first: bool) -> Vec<Line> {
+    pub(super) fn row(&self, row: &[TableCell], first: bool) -> Vec<Line> {
         match &self.form {
             Form::Columns { widths, between } => {
                 let mut lines = Vec::new();
@@ -265,7 +265,7 @@ impl Layout {
         }
     }
 
-    fn side_by_side(&self, row: &[Cell], widths: &[usize]) -> Vec<Line> {
+    fn side_by_side(&self, row: &[TableCell], widths: &[usize]) -> Vec<Line> {
         let wrapped: Vec<_> =
             row.iter().zip(widths).map(|(cell, width)| cell.0.wrap(*width, "")).collect();
         let height = wrapped.iter().map(Vec::len).max().unwrap_or(0);

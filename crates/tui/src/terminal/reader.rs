@@ -29,14 +29,14 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// The hand on the reading thread.
 #[derive(Debug)]
 pub(super) struct Reader {
-    state: Mutex<State>,
+    state: Mutex<ReaderState>,
     changed: Condvar,
     wake: OwnedFd,
     terminal: OwnedFd,
 }
 
 #[derive(Debug)]
-struct State {
+struct ReaderState {
     request: ReaderRequest,
     /// Whether the thread leaves the terminal alone.
     is_quiet: bool,
@@ -57,12 +57,15 @@ impl Reader {
     /// Starts the thread; it does not read yet.
     pub(super) fn start(terminal: OwnedFd) -> io::Result<(Arc<Self>, UnboundedReceiver<Input>)> {
         let (woken, wake) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        let state =
-            Mutex::new(State { request: ReaderRequest::Pause, is_quiet: true, typed_before: 0 });
+        let state = Mutex::new(ReaderState {
+            request: ReaderRequest::Pause,
+            is_quiet: true,
+            typed_before: 0,
+        });
         let own = terminal.try_clone()?;
         let reader = Arc::new(Self { state, changed: Condvar::new(), wake, terminal: own });
         let (send, read) = unbounded_channel();
-        let thread = Reading {
+        let thread = ReadingThread {
             hand: Arc::clone(&reader),
             terminal,
             woken,
@@ -120,7 +123,7 @@ impl Reader {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ReaderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -151,7 +154,7 @@ impl Reader {
 }
 
 /// The thread's own.
-struct Reading {
+struct ReadingThread {
     hand: Arc<Reader>,
     terminal: OwnedFd,
     woken: OwnedFd,
@@ -170,7 +173,7 @@ enum Woken {
     Silence,
 }
 
-impl Reading {
+impl ReadingThread {
     fn run(mut self) {
         let mut bytes = vec![0; 16 << 10];
         while self.hand.may_read() {

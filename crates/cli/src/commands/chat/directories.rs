@@ -41,13 +41,13 @@ pub(super) struct Directories {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Answers {
+struct DirectoryConsents {
     version: u32,
-    directories: BTreeMap<String, Answer>,
+    directories: BTreeMap<String, DirectoryConsent>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Answer {
+struct DirectoryConsent {
     mount: bool,
 }
 
@@ -71,10 +71,11 @@ impl Directories {
         // The lock of the directory: one on the file would not outlive its replacement.
         let directory = File::open(parent)?;
         directory.lock()?;
-        let mut answers = self
-            .read()?
-            .unwrap_or_else(|| Answers { version: VERSION, directories: BTreeMap::new() });
-        answers.directories.insert(name.to_owned(), Answer { mount });
+        let mut answers = self.read()?.unwrap_or_else(|| DirectoryConsents {
+            version: VERSION,
+            directories: BTreeMap::new(),
+        });
+        answers.directories.insert(name.to_owned(), DirectoryConsent { mount });
         let new = parent.join(".directories.json.new");
         let mut file =
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
@@ -86,13 +87,13 @@ impl Directories {
 
     /// Reads the file; nothing where there is none. One that says something else
     /// is an error, so that it is not written over.
-    fn read(&self) -> io::Result<Option<Answers>> {
+    fn read(&self) -> io::Result<Option<DirectoryConsents>> {
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let answers: Answers = serde_json::from_str(&text)?;
+        let answers: DirectoryConsents = serde_json::from_str(&text)?;
         if answers.version != VERSION {
             let problem = format!("{} is of a newer version", self.path.display());
             return Err(io::Error::new(io::ErrorKind::InvalidData, problem));

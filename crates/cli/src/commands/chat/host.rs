@@ -227,7 +227,7 @@ pub(super) async fn run_command(context: &Context, parsed: ParsedCommand) -> Res
         parsed.map_err(|error| Failure::usage(error.to_string()).advise(error.advice()))?;
     match (command.kind, command.name) {
         // Without arguments it prints a short overview.
-        (CommandKind::Verb(["kanban"]), _) => kanban::chat::run(context, &words).await,
+        (CommandKind::Verb(["kanban"]), _) => kanban::run_words(context, &words).await,
         (CommandKind::Verb(verb), _) => run_verb(context, verb, words).await,
         (_, "help") => help(context, &words),
         (_, "model") => match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {

@@ -20,15 +20,15 @@ use crate::error::Failure;
 use crate::follow::unless_terminated;
 use crate::values::quoted;
 
-/// A question that is about to be asked.
-pub(super) struct Question<'a> {
+/// A question that is asked once, outside of an interactive chat.
+pub(super) struct OneShot<'a> {
     pub(super) context: &'a Context,
     pub(super) args: &'a ChatArgs,
 }
 
-/// How it ended.
+/// How a question ended.
 pub(super) enum QuestionEnd {
-    /// With this, whatever it is; perhaps because of a signal.
+    /// The turn ended with this result, perhaps because of a signal.
     Turn { result: Box<TurnResult>, signal: Option<Termination> },
     /// A signal came before it began.
     NotBegun(Termination),
@@ -38,7 +38,7 @@ pub(super) enum QuestionEnd {
     NoReader(Failure),
 }
 
-impl Question<'_> {
+impl OneShot<'_> {
     pub(super) async fn run(self, question: UserMessage) -> Result<QuestionEnd, Failure> {
         let settings = Arc::new(self.context.settings()?);
         // First of all: without a model nothing is made and nothing opened.
@@ -88,7 +88,7 @@ impl Question<'_> {
         conversation.guard().set_yolo(args.yolo);
         let (mut output, sink, mut events) =
             TurnOutput::new(self.context.console, args.answer(), !args.is_silent(), asking)?;
-        let turn = Turn { conversation: &mut conversation, sink: &sink, signals };
+        let turn = OneTurn { conversation: &mut conversation, sink: &sink, signals };
         let end = turn.run(question, &mut output, &mut events).await?;
         if !matches!(end, QuestionEnd::Left(_))
             && let Err(error) = conversation.close(EndReason::OneShot).await
@@ -100,16 +100,15 @@ impl Question<'_> {
 }
 
 /// A turn that is about to run.
-struct Turn<'a> {
+struct OneTurn<'a> {
     conversation: &'a mut Conversation,
     sink: &'a EventSink,
     signals: &'a mut Terminations,
 }
 
-impl Turn<'_> {
-    /// Runs the turn and shows it. The first signal interrupts it, and then it
-    /// is waited for: what was said is stored, and what ran is killed. A second
-    /// one ends the waiting.
+impl OneTurn<'_> {
+    /// Runs the turn and shows it. The first signal interrupts the turn, which then stores what was
+    /// said and kills what it started. A second signal ends the wait for that.
     async fn run(
         self,
         question: UserMessage,

@@ -24,47 +24,47 @@ const TAIL: usize = 200;
 
 /// How the answer is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Answer {
-    /// As it comes.
+pub(super) enum AnswerDisplay {
+    /// Piece by piece, as it arrives.
     Streamed,
     /// Message by message, each when it is complete.
     Whole,
-    /// Not while the turn runs.
+    /// Only after the turn has ended.
     Later,
 }
 
 /// Shows a turn.
 pub(super) struct TurnOutput {
     console: Console,
-    answer: Answer,
-    /// Whether it is said what the tools do.
+    answer: AnswerDisplay,
+    /// Whether the calls of tools are shown.
     tells_tools: bool,
     out: Sink,
     asking: Asking,
     words: TrimmedText,
     message: String,
-    /// What came before a message, whose end it is.
+    /// The part of a message that reached the length limit; the next message continues it.
     cut_off: String,
-    running: Vec<Running>,
+    running: Vec<RunningTool>,
     tails: Tails,
-    waiting: Option<Waiting>,
+    waiting: Option<TurnWait>,
 }
 
-/// What is waited for.
+/// What the turn waits for.
 #[derive(Debug, Clone, Copy)]
-enum Waiting {
-    /// The model, since then.
+enum TurnWait {
+    /// The answer of the model, since this moment.
     Model(Instant),
-    /// The moment in which it is asked again.
+    /// The next attempt, at this moment.
     Retry(Instant),
 }
 
-impl Waiting {
+impl TurnWait {
     fn begin() -> Self {
         Self::Model(Instant::now())
     }
 
-    /// Returns what is said of it at a moment, unless it has only just begun.
+    /// Returns the words for it at a moment, unless it has only just begun.
     fn in_words(self, now: Instant) -> Option<String> {
         let since = match self {
             Self::Retry(at) if at > now => {
@@ -83,7 +83,7 @@ impl Waiting {
 }
 
 /// A tool at work.
-struct Running {
+struct RunningTool {
     call: String,
     about: String,
     since: Instant,
@@ -112,7 +112,7 @@ impl TurnOutput {
     /// Returns the output, and the sink and the receiver of the events of the turn.
     pub(super) fn new(
         console: Console,
-        answer: Answer,
+        answer: AnswerDisplay,
         tells_tools: bool,
         asking: Asking,
     ) -> Result<(Self, EventSink, UnboundedReceiver<Event>), Failure> {
@@ -141,7 +141,7 @@ impl TurnOutput {
         Ok((output, sink, events))
     }
 
-    /// Shows what happens, for as long as it is let.
+    /// Shows the events of the turn until the caller stops polling it.
     pub(super) async fn follow(
         &mut self,
         events: &mut UnboundedReceiver<Event>,
@@ -161,8 +161,8 @@ impl TurnOutput {
         }
     }
 
-    /// Shows what is left when the turn has ended. A message that was not
-    /// completed by then is none.
+    /// Shows the remaining events after the turn has ended. A message that is still incomplete is
+    /// dropped.
     pub(super) async fn finish(
         &mut self,
         events: &mut UnboundedReceiver<Event>,
@@ -179,7 +179,7 @@ impl TurnOutput {
         event.log();
         match event {
             Event::TurnStarted { .. } | Event::Steered { .. } => {
-                self.waiting = Some(Waiting::begin());
+                self.waiting = Some(TurnWait::begin());
             }
             Event::Text { text } => self.say(&text).await?,
             Event::Discarded { reason, retry_after } => {
@@ -197,7 +197,7 @@ impl TurnOutput {
             Event::ToolStarted { call, name, summary } => {
                 self.end_line().await?;
                 let about = about(&name, &summary);
-                self.running.push(Running { call, about, since: Instant::now() });
+                self.running.push(RunningTool { call, about, since: Instant::now() });
             }
             Event::ToolEnded { call, name, is_error, took, .. } => {
                 self.tool_ended(&call, &name, is_error, took).await?;
@@ -220,7 +220,7 @@ impl TurnOutput {
         Ok(())
     }
 
-    /// Shows what a child does, as far as it is of interest.
+    /// Shows the tools and the warnings of a subagent.
     async fn take_of_child(&mut self, index: usize, event: Event) -> Result<(), Failure> {
         match event {
             Event::ToolEnded { name, is_error, took, .. } => {
@@ -238,15 +238,15 @@ impl TurnOutput {
 
     async fn say(&mut self, text: &str) -> Result<(), Failure> {
         match self.answer {
-            Answer::Streamed => {
+            AnswerDisplay::Streamed => {
                 let shown = text::harmless(&self.words.push(text));
                 if !shown.is_empty() {
                     self.waiting = None;
                     self.write(shown).await?;
                 }
             }
-            Answer::Whole => self.message.push_str(text),
-            Answer::Later => {}
+            AnswerDisplay::Whole => self.message.push_str(text),
+            AnswerDisplay::Later => {}
         }
         Ok(())
     }
@@ -259,14 +259,14 @@ impl TurnOutput {
         self.write(trimmed(&message)).await
     }
 
-    /// Ends a line of the answer that is under way, so that something else can
-    /// be said on the same terminal.
+    /// Ends the line of the answer that is being written, so that other lines can follow it on the
+    /// terminal.
     async fn end_line(&mut self) -> Result<(), Failure> {
         let end = self.words.end();
         self.write(end.to_owned()).await
     }
 
-    /// Says that what was said does not count.
+    /// Reports that the answer so far is discarded.
     async fn void(&mut self, reason: &str, again: Option<Duration>) -> Result<(), Failure> {
         let was_shown = self.words.is_begun();
         self.message.clear();
@@ -279,7 +279,7 @@ impl TurnOutput {
         self.console.warn(&format!("{reason}{next}{void}"));
         let now = Instant::now();
         let at = again.and_then(|after| now.checked_add(after));
-        self.waiting = Some(at.map_or(Waiting::Model(now), Waiting::Retry));
+        self.waiting = Some(at.map_or(TurnWait::Model(now), TurnWait::Retry));
         Ok(())
     }
 
@@ -297,7 +297,7 @@ impl TurnOutput {
         };
         self.tails.lock().remove(call);
         if self.running.is_empty() {
-            self.waiting = Some(Waiting::begin());
+            self.waiting = Some(TurnWait::begin());
         }
         self.aside(&tool_line(is_error, &about, took)).await
     }
@@ -318,7 +318,7 @@ impl TurnOutput {
         self.out.write(Bytes::from(text)).await.map_err(|error| Failure::output(&error))
     }
 
-    /// Draws the line that says what goes on, unless something stands there.
+    /// Draws the status line, unless a question or an unfinished line of the answer is there.
     fn draw(&self) {
         if self.asking.is_asking() || self.words.is_begun() {
             return;
@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn a_pause_before_the_next_attempt_is_counted_down() {
         let now = Instant::now();
-        let waiting = Waiting::Retry(now + Duration::from_millis(62_500));
+        let waiting = TurnWait::Retry(now + Duration::from_millis(62_500));
         let shown = [0, 2_600, 61_600, 62_600, 64_000]
             .map(|ms| waiting.in_words(now + Duration::from_millis(ms)).unwrap_or_default());
         assert_eq!(

@@ -15,6 +15,9 @@ use crate::console::{Console, json};
 use crate::context::Context;
 use crate::error::Failure;
 
+/// The board that always exists, and is listed only once it has been made.
+const DEFAULT: &str = "default";
+
 /// In whose name people act who do not say.
 const PERSON: &str = "user";
 
@@ -104,7 +107,19 @@ impl<'c> BoardContext<'c> {
 
     async fn opened(&self, make: Make) -> Result<Board, Failure> {
         let open = || self.boards.open(self.slug(), make);
-        Ok(self.board.get_or_try_init(open).await?.clone())
+        let opened = self.board.get_or_try_init(open).await;
+        opened.cloned().map_err(|error| self.explain(error))
+    }
+
+    /// Returns the failure of a call about boards. If there is no such board, it has the name that
+    /// was probably meant.
+    pub(super) fn explain(&self, error: Error) -> Failure {
+        let Error::Boards(BoardsError::Missing { slug }) = &error else { return error.into() };
+        let wanted = slug.clone();
+        // Without the names there is nothing to suggest; the error is the same.
+        let names = self.boards.names().unwrap_or_default();
+        let names = names.iter().map(Slug::as_str).chain([DEFAULT]);
+        Failure::from(error).suggest(wanted.as_str(), names)
     }
 
     /// Opens the board because something on it is wanted.
@@ -163,9 +178,7 @@ impl<'c> BoardContext<'c> {
     /// far as it is on this host.
     pub(super) async fn default_workdir(&self) -> Result<Option<PathBuf>, Failure> {
         let Some(board) = self.board_if_any().await? else { return Ok(None) };
-        let info = board.info().await?;
-        let here = info.default_workdir_host.is_none_or(|host| host == self.boards.host().name);
-        Ok(info.default_workdir.filter(|_| here))
+        Ok(board.info().await?.workdir_on(&self.boards.host().name))
     }
 
     /// Stops the worker of a run that has ended by our hand, if it is on this

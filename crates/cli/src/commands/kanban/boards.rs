@@ -1,11 +1,9 @@
-//! `vestal kanban boards`: makes, lists and removes boards, and chooses one; and `vestal kanban init`.
+//! `vestal kanban boards`: makes, lists and removes boards, and chooses one.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use vestal_api::{
-    BoardPlaceView, BoardView, CurrentBoardView, RemovedBoardView, RestoredBoardView,
-};
+use vestal_api::{BoardView, CurrentBoardView, RemovedBoardView, RestoredBoardView};
 use vestal_board::boards::{BoardsError, ChosenBy, Listed, NewBoard, Slug};
 use vestal_board::{Error, Status};
 
@@ -253,9 +251,9 @@ pub(super) struct RmArgs {
 pub(super) async fn rm(ctx: &BoardContext<'_>, args: &RmArgs) -> Result<Exit, Failure> {
     let slug = named(&args.slug)?;
     if args.delete {
-        ctx.boards().delete(&slug).await?;
+        ctx.boards().delete(&slug).await.map_err(|error| ctx.explain(error))?;
     } else {
-        ctx.boards().remove(&slug).await?;
+        ctx.boards().remove(&slug).await.map_err(|error| ctx.explain(error))?;
     }
     if args.json {
         ctx.print(&RemovedBoardView { slug: slug.to_string(), deleted: args.delete })?;
@@ -290,7 +288,7 @@ pub(super) struct RestoreArgs {
 
 pub(super) async fn restore(ctx: &BoardContext<'_>, args: &RestoreArgs) -> Result<Exit, Failure> {
     let slug = named(&args.slug)?;
-    ctx.boards().restore(&slug).await?;
+    ctx.boards().restore(&slug).await.map_err(|error| ctx.explain(error))?;
     if args.json {
         ctx.print(&RestoredBoardView { slug: slug.to_string(), archived: false })?;
     } else {
@@ -318,7 +316,7 @@ pub(super) struct SwitchArgs {
 
 pub(super) async fn switch(ctx: &BoardContext<'_>, args: &SwitchArgs) -> Result<Exit, Failure> {
     let slug = named(&args.slug)?;
-    ctx.boards().switch(&slug).await?;
+    ctx.boards().switch(&slug).await.map_err(|error| ctx.explain(error))?;
     if args.json {
         ctx.print(&CurrentBoardView { current: slug.to_string() })?;
     } else {
@@ -413,7 +411,7 @@ pub(super) struct RenameArgs {
 
 pub(super) async fn rename(ctx: &BoardContext<'_>, args: &RenameArgs) -> Result<Exit, Failure> {
     let slug = named(&args.slug)?;
-    let info = ctx.boards().rename(&slug, &args.name).await?;
+    let info = ctx.boards().rename(&slug, &args.name).await.map_err(|error| ctx.explain(error))?;
     if args.json {
         ctx.print(&view(ctx, &Listed::new(slug, info)))?;
     } else {
@@ -439,7 +437,7 @@ struct WorkdirArgs {
     #[arg(value_name = "SLUG")]
     slug: String,
 
-    /// Directory; without it the board has none any more.
+    /// Directory [default: none, and the setting is removed].
     #[arg(value_name = "PATH")]
     path: Option<PathBuf>,
 
@@ -451,7 +449,11 @@ struct WorkdirArgs {
 async fn set_default_workdir(ctx: &BoardContext<'_>, args: &WorkdirArgs) -> Result<Exit, Failure> {
     let slug = named(&args.slug)?;
     let path = args.path.as_deref().map(absolute).transpose()?;
-    let info = ctx.boards().set_default_workdir(&slug, path.as_deref()).await?;
+    let info = ctx
+        .boards()
+        .set_default_workdir(&slug, path.as_deref())
+        .await
+        .map_err(|error| ctx.explain(error))?;
     if args.json {
         ctx.print(&view(ctx, &Listed::new(slug, info)))?;
         return Ok(Exit::Success);
@@ -461,41 +463,5 @@ async fn set_default_workdir(ctx: &BoardContext<'_>, args: &WorkdirArgs) -> Resu
         None => format!("board {slug} no longer has a default directory"),
     };
     ctx.console().print(&message)?;
-    Ok(Exit::Success)
-}
-
-const INIT_HELP: &str = "\
-Boards are created when they are first used; this changes nothing.
-
-Example:
-  vestal kanban init";
-
-/// Print where the board is stored. Boards need no preparation.
-#[derive(Debug, Args)]
-#[command(after_help = INIT_HELP)]
-pub(super) struct InitArgs {
-    /// Print a JSON object.
-    #[arg(long)]
-    json: bool,
-}
-
-pub(super) fn init(ctx: &BoardContext<'_>, args: &InitArgs) -> Result<Exit, Failure> {
-    let dir = ctx.dir();
-    let view = BoardPlaceView {
-        board: ctx.slug().to_string(),
-        path: dir.display().to_string(),
-        exists: dir.is_dir(),
-        profiles: ctx.profiles()?.iter().map(ToString::to_string).collect(),
-    };
-    if args.json {
-        ctx.print(&view)?;
-        return Ok(Exit::Success);
-    }
-    let state = if view.exists { "is" } else { "will be" };
-    ctx.console().print(&format!("board {} {state} in {}", view.board, view.path))?;
-    ctx.console()
-        .note(&format!("profiles that tasks can be assigned to: {}", view.profiles.join(", ")));
-    ctx.console().note("to create a task: vestal kanban create TITLE --assignee PROFILE");
-    ctx.console().note("to start workers: vestal kanban dispatch --watch");
     Ok(Exit::Success)
 }

@@ -12,9 +12,11 @@ use vestal_board::{Status, Task, Time};
 use vestal_config::ProfileName;
 
 use super::board_context::BoardContext;
-use super::display::{self, Step};
+use super::display::{self, TaskChange};
 use super::import;
-use super::values::{Place, When, parse_assignee, parse_object, parse_place, text_or_stdin};
+use super::values::{
+    TimeArgs, WorkspaceChoice, parse_assignee, parse_object, parse_workspace, text_or_stdin,
+};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::values::parse_duration;
@@ -60,8 +62,8 @@ pub(super) struct CreateArgs {
     parents: Vec<String>,
 
     /// Where to work: scratch, dir:PATH, worktree or worktree:PATH.
-    #[arg(short, long, value_name = "WHERE", value_parser = parse_place, default_value = "scratch")]
-    workspace: Place,
+    #[arg(short, long, value_name = "WHERE", value_parser = parse_workspace, default_value = "scratch")]
+    workspace: WorkspaceChoice,
 
     /// Branch of the worktree [default: wt/ID].
     #[arg(long, value_name = "NAME")]
@@ -116,7 +118,7 @@ pub(super) struct CreateArgs {
     initial_status: InitialStatus,
 
     #[command(flatten)]
-    when: When,
+    when: TimeArgs,
 
     /// Print the task as a JSON object; with --from, a JSON array.
     #[arg(long)]
@@ -279,7 +281,7 @@ pub(super) struct EditArgs {
 
     /// Time limit of a worker: `30s`, `5m`, `2h`, `1d`, or `none`.
     #[arg(long, value_name = "TIME", value_parser = parse_limit)]
-    max_runtime: Option<Limit>,
+    max_runtime: Option<RuntimeLimit>,
 
     /// Give up after this many failures.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
@@ -316,13 +318,13 @@ pub(super) struct EditArgs {
 
 /// A time limit, or none.
 #[derive(Debug, Clone, Copy)]
-struct Limit(Option<Duration>);
+struct RuntimeLimit(Option<Duration>);
 
-fn parse_limit(text: &str) -> Result<Limit, String> {
+fn parse_limit(text: &str) -> Result<RuntimeLimit, String> {
     if text == "none" {
-        Ok(Limit(None))
+        Ok(RuntimeLimit(None))
     } else {
-        parse_duration(text).map(|time| Limit(Some(time)))
+        parse_duration(text).map(|time| RuntimeLimit(Some(time)))
     }
 }
 
@@ -344,7 +346,7 @@ impl EditArgs {
             tenant: self.tenant.map(given),
             skills: (!self.skills.is_empty())
                 .then(|| self.skills.into_iter().filter_map(given).collect()),
-            max_runtime: self.max_runtime.map(|Limit(limit)| limit),
+            max_runtime: self.max_runtime.map(|RuntimeLimit(limit)| limit),
             max_retries: self.max_retries.map(Some),
             model: self.model.map(given),
             needs_review: self.review,
@@ -373,5 +375,5 @@ pub(super) async fn edit(ctx: &BoardContext<'_>, args: EditArgs) -> Result<Exit,
         ctx.warn_of_unknown(reviewer)?;
     }
     let task = board.edit(&ctx.by(), &id, edit).await?;
-    display::finish(ctx, &board, Step::alone(task, "changed"), json).await
+    display::finish(ctx, &board, TaskChange::alone(task, "changed"), json).await
 }

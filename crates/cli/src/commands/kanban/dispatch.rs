@@ -1,21 +1,24 @@
-//! `vestal kanban dispatch`.
-
-mod watch;
+//! `vestal kanban dispatch`, once and with `--watch`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
+use tokio::sync::Notify;
+use vestal_api::DispatchEventView;
 use vestal_board::dispatch::{Bucket, DispatchResult, Policy, Shown};
-use vestal_board::settings;
+use vestal_board::{Time, settings};
+use vestal_config::ProfileName;
 use vestal_dispatcher::{
     DispatchEvent, Dispatcher, GcPolicy, Mode, OpenBoards, Options, PATIENCE, ProgramLauncher,
+    WatchLock,
 };
+use vestal_sandbox::Terminations;
 
 use super::board_context::BoardContext;
 use super::display;
-use crate::console::{DIM, GREEN, YELLOW, text};
+use crate::console::{Console, DIM, GREEN, RED, YELLOW, json, text};
 use crate::error::Failure;
 use crate::exit::Exit;
 
@@ -65,7 +68,7 @@ pub(super) struct DispatchArgs {
 pub(super) async fn run(ctx: &BoardContext<'_>, args: &DispatchArgs) -> Result<Exit, Failure> {
     let policy = policy(ctx, args)?;
     if args.watch {
-        return watch::run(ctx, policy, args.json).await;
+        return watch(ctx, policy, args.json).await;
     }
     let default_assignee = policy.default_assignee.as_ref().map(ToString::to_string);
     let mode = if args.dry_run { Mode::DryRun } else { Mode::Real };
@@ -75,7 +78,37 @@ pub(super) async fn run(ctx: &BoardContext<'_>, args: &DispatchArgs) -> Result<E
     } else {
         print_result(ctx, &result, default_assignee.as_deref(), mode)?;
     }
+    if mode == Mode::DryRun {
+        warn_of_missing_models(ctx, &result).await?;
+    }
     Ok(Exit::Success)
+}
+
+/// Says which of the workers that would be started have no model to ask, and so would fail.
+async fn warn_of_missing_models(
+    ctx: &BoardContext<'_>,
+    result: &DispatchResult,
+) -> Result<(), Failure> {
+    let Some(board) = ctx.board_if_any().await? else { return Ok(()) };
+    let environment = launcher(ctx)?.inherited();
+    let mut checked = BTreeSet::new();
+    for started in &result.spawned.entries {
+        let task = board.read().await?.task(&started.task_id).await?;
+        let model = task.and_then(|task| task.model);
+        if !checked.insert((started.assignee.clone(), model.clone())) {
+            continue;
+        }
+        let profile = ProfileName::new(&started.assignee)?;
+        let settings = ctx.context.settings_of(profile, environment.clone())?;
+        let Err(error) = vestal_runtime::endpoints(&settings, model.as_deref()) else { continue };
+        let failure = Failure::from(error);
+        let why = failure.message().unwrap_or_default();
+        let advice = failure.advice().first().map(|advice| format!("; {advice}"));
+        let advice = advice.unwrap_or_default();
+        let profile = &started.assignee;
+        ctx.console().warn(&format!("workers of {profile} would fail: {why}{advice}"));
+    }
+    Ok(())
 }
 
 /// Dispatches one board once. A board that does not exist yet has no tasks.
@@ -178,7 +211,6 @@ pub(super) fn launcher(ctx: &BoardContext<'_>) -> Result<ProgramLauncher, Failur
     })
 }
 
-/// Prints it.
 fn print_result(
     ctx: &BoardContext<'_>,
     result: &DispatchResult,
@@ -284,5 +316,126 @@ fn print_more<T>(ctx: &BoardContext<'_>, bucket: &Bucket<T>) -> Result<(), Failu
     match bucket.count.saturating_sub(bucket.entries.len() as u64) {
         0 => Ok(()),
         more => ctx.console().print(&format!("  … and {more} more (--all lists them)")),
+    }
+}
+
+/// Dispatches until a signal comes or the reader of the events is gone.
+async fn watch(ctx: &BoardContext<'_>, policy: Policy, json: bool) -> Result<Exit, Failure> {
+    let mut signals =
+        Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
+    let only = ctx.is_named().then(|| ctx.slug().clone());
+    let _watching = WatchLock::take(ctx.boards(), only.as_ref())?;
+    let boards = OpenBoards::new(ctx.boards().clone(), only);
+    let printer = Printer::new(ctx.console(), json);
+    printer.begin(&described(ctx, &policy))?;
+    let telling = printer.clone();
+    let tell = move |event: DispatchEvent| telling.tell(&event);
+    let retention = GcPolicy::from_settings(ctx.settings())?;
+    let dispatcher = Dispatcher::new(options(ctx, policy, Some(retention), tell)?);
+    let mut signal = None;
+    let shutdown = async {
+        tokio::select! {
+            came = signals.next() => signal = Some(came),
+            () = printer.unheard() => {}
+        }
+    };
+    dispatcher.watch(&boards, shutdown).await?;
+    match (signal, printer.failure()) {
+        (Some(signal), _) => {
+            if !json {
+                ctx.console().note("running workers continue; no more are started");
+            }
+            Ok(Exit::Terminated(signal))
+        }
+        (None, Some(failure)) => Err(failure),
+        (None, None) => Ok(Exit::Success),
+    }
+}
+
+/// Returns what is dispatched, with what.
+fn described(ctx: &BoardContext<'_>, policy: &Policy) -> String {
+    let what =
+        if ctx.is_named() { format!("board {}", ctx.slug()) } else { "all boards".to_owned() };
+    let mut text = format!("dispatching {what} as host {}", policy.host.name);
+    let caps = [
+        ("in all", policy.caps.global),
+        ("on this host", policy.caps.host),
+        ("per board", policy.caps.board),
+        ("per profile", policy.caps.profile),
+        ("per tenant", policy.caps.tenant),
+    ];
+    let caps: Vec<String> =
+        caps.iter().filter_map(|(what, cap)| cap.map(|cap| format!("{cap} {what}"))).collect();
+    let caps =
+        if caps.is_empty() { "no caps".to_owned() } else { format!("at most {}", caps.join(", ")) };
+    // Writing to a string cannot fail.
+    write!(text, "; {caps}").ok();
+    match &policy.default_assignee {
+        Some(profile) => write!(text, "; unassigned tasks go to {profile}").ok(),
+        None => write!(text, "; unassigned tasks wait").ok(),
+    };
+    text
+}
+
+/// Prints the events of a dispatcher until the reader is gone.
+#[derive(Clone)]
+struct Printer {
+    console: Console,
+    json: bool,
+    unheard: Arc<Notify>,
+    failure: Arc<Mutex<Option<Failure>>>,
+}
+
+impl Printer {
+    fn new(console: Console, json: bool) -> Self {
+        Self { console, json, unheard: Arc::default(), failure: Arc::default() }
+    }
+
+    fn begin(&self, what: &str) -> Result<(), Failure> {
+        if self.json {
+            let at = Time::now().seconds();
+            return self.print_json(&DispatchEventView::Begun { at, what: what.to_owned() });
+        }
+        self.console.print(&format!("{}  {what}", self.clock()))
+    }
+
+    fn print_json(&self, event: &DispatchEventView) -> Result<(), Failure> {
+        self.console.write(&json::line(&event.sorted().map_err(|error| json::unwritable(&error))?)?)
+    }
+
+    fn clock(&self) -> String {
+        self.console.paint(DIM, &display::clock(Time::now()))
+    }
+
+    fn tell(&self, event: &DispatchEvent) {
+        let printed = if self.json {
+            self.print_json(&DispatchEventView::new(event, Time::now()))
+        } else {
+            let style = match event {
+                DispatchEvent::Started { .. } | DispatchEvent::Finished { .. } => GREEN,
+                DispatchEvent::Ended { .. }
+                | DispatchEvent::Stopped { .. }
+                | DispatchEvent::UnknownProfile { .. } => YELLOW,
+                DispatchEvent::NotStarted { .. }
+                | DispatchEvent::Survived { .. }
+                | DispatchEvent::Problem { .. } => RED,
+                DispatchEvent::Collected { .. } | DispatchEvent::KeptTree { .. } => DIM,
+            };
+            let words = self.console.paint(style, &text::printable(&event.to_string()));
+            self.console.print(&format!("{}  {words}", self.clock()))
+        };
+        if let Err(failure) = printed {
+            *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+            self.unheard.notify_one();
+        }
+    }
+
+    /// Waits until the reader is gone.
+    async fn unheard(&self) {
+        self.unheard.notified().await;
+    }
+
+    fn failure(&self) -> Option<Failure> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

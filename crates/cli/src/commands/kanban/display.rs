@@ -104,7 +104,7 @@ fn tell_end(console: Console, run: &Run, end: WorkerEnd) {
 
 /// A change that was made, and the words for it.
 #[derive(Debug)]
-pub(super) struct Step {
+pub(super) struct TaskChange {
     moved: Moved,
     /// What was done, to be read before the name of the task.
     done: &'static str,
@@ -112,7 +112,7 @@ pub(super) struct Step {
     why: Option<String>,
 }
 
-impl Step {
+impl TaskChange {
     pub(super) fn new(moved: Moved, done: &'static str) -> Self {
         Self { moved, done, why: None }
     }
@@ -136,7 +136,7 @@ impl Step {
 
 /// A change whose worker, if there was one, has been seen to.
 #[derive(Debug)]
-struct Settled {
+struct SettledChange {
     task: Task,
     promoted: Vec<TaskId>,
     ended: Option<(Run, WorkerEnd)>,
@@ -146,8 +146,8 @@ struct Settled {
 
 /// Sees to the worker that lost its task by a change: one on this host is
 /// stopped at once, so that nobody pays for work that counts no more.
-async fn settle(ctx: &BoardContext<'_>, board: &Board, step: Step) -> Settled {
-    let Step { moved: Moved { task, ended, promoted }, done, why } = step;
+async fn settle(ctx: &BoardContext<'_>, board: &Board, step: TaskChange) -> SettledChange {
+    let TaskChange { moved: Moved { task, ended, promoted }, done, why } = step;
     let ended = match ended {
         Some(run) => {
             // The change is made, whatever becomes of the worker.
@@ -159,14 +159,14 @@ async fn settle(ctx: &BoardContext<'_>, board: &Board, step: Step) -> Settled {
         }
         None => None,
     };
-    Settled { task, promoted, ended, done, why }
+    SettledChange { task, promoted, ended, done, why }
 }
 
 /// As [`settle`], and says what came of it.
 pub(super) async fn finish(
     ctx: &BoardContext<'_>,
     board: &Board,
-    step: Step,
+    step: TaskChange,
     json: bool,
 ) -> Result<Exit, Failure> {
     let settled = settle(ctx, board, step).await;
@@ -178,7 +178,7 @@ pub(super) async fn finish(
     Ok(Exit::Success)
 }
 
-impl Settled {
+impl SettledChange {
     pub(super) fn view(&self) -> MovedView {
         let ended = self.ended.as_ref().map(|(run, end)| (run.id, *end));
         MovedView::new(&self.task, ended, &self.promoted)
@@ -227,7 +227,7 @@ pub(super) async fn for_each_task<F>(
     act: impl Fn(Board, TaskId) -> F,
 ) -> Result<Exit, Failure>
 where
-    F: Future<Output = vestal_board::Result<Step>>,
+    F: Future<Output = vestal_board::Result<TaskChange>>,
 {
     let mut views = Vec::with_capacity(names.len());
     let mut exit = Exit::Success;

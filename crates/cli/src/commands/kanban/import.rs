@@ -12,7 +12,7 @@ use vestal_board::{Board, TaskId};
 
 use super::board_context::BoardContext;
 use super::create::{self, Hints};
-use super::values::{self, Place, STDIN, parse_assignee, parse_moment, parse_place};
+use super::values::{self, STDIN, WorkspaceChoice, parse_assignee, parse_moment, parse_workspace};
 use crate::console::{JsonList, text};
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -26,7 +26,7 @@ const LONGEST: u64 = 8 << 20;
 /// A task, as a line has it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Line {
+struct ImportLine {
     /// What later lines call it among their parents. It is not kept.
     #[serde(rename = "ref")]
     name: Option<String>,
@@ -231,7 +231,7 @@ impl Import<'_> {
     }
 
     /// Reads the next line, and says where it is.
-    fn line(&self, lines: &mut Reader<'_>) -> Result<Option<(Line, String)>, Failure> {
+    fn line(&self, lines: &mut Reader<'_>) -> Result<Option<(ImportLine, String)>, Failure> {
         let read = match lines.next() {
             Ok(None) => return Ok(None),
             Ok(Some(text)) => {
@@ -244,11 +244,11 @@ impl Import<'_> {
         Ok(Some((line, place)))
     }
 
-    fn task(&self, line: Line, parents: Vec<TaskId>) -> Result<NewTask, Failure> {
+    fn task(&self, line: ImportLine, parents: Vec<TaskId>) -> Result<NewTask, Failure> {
         let wrong = |what: &str, reason: String| Failure::usage(format!("{what}: {reason}"));
         let place = match &line.workspace {
-            Some(text) => parse_place(text).map_err(|reason| wrong("workspace", reason))?,
-            None => Place::Scratch,
+            Some(text) => parse_workspace(text).map_err(|reason| wrong("workspace", reason))?,
+            None => WorkspaceChoice::Scratch,
         };
         let max_runtime = line.max_runtime.as_deref().map(parse_duration).transpose();
         let at = line.at.as_deref().map(parse_moment).transpose();

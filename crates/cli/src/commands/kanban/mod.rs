@@ -2,7 +2,6 @@
 
 mod board_context;
 mod boards;
-pub(crate) mod chat;
 mod create;
 mod dispatch;
 mod display;
@@ -16,7 +15,7 @@ mod show;
 mod stats;
 mod values;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Command, FromArgMatches as _, Subcommand};
 use vestal_board::boards::Slug;
 use vestal_board::store::Query;
 
@@ -31,8 +30,8 @@ dispatcher (`vestal kanban dispatch --watch`) starts one worker per ready task. 
 their id or a unique prefix of it. The board is chosen by --board, else $VESTAL_KANBAN_BOARD, else
 `vestal kanban boards switch`, else it is `default`.
 
-Exit codes: 0 done, 1 no such task or board, or not possible in the task's status, 2 wrong usage,
-125 Vestal failed, 130 interrupted.
+Exit codes: 0 done, 1 there is no such task or board, or the status of the task does not allow it,
+2 wrong usage, 125 Vestal failed, 130 interrupted.
 
 Examples:
   vestal kanban create 'Write the report' --assignee writer --body 'Two pages, by Friday.'
@@ -53,7 +52,7 @@ pub(crate) struct KanbanArgs {
 
 #[derive(Debug, Subcommand)]
 enum KanbanVerb {
-    Init(boards::InitArgs),
+    Init(stats::InitArgs),
     Boards(boards::BoardsArgs),
     Create(Box<create::CreateArgs>),
     #[command(visible_alias = "ls")]
@@ -129,7 +128,7 @@ pub(crate) async fn task_names(context: &Context) -> Result<Vec<String>, Failure
 
 async fn act(ctx: &BoardContext<'_>, verb: KanbanVerb) -> Result<Exit, Failure> {
     match verb {
-        KanbanVerb::Init(args) => boards::init(ctx, &args),
+        KanbanVerb::Init(args) => stats::init(ctx, &args),
         KanbanVerb::Boards(args) => boards::run(ctx, args).await,
         KanbanVerb::Create(args) => create::run(ctx, *args).await,
         KanbanVerb::List(args) => list::run(ctx, args).await,
@@ -166,5 +165,50 @@ async fn act(ctx: &BoardContext<'_>, verb: KanbanVerb) -> Result<Exit, Failure> 
         KanbanVerb::Diagnostics(args) => stats::diagnostics(ctx, &args).await,
         KanbanVerb::Gc(args) => stats::gc(ctx, &args).await,
         KanbanVerb::Worker(args) => runs::worker(ctx, args).await,
+    }
+}
+
+const SHORT_HELP: &str = "\
+/kanban list                       tasks, what needs you first
+/kanban show ID                    everything about a task
+/kanban create TITLE -a PROFILE    a new task
+/kanban comment ID TEXT            say something about it
+/kanban unblock ID --reason TEXT   let a blocked task go on
+/kanban complete ID                say that it is done
+/kanban dispatch                   start workers for ready tasks
+/kanban VERB --help                how a verb is used; /kanban --help lists all of them";
+
+/// Runs the words that follow `/kanban` in a conversation: the same verbs, without asking a model.
+pub(crate) async fn run_words(context: &Context, words: &[String]) -> Result<Exit, Failure> {
+    if words.is_empty() {
+        context.console.print(SHORT_HELP)?;
+        return Ok(Exit::Success);
+    }
+    let command = command();
+    let args = command
+        .try_get_matches_from(words)
+        .and_then(|matches| KanbanArgs::from_arg_matches(&matches));
+    match args {
+        Ok(args) => Box::pin(run(context, args)).await,
+        Err(error) => Ok(context.console.explain_usage(&error)),
+    }
+}
+
+fn command() -> Command {
+    let command = Command::new("/kanban").no_binary_name(true).max_term_width(100);
+    KanbanArgs::augment_args(command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verbs_are_those_of_the_command_line() {
+        command().debug_assert();
+        let given = ["--board", "web", "list", "--status", "ready"];
+        let matches = command().try_get_matches_from(given).unwrap();
+        assert_eq!(KanbanArgs::from_arg_matches(&matches).unwrap().board.as_deref(), Some("web"));
+        assert!(command().try_get_matches_from(["lst"]).is_err());
     }
 }

@@ -8,8 +8,8 @@ use vestal_board::BlockKind;
 use vestal_board::verbs::{Block, Completion, Promotion};
 
 use super::board_context::BoardContext;
-use super::display::{self, Step};
-use super::values::{When, joined, parse_object, text_or_stdin};
+use super::display::{self, TaskChange};
+use super::values::{TimeArgs, joined, parse_object, text_or_stdin};
 use crate::error::Failure;
 use crate::exit::Exit;
 
@@ -74,7 +74,7 @@ pub(super) async fn complete(ctx: &BoardContext<'_>, args: CompleteArgs) -> Resu
     let done = args.done.completion().await?;
     display::for_each_task(ctx, &args.ids, args.json, |board, id| {
         let (by, done) = (&by, done.clone());
-        async move { Ok(Step::new(board.complete(by, &id, done).await?, "completed")) }
+        async move { Ok(TaskChange::new(board.complete(by, &id, done).await?, "completed")) }
     })
     .await
 }
@@ -104,7 +104,7 @@ pub(super) struct SubmitArgs {
 pub(super) async fn submit(ctx: &BoardContext<'_>, args: SubmitArgs) -> Result<Exit, Failure> {
     let (board, id) = ctx.task(&args.id).await?;
     let moved = board.submit(&ctx.by(), &id, args.done.completion().await?).await?;
-    display::finish(ctx, &board, Step::new(moved, "submitted"), args.json).await
+    display::finish(ctx, &board, TaskChange::new(moved, "submitted"), args.json).await
 }
 
 const CHANGES_HELP: &str = "\
@@ -137,7 +137,7 @@ pub(super) async fn changes(ctx: &BoardContext<'_>, args: &ChangesArgs) -> Resul
     };
     let (board, id) = ctx.task(&args.id).await?;
     let moved = board.request_changes(&ctx.by(), &id, &reason).await?;
-    let step = Step::new(moved, "asked for changes to").because(Some(reason));
+    let step = TaskChange::new(moved, "asked for changes to").because(Some(reason));
     display::finish(ctx, &board, step, args.json).await
 }
 
@@ -186,7 +186,7 @@ pub(super) async fn block(ctx: &BoardContext<'_>, args: &BlockArgs) -> Result<Ex
         let (by, reason) = (&by, reason.clone());
         async move {
             let block = Block { reason: reason.clone(), kind: args.kind };
-            Ok(Step::new(board.block(by, &id, block).await?, "blocked").because(Some(reason)))
+            Ok(TaskChange::new(board.block(by, &id, block).await?, "blocked").because(Some(reason)))
         }
     })
     .await
@@ -214,7 +214,7 @@ pub(super) struct ScheduleArgs {
     reason: Vec<String>,
 
     #[command(flatten)]
-    when: When,
+    when: TimeArgs,
 
     /// More task ids.
     #[arg(long, value_name = "ID", num_args = 1..)]
@@ -234,7 +234,7 @@ pub(super) async fn schedule(ctx: &BoardContext<'_>, args: &ScheduleArgs) -> Res
         let (by, why) = (&by, reason.clone());
         async move {
             let moved = board.schedule(by, &id, why.as_deref().unwrap_or_default(), at).await?;
-            Ok(Step::new(moved, "scheduled").because(why))
+            Ok(TaskChange::new(moved, "scheduled").because(why))
         }
     })
     .await
@@ -271,7 +271,7 @@ pub(super) async fn unblock(ctx: &BoardContext<'_>, args: &UnblockArgs) -> Resul
         let (by, reason) = (&by, args.reason.clone());
         async move {
             let moved = board.unblock(by, &id, reason.as_deref()).await?;
-            Ok(Step::new(moved, "unblocked").because(reason))
+            Ok(TaskChange::new(moved, "unblocked").because(reason))
         }
     })
     .await
@@ -300,7 +300,7 @@ pub(super) struct PromoteArgs {
     #[arg(long, value_name = "ID", num_args = 1..)]
     ids: Vec<String>,
 
-    /// Even if tasks that it waits for are not done.
+    /// Promote it even if tasks that it waits for are not done.
     #[arg(long)]
     force: bool,
 
@@ -328,7 +328,7 @@ pub(super) async fn promote(ctx: &BoardContext<'_>, args: &PromoteArgs) -> Resul
         async move {
             let moved = board.promote(by, &id, promotion).await?;
             let done = if args.dry_run { "would promote" } else { "promoted" };
-            Ok(Step::new(moved, done).because(why))
+            Ok(TaskChange::new(moved, done).because(why))
         }
     })
     .await
@@ -361,7 +361,7 @@ pub(super) async fn reopen(ctx: &BoardContext<'_>, args: &ReopenArgs) -> Result<
     let (board, id) = ctx.task(&args.id).await?;
     let reason = joined(&args.reason);
     let moved = board.reopen(&ctx.by(), &id, reason.as_deref().unwrap_or_default()).await?;
-    let step = Step::new(moved, "reopened").because(reason);
+    let step = TaskChange::new(moved, "reopened").because(reason);
     display::finish(ctx, &board, step, args.json).await
 }
 
@@ -397,7 +397,7 @@ pub(super) async fn archive(ctx: &BoardContext<'_>, args: &ArchiveArgs) -> Resul
     }
     display::for_each_task(ctx, &args.ids, args.json, |board, id| {
         let by = &by;
-        async move { Ok(Step::new(board.archive(by, &id).await?, "archived")) }
+        async move { Ok(TaskChange::new(board.archive(by, &id).await?, "archived")) }
     })
     .await
 }

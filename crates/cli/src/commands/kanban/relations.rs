@@ -7,7 +7,7 @@ use vestal_api::{AssigneeView, AttachedFileView, AttachmentView, CommentedView, 
 use vestal_board::{NewAttachment, Source, Status};
 
 use super::board_context::BoardContext;
-use super::display::{self, Step};
+use super::display::{self, TaskChange};
 use super::stats;
 use super::values::{joined, parse_assignee, text_or_stdin};
 use crate::console::{Cell, DIM, GREEN, Table, YELLOW, text};
@@ -69,7 +69,7 @@ pub(super) async fn assign(ctx: &BoardContext<'_>, args: &AssignArgs) -> Result<
     display::finish(
         ctx,
         &board,
-        Step::alone(task, "assigned").because(Some(args.to.clone())),
+        TaskChange::alone(task, "assigned").because(Some(args.to.clone())),
         args.json,
     )
     .await
@@ -89,7 +89,7 @@ pub(super) async fn reassign(ctx: &BoardContext<'_>, args: &ReassignArgs) -> Res
     if let Some(profile) = &to {
         ctx.warn_of_unknown(profile)?;
     }
-    let step = Step::ending(task, ended, "assigned").because(Some(assign.to.clone()));
+    let step = TaskChange::ending(task, ended, "assigned").because(Some(assign.to.clone()));
     display::finish(ctx, &board, step, assign.json).await
 }
 
@@ -191,7 +191,7 @@ pub(super) async fn link(ctx: &BoardContext<'_>, args: &LinkArgs) -> Result<Exit
     let (board, parent) = ctx.task(parent).await?;
     let child = board.find(child).await?;
     let task = board.link(&ctx.by(), &parent, &child).await?;
-    let step = Step::alone(task, "linked").because(Some(format!("waits for {parent}")));
+    let step = TaskChange::alone(task, "linked").because(Some(format!("waits for {parent}")));
     display::finish(ctx, &board, step, *json).await
 }
 
@@ -201,7 +201,8 @@ pub(super) async fn unlink(ctx: &BoardContext<'_>, args: &UnlinkArgs) -> Result<
     let child = board.find(child).await?;
     let task = board.unlink(&ctx.by(), &parent, &child).await?;
     let why = format!("waits for {parent} no longer");
-    display::finish(ctx, &board, Step::alone(task, "unlinked").because(Some(why)), *json).await
+    display::finish(ctx, &board, TaskChange::alone(task, "unlinked").because(Some(why)), *json)
+        .await
 }
 
 const COMMENT_HELP: &str = "\

@@ -12,7 +12,7 @@ use vestal_runtime::Terminations;
 use vestal_worker::{Limits, Log, SweepParts, WorkerExit, WorkerParts};
 
 use super::board_context::BoardContext;
-use super::display::{self, Step};
+use super::display::{self, TaskChange};
 use super::values::parse_assignee;
 use crate::agent;
 use crate::console::{Cell, DIM, GREEN, Table, YELLOW, text};
@@ -145,7 +145,7 @@ pub(super) struct ReclaimArgs {
 pub(super) async fn reclaim(ctx: &BoardContext<'_>, args: &ReclaimArgs) -> Result<Exit, Failure> {
     let (board, id) = ctx.task(&args.id).await?;
     let moved = board.reclaim(&ctx.by(), &id, &args.reason).await?;
-    display::finish(ctx, &board, Step::new(moved, "took back"), args.json).await
+    display::finish(ctx, &board, TaskChange::new(moved, "took back"), args.json).await
 }
 
 const RUNS_HELP: &str = "\

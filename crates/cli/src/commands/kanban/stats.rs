@@ -1,18 +1,55 @@
-//! How a board is doing: `stats` and `diagnostics`; and `gc`, which removes what is no longer needed.
+//! Where a board is and how it is doing: `init`, `stats` and `diagnostics`; and `gc`, which removes what is no longer needed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::Args;
+use vestal_api::{BoardPlaceView, CollectedView};
 use vestal_board::verbs::{Finding, Severity, Stats, Thresholds};
 use vestal_board::{Status, Time, settings};
-use vestal_dispatcher::GcPolicy;
+use vestal_dispatcher::{Collected, GcPolicy};
 
 use super::board_context::BoardContext;
 use super::{dispatch, display};
 use crate::console::{Cell, DIM, RED, Table, YELLOW, text};
 use crate::error::Failure;
 use crate::exit::Exit;
+
+const INIT_HELP: &str = "\
+Boards are created when they are first used; this changes nothing.
+
+Example:
+  vestal kanban init";
+
+/// Print where the board is stored. Boards need no preparation.
+#[derive(Debug, Args)]
+#[command(after_help = INIT_HELP)]
+pub(super) struct InitArgs {
+    /// Print a JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn init(ctx: &BoardContext<'_>, args: &InitArgs) -> Result<Exit, Failure> {
+    let dir = ctx.dir();
+    let view = BoardPlaceView {
+        board: ctx.slug().to_string(),
+        path: dir.display().to_string(),
+        exists: dir.is_dir(),
+        profiles: ctx.profiles()?.iter().map(ToString::to_string).collect(),
+    };
+    if args.json {
+        ctx.print(&view)?;
+        return Ok(Exit::Success);
+    }
+    let state = if view.exists { "is" } else { "will be" };
+    ctx.console().print(&format!("board {} {state} in {}", view.board, view.path))?;
+    ctx.console()
+        .note(&format!("profiles that tasks can be assigned to: {}", view.profiles.join(", ")));
+    ctx.console().note("to create a task: vestal kanban create TITLE --assignee PROFILE");
+    ctx.console().note("to start workers: vestal kanban dispatch --watch");
+    Ok(Exit::Success)
+}
 
 const STATS_HELP: &str = "\
 Examples:
@@ -178,8 +215,6 @@ Examples:
   vestal kanban gc
   vestal kanban gc --event-retention-days 7 --dry-run";
 
-const DAY: Duration = Duration::from_hours(24);
-
 /// Remove old events, runs and logs, and files and worktrees without a task.
 #[derive(Debug, Args)]
 #[command(after_help = GC_HELP)]
@@ -201,22 +236,10 @@ pub(super) struct GcArgs {
     json: bool,
 }
 
-/// Days that the worktree of a finished task is kept.
-const TREES: u32 = 7;
-
-/// Returns what is kept, as the settings say.
-pub(super) fn gc_policy(ctx: &BoardContext<'_>) -> Result<GcPolicy, Failure> {
-    Ok(GcPolicy {
-        retention: settings::retention(ctx.settings())?,
-        logs: settings::log_retention(ctx.settings())?,
-        trees: DAY * TREES,
-        environment: ctx.context.environment().clone(),
-        dry_run: false,
-    })
-}
+const DAY: Duration = Duration::from_hours(24);
 
 pub(super) async fn gc(ctx: &BoardContext<'_>, args: &GcArgs) -> Result<Exit, Failure> {
-    let mut policy = GcPolicy { dry_run: args.dry_run, ..gc_policy(ctx)? };
+    let mut policy = GcPolicy { dry_run: args.dry_run, ..GcPolicy::from_settings(ctx.settings())? };
     if let Some(days) = args.event_retention_days {
         policy.retention.events = DAY * days;
     }
@@ -228,10 +251,10 @@ pub(super) async fn gc(ctx: &BoardContext<'_>, args: &GcArgs) -> Result<Exit, Fa
             let launcher = dispatch::launcher(ctx)?;
             vestal_dispatcher::gc(&board, &policy, Some(&launcher)).await?
         }
-        None => vestal_dispatcher::Collected::default(),
+        None => Collected::default(),
     };
     if args.json {
-        ctx.print(&collected)?;
+        ctx.print(&CollectedView::from(&collected))?;
         return Ok(Exit::Success);
     }
     let verb = if args.dry_run { "would remove" } else { "removed" };

@@ -27,7 +27,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = ADD_HELP)]
 pub(super) struct AddArgs {
-    /// What the server is called from now on.
+    /// Name for the server.
     name: String,
 
     /// URL of a remote server.

@@ -22,13 +22,13 @@ Examples:
 #[command(after_help = SHOW_HELP)]
 pub(super) struct ShowArgs {
     #[command(flatten)]
-    pub(super) wanted: Wanted,
+    pub(super) wanted: NotesSelection,
 }
 
 // What is asked for with the verb and without it. No documentation of its own:
 // that would take the place of the command's.
 #[derive(Debug, Clone, Copy, Args)]
-pub(super) struct Wanted {
+pub(super) struct NotesSelection {
     /// Notes to show: memory or user [default: both].
     #[arg(value_name = "NOTES")]
     target: Option<Target>,
@@ -38,7 +38,7 @@ pub(super) struct Wanted {
     json: bool,
 }
 
-pub(super) fn show(ctx: &MemoryContext<'_>, args: Wanted) -> Result<Exit, Failure> {
+pub(super) fn show(ctx: &MemoryContext<'_>, args: NotesSelection) -> Result<Exit, Failure> {
     let console = ctx.context.console;
     let mut exit = Exit::Success;
     let mut views = Vec::new();

@@ -37,7 +37,7 @@ pub(crate) struct MemoryArgs {
     verb: Option<MemoryVerb>,
 
     #[command(flatten)]
-    wanted: entries::Wanted,
+    wanted: entries::NotesSelection,
 }
 
 #[derive(Debug, Subcommand)]

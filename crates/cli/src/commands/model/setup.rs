@@ -53,7 +53,7 @@ pub(crate) async fn set_up(context: &Context) -> Result<bool, Failure> {
 }
 
 /// What was chosen.
-pub(super) struct Answers {
+pub(super) struct SetupAnswers {
     candidate: Candidate,
     key: Key,
     model: String,
@@ -90,7 +90,7 @@ impl<'a> Setup<'a> {
         })
     }
 
-    async fn ask(&self) -> Result<Option<Answers>, Failure> {
+    async fn ask(&self) -> Result<Option<SetupAnswers>, Failure> {
         let mut corrected = None;
         loop {
             let candidate = match corrected.take() {
@@ -107,7 +107,7 @@ impl<'a> Setup<'a> {
         }
     }
 
-    async fn ask_about(&self, mut candidate: Candidate) -> Result<Next<Answers>, Failure> {
+    async fn ask_about(&self, mut candidate: Candidate) -> Result<Next<SetupAnswers>, Failure> {
         let Some(mut key) = self.questions.key(&candidate)? else { return Ok(Next::Leave) };
         let offered = match self.offered(&mut candidate, &mut key).await? {
             Next::With(offered) => offered,
@@ -116,7 +116,7 @@ impl<'a> Setup<'a> {
             Next::Leave => return Ok(Next::Leave),
         };
         Ok(match self.answering(&candidate, &mut key, &offered).await? {
-            Next::With(model) => Next::With(Answers { candidate, key, model }),
+            Next::With(model) => Next::With(SetupAnswers { candidate, key, model }),
             Next::At(candidate) => Next::At(candidate),
             Next::Other => Next::Other,
             Next::Leave => Next::Leave,
@@ -282,9 +282,9 @@ fn matching<'a>(offered: &'a [ModelInfo], words: &str) -> Vec<&'a ModelInfo> {
 pub(super) fn keep(
     context: &Context,
     settings: &Settings,
-    answers: &Answers,
+    answers: &SetupAnswers,
 ) -> Result<(), Failure> {
-    let Answers { candidate, key, model } = answers;
+    let SetupAnswers { candidate, key, model } = answers;
     let place = KeyPlace::find(settings, candidate, key)?;
     if place == KeyPlace::AfterAnother {
         take_back(context, settings, candidate)?;

@@ -93,6 +93,25 @@ fn no_name_of_a_board_leads_out_of_its_place() {
 }
 
 #[test]
+fn a_mistyped_board_is_answered_with_the_one_that_was_meant() {
+    let world = World::new();
+    done(&world, &["boards", "create", "website"]);
+    for args in [
+        &["--board", "webiste", "list"][..],
+        &["--board", "webiste", "create", "a"],
+        &["boards", "switch", "webiste"],
+        &["boards", "rm", "webiste"],
+        &["boards", "rename", "webiste", "The website"],
+    ] {
+        let told = refused(&world, args, 1);
+        assert!(told.contains("did you mean website?"), "{args:?}: {told}");
+    }
+    // The default board can be meant before it has been made.
+    let told = refused(&world, &["--board", "defualt", "list"], 1);
+    assert!(told.contains("did you mean default?"), "{told}");
+}
+
+#[test]
 fn what_needs_a_person_is_found_on_every_board() {
     let world = World::new();
     done(&world, &["boards", "create", "web"]);

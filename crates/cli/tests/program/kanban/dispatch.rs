@@ -57,6 +57,26 @@ fn a_dry_run_says_what_would_be_done_and_changes_nothing() {
 }
 
 #[test]
+fn a_dry_run_says_which_workers_would_fail_for_want_of_a_model() {
+    let chat = hanging();
+    let world = &chat.world;
+    profile(world, "alpha");
+    // A profile with a key of its own does not ask the model of another.
+    fs::write(world.home().join("profiles/alpha/.env"), "OPENAI_API_KEY=sk-alpha\n").unwrap();
+    for assignee in ["default", "alpha"] {
+        create(world, &["a", "--assignee", assignee]);
+        create(world, &["b", "--assignee", assignee]);
+    }
+    let args = ["--set", "kanban.max_in_progress_per_host=8", "dispatch", "--dry-run", "--json"];
+    let planned = kanban(world, &args).exits(0);
+    assert_eq!(planned.json()["counts"]["spawned"], 4);
+    let told: Vec<&str> = planned.stderr.lines().filter(|line| line.contains("fail")).collect();
+    assert_eq!(told.len(), 1, "{planned:?}");
+    assert!(told[0].starts_with("warning: workers of alpha would fail: no model"), "{told:?}");
+    assert!(told[0].contains("vestal -p alpha model setup"), "{told:?}");
+}
+
+#[test]
 fn the_plan_in_json_has_every_bucket() {
     let world = World::new();
     profile(&world, "alpha");
@@ -193,7 +213,10 @@ fn the_end_of_a_worker_is_told_with_what_came_of_its_task() {
     assert_eq!(next()["kind"], "begun");
     let id = create(world, &["a", "--assignee", "default"]);
     assert_eq!(next()["kind"], "started");
-    let mut ended = next();
+    let line = watching.line();
+    let members = ["\"at\"", "\"board\"", "\"kind\"", "\"outcome\"", "\"task_id\""];
+    assert!(members.map(|member| line.find(member).unwrap()).is_sorted(), "{line}");
+    let mut ended: Value = serde_json::from_str(&line).unwrap();
     assert!(ended["at"].is_i64(), "{ended}");
     ended["at"] = Value::Null;
     let told = json!({"at": null, "kind": "finished", "board": "default", "task_id": id,

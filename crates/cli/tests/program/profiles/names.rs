@@ -43,6 +43,21 @@ fn a_profile_is_made_listed_and_shown() {
 }
 
 #[test]
+fn a_mistyped_profile_is_answered_with_the_one_that_was_meant() {
+    let world = World::new();
+    create(&world, "work");
+    for args in [
+        &["-p", "wrok", "ps"][..],
+        &["profile", "use", "wrok"],
+        &["profile", "show", "wrok"],
+        &["profile", "delete", "-y", "wrok"],
+    ] {
+        let outcome = world.vestal(args).exits(1);
+        assert!(outcome.stderr.contains("did you mean work?"), "{args:?}: {outcome:?}");
+    }
+}
+
+#[test]
 fn a_wrong_taken_or_unknown_name_is_one_line_and_exit_code_1() {
     let world = World::new();
     create(&world, "work");

@@ -1,0 +1,261 @@
+//! What to do about errors of settings, profiles, conversations, boards and models.
+
+use vestal_agent::OpenError;
+use vestal_agent::settings::EndpointError;
+use vestal_api::closest_name;
+use vestal_board::boards::BoardsError;
+use vestal_board::settings::HostError;
+use vestal_board::{Error as BoardError, Refusal};
+use vestal_config::profiles::ProfileError;
+use vestal_config::{ConfigError, HomeError, ProfileName, SetError};
+use vestal_conversations::Error as ConversationError;
+use vestal_database::Error as DatabaseError;
+use vestal_model::SetupError;
+use vestal_runtime::RuntimeError;
+
+use super::Failure;
+use crate::exit::Exit;
+
+const SOURCES: &str = "`vestal config show` shows where each value comes from";
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        let failure = Self::new(error.to_string());
+        match error {
+            ConfigError::Invalid(_) | ConfigError::Conflict { .. } => failure.advise(SOURCES),
+            ConfigError::UnknownKey { .. } | ConfigError::NotInThisVersion { .. } => {
+                failure.advise("`vestal config docs` describes every key")
+            }
+            ConfigError::Misspelt(misspelling) => failure.advise(format!(
+                "{} is a security setting, so nothing is started while its name may be misspelt: correct or remove it",
+                misspelling.key
+            )),
+            ConfigError::Duplicate { .. }
+            | ConfigError::Section { .. }
+            | ConfigError::File { .. }
+            | ConfigError::NotAnAssignment { .. } => failure,
+        }
+    }
+}
+
+impl From<SetError> for Failure {
+    fn from(error: SetError) -> Self {
+        match error {
+            // The value has just been given: where the others come from does not matter.
+            SetError::Config(ConfigError::Invalid(invalid)) => Self::new(invalid.to_string()),
+            SetError::Config(error) => error.into(),
+            other => Self::new(other.to_string()),
+        }
+    }
+}
+
+impl From<HomeError> for Failure {
+    fn from(error: HomeError) -> Self {
+        let failure = Self::new(error.to_string());
+        match error {
+            HomeError::NoHome | HomeError::Relative { .. } => failure,
+            HomeError::UnknownProfile { name, existing, .. } => failure
+                .with_exit(Exit::No)
+                .suggest(name.as_str(), existing.iter().map(ProfileName::as_str)),
+            HomeError::BadProfileName { .. } | HomeError::Choice { .. } => {
+                failure.with_exit(Exit::No)
+            }
+        }
+    }
+}
+
+impl From<ProfileError> for Failure {
+    fn from(error: ProfileError) -> Self {
+        let failure = Self::new(error.to_string());
+        match error {
+            ProfileError::Home(error) => error.into(),
+            ProfileError::Io { action, path, source } => {
+                Self::io(&format!("{action} {}", path.display()), &source)
+            }
+            ProfileError::Missing { name, existing } => {
+                failure.with_exit(Exit::No).suggest(name.as_str(), existing.split(", "))
+            }
+            ProfileError::Reserved { .. }
+            | ProfileError::Exists { .. }
+            | ProfileError::Default { .. }
+            | ProfileError::BadDescription { .. }
+            | ProfileError::Newer { .. }
+            | ProfileError::Damaged { .. }
+            | ProfileError::FileExists { .. }
+            | ProfileError::TooMuch { .. }
+            | ProfileError::Refused { .. } => failure.with_exit(Exit::No),
+        }
+    }
+}
+
+impl From<ConversationError> for Failure {
+    fn from(error: ConversationError) -> Self {
+        let failure = Self::new(error.to_string());
+        match error {
+            ConversationError::NotFound { .. }
+            | ConversationError::NoMessage { .. }
+            | ConversationError::Ambiguous { .. } => {
+                failure.with_exit(Exit::No).advise("`vestal conversations list` lists them")
+            }
+            ConversationError::NoneYet => {
+                failure.with_exit(Exit::No).advise("to start one: vestal chat -q 'QUESTION'")
+            }
+            ConversationError::Busy { .. } => failure
+                .with_exit(Exit::No)
+                .advise("wait for it, or start another conversation: vestal chat -q …"),
+            ConversationError::TitleTaken { .. } => {
+                failure.with_exit(Exit::No).advise("choose another title")
+            }
+            ConversationError::InvalidTitle(_) | ConversationError::InvalidId(_) => {
+                failure.with_exit(Exit::Usage)
+            }
+            ConversationError::NoSummary
+            | ConversationError::Exists { .. }
+            | ConversationError::Io { .. }
+            | ConversationError::Unreadable { .. }
+            | ConversationError::Unwritable(_) => failure,
+            ConversationError::Database(error) => error.into(),
+        }
+    }
+}
+
+impl From<DatabaseError> for Failure {
+    fn from(error: DatabaseError) -> Self {
+        let failure = Self::new(error.to_string());
+        match error {
+            DatabaseError::Contended { .. } => failure.advise("try again in a moment"),
+            DatabaseError::Access { .. } | DatabaseError::Io { .. } => {
+                failure.advise("make the directory writable for you, or set VESTAL_HOME to another")
+            }
+            DatabaseError::Newer { .. }
+            | DatabaseError::Foreign { .. }
+            | DatabaseError::Damaged { .. }
+            | DatabaseError::Full { .. }
+            | DatabaseError::Stopped { .. }
+            | DatabaseError::Refused { .. } => failure,
+        }
+    }
+}
+
+impl From<BoardError> for Failure {
+    fn from(error: BoardError) -> Self {
+        let failure = Self::new(error.to_string());
+        match error {
+            BoardError::NotFound { .. } | BoardError::InvalidId(_) => {
+                failure.with_exit(Exit::No).advise("`vestal kanban list --all` lists the tasks")
+            }
+            BoardError::Ambiguous { .. } => {
+                failure.with_exit(Exit::No).advise("give more characters of the id")
+            }
+            BoardError::Invalid { .. } => failure.with_exit(Exit::Usage),
+            BoardError::Refused(refusal) => {
+                let refused = failure.with_exit(Exit::No);
+                next_step(&refusal).into_iter().fold(refused, Self::advise)
+            }
+            BoardError::Fenced { .. } => failure.with_exit(Exit::No),
+            BoardError::Boards(error) => failure.with_exit(match error {
+                BoardsError::Name(_)
+                | BoardsError::Missing { .. }
+                | BoardsError::Archived { .. }
+                | BoardsError::Busy { .. }
+                | BoardsError::Default { .. } => Exit::No,
+                BoardsError::Displaced { .. } | BoardsError::Closed => Exit::Failed,
+            }),
+            BoardError::Io { action, path, source } => {
+                Self::io(&format!("{action} {}", path.display()), &source)
+            }
+            BoardError::Database(error) => error.into(),
+            BoardError::Unreadable { .. } | BoardError::Name(_) => failure,
+        }
+    }
+}
+
+/// Returns what to do about a refused change of a task.
+fn next_step(refusal: &Refusal) -> Option<String> {
+    match refusal {
+        Refusal::Status { task, .. } => {
+            Some(format!("to see its history: vestal kanban show {task}"))
+        }
+        Refusal::Held { task, .. } => {
+            Some(format!("to take it back first: vestal kanban reclaim {task}"))
+        }
+        Refusal::UnfinishedParents { verb, task, .. } => (*verb == "promote")
+            .then(|| format!("to start it anyway: vestal kanban promote {task} --force")),
+        Refusal::NothingToWaitFor { task } => {
+            Some(format!("to link it: vestal kanban link PARENT {task}"))
+        }
+        Refusal::WorkspaceBusy { by, .. } => {
+            Some(format!("wait for {by}, or give the task a worktree of its own"))
+        }
+        Refusal::NoProfile { name } => Some(format!("to create it: vestal profile create {name}")),
+        Refusal::Cycle { .. }
+        | Refusal::OtherHost { .. }
+        | Refusal::NotYours { .. }
+        | Refusal::Phantoms { .. }
+        | Refusal::TooMany { .. }
+        | Refusal::TooDeep { .. } => None,
+    }
+}
+
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        match error {
+            HostError::Config(error) => error.into(),
+            other @ HostError::Unknown(_) => Self::new(other.to_string()),
+        }
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Store(error) => error.into(),
+            other @ (OpenError::Task(_) | OpenError::Name(_)) => Self::new(other.to_string()),
+        }
+    }
+}
+
+impl From<RuntimeError> for Failure {
+    fn from(error: RuntimeError) -> Self {
+        match error {
+            RuntimeError::Config(error) => error.into(),
+            RuntimeError::Endpoint { reason, profile } => Self::no_endpoint(reason, &profile),
+            RuntimeError::Model(error) => error.into(),
+            RuntimeError::Store(error) => error.into(),
+            RuntimeError::Open(error) => error.into(),
+            RuntimeError::UnknownToolset { name, known } => {
+                let failure = Self::usage(format!("unknown toolset {name:?}"));
+                match closest_name(&name, known.iter().map(String::as_str)) {
+                    Some(meant) => failure.advise(format!("did you mean {meant}?")),
+                    None => failure.advise(format!("available: {}, all", known.join(", "))),
+                }
+            }
+        }
+    }
+}
+
+impl From<EndpointError> for Failure {
+    fn from(error: EndpointError) -> Self {
+        Self::no_endpoint(error, &ProfileName::default_profile())
+    }
+}
+
+impl Failure {
+    /// Says why no model can be asked in a profile, and what to do there.
+    pub(crate) fn no_endpoint(error: EndpointError, profile: &ProfileName) -> Self {
+        match error {
+            EndpointError::Config(error) => error.into(),
+            other => other
+                .advice_in(profile)
+                .into_iter()
+                .fold(Self::new(other.to_string()), Self::advise)
+                .with_exit(Exit::No),
+        }
+    }
+}
+
+impl From<SetupError> for Failure {
+    fn from(error: SetupError) -> Self {
+        Self::new(error.to_string())
+    }
+}
