@@ -7,17 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bollard::query_parameters::RenameContainerOptionsBuilder;
 use tokio::sync::OnceCell;
 use vestal_config::{ConfigError, Settings};
 
-use super::api::{self, Client, Fault, fault};
-use super::cache::Cache;
+use super::api::{self, Client};
+use super::guest::connect_exec;
+use super::identity::{DockerLocator, Transport};
 use super::inspect::{self, is_below, look};
-use super::locator::{DockerLocator, Transport};
+use super::lifecycle::{self, rename_aside};
 use super::plan::{self, container_name};
+use super::prepare::Cache;
 use super::settings::{self, DockerSettings};
-use super::{exec, places, remove};
+use super::storage;
 use crate::backend::{
     Availability, Backend, BackendError, Confinement, Copies, CopyTotals, Declaration, Description,
     Diagnostics, DoctorNote, FoundInstance, HostDirectories, HostFiles, HostProcess, IdleSource,
@@ -28,7 +29,6 @@ use crate::backends::guest_process;
 use crate::backends::layout::WORKSPACE;
 use crate::client::socket::{PeerExpectation, connect};
 use crate::embedded;
-use crate::key::random_hex;
 use crate::{Bundle, HomeId, Key, Overrides, ProgressSink, PublishedName, Spec};
 
 /// What holds for all its instances.
@@ -166,23 +166,23 @@ impl Backend for Docker {
             Transport::Socket { pid: None } => PeerExpectation::anyone(),
             Transport::Exec => {
                 let client = self.client().await?;
-                let stream = exec::connect(&client, &locator.container, &instance.id).await?;
+                let stream = connect_exec(&client, &locator.container, &instance.id).await?;
                 return Ok(Box::new(stream));
             }
         };
-        match connect(&places::io_dir(&instance.dir), expected).await {
+        match connect(&storage::io_dir(&instance.dir), expected).await {
             Ok(stream) => Ok(Box::new(stream)),
             Err(error) => Err(guest_process::unreached(instance, error)),
         }
     }
 
     async fn end(&self, instance: &Instance, patience: Duration) -> Result<(), BackendError> {
-        remove::end(&self.client().await?, &self.home, instance, patience).await
+        lifecycle::end(&self.client().await?, &self.home, instance, patience).await
     }
 
     async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {
         let client = self.client().await?;
-        remove::remove(&client, &self.home, instance).await?;
+        lifecycle::remove(&client, &self.home, instance).await?;
         self.remove_own_image(&client, &instance.id).await?;
         self.remove_instance_dir(&instance.dir).await
     }
@@ -243,7 +243,7 @@ impl Preflight for Docker {
         let client = self.client().await?;
         let settings = DockerSettings::read(&self.settings, overrides)?;
         plan::vet(&settings, client.info().await?)?;
-        places::check_sources(&client, &settings)?;
+        storage::check_sources(&client, &settings)?;
         api::resolve(&client, settings.image.as_str(), progress).await.map(drop)
     }
 }
@@ -282,7 +282,7 @@ impl Marked for Docker {
         if locator.container.is_empty() {
             return self.collect_image(&client, &locator.image).await;
         }
-        let gone = remove::collect(&client, &locator.container).await?;
+        let gone = lifecycle::collect(&client, &locator.container).await?;
         if gone {
             self.remove_own_image(&client, &found.id).await.ok();
         }
@@ -298,7 +298,7 @@ impl Marked for Docker {
         };
         // Two guests cannot share what the sandbox keeps. Where this fails, the
         // new guest says so.
-        remove::kill_blindly(&client, &container).await?;
+        lifecycle::kill_blindly(&client, &container).await?;
         rename_aside(&client, &container, &name).await
     }
 }
@@ -306,11 +306,11 @@ impl Marked for Docker {
 #[async_trait]
 impl VolumeStore for Docker {
     async fn volumes(&self, key: &str) -> Result<Vec<String>, BackendError> {
-        places::volumes(&self.client().await?, key).await
+        storage::volumes(&self.client().await?, key).await
     }
 
     async fn remove_volumes(&self, key: &str, kept: KeptVolumes) -> Result<(), BackendError> {
-        places::remove_volumes(&self.client().await?, key, kept).await
+        storage::remove_volumes(&self.client().await?, key, kept).await
     }
 }
 
@@ -419,26 +419,8 @@ impl Docker {
     }
 }
 
-/// Gives a container another name; absent is fine.
-pub(super) async fn rename_aside(
-    client: &Client,
-    container: &str,
-    name: &str,
-) -> Result<(), BackendError> {
-    let random = random_hex::<4>().map_err(BackendError::io("name a container"))?;
-    let aside = format!("{name}-aside-{random}");
-    let options = RenameContainerOptionsBuilder::new().name(&aside).build();
-    match client.api().rename_container(container, options).await {
-        Ok(()) => Ok(()),
-        Err(error) => match fault(&error) {
-            Fault::Absent => Ok(()),
-            _ => Err(client.error("move the old container aside")(error)),
-        },
-    }
-}
-
 /// Returns the process that listens on an instance's socket.
 async fn listener(instance: &Instance) -> Option<u32> {
-    let stream = connect(&places::io_dir(&instance.dir), PeerExpectation::anyone()).await.ok()?;
+    let stream = connect(&storage::io_dir(&instance.dir), PeerExpectation::anyone()).await.ok()?;
     u32::try_from(stream.peer_cred().ok()?.pid()?).ok()
 }

@@ -1,29 +1,23 @@
-//! Making and starting containers.
+//! Making containers.
 
 use std::path::Path;
 
 use bollard::models::ContainerStateStatusEnum;
-use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, RenameContainerOptionsBuilder, StartContainerOptions,
-};
+use bollard::query_parameters::CreateContainerOptionsBuilder;
 
 use super::api::{self, Client, EngineInfo, Fault, ImageFacts, fault};
 use super::backend::Docker;
-use super::binds;
-use super::errand::{is_rlimit, upload};
-use super::facts::{Facts, Ground, Reach};
-use super::guest_part::GuestPart;
-use super::inspect::{Seen, inspect};
-use super::locator::{DockerLocator, Transport};
+use super::boot;
+use super::guest::{GuestPart, upload, wait};
+use super::identity::{DockerLocator, Traits};
+use super::images::{Beginning, Origin};
+use super::inspect::inspect;
+use super::lifecycle::{Setback, collect, force_remove, rename_aside, start};
 use super::mounts::{self, HostMounts};
-use super::origin::Origin;
-use super::ownership::Traits;
-use super::places::{self, HostDirs, Sources};
 use super::plan::{self, Blueprint, Marks, Plan, Ulimits, read_back};
-use super::remove::{collect, force_remove};
-use super::save::Beginning;
+use super::prepare::{Facts, Ground, Reach};
 use super::settings::DockerSettings;
-use super::{boot, ready};
+use super::storage::{self, HostDirs, Sources};
 use crate::backend::{BackendError, InstanceRequest, StartedInstance};
 use crate::backends::limits::LimitKind;
 use crate::mounts::Before;
@@ -41,7 +35,7 @@ impl Docker {
     ) -> Result<StartedInstance, BackendError> {
         let client = self.client().await?;
         let settings = DockerSettings::read(&self.settings, &request.overrides)?;
-        places::check_sources(&client, &settings)?;
+        storage::check_sources(&client, &settings)?;
         let dirs = HostDirs::of(&request);
         let (image, began) = self.image_for(&client, &settings, &request).await?;
         request.progress.tell(Progress::Starting { what: format!("starting {}", image.name) });
@@ -54,7 +48,7 @@ impl Docker {
             image: began.map_or_else(|| image.clone(), |origin| origin.image),
             user: Some(facts.known_user()),
         };
-        binds::check_shared(&settings, facts.reach)?;
+        mounts::check_shared(&settings, facts.reach)?;
         let mounts = match facts.reach {
             Reach::Shared => {
                 let placed = mounts::of_settings(&settings);
@@ -171,7 +165,7 @@ impl Docker {
             failpoint::reach("docker.create.filled");
             start(client, &container).await?;
             failpoint::reach("docker.create.started");
-            let transport = ready::wait(client, &request.instance, &container, facts.reach).await?;
+            let transport = wait(client, &request.instance, &container, facts.reach).await?;
             attempt.mounts.confirm(&request.instance, dirs).await?;
             Ok::<_, Setback>((dropped, transport))
         };
@@ -230,70 +224,6 @@ impl Docker {
             Some(kind) => Err(kind.unenforceable("the engine drops it without a word")),
             None => Ok(dropped),
         }
-    }
-
-    /// Starts a container that has stopped and waits until its guest listens.
-    pub(super) async fn start_again(
-        &self,
-        request: InstanceRequest,
-    ) -> Result<StartedInstance, BackendError> {
-        let client = self.client().await?;
-        let lost = |reason: &str| BackendError::Unresumable { reason: reason.to_owned() };
-        let Some(locator) = DockerLocator::of_instance(&request.instance) else {
-            return Err(lost("nothing is known of its container"));
-        };
-        let Some(seen) = inspect(&client, &locator.container).await? else {
-            return Err(lost("its container is gone"));
-        };
-        give_name_back(&client, &request, &seen).await;
-        let settings = DockerSettings::read(&self.settings, &request.overrides)?;
-        let dirs = HostDirs::of(&request);
-        let reach = match locator.transport {
-            Transport::Socket { .. } => Reach::Shared,
-            Transport::Exec => Reach::Apart,
-        };
-        let part = GuestPart::of(&seen.inspected)
-            .ok_or_else(|| lost("its container does not say how its guest is started"))?;
-        let mounts = match reach {
-            Reach::Shared => {
-                let placed = mounts::of_container(&seen, &request);
-                let mounts = HostMounts::admit(&self.settings, placed, &request, Before::Recorded)?;
-                mounts.refuse_uncovered(&seen, &request)?;
-                mounts
-            }
-            Reach::Apart => HostMounts::none(&self.settings)?,
-        };
-        let guest = part.settings(&request)?;
-        if reach == Reach::Shared {
-            dirs.make(&request, &settings)?;
-            boot::lay_out(&dirs.boot, &guest).map_err(BackendError::io("lay out the guest"))?;
-            // The socket of the guest before is nobody's.
-            std::fs::remove_file(dirs.io.join(crate::client::socket::SOCKET_NAME)).ok();
-        } else {
-            let program = self.guest_of_engine(&client).await?;
-            upload(&client, &locator.container, &program, &guest).await?;
-        }
-        failpoint::reach("docker.start.prepared");
-        start(&client, &locator.container)
-            .await
-            .map_err(|setback| setback.into_start_error(&locator.container))?;
-        failpoint::reach("docker.start.started");
-        let waited = async {
-            let waiting = ready::wait(&client, &request.instance, &locator.container, reach);
-            let transport = waiting.await?;
-            mounts.confirm(&request.instance, &dirs).await?;
-            Ok::<_, BackendError>(transport)
-        };
-        let transport = match waited.await {
-            Ok(transport) => transport,
-            Err(error) => {
-                let patience = std::time::Duration::from_secs(10);
-                super::remove::end(&client, &self.home, &request.instance, patience).await.ok();
-                return Err(error);
-            }
-        };
-        let locator = DockerLocator { transport, ..locator };
-        Ok(StartedInstance { locator: locator.to_locator(), warnings: Vec::new() })
     }
 }
 
@@ -375,87 +305,6 @@ impl Attempt<'_> {
     }
 }
 
-/// Why an attempt failed, as far as another one could go better.
-#[derive(Debug)]
-enum Setback {
-    /// The engine may not set the limits of processes that it wants to.
-    Rlimit,
-    /// The engine cannot enforce some of these.
-    Limits(Vec<LimitKind>),
-    /// Nothing helps.
-    Final(BackendError),
-}
-
-impl From<BackendError> for Setback {
-    fn from(error: BackendError) -> Self {
-        Self::Final(error)
-    }
-}
-
-impl Setback {
-    fn into_error(self) -> BackendError {
-        let message = match self {
-            Self::Final(error) => return error,
-            Self::Rlimit => "it may not set the limits of processes".to_owned(),
-            Self::Limits(kinds) => format!(
-                "it cannot enforce {}",
-                kinds.iter().map(|kind| kind.key()).collect::<Vec<_>>().join(", ")
-            ),
-        };
-        BackendError::Engine { action: "start the container".to_owned(), message }
-    }
-
-    /// The same for a container that was there before: one that the engine has
-    /// lost parts of can never be started again.
-    fn into_start_error(self, container: &str) -> BackendError {
-        match self.into_error() {
-            BackendError::Engine { message, .. } if is_lost(&message, container) => {
-                BackendError::Unresumable { reason: message }
-            }
-            error => error,
-        }
-    }
-
-    /// Reads a refusal of the engine's.
-    fn read(client: &Client, action: &str, error: bollard::errors::Error) -> Self {
-        if let Fault::Refused { message, .. } = fault(&error) {
-            if is_rlimit(&message) {
-                return Self::Rlimit;
-            }
-            // There are fewer processors than the limit allows.
-            if message.contains("Range of CPUs") {
-                return Self::Limits(vec![LimitKind::Cpu]);
-            }
-            if is_about_storage(&message) {
-                return Self::Limits(vec![LimitKind::Disk]);
-            }
-            if is_about_cgroups(&message) {
-                return Self::Limits(vec![LimitKind::Cpu, LimitKind::Memory, LimitKind::Pids]);
-            }
-        }
-        Self::Final(client.error(action)(error))
-    }
-}
-
-/// Returns whether an engine says that a container, by its id, or what it is made
-/// of, is gone. Whatever else it says may pass: a full disk, a busy device, a
-/// cgroup, another container whose network it shares.
-fn is_lost(message: &str, container: &str) -> bool {
-    let message = message.to_lowercase();
-    let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
-    let is_gone = says(&["no such container", "marked for removal"]);
-    let names_it = !container.is_empty() && message.contains(&container.to_lowercase());
-    (is_gone && names_it) || says(&["layer does not exist", "layer not known"])
-}
-
-fn is_about_storage(message: &str) -> bool {
-    message.contains("storage-opt") || message.contains("pquota") || message.contains("storage opt")
-}
-
-fn is_about_cgroups(message: &str) -> bool {
-    message.contains("cgroup") || message.contains("cpu.cfs_") || message.contains("NanoCPUs")
-}
-
 /// Makes the container. A half-made one that a process left when it died has
 /// its name, and goes; anything else that has it is not ours to touch.
 async fn create(client: &Client, plan: &Plan) -> Result<String, Setback> {
@@ -503,51 +352,5 @@ async fn clear_name(client: &Client, plan: &Plan) -> Result<(), BackendError> {
     // Nobody knows it, or it is about to be replaced and does not run: whoever
     // makes one holds the lock. It keeps what it has, under another name.
     tracing::debug!(container = seen.id, "a container has the name; set aside");
-    super::backend::rename_aside(client, &seen.id, &plan.name).await
-}
-
-/// Gives a container its name back that was set aside for one that then did not
-/// take its place. Without it it is found all the same.
-async fn give_name_back(client: &Client, request: &InstanceRequest, seen: &Seen) {
-    let name = plan::container_name(&request.key, None);
-    let is_aside = seen.inspected.name.as_deref().is_some_and(|now| now.contains("-aside-"));
-    if request.owner.is_none() && is_aside {
-        let options = RenameContainerOptionsBuilder::new().name(&name).build();
-        if let Err(error) = client.api().rename_container(&seen.id, options).await {
-            tracing::debug!(%error, name, "the name is not free");
-        }
-    }
-}
-
-async fn start(client: &Client, container: &str) -> Result<(), Setback> {
-    match client.api().start_container(container, None::<StartContainerOptions>).await {
-        Ok(()) => Ok(()),
-        Err(error) => Err(Setback::read(client, "start the container", error)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_container_itself_and_its_layers_can_be_lost() {
-        let id = "4f5e6d7c".repeat(8);
-        let cases = [
-            (format!("No such container: {id}"), true),
-            (format!("container {id} is marked for removal and cannot be started"), true),
-            (format!("no container with name or ID \"{id}\" found: no such container"), true),
-            ("layer does not exist".to_owned(), true),
-            // Docker's words for a container whose network it was to share.
-            ("No such container: proxy".to_owned(), false),
-            (
-                format!("cannot join network of {}: No such container: {}", "proxy", &id[..12]),
-                false,
-            ),
-            ("no space left on device".to_owned(), false),
-        ];
-        for (message, expected) in cases {
-            assert_eq!(is_lost(&message, &id), expected, "{message}");
-        }
-    }
+    rename_aside(client, &seen.id, &plan.name).await
 }

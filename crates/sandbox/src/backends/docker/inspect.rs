@@ -11,10 +11,9 @@ use bollard::query_parameters::{InspectContainerOptions, ListContainersOptionsBu
 use jiff::Timestamp;
 
 use super::api::{Client, Fault, fault};
-use super::errand::{self, ERRAND_LABEL};
-use super::locator::{DockerLocator, Transport};
-use super::origin::Origin;
-use super::ownership::{Traits, tell_of_bearer};
+use super::helper::{self, ERRAND_LABEL};
+use super::identity::{DockerLocator, Traits, Transport, tell_of_bearer};
+use super::images::Origin;
 use super::plan::{BOOT_DIR, Marks, label};
 use crate::HomeId;
 use crate::backend::{BackendError, FoundInstance, Instance, InstanceFilter, InstanceState};
@@ -228,7 +227,7 @@ fn describe(
         weakened: Vec::new(),
         is_copy: Origin::is_elsewhere(&seen.inspected),
     };
-    if labels.contains_key(ERRAND_LABEL) && errand::is_name(&name) {
+    if labels.contains_key(ERRAND_LABEL) && helper::is_name(&name) {
         return Some(FoundInstance {
             id: seen.id.clone(),
             key: String::new(),

@@ -11,33 +11,24 @@
 //! inside, by a container made for that errand.
 //!
 //! Copies of a container's own filesystem are images that say nothing but what
-//! files there are (`api/layers.rs`); what the image said that all began with is
-//! on the containers (`origin.rs`).
+//! files there are (`images/commit.rs`); what the image said that all began with is
+//! on the containers (`images/snapshot.rs`).
 
 mod api;
 mod backend;
-mod binds;
-mod cache;
-mod copy;
 mod create;
-mod errand;
-mod exec;
-mod facts;
-mod guest_part;
+mod files;
+mod guest;
+mod helper;
+mod identity;
+mod images;
 mod inspect;
-mod locator;
+mod lifecycle;
 mod mounts;
-mod origin;
-mod ownership;
-mod places;
 mod plan;
-mod ready;
-mod remove;
-mod save;
+mod prepare;
 mod settings;
-mod show;
-mod strays;
-mod ulimits;
+mod storage;
 
 use super::boot;
 

@@ -10,13 +10,15 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use vestal_config::{ConfigError, MountKind, Settings, VolumeSource};
+use vestal_config::{ConfigError, DockerTransport, MountKind, Settings, VolumeSource};
 use vestal_wire::{FaultCode, Role};
 
 use super::inspect::Seen;
-use super::places::{HostDirs, io_dir};
+use super::prepare::Reach;
 use super::settings::DockerSettings;
+use super::storage::{HostDirs, io_dir};
 use crate::backend::{BackendError, Instance, InstanceRequest};
+use crate::backends::binds::{At, refused, vet};
 use crate::backends::layout::{BOOT_DIR, WORKSPACE};
 use crate::client::socket::{PeerExpectation, connect};
 use crate::client::{CallError, Connection};
@@ -230,6 +232,82 @@ fn untold(why: &dyn std::fmt::Display) -> BackendError {
     BackendError::GuestFailed {
         reason: format!("it does not say what is mounted in its container: {why}"),
     }
+}
+
+/// Checks that directories can be mounted at the same path.
+pub(super) fn check(settings: &DockerSettings, is_remote: bool) -> Result<(), BackendError> {
+    for bind in &settings.binds {
+        if is_remote {
+            return Err(refused(
+                bind,
+                "the container engine is on another machine",
+                "use an engine on this machine, or the backend local",
+            ));
+        }
+        wanted(settings, bind)?;
+        if !bind.is_dir() {
+            return Err(refused(bind, "it is not a directory any more", "make it"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses directories of this machine where the engine has shown that it does
+/// not see them: it would mount its own, or none.
+pub(super) fn check_shared(settings: &DockerSettings, reach: Reach) -> Result<(), BackendError> {
+    let apart = reach == Reach::Apart && settings.transport == DockerTransport::Auto;
+    match settings.binds.first() {
+        Some(bind) if apart => Err(refused(
+            bind,
+            "the container engine does not see the files of this machine",
+            "use an engine that does, or the backend local",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Returns where a directory is to be mounted, unless the settings mount it
+/// there already.
+pub(super) fn wanted<'a>(
+    settings: &DockerSettings,
+    bind: &'a Path,
+) -> Result<Option<&'a str>, BackendError> {
+    vet(bind)?;
+    let Some(path) = bind.to_str() else {
+        return Err(refused(
+            bind,
+            "its name is not UTF-8, and container engines take no other names",
+            "use a directory elsewhere, or the backend local",
+        ));
+    };
+    match at(settings, bind) {
+        At::Nothing => Ok(Some(path)),
+        At::Itself => Ok(None),
+        At::Another => Err(refused(
+            bind,
+            "the settings mount something else there, or that read-only",
+            "remove it from terminal.docker_volumes or terminal.docker_extra_args",
+        )),
+    }
+}
+
+fn at(settings: &DockerSettings, path: &Path) -> At {
+    let home = settings.user_home.as_deref();
+    let of_volumes = At::among(&settings.volumes, home, path);
+    if of_volumes != At::Nothing {
+        return of_volumes;
+    }
+    let extra = &settings.extra_args;
+    if let Some(mount) = extra.mounts.iter().find(|mount| Path::new(&mount.target) == path) {
+        return match &mount.kind {
+            MountKind::Bind { source, .. } => At::of(source.resolve(home), mount.read_only, path),
+            MountKind::Volume { .. } | MountKind::Tmpfs { .. } => At::Another,
+        };
+    }
+    if extra.tmpfs.iter().any(|(target, _)| Path::new(target) == path) {
+        return At::Another;
+    }
+    At::Nothing
 }
 
 #[cfg(test)]

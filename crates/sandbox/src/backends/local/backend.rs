@@ -8,8 +8,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use vestal_config::{ConfigError, Settings};
 
-use super::guest_file::{self, socket_dir};
-use super::{spawn, sweep};
+use super::process::{self, socket_dir};
 use crate::backend::{
     Availability, Backend, BackendError, Confinement, Declaration, FoundInstance, HostDirectories,
     HostProcess, IdleSource, Instance, InstanceFilter, InstanceRequest, InstanceState,
@@ -42,7 +41,7 @@ pub(crate) static DECLARATION: Declaration = Declaration {
     tightening: |_| Tightening::Never,
     host_processes: |instance| {
         let recorded = serde_json::from_value::<LocalLocator>(instance.locator.clone());
-        let written = guest_file::read(&instance.dir).ok().flatten();
+        let written = process::read(&instance.dir).ok().flatten();
         let processes = recorded.map(|locator| locator.process).into_iter().chain(written);
         processes.map(HostProcess::Known).collect()
     },
@@ -89,7 +88,7 @@ impl Local {
         let scope = Scope::detect(uid);
         let InstanceRequest { guest: settings, hold, .. } = request;
         let process =
-            spawn::spawn(&guest, scope.as_ref(), &settings, &self.path_variable, hold).await?;
+            process::spawn(&guest, scope.as_ref(), &settings, &self.path_variable, hold).await?;
         let locator = serde_json::to_value(LocalLocator { process })
             .map_err(|error| BackendError::GuestFailed { reason: error.to_string() })?;
         Ok(StartedInstance { locator, warnings: Vec::new() })
@@ -103,7 +102,7 @@ impl Local {
         {
             return Ok(Some(locator.process));
         }
-        let said = guest_file::read(&instance.dir)
+        let said = process::read(&instance.dir)
             .map_err(BackendError::io(format!("read {}", instance.dir.display())))?;
         Ok(said.filter(ProcessId::is_alive))
     }
@@ -169,7 +168,7 @@ impl Backend for Local {
         if let Some(process) = Self::process(instance)? {
             guest_process::kill(&process, instance, patience).await?;
         }
-        let left = sweep::sweep(&instance.id, patience)
+        let left = process::sweep(&instance.id, patience)
             .await
             .map_err(BackendError::io("look for processes left behind"))?;
         if left.is_empty() {

@@ -9,8 +9,6 @@
 //! alone.
 
 mod backend;
-mod guest_file;
-mod spawn;
-mod sweep;
+mod process;
 
 pub(crate) use backend::{DECLARATION, Local};

@@ -13,14 +13,14 @@ use vestal_config::Settings;
 
 use super::address::{Address, Tls, Transport};
 use super::context::{Choice, PodmanProgram, Search, choose};
-use super::credentials::Keyring;
-use super::fault::{Fault, fault, words};
-use super::greeting::{ANSWER_WITHIN, Greeting, NoGreeting, greet, parse_version};
+use super::error;
+use super::error::{Fault, fault, words};
 use super::info::{EngineInfo, Flavour};
 use super::podman::Service;
+use super::registry::Keyring;
 use super::socket::SocketPath;
+use super::socket::{ANSWER_WITHIN, Greeting, NoGreeting, greet, parse_version};
 use super::ssh::Bridge;
-use super::unreachable;
 use crate::backend::BackendError;
 
 /// How long an engine may take for a call, in seconds.
@@ -124,10 +124,10 @@ impl Client {
         match &address.transport {
             Transport::Unix(path) => {
                 let socket = SocketPath::new(path)
-                    .map_err(|e| unreachable::no_greeting(&address, &NoGreeting::Absent(e)))?;
+                    .map_err(|e| error::no_greeting(&address, &NoGreeting::Absent(e)))?;
                 let greeting = greet(socket.as_path(), ANSWER_WITHIN)
                     .await
-                    .map_err(|why| unreachable::no_greeting(&address, &why))?;
+                    .map_err(|why| error::no_greeting(&address, &why))?;
                 Self::on_socket(address, Way::Socket(socket), greeting, keyring)
             }
             Transport::Tcp { authority, tls } => {
@@ -135,7 +135,7 @@ impl Client {
                     None => Docker::connect_with_http(authority, CALL_SECONDS, API_DEFAULT_VERSION),
                     Some(tls) => connect_with_tls(authority, tls),
                 };
-                let api = api.map_err(|error| unreachable::refused(&address, words(&error)))?;
+                let api = api.map_err(|error| error::refused(&address, words(&error)))?;
                 Self::over_network(address, api, keyring).await
             }
             Transport::Ssh(login) => {
@@ -143,8 +143,8 @@ impl Client {
                 let greeting =
                     greet(bridge.path(), ANSWER_WITHIN).await.map_err(|why| {
                         match bridge.complaint() {
-                            Some(complaint) => unreachable::refused(&address, complaint),
-                            None => unreachable::no_greeting(&address, &why),
+                            Some(complaint) => error::refused(&address, complaint),
+                            None => error::no_greeting(&address, &why),
                         }
                     })?;
                 Self::on_socket(address, Way::Ssh(bridge), greeting, keyring)
@@ -177,24 +177,24 @@ impl Client {
                 // Somebody is there and will have containers of ours. To turn
                 // to another engine now would make them twice.
                 Err(why @ NoGreeting::Slow(_)) => {
-                    return Err(unreachable::no_greeting(&address, &why));
+                    return Err(error::no_greeting(&address, &why));
                 }
                 Err(why) => tried.push((address, why)),
             }
         }
         let Some(service) = service else {
-            return Err(unreachable::no_engine(&tried, &search.podman));
+            return Err(error::no_engine(&tried, &search.podman));
         };
         let greeting = match starting {
             Starting::Allowed => service.ensure().await?,
             Starting::Forbidden => match greet(&service.socket(), patience).await {
                 Ok(greeting) => greeting,
-                Err(_) => return Err(unreachable::no_engine(&tried, &search.podman)),
+                Err(_) => return Err(error::no_engine(&tried, &search.podman)),
             },
         };
         let address = service.address();
         let socket = SocketPath::new(&service.socket())
-            .map_err(|e| unreachable::no_greeting(&address, &NoGreeting::Absent(e)))?;
+            .map_err(|e| error::no_greeting(&address, &NoGreeting::Absent(e)))?;
         let client = Self::on_socket(address, Way::Service(service, socket), greeting, keyring)?;
         Ok(client.past(&tried))
     }
@@ -206,10 +206,10 @@ impl Client {
         keyring: Keyring,
     ) -> Result<Self, BackendError> {
         let path = way.path().and_then(Path::to_str).ok_or_else(|| {
-            unreachable::lost(&address, "the path of its socket is not UTF-8".to_owned())
+            error::lost(&address, "the path of its socket is not UTF-8".to_owned())
         })?;
         let api = Docker::connect_with_unix(path, CALL_SECONDS, API_DEFAULT_VERSION)
-            .map_err(|error| unreachable::lost(&address, words(&error)))?;
+            .map_err(|error| error::lost(&address, words(&error)))?;
         Self::new(address, way, api, greeting, keyring)
     }
 
@@ -218,16 +218,16 @@ impl Client {
         api: Docker,
         keyring: Keyring,
     ) -> Result<Self, BackendError> {
-        let foreign = |reason| unreachable::no_greeting(&address, &NoGreeting::Foreign(reason));
+        let foreign = |reason| error::no_greeting(&address, &NoGreeting::Foreign(reason));
         let version = match timeout(ANSWER_WITHIN, api.version()).await {
             Ok(Ok(version)) => version,
             Ok(Err(error)) if fault(&error) == Fault::Unreachable => {
-                return Err(unreachable::refused(&address, words(&error)));
+                return Err(error::refused(&address, words(&error)));
             }
             Ok(Err(error)) => return Err(foreign(words(&error))),
             Err(_) => {
                 let slow = NoGreeting::Slow(ANSWER_WITHIN);
-                return Err(unreachable::no_greeting(&address, &slow));
+                return Err(error::no_greeting(&address, &slow));
             }
         };
         let spoken = version.api_version.as_deref().and_then(parse_version);
@@ -296,7 +296,10 @@ impl Client {
 
     /// Returns the engine's API for calls that may take as long as they take.
     /// `amend` changes every request.
-    pub(super) fn patient_api(&self, amend: fn(&mut BollardRequest)) -> Docker {
+    pub(in crate::backends::docker) fn patient_api(
+        &self,
+        amend: fn(&mut BollardRequest),
+    ) -> Docker {
         let spoken = self.inner.greeting.api;
         // This limit is on the time to the first byte of the answer, which for
         // a pull may come when the registry has been heard.
@@ -402,7 +405,7 @@ impl Inner {
                     Way::Ssh(bridge) => bridge.complaint(),
                     Way::Socket(_) | Way::Service(..) | Way::Network => None,
                 };
-                unreachable::lost(&self.address, complaint.unwrap_or_else(|| words(error)))
+                error::lost(&self.address, complaint.unwrap_or_else(|| words(error)))
             }
             Fault::NameTaken(name) => BackendError::NameTaken { name },
             Fault::Absent | Fault::Conflict | Fault::Refused { .. } => {

@@ -231,7 +231,7 @@ fn context(
     chosen_by: &'static str,
     wish: &TlsWish,
 ) -> Result<Address, BackendError> {
-    let shown = super::fault::one_line(name);
+    let shown = super::error::one_line(name);
     let refused = |reason: String| BackendError::Advised {
         problem: format!("the docker context {shown} ({chosen_by}) cannot be used: {reason}"),
         advice: "list them with `docker context ls` and choose one with `docker context use`, or \

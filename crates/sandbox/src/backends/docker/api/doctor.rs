@@ -6,10 +6,10 @@ use bollard::models::ContainerSummary;
 use bollard::query_parameters::ListContainersOptionsBuilder;
 
 use super::client::Client;
-use super::fault::one_line;
+use super::error::one_line;
 use super::info::EngineInfo;
 use crate::backend::{BackendError, DoctorNote};
-use crate::backends::docker::ownership::Traits;
+use crate::backends::docker::identity::Traits;
 
 /// Most containers that are named in a remark.
 const MAX_NAMED: usize = 5;

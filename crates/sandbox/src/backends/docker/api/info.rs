@@ -2,7 +2,7 @@
 
 use bollard::models::{SystemInfo, SystemVersion};
 
-use super::fault::one_line;
+use super::error::one_line;
 
 /// Whose engine it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,26 +4,21 @@
 mod address;
 mod client;
 mod context;
-mod credentials;
 mod doctor;
+mod error;
 #[cfg(test)]
 mod fake_engine;
-mod fault;
-mod greeting;
 mod image;
 mod info;
-pub(in crate::backends::docker) mod layers;
-mod own_image;
 mod podman;
-mod pull;
-mod reference;
+mod registry;
 mod socket;
 mod ssh;
-mod unreachable;
 
 pub(in crate::backends::docker) use client::Client;
 pub(in crate::backends::docker) use doctor::{Survey, report};
-pub(in crate::backends::docker) use fault::{Fault, fault};
-pub(in crate::backends::docker) use image::{ImageFacts, exists, known, resolve};
+pub(in crate::backends::docker) use error::{Fault, fault, one_line, words};
+#[cfg(test)]
+pub(in crate::backends::docker) use image::Reference;
+pub(in crate::backends::docker) use image::{ImageFacts, exists, full_id, known, resolve};
 pub(in crate::backends::docker) use info::{EngineInfo, Flavour};
-pub(in crate::backends::docker) use own_image::OwnImage;

@@ -15,10 +15,10 @@ use vestal_config::Environment;
 
 use super::address::{Address, Origin, Transport};
 use super::context::find_program;
-use super::fault::one_line;
-use super::greeting::{ANSWER_WITHIN, Greeting, NoGreeting, greet};
+use super::error;
+use super::error::one_line;
+use super::socket::{ANSWER_WITHIN, Greeting, NoGreeting, greet};
 use super::socket::{make_private, private_dir};
-use super::unreachable;
 use crate::backend::BackendError;
 use crate::store::KeyLock;
 
@@ -92,7 +92,7 @@ impl Service {
         )))?;
         let _lock = KeyLock::acquire(&self.dir.join(LOCK), READY_WITHIN)
             .await
-            .map_err(|error| unreachable::lost(&self.address(), error.to_string()))?;
+            .map_err(|error| error::lost(&self.address(), error.to_string()))?;
         match greet(&self.socket(), ANSWER_WITHIN).await {
             Err(NoGreeting::Absent(_)) => self.start().await,
             other => self.judge(other),
@@ -100,7 +100,7 @@ impl Service {
     }
 
     fn judge(&self, outcome: Result<Greeting, NoGreeting>) -> Result<Greeting, BackendError> {
-        outcome.map_err(|why| unreachable::no_greeting(&self.address(), &why))
+        outcome.map_err(|why| error::no_greeting(&self.address(), &why))
     }
 
     /// Starts the service. The caller holds the lock and has seen that nobody

@@ -21,7 +21,7 @@ use vestal_config::Environment;
 
 use super::address::Login;
 use super::context::find_program;
-use super::fault::one_line;
+use super::error::one_line;
 use super::socket::{SocketPath, make_private, private_dir};
 use crate::backend::BackendError;
 

@@ -1,13 +1,19 @@
-//! What a plan is made from, and what it is.
+//! What a plan is made from, what it is, and how one becomes the other.
 
 use std::path::PathBuf;
 
-use bollard::models::ContainerCreateBody;
+use bollard::models::{ContainerCreateBody, HostConfig, ResourcesUlimits};
+use rustix::process::Resource;
 use serde::{Deserialize, Serialize};
 
-use crate::backend::Owner;
+use super::labels::{container_name, labels};
+use super::mounts::Places;
+use super::process::{self, First, Users};
+use super::{extra_args, limits};
+use crate::backend::{BackendError, Owner};
 use crate::backends::docker::api::{EngineInfo, ImageFacts};
 use crate::backends::docker::settings::DockerSettings;
+use crate::backends::layout::WORKSPACE;
 use crate::backends::limits::LimitKind;
 use crate::mounts::Mounts;
 use crate::{HomeId, Key};
@@ -119,4 +125,100 @@ pub(in crate::backends::docker) struct Plan {
     pub own_workspace: bool,
     /// Whether the home is the sandbox's own.
     pub own_home: bool,
+}
+
+/// Open files nobody needs more of.
+const MOST_FILES: u64 = 1 << 20;
+
+/// Processes nobody needs more of; the limit of the container counts first.
+const MOST_PROCESSES: u64 = 30_000;
+
+impl Ulimits {
+    /// Returns limits that an engine which runs under the limits of this
+    /// process can set without a privilege.
+    pub(in crate::backends::docker) fn within_reach() -> Self {
+        let hard = |resource, most: u64| {
+            let own = rustix::process::getrlimit(resource).maximum.unwrap_or(most);
+            i64::try_from(own.min(most)).unwrap_or(i64::MAX)
+        };
+        Self {
+            nofile: hard(Resource::Nofile, MOST_FILES),
+            nproc: hard(Resource::Nproc, MOST_PROCESSES),
+        }
+    }
+
+    /// Returns them in the engine's terms.
+    pub(in crate::backends::docker) fn to_api(self) -> Vec<ResourcesUlimits> {
+        [("nofile", self.nofile), ("nproc", self.nproc)]
+            .map(|(name, limit)| ResourcesUlimits {
+                name: Some(name.to_owned()),
+                soft: Some(limit),
+                hard: Some(limit),
+            })
+            .into()
+    }
+}
+
+/// Returns the container that settings and facts call for.
+pub(in crate::backends::docker) fn plan(blueprint: &Blueprint<'_>) -> Result<Plan, BackendError> {
+    let settings = blueprint.settings;
+    if let Some(problem) = settings.contradictions.first() {
+        return Err(BackendError::Advised {
+            problem: problem.clone(),
+            advice: "`vestal config check` lists what contradicts each other".to_owned(),
+        });
+    }
+    let extra = &settings.extra_args;
+    let home = settings.user_home.as_deref();
+    let first = First::of(blueprint);
+    let users = Users::of(blueprint, first);
+    let capabilities = users.capabilities(blueprint);
+    let places = Places::of(blueprint, first, &users)?;
+    let (own_workspace, own_home) = (places.own_workspace, places.own_home);
+
+    let mut host = HostConfig {
+        cap_drop: Some(capabilities.drop),
+        cap_add: Some(capabilities.add),
+        security_opt: Some(extra_args::security(extra, blueprint.info, home)?),
+        userns_mode: users.userns.map(str::to_owned),
+        network_mode: (!settings.network).then(|| "none".to_owned()),
+        auto_remove: Some(blueprint.owner.is_some()),
+        // The guest reaps; an init of the engine's would only be in between.
+        init: Some(false),
+        ..HostConfig::default()
+    };
+    places.apply(&mut host);
+    let unenforced = limits::apply(blueprint, &mut host)?;
+    let mut body = ContainerCreateBody {
+        image: Some(blueprint.image.id.clone()),
+        working_dir: Some(working_dir(blueprint)),
+        labels: Some(labels(blueprint)?),
+        ..ContainerCreateBody::default()
+    };
+    process::apply(blueprint, first, &users, &mut body);
+    extra_args::apply(extra, blueprint, &mut body, &mut host);
+    body.host_config = Some(host);
+
+    let mut weakened = extra.weakens();
+    weakened.extend(settings.volumes.weakens());
+    if users.gives_up_userns {
+        weakened.push("terminal.docker_run_as_host_user goes without user namespaces".to_owned());
+    }
+    Ok(Plan {
+        name: container_name(blueprint.key, blueprint.owner.map(|_| blueprint.instance)),
+        body,
+        platform: extra.platform.clone(),
+        unenforced,
+        weakened,
+        guest_user: users.jobs,
+        own_workspace,
+        own_home,
+    })
+}
+
+/// Returns where the guest starts. An engine makes the directory if there is
+/// none.
+fn working_dir(blueprint: &Blueprint<'_>) -> String {
+    let asked = blueprint.settings.cwd.as_deref().and_then(std::path::Path::to_str);
+    asked.unwrap_or(WORKSPACE).to_owned()
 }

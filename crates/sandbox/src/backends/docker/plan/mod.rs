@@ -2,13 +2,10 @@
 //! without asking anyone.
 
 mod blueprint;
-mod body;
-mod capabilities;
 mod extra_args;
 mod labels;
 mod limits;
-mod name;
-mod places;
+mod mounts;
 mod process;
 
 #[cfg(test)]
@@ -25,8 +22,6 @@ mod tests;
 pub(in crate::backends::docker) use crate::backends::layout::{
     BOOT_DIR, GUEST_FILE, IO_DIR, STATE_DIR, WORKSPACE,
 };
-pub(in crate::backends::docker) use blueprint::{Blueprint, JobUser, Plan, Source, Ulimits};
-pub(in crate::backends::docker) use body::plan;
-pub(in crate::backends::docker) use labels::{Marks, label};
+pub(in crate::backends::docker) use blueprint::{Blueprint, JobUser, Plan, Source, Ulimits, plan};
+pub(in crate::backends::docker) use labels::{Marks, container_name, label, name_of_marks};
 pub(in crate::backends::docker) use limits::{read_back, vet};
-pub(in crate::backends::docker) use name::{container_name, name_of_marks};

@@ -3,8 +3,7 @@
 use serde_json::Value;
 use vestal_config::{Environment, Home, Override, Settings};
 
-use super::blueprint::{Blueprint, JobUser, Plan, Source, Ulimits};
-use super::body::plan;
+use super::blueprint::{Blueprint, JobUser, Plan, Source, Ulimits, plan};
 use crate::backend::{BackendError, Owner};
 use crate::backends::docker::api::{EngineInfo, Flavour, ImageFacts};
 use crate::backends::docker::settings::{DockerSettings, HostUser};

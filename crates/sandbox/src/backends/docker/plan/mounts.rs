@@ -14,8 +14,7 @@ use super::blueprint::{Blueprint, Source};
 use super::process::{First, Users};
 use crate::backend::BackendError;
 use crate::backends::docker::api::Flavour;
-use crate::backends::docker::binds;
-use crate::backends::docker::mounts::{Placed, of_settings};
+use crate::backends::docker::mounts::{Placed, of_settings, wanted};
 use crate::backends::layout::{BOOT_DIR, IO_DIR, STATE_DIR, WORKSPACE};
 use crate::mounts::covers;
 
@@ -66,7 +65,7 @@ impl Places {
             places.tmpfs.insert(target.clone(), options.clone());
         }
         for dir in &settings.binds {
-            if let Some(target) = binds::wanted(settings, dir)? {
+            if let Some(target) = wanted(settings, dir)? {
                 places.take(target)?;
                 let mount = bind(target.to_owned(), target, None);
                 places.add(Mount { read_only: Some(false), ..mount })?;

@@ -7,10 +7,10 @@ use bollard::query_parameters::{ListVolumesOptionsBuilder, RemoveVolumeOptionsBu
 use vestal_config::VolumeSource;
 
 use super::api::{Client, Fault, fault};
-use super::binds;
 use super::boot::make_open_dir;
-use super::facts::Reach;
+use super::mounts;
 use super::plan::{Source, label};
+use super::prepare::Reach;
 use super::settings::DockerSettings;
 use crate::backend::{BackendError, InstanceRequest, KeptVolumes};
 use crate::store::make_private_dir;
@@ -91,7 +91,7 @@ pub(super) fn check_sources(
     client: &Client,
     settings: &DockerSettings,
 ) -> Result<(), BackendError> {
-    binds::check(settings, client.is_remote())?;
+    mounts::check(settings, client.is_remote())?;
     if client.is_remote() {
         return Ok(());
     }

@@ -24,11 +24,9 @@ use jiff::Timestamp;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use super::client::Client;
-use super::fault::{Fault, fault, one_line, words};
-use super::info::Flavour;
 use super::own_image::OwnImage;
 use crate::backend::BackendError;
+use crate::backends::docker::api::{Client, Fault, Flavour, fault, full_id, one_line, words};
 use crate::key::hex;
 use crate::progress::Progress;
 use crate::{ProgressSink, failpoint};
@@ -154,7 +152,7 @@ impl Layers {
     fn of(image: ImageInspect) -> Option<Self> {
         let is_bare = is_bare(&image);
         Some(Self {
-            id: image.id.map(super::image::full_id)?,
+            id: image.id.map(full_id)?,
             diffs: image.root_fs?.layers.filter(|layers| !layers.is_empty())?,
             architecture: image.architecture?,
             os: image.os.filter(|os| !os.is_empty()).unwrap_or_else(|| "linux".to_owned()),
@@ -384,5 +382,5 @@ pub(in crate::backends::docker) async fn remove(
 }
 
 #[cfg(test)]
-#[path = "layers_tests.rs"]
+#[path = "commit_tests.rs"]
 mod tests;

@@ -9,15 +9,16 @@ use bollard::container::LogOutput;
 use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType};
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, ListContainersOptionsBuilder,
-    StopContainerOptionsBuilder, UploadToContainerOptionsBuilder, WaitContainerOptions,
+    StopContainerOptionsBuilder, WaitContainerOptions,
 };
 use futures_util::StreamExt as _;
 use tokio::time::{Instant, sleep};
 
 use super::api::{Client, Fault, fault};
-use super::boot;
+use super::backend::Docker;
+use super::guest::upload;
+use super::lifecycle::force_remove;
 use super::plan::{BOOT_DIR, GUEST_FILE, Ulimits, label};
-use super::remove::force_remove;
 use crate::HomeId;
 use crate::backend::BackendError;
 use crate::key::random_hex;
@@ -139,6 +140,61 @@ pub(super) enum ErrandError {
     /// Anything else.
     #[error(transparent)]
     Backend(#[from] BackendError),
+}
+
+impl Docker {
+    /// Does an errand as root, with explicit limits where the engine needs them.
+    pub(super) async fn errand(
+        &self,
+        client: &Client,
+        request: Request<'_>,
+        words: Vec<String>,
+        mounts: Vec<(&Path, &str)>,
+        program: Runner<'_>,
+    ) -> Result<String, ErrandError> {
+        let Request { home, image, .. } = request;
+        let ulimits = self.ulimits(client).await?;
+        let mut errand = Errand { home, image, user: "0:0", words, mounts, program, ulimits };
+        match run(client, &errand).await {
+            Err(ErrandError::Rlimit) if errand.ulimits.is_none() => {
+                errand.ulimits = Some(self.remember_ulimits(client).await?);
+                run(client, &errand).await
+            }
+            other => other,
+        }
+    }
+
+    /// Returns the limits of processes to give explicitly, if this engine is
+    /// known to need them.
+    pub(super) async fn ulimits(&self, client: &Client) -> Result<Option<Ulimits>, BackendError> {
+        let engine = &client.info().await?.id;
+        Ok(self.cache.get::<bool>(&["ulimits", engine]).map(|_| Ulimits::within_reach()))
+    }
+
+    /// Remembers that this engine cannot set limits of processes by itself.
+    pub(super) async fn remember_ulimits(&self, client: &Client) -> Result<Ulimits, BackendError> {
+        let engine = &client.info().await?.id;
+        self.cache.put(&["ulimits", engine], &true);
+        Ok(Ulimits::within_reach())
+    }
+}
+
+/// What is to be prepared.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) home: &'a HomeId,
+    pub(super) image: &'a str,
+    pub(super) user: Option<&'a str>,
+}
+
+impl Request<'_> {
+    fn words(&self) -> Vec<String> {
+        let mut words = vec!["prepare".to_owned()];
+        if let Some(user) = self.user {
+            words.extend(["--user".to_owned(), user.to_owned()]);
+        }
+        words
+    }
 }
 
 /// Does an errand and returns what it printed. The container is gone
@@ -295,24 +351,6 @@ async fn exit_code(client: &Client, name: &str) -> Result<i64, BackendError> {
             message: "it said nothing".to_owned(),
         }),
     }
-}
-
-/// Sends the guest's program and settings into a container that has a volume
-/// for them.
-pub(super) async fn upload(
-    client: &Client,
-    name: &str,
-    program: &[u8],
-    settings: &[u8],
-) -> Result<(), BackendError> {
-    let archive = boot::archive(program, settings).map_err(BackendError::io("pack the guest"))?;
-    let options = UploadToContainerOptionsBuilder::new().path(BOOT_DIR).build();
-    let body = bollard::body_full(archive.into());
-    client
-        .api()
-        .upload_to_container(name, Some(options), body)
-        .await
-        .map_err(client.error("send the guest into the container"))
 }
 
 /// Removes the container of an errand, however far it got.

@@ -1,18 +1,22 @@
-//! What has to be known of an image and an engine before a container is made.
+//! What has to be known of an image and an engine before a container is made, and
+//! what was found out before and does not change.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use vestal_config::DockerTransport;
 
 use super::api::{Client, ImageFacts};
 use super::backend::Docker;
-use super::errand::{self, Errand, ErrandError, Runner};
-use super::origin::KnownUser;
-use super::plan::{IO_DIR, JobUser, Ulimits};
+use super::helper::{ErrandError, Request, Runner};
+use super::images::KnownUser;
+use super::plan::{IO_DIR, JobUser};
 use super::settings::DockerSettings;
 use crate::HomeId;
 use crate::backend::BackendError;
+use crate::key::hex;
+use crate::store::{make_private_dir, read_versioned, write_versioned};
 
 /// Where the home to fill is mounted for the errand.
 const HOME_TO_FILL: &str = "/.vestal/home";
@@ -175,59 +179,6 @@ impl Docker {
         let said = self.errand(client, request, request.words(), Vec::new(), runner).await?;
         Surveyed::parse(&said)
     }
-
-    /// Does an errand as root, with explicit limits where the engine needs them.
-    pub(super) async fn errand(
-        &self,
-        client: &Client,
-        request: Request<'_>,
-        words: Vec<String>,
-        mounts: Vec<(&Path, &str)>,
-        program: Runner<'_>,
-    ) -> Result<String, ErrandError> {
-        let Request { home, image, .. } = request;
-        let ulimits = self.ulimits(client).await?;
-        let mut errand = Errand { home, image, user: "0:0", words, mounts, program, ulimits };
-        match errand::run(client, &errand).await {
-            Err(ErrandError::Rlimit) if errand.ulimits.is_none() => {
-                errand.ulimits = Some(self.remember_ulimits(client).await?);
-                errand::run(client, &errand).await
-            }
-            other => other,
-        }
-    }
-
-    /// Returns the limits of processes to give explicitly, if this engine is
-    /// known to need them.
-    pub(super) async fn ulimits(&self, client: &Client) -> Result<Option<Ulimits>, BackendError> {
-        let engine = &client.info().await?.id;
-        Ok(self.cache.get::<bool>(&["ulimits", engine]).map(|_| Ulimits::within_reach()))
-    }
-
-    /// Remembers that this engine cannot set limits of processes by itself.
-    pub(super) async fn remember_ulimits(&self, client: &Client) -> Result<Ulimits, BackendError> {
-        let engine = &client.info().await?.id;
-        self.cache.put(&["ulimits", engine], &true);
-        Ok(Ulimits::within_reach())
-    }
-}
-
-/// What is to be prepared.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Request<'a> {
-    pub(super) home: &'a HomeId,
-    pub(super) image: &'a str,
-    pub(super) user: Option<&'a str>,
-}
-
-impl Request<'_> {
-    fn words(&self) -> Vec<String> {
-        let mut words = vec!["prepare".to_owned()];
-        if let Some(user) = self.user {
-            words.extend(["--user".to_owned(), user.to_owned()]);
-        }
-        words
-    }
 }
 
 impl From<JobUser> for Surveyed {
@@ -279,6 +230,57 @@ fn failed(error: ErrandError) -> BackendError {
     }
 }
 
+const VERSION: u64 = 1;
+
+/// A directory of small files, each about one thing. It is only a cache: what
+/// cannot be read is found out again, what cannot be written too.
+#[derive(Debug, Clone)]
+pub(super) struct Cache {
+    dir: PathBuf,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Entry<T> {
+    version: u64,
+    about: Vec<String>,
+    known: T,
+}
+
+impl Cache {
+    pub(super) fn new(run_dir: &Path) -> Self {
+        Self { dir: run_dir.join("docker") }
+    }
+
+    /// Returns what is known about a thing.
+    pub(super) fn get<T: for<'de> Deserialize<'de>>(&self, about: &[&str]) -> Option<T> {
+        let entry: Entry<T> = read_versioned(&self.path(about), VERSION).ok()??;
+        (entry.about == about).then_some(entry.known)
+    }
+
+    /// Remembers what is known about a thing.
+    pub(super) fn put<T: Serialize>(&self, about: &[&str], known: &T) {
+        let entry = Entry {
+            version: VERSION,
+            about: about.iter().map(|part| (*part).to_owned()).collect(),
+            known,
+        };
+        let written =
+            make_private_dir(&self.dir).and_then(|()| write_versioned(&self.path(about), &entry));
+        if let Err(error) = written {
+            tracing::debug!(%error, "not remembered");
+        }
+    }
+
+    fn path(&self, about: &[&str]) -> PathBuf {
+        let mut hasher = Sha256::new();
+        for part in about {
+            hasher.update((part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        self.dir.join(format!("{}.json", hex(&hasher.finalize()[..12])))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -310,5 +312,18 @@ mod tests {
     fn a_user_without_a_home_gets_one() {
         let nobody = Surveyed { uid: 1234, gid: 0, name: None, home: "/".into() };
         assert_eq!(nobody.into_user().home, SPARE_HOME);
+    }
+
+    #[test]
+    fn what_is_put_is_there_and_damage_is_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::new(dir.path());
+        assert_eq!(cache.get::<bool>(&["a", "b"]), None);
+        cache.put(&["a", "b"], &true);
+        assert_eq!(cache.get::<bool>(&["a", "b"]), Some(true));
+        assert_eq!(cache.get::<bool>(&["ab", ""]), None);
+        let file = std::fs::read_dir(dir.path().join("docker")).unwrap().next().unwrap().unwrap();
+        std::fs::write(file.path(), "{").unwrap();
+        assert_eq!(cache.get::<bool>(&["a", "b"]), None);
     }
 }
