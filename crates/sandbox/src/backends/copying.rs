@@ -1,5 +1,5 @@
-//! Copying trees of files with the program that does so: running it, to the end or
-//! until nobody waits; what it says, and what that means for people.
+//! Copying trees of files with the copy program (`stage copy`): running it, and its
+//! reports.
 
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -15,35 +15,35 @@ use crate::backend::{BackendError, CopyTotals};
 use crate::backends::spawn::{nameless_file, spawn_retrying};
 use crate::{Progress, ProgressSink};
 
-/// How long a copy that nobody waits for may take to remove what it has made,
-/// before it is killed and the rest is the caller's to remove.
-const GRACE: Duration = Duration::from_secs(3);
+/// Longest time for a cancelled copy to remove what it has made. Then it is killed,
+/// and the caller removes the rest.
+const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long a copy may say nothing. It tells how far it is many times a second;
-/// the rest is for disks that are slow and busy.
-const MOVES_WITHIN: Duration = Duration::from_mins(5);
+/// Longest time without a report. There are many per second; the rest is for slow
+/// disks.
+const STALL_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// Time between two looks at it meanwhile.
+/// Time between two checks whether a process has exited.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Longest line that is read, and most of what is read of an error.
+/// Longest line, and most of standard error, that is read.
 const MAX_LINE: u64 = 64 << 10;
 
-/// As whom files are copied.
+/// The user that copies.
 #[derive(Debug, Clone)]
 pub(crate) enum How {
-    /// As this user.
+    /// This user.
     AsSelf,
-    /// As the root of these users, who may read what belongs to any of them and
-    /// give it to whom it belongs.
+    /// Root of a user namespace with these users, which may read the files of all of
+    /// them and keep their owners.
     Among(Users),
 }
 
-/// Copies the tree `from` to `to`, where nothing is yet. People know it as `what`.
+/// Copies the tree `from` to `to`, which does not exist yet. Messages call it `what`.
 ///
-/// If it fails nothing is left. If the future is dropped, nothing writes to `to`
-/// any more when that returns, and what was made is removed unless that takes
-/// long; what is left then is the caller's to remove.
+/// A failure leaves nothing behind. Dropping the future stops the copy before the
+/// drop returns, and removes what was made unless that takes long; the caller removes
+/// the rest.
 pub(crate) async fn copy(
     stage: &Path,
     how: &How,
@@ -55,18 +55,18 @@ pub(crate) async fn copy(
     let failed = || format!("copy {what}");
     let mut command = command(stage, how, from, to)?;
     let child = spawn_retrying(&mut command).await.map_err(BackendError::io(failed()))?;
-    // This process's copies of the descriptors close with the command.
+    // Closes this process's copies of the descriptors.
     drop(command);
-    let mut running = Running::new(child);
+    let mut process = CopyProcess::new(child);
     let mut last = None;
-    if let Some(stdout) = running.child.stdout.take() {
+    if let Some(stdout) = process.child.stdout.take() {
         let mut lines = BufReader::new(stdout);
         loop {
-            let next = tokio::time::timeout(MOVES_WITHIN, next_line(&mut lines)).await;
+            let next = tokio::time::timeout(STALL_TIMEOUT, next_line(&mut lines)).await;
             let next = next.unwrap_or_else(|_| Err(stalled()));
             let Some(line) = next.map_err(BackendError::io(failed()))? else { break };
-            match Said::parse(&line) {
-                Some(Said::Progress { files, bytes, total }) => {
+            match CopyReport::parse(&line) {
+                Some(CopyReport::Progress { files, bytes, total }) => {
                     let what = what.to_owned();
                     progress.tell(Progress::Copying { what, files, bytes, total });
                 }
@@ -75,19 +75,19 @@ pub(crate) async fn copy(
             }
         }
     }
-    let words = match running.child.stderr.take() {
-        Some(stderr) => last_words(stderr).await,
+    let stderr = match process.child.stderr.take() {
+        Some(stderr) => stderr_text(stderr).await,
         None => String::new(),
     };
-    let status = running.end().await.map_err(BackendError::io(failed()))?;
+    let status = process.end().await.map_err(BackendError::io(failed()))?;
     match last {
-        Some(Said::Done(copied)) if status.success() => {
+        Some(CopyReport::Done(copied)) if status.success() => {
             progress.tell(copied.told(what));
             Ok(copied)
         }
-        Some(Said::Refused(refusal)) => Err(refusal.explain(what, to)),
+        Some(CopyReport::Failed(failure)) => Err(failure.explain(what, to)),
         _ => {
-            let reason = if words.is_empty() { status.to_string() } else { words };
+            let reason = if stderr.is_empty() { status.to_string() } else { stderr };
             Err(BackendError::Io { action: failed(), source: std::io::Error::other(reason) })
         }
     }
@@ -107,8 +107,7 @@ fn command(stage: &Path, how: &How, from: &Path, to: &Path) -> Result<Command, B
             command.args(["within", "--plan-fd", "0", "--"]).arg(stage).stdin(users);
         }
     }
-    // Signals that a terminal sends to this process are not for it: it is told
-    // by whoever waits for it.
+    // In a process group of its own it does not get signals of the terminal.
     command
         .arg("copy")
         .args([from, to])
@@ -121,34 +120,34 @@ fn command(stage: &Path, how: &How, from: &Path, to: &Path) -> Result<Command, B
 }
 
 fn stalled() -> std::io::Error {
-    let words = format!("it has not moved for {} s", MOVES_WITHIN.as_secs());
-    std::io::Error::new(std::io::ErrorKind::TimedOut, words)
+    let message = format!("no progress for {} s", STALL_TIMEOUT.as_secs());
+    std::io::Error::new(std::io::ErrorKind::TimedOut, message)
 }
 
-/// Returns the next line; what is too long to be one comes in pieces, which
-/// mean nothing.
+/// Returns the next line. A line that is too long comes in pieces, which are not
+/// reports.
 async fn next_line(lines: &mut (impl AsyncBufRead + Unpin)) -> std::io::Result<Option<String>> {
     let mut line = Vec::new();
     let count = lines.take(MAX_LINE).read_until(b'\n', &mut line).await?;
     Ok((count > 0).then(|| String::from_utf8_lossy(&line).into_owned()))
 }
 
-async fn last_words(stderr: impl AsyncRead + Unpin) -> String {
-    let mut words = Vec::new();
-    // What cannot be read is not worth another error.
-    stderr.take(MAX_LINE).read_to_end(&mut words).await.ok();
-    String::from_utf8_lossy(&words).trim().replace('\n', "; ")
+async fn stderr_text(stderr: impl AsyncRead + Unpin) -> String {
+    let mut text = Vec::new();
+    // An error here would hide the one that is reported.
+    stderr.take(MAX_LINE).read_to_end(&mut text).await.ok();
+    String::from_utf8_lossy(&text).trim().replace('\n', "; ")
 }
 
-/// The program while it runs, which is ended when nobody waits for it.
+/// The running copy program, which is stopped when it is dropped.
 #[derive(Debug)]
-struct Running {
+struct CopyProcess {
     child: Child,
-    /// Its process group, until it is known to have ended.
+    /// Its process group, until it has exited.
     group: Option<Pid>,
 }
 
-impl Running {
+impl CopyProcess {
     fn new(child: Child) -> Self {
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
         Self { group: pid.and_then(Pid::from_raw), child }
@@ -161,22 +160,22 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for CopyProcess {
     fn drop(&mut self) {
         let Some(group) = self.group else {
             return;
         };
-        // It is a child that nobody has waited for, so its number is its own.
+        // The child has not been waited for, so its pid is still its own.
         kill_process_group(group, Signal::TERM).ok();
-        if !ends(group, GRACE) {
+        if !wait_for_exit(group, STOP_TIMEOUT) {
             kill_process_group(group, Signal::KILL).ok();
-            ends(group, GRACE);
+            wait_for_exit(group, STOP_TIMEOUT);
         }
     }
 }
 
-/// Waits until a child has ended, and leaves it to the runtime to collect it.
-fn ends(child: Pid, within: Duration) -> bool {
+/// Waits until a child has exited. The runtime reaps it.
+fn wait_for_exit(child: Pid, within: Duration) -> bool {
     let deadline = Instant::now() + within;
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     loop {
@@ -197,36 +196,36 @@ const ENOSPC: i32 = 28;
 const EROFS: i32 = 30;
 const EDQUOT: i32 = 122;
 
-/// A line that the program says.
+/// A line that the copy program prints.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Said {
-    /// How far it is.
+pub(crate) enum CopyReport {
+    /// Progress.
     Progress {
-        /// Files that are there.
+        /// Files copied so far.
         files: u64,
-        /// Bytes that are there.
+        /// Bytes copied so far.
         bytes: u64,
-        /// Bytes in all, once that is known.
+        /// Bytes in total, once known.
         total: Option<u64>,
     },
-    /// The copy is whole.
+    /// The copy is complete.
     Done(CopyTotals),
-    /// There is no copy.
-    Refused(Refusal),
+    /// The copy failed.
+    Failed(CopyFailure),
 }
 
-/// Why there is no copy.
+/// Why a copy failed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(crate) struct Refusal {
-    /// What was tried.
+pub(crate) struct CopyFailure {
+    /// The failed action.
     action: String,
-    /// The file that it is about.
+    /// The file concerned.
     path: Option<String>,
-    /// What the system said.
+    /// The error number of the system.
     errno: Option<i32>,
-    /// All of it in words.
+    /// The whole message.
     message: String,
-    /// What could not be removed again.
+    /// What could not be removed afterwards.
     left: Option<String>,
 }
 
@@ -239,24 +238,24 @@ struct Line {
     #[serde(default)]
     bytes: u64,
     total: Option<u64>,
-    error: Option<Refusal>,
+    error: Option<CopyFailure>,
 }
 
-impl Said {
-    /// Reads a line; nothing, if it is none of these.
+impl CopyReport {
+    /// Parses a line; `None` if it is not a report.
     pub(crate) fn parse(line: &str) -> Option<Self> {
         let Line { done, files, bytes, total, error } = serde_json::from_str(line).ok()?;
         Some(match error {
-            Some(refusal) => Self::Refused(refusal),
+            Some(failure) => Self::Failed(failure),
             None if done => Self::Done(CopyTotals { files, bytes }),
             None => Self::Progress { files, bytes, total },
         })
     }
 }
 
-impl Refusal {
-    /// Puts the paths of the host in the place of those that the program saw.
-    pub(crate) fn seen_as(mut self, inside: &str, outside: &Path) -> Self {
+impl CopyFailure {
+    /// Replaces paths inside a container with those of the host.
+    pub(crate) fn with_host_paths(mut self, inside: &str, outside: &Path) -> Self {
         let outside = outside.to_string_lossy();
         let texts = [Some(&mut self.message), self.path.as_mut(), self.left.as_mut()];
         for text in texts.into_iter().flatten() {
@@ -265,64 +264,66 @@ impl Refusal {
         self
     }
 
-    /// Returns what a copy of `what` to `to` failed for, and what to do about it.
+    /// Returns the error for a copy of `what` to `to`, with advice.
     pub(crate) fn explain(self, what: &str, to: &Path) -> BackendError {
         let place = to.parent().unwrap_or(to).display();
         let path = self.path.as_deref().unwrap_or(what);
         let (problem, advice) = match self.errno {
             Some(ENOSPC) => (
-                format!("there is no room for a copy of {what} in {place}"),
+                format!("there is no space for a copy of {what} in {place}"),
                 format!(
-                    "make room on that filesystem (`df -h {place}` and `df -i {place}` say how \
-                     much there is; `vestal snapshots` lists what can go), then try again"
+                    "free space on that filesystem (`df -h {place}` and `df -i {place}` show how \
+                     much there is; `vestal snapshots` lists what can be removed), then try again"
                 ),
             ),
             Some(EDQUOT) => (
-                format!("a copy of {what} in {place} does not fit into this user's quota"),
-                "remove files of yours on that filesystem (`vestal snapshots` lists some that \
-                 can go), or ask for a larger quota, then try again"
+                format!("a copy of {what} in {place} exceeds this user's quota"),
+                "remove files on that filesystem (`vestal snapshots` lists some that can be \
+                 removed), or ask for a larger quota, then try again"
                     .to_owned(),
             ),
             Some(EROFS) => (
-                format!("{place} can only be read, so that {what} cannot be copied there"),
-                "mount that filesystem for writing, or use a home on another one".to_owned(),
+                format!("{what} cannot be copied to {place}: the filesystem is read-only"),
+                "mount that filesystem writable, or use a home on another one".to_owned(),
             ),
             Some(EACCES) => (
-                format!("{what} cannot be copied: {path} is closed to this user"),
+                format!("{what} cannot be copied: this user has no permission for {path}"),
                 format!(
-                    "open it (`chmod u+rwX` by whom it belongs to, or by root) or remove it; \
-                     `ls -ld {path}` says whose it is"
+                    "grant access (`chmod u+rwX` by its owner or root) or remove it; \
+                     `ls -ld {path}` shows its owner"
                 ),
             ),
             Some(EPERM) => (
-                format!("{what} cannot be copied as it is: {}", self.message),
+                format!("{what} cannot be copied with its owners: {}", self.message),
                 format!(
-                    "what belongs to other users is copied by root only: give {path} to \
-                     yourself (`chown`), remove it, or do this as root"
+                    "only root can copy files of other users: take ownership of {path} (`chown`), \
+                     remove it, or run this as root"
                 ),
             ),
             Some(_) => {
                 return BackendError::Io {
                     action: format!("copy {what}"),
-                    source: std::io::Error::other(self.whole()),
+                    source: std::io::Error::other(self.full_message()),
                 };
             }
-            // Something about the files, which no second attempt changes.
+            // The files keep changing, so another attempt would fail as well.
             None => (
                 format!("{what} cannot be copied: {}", self.message),
-                format!("end what writes to {path} from outside of the sandbox, then try again"),
+                format!(
+                    "end the program outside the sandbox that writes to {path}, then try again"
+                ),
             ),
         };
         let problem = match &self.left {
-            Some(left) => format!("{problem}; {left} could not be removed again"),
+            Some(left) => format!("{problem}; {left} could not be removed"),
             None => problem,
         };
         BackendError::Advised { problem, advice }
     }
 
-    fn whole(&self) -> String {
+    fn full_message(&self) -> String {
         match &self.left {
-            Some(left) => format!("{}; {left} could not be removed again", self.message),
+            Some(left) => format!("{}; {left} could not be removed", self.message),
             None => self.message.clone(),
         }
     }

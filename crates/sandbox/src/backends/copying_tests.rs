@@ -92,17 +92,17 @@ async fn a_failure_is_explained_and_leaves_nothing() {
 #[tokio::test]
 async fn what_the_program_says_of_its_progress_is_passed_on() {
     let place = Place::with_files(0);
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let telling = Arc::clone(&told);
-    let progress = ProgressSink::new(move |step| telling.lock().unwrap().push(step));
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&received);
+    let progress = ProgressSink::new(move |step| sink.lock().unwrap().push(step));
     let script = place.dir.path().join("script");
-    let said = r#"#!/bin/sh
+    let output = r#"#!/bin/sh
 echo '{"files":1,"bytes":2,"total":null}'
 echo rubbish
 echo '{"files":3,"bytes":4,"total":5}'
 echo '{"done":true,"files":6,"bytes":7,"skipped":0}'
 "#;
-    fs::write(&script, said).unwrap();
+    fs::write(&script, output).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).unwrap();
     let (from, to) = (place.from(), place.to());
     let copied = copy(&script, &How::AsSelf, &from, &to, "a home", &progress).await.unwrap();
@@ -110,7 +110,7 @@ echo '{"done":true,"files":6,"bytes":7,"skipped":0}'
     let step =
         |files, bytes, total| Progress::Copying { what: "a home".to_owned(), files, bytes, total };
     let expected = [step(1, 2, None), step(3, 4, Some(5)), step(6, 7, Some(7))];
-    assert_eq!(*told.lock().unwrap(), expected);
+    assert_eq!(*received.lock().unwrap(), expected);
 }
 
 #[tokio::test]
@@ -152,8 +152,8 @@ async fn a_copy_that_nobody_waits_for_is_gone_when_the_future_is() {
     panic!("every copy was done before it could be given up");
 }
 
-fn refusal(errno: Option<i32>, message: &str) -> Refusal {
-    Refusal {
+fn failure(errno: Option<i32>, message: &str) -> CopyFailure {
+    CopyFailure {
         action: "write".to_owned(),
         path: Some("/home/s/to/file".to_owned()),
         errno,
@@ -162,40 +162,40 @@ fn refusal(errno: Option<i32>, message: &str) -> Refusal {
     }
 }
 
-fn explained(refusal: Refusal) -> (String, String) {
-    let error = refusal.explain("the workspace", Path::new("/home/s/to"));
+fn explained(failure: CopyFailure) -> (String, String) {
+    let error = failure.explain("the workspace", Path::new("/home/s/to"));
     (error.to_string(), error.advice().unwrap_or_default().to_owned())
 }
 
 #[test]
 fn each_line_of_the_program_is_understood() {
-    let progress = Said::Progress { files: 3, bytes: 4, total: None };
-    assert_eq!(Said::parse(r#"{"files":3,"bytes":4,"total":null}"#), Some(progress));
-    let progress = Said::Progress { files: 3, bytes: 4, total: Some(9) };
-    assert_eq!(Said::parse(r#"{"files":3,"bytes":4,"total":9}"#), Some(progress));
-    let done = Said::Done(CopyTotals { files: 5, bytes: 6 });
-    assert_eq!(Said::parse(r#"{"done":true,"files":5,"bytes":6,"skipped":1}"#), Some(done));
-    let refused = Said::Refused(refusal(Some(28), "m"));
+    let progress = CopyReport::Progress { files: 3, bytes: 4, total: None };
+    assert_eq!(CopyReport::parse(r#"{"files":3,"bytes":4,"total":null}"#), Some(progress));
+    let progress = CopyReport::Progress { files: 3, bytes: 4, total: Some(9) };
+    assert_eq!(CopyReport::parse(r#"{"files":3,"bytes":4,"total":9}"#), Some(progress));
+    let done = CopyReport::Done(CopyTotals { files: 5, bytes: 6 });
+    assert_eq!(CopyReport::parse(r#"{"done":true,"files":5,"bytes":6,"skipped":1}"#), Some(done));
+    let failed = CopyReport::Failed(failure(Some(28), "m"));
     let line = r#"{"error":{"action":"write","path":"/home/s/to/file","errno":28,"message":"m","left":null}}"#;
-    assert_eq!(Said::parse(line), Some(refused));
+    assert_eq!(CopyReport::parse(line), Some(failed));
     for rubbish in ["", "hello", "[]", "{\"error\":3}", "{\"files\":-1}"] {
-        assert_eq!(Said::parse(rubbish), None, "{rubbish}");
+        assert_eq!(CopyReport::parse(rubbish), None, "{rubbish}");
     }
 }
 
 #[test]
 fn a_full_disk_is_explained_with_what_to_do() {
-    let (problem, advice) = explained(refusal(Some(28), "no space"));
-    assert_eq!(problem, "there is no room for a copy of the workspace in /home/s");
+    let (problem, advice) = explained(failure(Some(28), "no space"));
+    assert_eq!(problem, "there is no space for a copy of the workspace in /home/s");
     assert!(advice.contains("df -h /home/s") && advice.contains("vestal snapshots"), "{advice}");
-    let (problem, advice) = explained(refusal(Some(122), "quota"));
+    let (problem, advice) = explained(failure(Some(122), "quota"));
     assert!(problem.contains("quota") && advice.contains("quota"), "{problem}; {advice}");
 }
 
 #[test]
 fn what_may_not_be_read_or_given_away_is_named() {
     for errno in [1, 13] {
-        let (problem, advice) = explained(refusal(Some(errno), "cannot open /home/s/to/file: no"));
+        let (problem, advice) = explained(failure(Some(errno), "cannot open /home/s/to/file: no"));
         assert!(problem.contains("/home/s/to/file"), "{problem}");
         assert!(advice.contains("/home/s/to/file"), "{advice}");
     }
@@ -203,7 +203,7 @@ fn what_may_not_be_read_or_given_away_is_named() {
 
 #[test]
 fn what_keeps_changing_is_named() {
-    let changing = refusal(None, "/home/s/to/file keeps changing while it is copied");
+    let changing = failure(None, "/home/s/to/file keeps changing while it is copied");
     let (problem, advice) = explained(changing);
     assert!(problem.contains("/home/s/to/file keeps changing"), "{problem}");
     assert!(advice.contains("/home/s/to/file"), "{advice}");
@@ -213,17 +213,18 @@ fn what_keeps_changing_is_named() {
 fn what_is_left_behind_is_said() {
     for errno in [Some(28), Some(5)] {
         let left = Some("/home/s/to".to_owned());
-        let (problem, _) = explained(Refusal { left, ..refusal(errno, "broken") });
-        assert!(problem.contains("/home/s/to could not be removed again"), "{problem}");
+        let (problem, _) = explained(CopyFailure { left, ..failure(errno, "broken") });
+        assert!(problem.contains("/home/s/to could not be removed"), "{problem}");
     }
 }
 
 #[test]
 fn paths_of_a_container_become_those_of_the_host() {
-    let inside = Refusal {
+    let inside = CopyFailure {
         path: Some("/.vestal/from/a".to_owned()),
-        ..refusal(Some(13), "cannot read /.vestal/from/a: no")
+        ..failure(Some(13), "cannot read /.vestal/from/a: no")
     };
-    let (problem, advice) = explained(inside.seen_as("/.vestal/from", Path::new("/home/s/work")));
+    let (problem, advice) =
+        explained(inside.with_host_paths("/.vestal/from", Path::new("/home/s/work")));
     assert!(problem.contains("/home/s/work/a") && !advice.contains(".vestal/"), "{advice}");
 }

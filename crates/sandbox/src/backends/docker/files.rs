@@ -1,8 +1,8 @@
-//! Files of a sandbox: showing it some of the host's, copying its own, deleting
-//! them.
+//! Files of a sandbox: publishing the host's files to it, copying and deleting its
+//! own.
 //!
-//! Its own belong to users of the container. Where this user may not read them, or
-//! may not give them to whom they belong, they are copied from inside.
+//! Its own files belong to users of the container. Where this user may not read
+//! them, or may not give them to their owner, a helper container copies them.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -16,24 +16,25 @@ use futures_util::StreamExt as _;
 
 use super::api::{self, Client};
 use super::backend::Docker;
-use super::helper::{ErrandError, Listener, Request, Runner, end_copies};
+use super::helper::{HelperError, HelperProgram, HelperRequest, LineSink, end_copies_into};
 use super::identity::{DockerLocator, Transport};
 use super::plan::{BOOT_DIR, GUEST_FILE};
 use crate::backend::{BackendError, CopyTotals, Instance};
-use crate::backends::copying::{self, How, Said};
+use crate::backends::copying::{self, CopyReport, How};
 use crate::backends::show;
 use crate::embedded::{GUEST_PROGRAM, STAGE_PROGRAM};
 use crate::publish::{Bundle, Content, PublishedName, version_name};
 use crate::store::{StoreError, remove_tree};
 use crate::{Progress, ProgressSink};
 
-/// Where it is kept what a container was sent that does not share our files.
+/// Directory, beside the instance, that records which files were uploaded to a
+/// container that does not share the host's files.
 const SENT: &str = "sent";
 
 impl Docker {
-    /// Shows files to a container: by the directory it finds its guest in where
-    /// that is mounted, which it may only read, else by sending them there.
-    pub(super) async fn show(
+    /// Publishes files in the container's boot directory: on the host if that is
+    /// mounted, which the container may only read, else by an upload.
+    pub(super) async fn publish_files(
         &self,
         instance: &Instance,
         name: &PublishedName,
@@ -47,15 +48,15 @@ impl Docker {
             }
             Transport::Exec => {
                 let client = self.client().await?;
-                self.send(&client, &locator.container, instance, name, bundle).await?;
+                self.upload_bundle(&client, &locator.container, instance, name, bundle).await?;
             }
         }
         Ok(Path::new(BOOT_DIR).join(name.shelf()).join(name.name()))
     }
 
-    /// Sends files to a container, unless it has them. Root in the container can
-    /// change them there: an engine sends nothing to where nobody may write.
-    async fn send(
+    /// Uploads files to a container, unless it has them. Root in the container can
+    /// change them: an engine does not upload to a read-only volume.
+    async fn upload_bundle(
         &self,
         client: &Client,
         container: &str,
@@ -63,7 +64,7 @@ impl Docker {
         name: &PublishedName,
         bundle: &Bundle,
     ) -> Result<(), BackendError> {
-        let failed = || BackendError::io(format!("show {name} to the sandbox"));
+        let failed = || BackendError::io(format!("publish {name} to the sandbox"));
         let dir = instance.dir.clone();
         let lock = tokio::task::spawn_blocking(move || {
             fs::create_dir_all(dir.join(SENT))?;
@@ -81,19 +82,19 @@ impl Docker {
         let options = UploadToContainerOptionsBuilder::new().path(BOOT_DIR).build();
         let body = bollard::body_full(archive.into());
         let sent = client.api().upload_to_container(container, Some(options), body).await;
-        sent.map_err(client.error("send files into the container"))?;
+        sent.map_err(client.error("upload files into the container"))?;
         if let Some(before) = before.filter(|before| before.starts_with('.')) {
             let old = format!("{BOOT_DIR}/{}/{before}", name.shelf());
-            // What stays of a version before is in nobody's way.
+            // Files of an earlier version do no harm.
             if let Err(error) = empty_inside(client, container, &old).await {
-                tracing::debug!(%error, old, "left in the container");
+                tracing::debug!(%error, old, "cannot remove an earlier version");
             }
         }
         fs::write(&note, &version).map_err(failed())
     }
 }
 
-/// Packs a version and the link that shows it, which comes last.
+/// Packs a version of published files, and last the link that makes it current.
 fn archive(name: &PublishedName, version: &str, bundle: &Bundle) -> io::Result<Vec<u8>> {
     let mut builder = tar::Builder::new(Vec::new());
     let header = |kind: tar::EntryType, mode: u32, size: usize| {
@@ -134,7 +135,7 @@ fn archive(name: &PublishedName, version: &str, bundle: &Bundle) -> io::Result<V
     builder.into_inner()
 }
 
-/// Empties a directory of a container, as its root.
+/// Empties a directory of a running container, as root.
 async fn empty_inside(client: &Client, container: &str, dir: &str) -> Result<(), BackendError> {
     let body = ExecConfig {
         attach_stdout: Some(true),
@@ -155,14 +156,14 @@ async fn empty_inside(client: &Client, container: &str, dir: &str) -> Result<(),
     Ok(())
 }
 
-/// Where what is copied is found inside.
+/// Mount point of the source of a copy, in the helper container.
 const FROM: &str = "/.vestal/from";
 
-/// Where the directory that it is copied to is found inside.
+/// Mount point of the target's parent directory, in the helper container.
 const INTO: &str = "/.vestal/into";
 
 impl Docker {
-    /// Copies a tree of a sandbox's files to where nothing is yet.
+    /// Copies a tree of a sandbox's files to a path that does not exist yet.
     pub(super) async fn copy_tree(
         &self,
         from: &Path,
@@ -170,17 +171,17 @@ impl Docker {
         progress: &ProgressSink,
     ) -> Result<CopyTotals, BackendError> {
         let program = STAGE_PROGRAM.install(&self.run_dir).map_err(BackendError::io(format!(
-            "put the program that copies files into {}",
+            "install the copy program in {}",
             self.run_dir.display()
         )))?;
         let tree = from.to_owned();
-        let own = tokio::task::spawn_blocking(move || may_copy(&tree)).await.unwrap_or(false);
-        let what = what(from);
-        if own {
+        let may_copy = tokio::task::spawn_blocking(move || may_copy(&tree)).await.unwrap_or(false);
+        let what = tree_name(from);
+        if may_copy {
             copying::copy(&program, &How::AsSelf, from, to, &what, progress).await
         } else {
-            let hearing = Hearing { what: &what, progress, end: Mutex::default() };
-            self.copy_inside(&program, from, to, &hearing).await
+            let observer = CopyObserver { what: &what, progress, end: Mutex::default() };
+            self.copy_inside(&program, from, to, &observer).await
         }
     }
 
@@ -189,69 +190,69 @@ impl Docker {
         program: &Path,
         from: &Path,
         to: &Path,
-        hearing: &Hearing<'_>,
+        observer: &CopyObserver<'_>,
     ) -> Result<CopyTotals, BackendError> {
         let client = self.client().await?;
         let image = self.any_image(&client).await?;
         let failed = |message: String| BackendError::Engine {
-            action: format!("copy {} from inside a container", hearing.what),
+            action: format!("copy {} from inside a container", observer.what),
             message,
         };
         let (Some(parent), Some(name)) = (to.parent(), to.file_name().and_then(|n| n.to_str()))
         else {
-            return Err(failed(format!("{} is no place for a copy", to.display())));
+            return Err(failed(format!("{} cannot be the target of a copy", to.display())));
         };
-        let request = Request { home: &self.home, image: &image, user: None };
-        let words = vec!["copy".to_owned(), FROM.to_owned(), format!("{INTO}/{name}")];
+        let request = HelperRequest { home: &self.home, image: &image, user: None };
+        let args = vec!["copy".to_owned(), FROM.to_owned(), format!("{INTO}/{name}")];
         let mounts = vec![(from, FROM), (parent, INTO)];
-        let as_host = client.info().await?.maps_root_away();
-        let runner = Runner::Copier { program, into: to, as_host, listener: hearing };
-        let went = self.errand(&client, request, words, mounts, runner).await;
-        match (went, hearing.end()) {
-            (Ok(_), Some(Said::Done(copied))) => Ok(copied),
-            (_, Some(Said::Refused(refusal))) => {
-                let refusal = refusal.seen_as(FROM, from).seen_as(INTO, parent);
-                Err(refusal.explain(hearing.what, to))
+        let host_users = client.info().await?.remaps_root();
+        let program = HelperProgram::Copier { program, into: to, host_users, sink: observer };
+        let outcome = self.run_helper(&client, request, args, mounts, program).await;
+        match (outcome, observer.end()) {
+            (Ok(_), Some(CopyReport::Done(copied))) => Ok(copied),
+            (_, Some(CopyReport::Failed(failure))) => {
+                let failure = failure.with_host_paths(FROM, from).with_host_paths(INTO, parent);
+                Err(failure.explain(observer.what, to))
             }
-            (Err(ErrandError::Backend(error)), _) => Err(error),
+            (Err(HelperError::Backend(error)), _) => Err(error),
             (Err(error), _) => Err(failed(error.to_string())),
-            (Ok(_), _) => Err(failed("it did not say that it is whole".to_owned())),
+            (Ok(_), _) => Err(failed("the copy program did not report success".to_owned())),
         }
     }
 }
 
-/// Returns what people know a tree as.
-fn what(from: &Path) -> String {
+/// Returns the name of a tree for messages.
+fn tree_name(from: &Path) -> String {
     let name = from.file_name().map(|name| name.to_string_lossy().into_owned());
     format!("the sandbox's {}", name.as_deref().unwrap_or("files"))
 }
 
-/// Hears how far the copy inside is.
+/// Passes on the progress of a copy in a helper container and keeps its result.
 #[derive(Debug)]
-struct Hearing<'a> {
+struct CopyObserver<'a> {
     what: &'a str,
     progress: &'a ProgressSink,
-    end: Mutex<Option<Said>>,
+    end: Mutex<Option<CopyReport>>,
 }
 
-impl Hearing<'_> {
-    /// Returns how it ended, if it said so.
-    fn end(&self) -> Option<Said> {
+impl CopyObserver<'_> {
+    /// Returns the final report, if there was one.
+    fn end(&self) -> Option<CopyReport> {
         self.end.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-impl Listener for Hearing<'_> {
-    fn hear(&self, line: &str) {
-        match Said::parse(line) {
-            Some(Said::Progress { files, bytes, total }) => {
+impl LineSink for CopyObserver<'_> {
+    fn line(&self, line: &str) {
+        match CopyReport::parse(line) {
+            Some(CopyReport::Progress { files, bytes, total }) => {
                 let what = self.what.to_owned();
                 self.progress.tell(Progress::Copying { what, files, bytes, total });
             }
-            // What nobody understands makes no copy whole.
+            // An unknown line does not complete the copy.
             None => {}
             end => {
-                if let Some(Said::Done(copied)) = &end {
+                if let Some(CopyReport::Done(copied)) = &end {
                     self.progress.tell(copied.told(self.what));
                 }
                 *self.end.lock().unwrap_or_else(PoisonError::into_inner) = end;
@@ -260,8 +261,8 @@ impl Listener for Hearing<'_> {
     }
 }
 
-/// Returns whether this user may read all of a tree and give a copy to whom it
-/// belongs. What cannot be told is left to somebody who may.
+/// Returns whether this user may read a whole tree and give the copy to the same
+/// owners. If that cannot be determined, the answer is no.
 fn may_copy(top: &Path) -> bool {
     let user = rustix::process::geteuid();
     if user.is_root() {
@@ -283,14 +284,14 @@ fn may_copy(top: &Path) -> bool {
                 to_see.push(entry.path());
             }
         } else if metadata.is_file() && metadata.mode() & 0o400 == 0 {
-            // One's own file that one may not read.
+            // The owner has no permission to read the file.
             return false;
         }
     }
     true
 }
 
-/// Where the directory to empty is mounted for the errand.
+/// Mount point of the directory to empty, in the helper container.
 const DIR_TO_EMPTY: &str = "/.vestal/dir";
 
 impl Docker {
@@ -301,7 +302,7 @@ impl Docker {
             Err(StoreError::Io { source, .. })
                 if source.kind() == std::io::ErrorKind::PermissionDenied =>
             {
-                self.empty(dir).await?;
+                self.empty_dir(dir).await?;
                 remove_tree(dir).map_err(|error| BackendError::Io {
                     action: format!("remove {}", dir.display()),
                     source: std::io::Error::other(error),
@@ -314,23 +315,24 @@ impl Docker {
         }
     }
 
-    /// Empties a directory from inside a container, whose root may do what
+    /// Empties a directory from a helper container, whose root may delete what
     /// this user may not.
-    pub(super) async fn empty(&self, dir: &Path) -> Result<(), BackendError> {
+    pub(super) async fn empty_dir(&self, dir: &Path) -> Result<(), BackendError> {
         let client = self.client().await?;
-        end_copies(&client, &self.home, dir).await?;
+        end_copies_into(&client, &self.home, dir).await?;
         let image = self.any_image(&client).await?;
-        let program = GUEST_PROGRAM
-            .install(&self.run_dir)
-            .map_err(BackendError::io(format!("put the guest into {}", self.run_dir.display())))?;
-        let request = Request { home: &self.home, image: &image, user: None };
-        let words = vec!["erase".to_owned(), DIR_TO_EMPTY.to_owned()];
+        let program = GUEST_PROGRAM.install(&self.run_dir).map_err(BackendError::io(format!(
+            "install the guest in {}",
+            self.run_dir.display()
+        )))?;
+        let request = HelperRequest { home: &self.home, image: &image, user: None };
+        let args = vec!["erase".to_owned(), DIR_TO_EMPTY.to_owned()];
         let mounts = vec![(dir, DIR_TO_EMPTY)];
-        let as_host = client.info().await?.maps_root_away();
-        let runner = Runner::Eraser { program: &program, as_host };
-        let emptied = self.errand(&client, request, words, mounts, runner).await;
+        let host_users = client.info().await?.remaps_root();
+        let program = HelperProgram::Eraser { program: &program, host_users };
+        let emptied = self.run_helper(&client, request, args, mounts, program).await;
         emptied.map(drop).map_err(|error| match error {
-            ErrandError::Backend(error) => error,
+            HelperError::Backend(error) => error,
             other => BackendError::Engine {
                 action: format!("empty {}", dir.display()),
                 message: other.to_string(),
@@ -338,7 +340,7 @@ impl Docker {
         })
     }
 
-    /// Returns an image that is there: the guest needs nothing in it.
+    /// Returns any image that the engine has: the guest needs nothing in it.
     pub(super) async fn any_image(&self, client: &Client) -> Result<String, BackendError> {
         let configured = self.settings.get(&vestal_config::keys::DOCKER_IMAGE)?.value;
         if api::exists(client, configured.as_str()).await? {
@@ -361,19 +363,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_copier_says_is_passed_on_and_only_its_last_word_counts() {
-        let told = std::sync::Arc::new(Mutex::new(Vec::new()));
-        let telling = std::sync::Arc::clone(&told);
-        let progress = ProgressSink::new(move |step| telling.lock().unwrap().push(step));
-        let hearing = Hearing { what: "the home", progress: &progress, end: Mutex::default() };
-        hearing.hear(r#"{"files":1,"bytes":2,"total":null}"#);
-        hearing.hear("rubbish");
-        assert_eq!(hearing.end(), None);
+    fn progress_of_a_copy_is_passed_on_and_the_final_report_kept() {
+        let received = std::sync::Arc::new(Mutex::new(Vec::new()));
+        let sink = std::sync::Arc::clone(&received);
+        let progress = ProgressSink::new(move |step| sink.lock().unwrap().push(step));
+        let observer =
+            CopyObserver { what: "the home", progress: &progress, end: Mutex::default() };
+        observer.line(r#"{"files":1,"bytes":2,"total":null}"#);
+        observer.line("rubbish");
+        assert_eq!(observer.end(), None);
         let what = "the home".to_owned();
         let step = Progress::Copying { what, files: 1, bytes: 2, total: None };
         let copied = CopyTotals { files: 3, bytes: 4 };
-        hearing.hear(r#"{"done":true,"files":3,"bytes":4,"skipped":0}"#);
-        assert_eq!(hearing.end(), Some(Said::Done(copied)));
-        assert_eq!(*told.lock().unwrap(), [step, copied.told("the home")]);
+        observer.line(r#"{"done":true,"files":3,"bytes":4,"skipped":0}"#);
+        assert_eq!(observer.end(), Some(CopyReport::Done(copied)));
+        assert_eq!(*received.lock().unwrap(), [step, copied.told("the home")]);
     }
 }

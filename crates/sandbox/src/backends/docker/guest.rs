@@ -1,4 +1,4 @@
-//! The guest of a container: what it is told, how it is reached through the
+//! The guest of a container: its settings, the byte stream to it through the
 //! engine, and waiting until it listens.
 
 use std::collections::HashMap;
@@ -19,47 +19,47 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, sleep};
 use vestal_wire::{GuestSettings, Role};
 
-use super::api::{Client, Fault, fault};
+use super::api::{Client, EngineFault, classify};
 use super::boot;
 use super::identity::Transport;
-use super::inspect::{Seen, inspect, is_below};
+use super::inspect::{InspectedContainer, inspect, is_descendant};
 use super::plan::{BOOT_DIR, GUEST_FILE, IO_DIR, JobUser, Plan, STATE_DIR, WORKSPACE};
-use super::prepare::Reach;
+use super::prepare::Sharing;
 use super::storage::io_dir;
 use crate::backend::{BackendError, Instance, InstanceRequest, InstanceState};
 use crate::backends::guest_process;
 use crate::client::Connection;
 use crate::client::socket::{PeerExpectation, SocketError, connect};
 
-/// The label that says how a container's guest is started.
+/// Label with the [`GuestConfig`] of a container.
 const LABEL: &str = "vestal-guest";
 
-/// Permissions of a socket that host and container share: who connects is
-/// another user than who listens, and the directory above is private.
+/// Mode of a socket that host and container share. The client may be another user
+/// than the guest; the directory above is private.
 const SOCKET_MODE: u32 = 0o666;
 
-/// What depends on how a container was made and not on the settings of today.
-/// It is on the container, so that it is started again as it was made.
+/// The guest's settings that depend on how the container was made. They are in a
+/// label of the container, so that it is started again as it was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct GuestPart {
-    /// Whom jobs run as; absent: as the guest.
+pub(super) struct GuestConfig {
+    /// The user of jobs; `None` for the guest's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     user: Option<String>,
     /// The home of jobs.
     home: String,
-    /// Directories that are given to the user of jobs.
+    /// Directories whose owner becomes the user of jobs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     hand_over: Vec<String>,
-    /// Where jobs start that say nothing.
+    /// The default directory of jobs.
     start_dir: String,
-    /// Whether the socket is for users of the host.
+    /// Whether the host connects to the socket directly.
     shared: bool,
 }
 
-impl GuestPart {
-    pub(super) fn new(plan: &Plan, user: &JobUser, reach: Reach) -> Self {
+impl GuestConfig {
+    pub(super) fn new(plan: &Plan, user: &JobUser, sharing: Sharing) -> Self {
         let mut hand_over = Vec::new();
-        // A directory that the user has put there keeps its owner.
+        // A directory that the user mounts keeps its owner.
         if plan.own_workspace {
             hand_over.push(WORKSPACE.to_owned());
         }
@@ -71,25 +71,27 @@ impl GuestPart {
             home: user.home.clone(),
             hand_over,
             start_dir: plan.body.working_dir.clone().unwrap_or_else(|| WORKSPACE.to_owned()),
-            shared: reach == Reach::Shared,
+            shared: sharing == Sharing::Shared,
         }
     }
 
-    /// Reads it off a container.
-    pub(super) fn of(inspected: &ContainerInspectResponse) -> Option<Self> {
+    /// Reads the configuration from a container's label.
+    pub(super) fn of_container(inspected: &ContainerInspectResponse) -> Option<Self> {
         let labels: &HashMap<String, String> = inspected.config.as_ref()?.labels.as_ref()?;
         serde_json::from_str(labels.get(LABEL)?).ok()
     }
 
-    /// Puts it on a container to be made.
-    pub(super) fn mark(&self, body: &mut ContainerCreateBody) {
-        // A struct of texts always has a JSON form.
+    pub(super) fn add_label(&self, body: &mut ContainerCreateBody) {
+        // A struct of strings always serializes.
         let text = serde_json::to_string(self).unwrap_or_default();
         body.labels.get_or_insert_default().insert(LABEL.to_owned(), text);
     }
 
-    /// Returns the settings of the guest in their binary form.
-    pub(super) fn settings(&self, request: &InstanceRequest) -> Result<Vec<u8>, BackendError> {
+    /// Returns the complete settings of the guest, encoded.
+    pub(super) fn encode_settings(
+        &self,
+        request: &InstanceRequest,
+    ) -> Result<Vec<u8>, BackendError> {
         let bytes = |text: &str| ByteVec::from(text.as_bytes().to_vec());
         let settings = GuestSettings {
             state_dir: bytes(STATE_DIR),
@@ -97,7 +99,7 @@ impl GuestPart {
             env: Vec::new(),
             home: bytes(&self.home),
             start_dir: bytes(&self.start_dir),
-            // Whatever ran before has ended with the container.
+            // Earlier processes ended with the container.
             previous_instances: Vec::new(),
             ephemeral: false,
             user: self.user.clone(),
@@ -117,11 +119,11 @@ type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, bollard::errors::Error
 pub(super) struct ExecStream {
     output: Output,
     input: Pin<Box<dyn AsyncWrite + Send>>,
-    /// What has come and was not read yet.
+    /// Received and not yet read.
     unread: Bytes,
 }
 
-/// Starts the program that leads to the guest's socket, in the container.
+/// Runs `guest connect` in the container, which forwards to the guest's socket.
 pub(super) async fn connect_exec(
     client: &Client,
     container: &str,
@@ -136,9 +138,9 @@ pub(super) async fn connect_exec(
         cmd: Some([GUEST_FILE, "connect", IO_DIR].map(str::to_owned).into()),
         ..ExecConfig::default()
     };
-    let refused = |error| match fault(&error) {
-        // It is gone, or does not run.
-        Fault::Absent | Fault::Conflict => not_listening(),
+    let refused = |error| match classify(&error) {
+        // The container is gone or does not run.
+        EngineFault::Absent | EngineFault::Conflict => not_listening(),
         _ => client.error("run a program in the container")(error),
     };
     let exec = client.api().create_exec(container, body).await.map_err(refused)?;
@@ -172,7 +174,7 @@ impl AsyncRead for ExecStream {
                 }
                 Poll::Ready(Some(Ok(LogOutput::StdOut { message }))) => self.unread = message,
                 Poll::Ready(Some(Ok(other))) => {
-                    tracing::debug!(said = %other, "from the container");
+                    tracing::debug!(output = %other, "from the container");
                 }
             }
         }
@@ -197,62 +199,64 @@ impl AsyncWrite for ExecStream {
     }
 }
 
-/// How long a guest may take to listen. It does so in milliseconds; the rest is
-/// for machines that are slow and busy, and for images with an init of their
-/// own.
-const WITHIN: Duration = Duration::from_mins(2);
+/// Longest time until a guest listens. It takes milliseconds; the rest is for slow
+/// machines and for images with an init of their own.
+const READY_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Time between two knocks at a socket.
-const KNOCK: Duration = Duration::from_millis(4);
+/// Time between two attempts to connect to the socket.
+const SOCKET_INTERVAL: Duration = Duration::from_millis(4);
 
-/// Time between two looks at the container, and two programs run in it.
-const LOOK: Duration = Duration::from_millis(250);
+/// Time between two inspections of the container, and two attempts by exec.
+const INSPECT_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How long one greeting through the engine may take.
-const GREETING: Duration = Duration::from_secs(10);
+/// Longest time for the guest's hello through the engine.
+const EXEC_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Longest part of a container's last words that is passed on.
-const MAX_WORDS: usize = 2000;
+/// Most of a container's output that is quoted in an error.
+const MAX_OUTPUT: usize = 2000;
 
-/// Waits until the guest of a container that was just started listens, and
-/// returns how it is reached.
-pub(super) async fn wait(
+/// Waits until the guest of a container that was just started listens. Returns how
+/// it is reached.
+pub(super) async fn wait_until_ready(
     client: &Client,
     instance: &Instance,
     container: &str,
-    reach: Reach,
+    sharing: Sharing,
 ) -> Result<Transport, BackendError> {
-    let deadline = Instant::now() + WITHIN;
-    let mut seen = running(client, container).await?;
+    let deadline = Instant::now() + READY_TIMEOUT;
+    let mut seen = inspect_running(client, container).await?;
     loop {
         let looked = Instant::now();
-        match reach {
-            Reach::Shared => {
-                while looked.elapsed() < LOOK {
-                    if let Some(transport) = knock(instance, &seen).await? {
+        match sharing {
+            Sharing::Shared => {
+                while looked.elapsed() < INSPECT_INTERVAL {
+                    if let Some(transport) = try_socket(instance, &seen).await? {
                         return Ok(transport);
                     }
-                    sleep(KNOCK).await;
+                    sleep(SOCKET_INTERVAL).await;
                 }
             }
-            Reach::Apart => {
-                if answers(client, instance, container).await? {
+            Sharing::Separate => {
+                if try_exec(client, instance, container).await? {
                     return Ok(Transport::Exec);
                 }
-                sleep(LOOK).await;
+                sleep(INSPECT_INTERVAL).await;
             }
         }
-        seen = running(client, container).await?;
+        seen = inspect_running(client, container).await?;
         if Instant::now() >= deadline {
             return Err(BackendError::GuestFailed {
-                reason: format!("it was not ready within {} s", WITHIN.as_secs()),
+                reason: format!("it was not ready within {} s", READY_TIMEOUT.as_secs()),
             });
         }
     }
 }
 
-/// Returns the container while it runs; one that has ended says why.
-async fn running(client: &Client, container: &str) -> Result<Seen, BackendError> {
+/// Returns the container if it runs, or an error with its exit code and output.
+async fn inspect_running(
+    client: &Client,
+    container: &str,
+) -> Result<InspectedContainer, BackendError> {
     let failed = |reason: String| BackendError::GuestFailed { reason };
     let Some(seen) = inspect(client, container).await? else {
         return Err(failed("its container is gone".to_owned()));
@@ -260,69 +264,73 @@ async fn running(client: &Client, container: &str) -> Result<Seen, BackendError>
     if seen.state == InstanceState::Running {
         return Ok(seen);
     }
-    let state = seen.inspected.state.as_ref();
+    let state = seen.response.state.as_ref();
     let code = state.and_then(|state| state.exit_code).unwrap_or_default();
     let error = state.and_then(|state| state.error.clone()).unwrap_or_default();
-    let words = last_words(client, container).await;
-    let told = [error, words].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>();
-    Err(failed(format!("its container ended with {code}: {}", told.join("; "))))
+    let output = last_output(client, container).await;
+    let reasons = [error, output].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>();
+    Err(failed(format!("its container ended with {code}: {}", reasons.join("; "))))
 }
 
-async fn last_words(client: &Client, container: &str) -> String {
+async fn last_output(client: &Client, container: &str) -> String {
     let options =
         LogsOptionsBuilder::new().stdout(true).stderr(true).tail("10").follow(false).build();
     let mut lines = client.api().logs(container, Some(options));
-    let mut words = String::new();
+    let mut output = String::new();
     while let Some(Ok(line)) = lines.next().await {
-        words.push_str(&line.to_string());
-        if words.len() > MAX_WORDS {
+        output.push_str(&line.to_string());
+        if output.len() > MAX_OUTPUT {
             break;
         }
     }
-    for_people(&words)
+    readable_output(&output)
 }
 
-/// Returns what a container has printed as it is told to people: without the
-/// lines by which guests said that they were ready, at this start or before.
-fn for_people(words: &str) -> String {
+/// Returns the output of a container on one line, without the guest's machine-readable
+/// "ready" lines.
+fn readable_output(output: &str) -> String {
     let is_ready_line = |line: &&str| {
-        let said = serde_json::from_str::<serde_json::Value>(line).ok();
-        said.is_some_and(|said| said.get("pid_start").is_some() && said.get("boot").is_some())
+        let value = serde_json::from_str::<serde_json::Value>(line).ok();
+        value.is_some_and(|value| value.get("pid_start").is_some() && value.get("boot").is_some())
     };
     let lines =
-        words.lines().map(str::trim).filter(|line| !line.is_empty() && !is_ready_line(line));
+        output.lines().map(str::trim).filter(|line| !line.is_empty() && !is_ready_line(line));
     let lines = lines.map(|line| line.strip_prefix("error: ").unwrap_or(line));
-    let told = lines.collect::<Vec<_>>().join("; ");
-    told.chars().take(MAX_WORDS).collect()
+    let text = lines.collect::<Vec<_>>().join("; ");
+    text.chars().take(MAX_OUTPUT).collect()
 }
 
-/// Tries the socket once. Only the container's first process, or where an init
-/// of the image's is that one any process of it, can be the guest.
-async fn knock(instance: &Instance, seen: &Seen) -> Result<Option<Transport>, BackendError> {
+/// Tries to connect to the socket once. The guest is the container's first process,
+/// or a descendant of it where that is an init of the image.
+async fn try_socket(
+    instance: &Instance,
+    seen: &InspectedContainer,
+) -> Result<Option<Transport>, BackendError> {
     match connect(&io_dir(&instance.dir), PeerExpectation::anyone()).await {
         Ok(stream) => {
             let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
             let pid = peer.and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid != 0);
-            // Who it is can be told where host and engine count alike.
+            // Process ids can be compared where host and engine share a pid
+            // namespace.
             if let (Some(pid), Some(first)) = (pid, seen.pid)
-                && !is_below(pid, first)
+                && !is_descendant(pid, first)
             {
-                let reason = format!("process {pid} is none of the container's");
+                let reason = format!("process {pid} is not one of the container's");
                 return Err(BackendError::Impostor { id: instance.id.clone(), reason });
             }
             Ok(Some(Transport::Socket { pid }))
         }
         Err(SocketError::Absent) => Ok(None),
         Err(SocketError::Io(error)) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            // It is bound and not yet opened to everyone.
+            // The guest has bound the socket and not yet changed its mode.
             Ok(None)
         }
         Err(error) => Err(guest_process::unreached(instance, error)),
     }
 }
 
-/// Greets the guest through the engine once.
-async fn answers(
+/// Tries to reach the guest through the engine once.
+async fn try_exec(
     client: &Client,
     instance: &Instance,
     container: &str,
@@ -332,12 +340,12 @@ async fn answers(
         Err(BackendError::NotListening { .. }) => return Ok(false),
         Err(error) => return Err(error),
     };
-    let greeting =
-        Connection::open_within(stream, Role::Observer, Some(instance.id.clone()), GREETING);
-    Ok(greeting.await.is_ok())
+    let hello =
+        Connection::open_within(stream, Role::Observer, Some(instance.id.clone()), EXEC_TIMEOUT);
+    Ok(hello.await.is_ok())
 }
 
-/// Sends the guest's program and settings into a container that has a volume
+/// Uploads the guest's program and settings into the volume that a container has
 /// for them.
 pub(super) async fn upload(
     client: &Client,
@@ -352,7 +360,7 @@ pub(super) async fn upload(
         .api()
         .upload_to_container(name, Some(options), body)
         .await
-        .map_err(client.error("send the guest into the container"))
+        .map_err(client.error("upload the guest into the container"))
 }
 
 #[cfg(test)]
@@ -360,10 +368,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_guest_says_to_programs_is_not_told_to_people() {
+    fn ready_lines_of_the_guest_are_not_shown_to_users() {
         let words = "{\"pid\":1,\"pid_start\":7,\"boot\":\"b\"}\n\
                      starting\n{\"level\":\"info\"}\nerror: no space left\n\n";
-        assert_eq!(for_people(words), "starting; {\"level\":\"info\"}; no space left");
-        assert_eq!(for_people(""), "");
+        assert_eq!(readable_output(words), "starting; {\"level\":\"info\"}; no space left");
+        assert_eq!(readable_output(""), "");
     }
 }

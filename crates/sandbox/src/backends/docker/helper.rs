@@ -1,5 +1,5 @@
-//! Containers made for one errand: to look into an image, or to do to files
-//! what only a user inside may do.
+//! Helper containers: short-lived containers that inspect an image, or do to
+//! files what only a user inside a container may do.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,7 +14,7 @@ use bollard::query_parameters::{
 use futures_util::StreamExt as _;
 use tokio::time::{Instant, sleep};
 
-use super::api::{Client, Fault, fault};
+use super::api::{Client, EngineFault, classify};
 use super::backend::Docker;
 use super::guest::upload;
 use super::lifecycle::force_remove;
@@ -23,118 +23,117 @@ use crate::HomeId;
 use crate::backend::BackendError;
 use crate::key::random_hex;
 
-/// Marks containers of this kind.
-pub(super) const ERRAND_LABEL: &str = "vestal-errand";
+/// Label of helper containers.
+pub(super) const HELPER_LABEL: &str = "vestal-errand";
 
-/// Marks those that copy files, with where they copy them to.
-const INTO_LABEL: &str = "vestal-errand-into";
+/// Label of helper containers that copy files; its value is the target on the
+/// host.
+const COPY_TARGET_LABEL: &str = "vestal-errand-into";
 
-/// Beginning of their names.
-const NAME: &str = "vestal-errand-";
+const NAME_PREFIX: &str = "vestal-errand-";
 
-/// Where the program that copies files is found.
+/// Path of the copy program inside a helper container.
 const COPIER_FILE: &str = "/.vestal/boot/stage";
 
-/// Longest time an errand may go without a word: it may have to delete many
-/// files.
-const SILENCE: Duration = Duration::from_mins(30);
+/// Longest time without output. Deleting many files prints nothing.
+const OUTPUT_TIMEOUT: Duration = Duration::from_mins(30);
 
-/// Seconds that an errand is given to tidy up when nobody waits for it.
-const TIDY_SECONDS: i32 = 20;
+/// Seconds that an abandoned helper gets to clean up before it is killed.
+const STOP_SECONDS: i32 = 20;
 
-/// How long an engine may take to remove the container of an errand.
-const GONE_WITHIN: Duration = Duration::from_secs(30);
+/// Longest time to retry the removal of a helper container.
+const REMOVE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Time between two attempts at that.
+/// Time between two removal attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Most that is read of what an errand says.
-const MAX_SAID: usize = 64 << 10;
+/// Most output that is kept, per stream and per line.
+const MAX_OUTPUT: usize = 64 << 10;
 
-/// What an errand may do beyond what its user may.
+/// Capabilities of helper containers.
 const CAPABILITIES: &[&str] = &["CHOWN", "DAC_OVERRIDE", "FOWNER"];
 
-/// What one that copies files may do as well: make them what they were.
-const COPYING: &[&str] = &["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD", "SETFCAP"];
+/// Capabilities of helper containers that copy files and restore all attributes.
+const COPY_CAPABILITIES: &[&str] =
+    &["CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD", "SETFCAP"];
 
-/// Returns whether a container's name is an errand's. Its label alone does not
-/// tell: an image made of one hands it on.
-pub(super) fn is_name(name: &str) -> bool {
-    name.trim_start_matches('/').starts_with(NAME)
+/// Returns whether a container has the name of a helper. The label alone proves
+/// nothing: an image committed from a helper container carries it too.
+pub(super) fn is_helper_name(name: &str) -> bool {
+    name.trim_start_matches('/').starts_with(NAME_PREFIX)
 }
 
-/// Something to be done in a container.
+/// A helper container to run.
 #[derive(Debug)]
-pub(super) struct Errand<'a> {
-    /// The home it is done for.
+pub(super) struct Helper<'a> {
+    /// The profile home it belongs to.
     pub(super) home: &'a HomeId,
     /// The image, by its id.
     pub(super) image: &'a str,
-    /// Whom it is done as.
+    /// The user it runs as.
     pub(super) user: &'a str,
-    /// The program's verb and its arguments.
-    pub(super) words: Vec<String>,
-    /// Directories of the host and where they are found.
+    /// The arguments of the program.
+    pub(super) args: Vec<String>,
+    /// Directories of the host and their mount points.
     pub(super) mounts: Vec<(&'a Path, &'a str)>,
-    /// What runs.
-    pub(super) program: Runner<'a>,
-    /// Limits of processes, for engines that may not set their own.
+    pub(super) program: HelperProgram<'a>,
+    /// Process limits, for engines that cannot set their own defaults.
     pub(super) ulimits: Option<Ulimits>,
 }
 
-/// What runs an errand.
+/// The program of a helper container.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Runner<'a> {
+pub(super) enum HelperProgram<'a> {
     /// The guest, by its path on the host.
     Guest(&'a Path),
-    /// The guest, whose program is sent along.
-    SentGuest(&'a [u8]),
+    /// The guest, uploaded by the engine.
+    UploadedGuest(&'a [u8]),
     /// The guest, to delete files.
     Eraser {
         /// Its path on the host.
         program: &'a Path,
-        /// Whether its users are to be the host's own.
-        as_host: bool,
+        /// Whether the container goes without user namespaces.
+        host_users: bool,
     },
-    /// The program that copies files.
+    /// The copy program.
     Copier {
         /// Its path on the host.
         program: &'a Path,
-        /// What it copies to on the host, by which the errand is found.
+        /// The target on the host. Abandoned helpers are found by it.
         into: &'a Path,
-        /// Whether its users are to be the host's own.
-        as_host: bool,
-        /// Who hears the lines that it prints.
-        listener: &'a (dyn Listener + Sync),
+        /// Whether the container goes without user namespaces.
+        host_users: bool,
+        /// Receives each line that it prints.
+        sink: &'a (dyn LineSink + Sync),
     },
 }
 
-/// Who hears what an errand prints, line by line, as it comes.
-pub(super) trait Listener: std::fmt::Debug {
-    fn hear(&self, line: &str);
+/// Receives the output of a helper line by line.
+pub(super) trait LineSink: std::fmt::Debug {
+    fn line(&self, line: &str);
 }
 
-impl Runner<'_> {
+impl HelperProgram<'_> {
     /// Returns the program on the host, if it is there.
     fn path(&self) -> Option<&Path> {
         match self {
             Self::Guest(path) => Some(path),
-            Self::SentGuest(_) => None,
+            Self::UploadedGuest(_) => None,
             Self::Eraser { program, .. } | Self::Copier { program, .. } => Some(program),
         }
     }
 }
 
-/// Why an errand failed.
+/// Why a helper container failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ErrandError {
-    /// The engine does not see a directory of this host.
+pub(super) enum HelperError {
+    /// The engine does not have the directories of this host.
     #[error("the engine does not see the files of this host")]
     NotShared,
-    /// The engine may not set the limits of processes that it wants to.
-    #[error("the engine cannot set the limits of processes")]
+    /// The engine is not allowed to set its default process limits.
+    #[error("the engine cannot set process limits")]
     Rlimit,
-    /// The program said no.
+    /// The program failed.
     #[error("{0}")]
     Failed(String),
     /// Anything else.
@@ -143,35 +142,35 @@ pub(super) enum ErrandError {
 }
 
 impl Docker {
-    /// Does an errand as root, with explicit limits where the engine needs them.
-    pub(super) async fn errand(
+    /// Runs a helper container as root, with explicit process limits where the
+    /// engine needs them, and returns its output.
+    pub(super) async fn run_helper(
         &self,
         client: &Client,
-        request: Request<'_>,
-        words: Vec<String>,
+        request: HelperRequest<'_>,
+        args: Vec<String>,
         mounts: Vec<(&Path, &str)>,
-        program: Runner<'_>,
-    ) -> Result<String, ErrandError> {
-        let Request { home, image, .. } = request;
+        program: HelperProgram<'_>,
+    ) -> Result<String, HelperError> {
+        let HelperRequest { home, image, .. } = request;
         let ulimits = self.ulimits(client).await?;
-        let mut errand = Errand { home, image, user: "0:0", words, mounts, program, ulimits };
-        match run(client, &errand).await {
-            Err(ErrandError::Rlimit) if errand.ulimits.is_none() => {
-                errand.ulimits = Some(self.remember_ulimits(client).await?);
-                run(client, &errand).await
+        let mut helper = Helper { home, image, user: "0:0", args, mounts, program, ulimits };
+        match run(client, &helper).await {
+            Err(HelperError::Rlimit) if helper.ulimits.is_none() => {
+                helper.ulimits = Some(self.remember_ulimits(client).await?);
+                run(client, &helper).await
             }
             other => other,
         }
     }
 
-    /// Returns the limits of processes to give explicitly, if this engine is
-    /// known to need them.
+    /// Returns explicit process limits if this engine is known to need them.
     pub(super) async fn ulimits(&self, client: &Client) -> Result<Option<Ulimits>, BackendError> {
         let engine = &client.info().await?.id;
         Ok(self.cache.get::<bool>(&["ulimits", engine]).map(|_| Ulimits::within_reach()))
     }
 
-    /// Remembers that this engine cannot set limits of processes by itself.
+    /// Records that this engine needs explicit process limits.
     pub(super) async fn remember_ulimits(&self, client: &Client) -> Result<Ulimits, BackendError> {
         let engine = &client.info().await?.id;
         self.cache.put(&["ulimits", engine], &true);
@@ -179,95 +178,96 @@ impl Docker {
     }
 }
 
-/// What is to be prepared.
+/// What a helper container works on.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Request<'a> {
+pub(super) struct HelperRequest<'a> {
     pub(super) home: &'a HomeId,
     pub(super) image: &'a str,
     pub(super) user: Option<&'a str>,
 }
 
-impl Request<'_> {
-    fn words(&self) -> Vec<String> {
-        let mut words = vec!["prepare".to_owned()];
+impl HelperRequest<'_> {
+    /// Returns the guest's arguments that report on the image's user.
+    pub(super) fn args(&self) -> Vec<String> {
+        let mut args = vec!["prepare".to_owned()];
         if let Some(user) = self.user {
-            words.extend(["--user".to_owned(), user.to_owned()]);
+            args.extend(["--user".to_owned(), user.to_owned()]);
         }
-        words
+        args
     }
 }
 
-/// Does an errand and returns what it printed. The container is gone
-/// afterwards, however it went.
-pub(super) async fn run(client: &Client, errand: &Errand<'_>) -> Result<String, ErrandError> {
+/// Runs a helper container and returns its standard output. The container is
+/// removed in every case.
+async fn run(client: &Client, helper: &Helper<'_>) -> Result<String, HelperError> {
     let name = random_hex::<6>()
-        .map(|random| format!("{NAME}{random}"))
+        .map(|random| format!("{NAME_PREFIX}{random}"))
         .map_err(BackendError::io("name a container"))?;
     let options = CreateContainerOptionsBuilder::new().name(&name).build();
-    let created = client.api().create_container(Some(options), body(errand)).await;
+    let created = client.api().create_container(Some(options), body(helper)).await;
     if let Err(error) = created {
-        let refusal = errand.refusal(client, "make a container for an errand", error);
-        // The answer may have been lost, not the container.
+        let error = helper.to_error(client, "create a helper container", error);
+        // The container may exist although the answer was lost.
         remove(client, &name).await.ok();
-        return Err(refusal);
+        return Err(error);
     }
-    let leftover = Leftover { client: client.clone(), name: Some(name.clone()) };
-    let done = carry_out(client, &name, errand).await;
+    let guard = RemoveOnDrop { client: client.clone(), name: Some(name.clone()) };
+    let done = run_program(client, &name, helper).await;
     let removed = remove(client, &name).await;
-    leftover.disarm();
-    let said = done?;
+    guard.disarm();
+    let stdout = done?;
     removed?;
-    Ok(said)
+    Ok(stdout)
 }
 
-/// A container that goes when nobody waits for its errand any more.
-struct Leftover {
+/// Removes a helper container when the future that runs it is dropped.
+struct RemoveOnDrop {
     client: Client,
     name: Option<String>,
 }
 
-impl Leftover {
+impl RemoveOnDrop {
     fn disarm(mut self) {
         self.name = None;
     }
 }
 
-impl Drop for Leftover {
+impl Drop for RemoveOnDrop {
     fn drop(&mut self) {
         let Some(name) = self.name.take() else { return };
-        // A program that is ending leaves it to the reaper.
+        // Without a runtime the container is left to the reaper.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let client = self.client.clone();
-        runtime.spawn(async move { abandon(&client, &name).await });
+        runtime.spawn(async move { stop_abandoned(&client, &name).await });
     }
 }
 
-/// Ends an errand that nobody waits for. What it has begun it takes back.
-async fn abandon(client: &Client, name: &str) {
-    let options = StopContainerOptionsBuilder::new().t(TIDY_SECONDS).build();
+/// Stops a helper that nobody waits for. It removes what it has made so far.
+async fn stop_abandoned(client: &Client, name: &str) {
+    let options = StopContainerOptionsBuilder::new().t(STOP_SECONDS).build();
     client.api().stop_container(name, Some(options)).await.ok();
     if let Err(error) = remove(client, name).await {
-        tracing::warn!(%error, name, "a container is left for later");
+        tracing::warn!(%error, name, "a helper container is left to the reaper");
     }
 }
 
-/// Ends the errands of a home that copy to a place on the host or below it: they
-/// were left by a process that died, and would go on.
-pub(super) async fn end_copies(
+/// Removes the home's helper containers that copy to `target` or below it. They
+/// outlive a process that was killed.
+pub(super) async fn end_copies_into(
     client: &Client,
     home: &HomeId,
-    place: &Path,
+    target: &Path,
 ) -> Result<(), BackendError> {
-    let wanted = vec![format!("{}={}", label::HOME, home.as_str()), INTO_LABEL.to_owned()];
+    let wanted = vec![format!("{}={}", label::HOME, home.as_str()), COPY_TARGET_LABEL.to_owned()];
     let filters = HashMap::from([("label", wanted)]);
     let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
     let listed = client.api().list_containers(Some(options)).await;
     for container in listed.map_err(client.error("list containers"))? {
-        let into = container.labels.as_ref().and_then(|labels| labels.get(INTO_LABEL));
-        let named = container.names.iter().flatten().any(|name| is_name(name));
+        let into = container.labels.as_ref().and_then(|labels| labels.get(COPY_TARGET_LABEL));
+        let named = container.names.iter().flatten().any(|name| is_helper_name(name));
         if let (Some(into), Some(id)) = (into, &container.id)
             && named
-            && Path::new(into).starts_with(place)
+            && Path::new(into).starts_with(target)
         {
             remove(client, id).await?;
         }
@@ -275,66 +275,69 @@ pub(super) async fn end_copies(
     Ok(())
 }
 
-async fn carry_out(
+async fn run_program(
     client: &Client,
     name: &str,
-    errand: &Errand<'_>,
-) -> Result<String, ErrandError> {
+    helper: &Helper<'_>,
+) -> Result<String, HelperError> {
     let api = client.api();
-    if let Runner::SentGuest(program) = errand.program {
+    if let HelperProgram::UploadedGuest(program) = helper.program {
         upload(client, name, program, &[]).await?;
     }
     let options = AttachContainerOptionsBuilder::new().stream(true).stdout(true).stderr(true);
     let attached = api.attach_container(name, Some(options.build())).await;
-    // Podman prepares it for this, and so may refuse here what others refuse at
-    // the start.
-    let mut output =
-        attached.map_err(|error| errand.refusal(client, "listen to a container", error))?.output;
+    // Podman prepares the container here and reports errors that Docker reports
+    // at the start.
+    let mut output = attached
+        .map_err(|error| helper.to_error(client, "attach to a helper container", error))?
+        .output;
     let started = api.start_container(name, None).await;
-    started.map_err(|error| errand.refusal(client, "start a container for an errand", error))?;
-    let (mut said, mut complaint) = (Vec::new(), Vec::new());
-    let mut lines = Lines::default();
+    started.map_err(|error| helper.to_error(client, "start a helper container", error))?;
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let mut lines = LineBuffer::default();
     loop {
-        let piece = tokio::time::timeout(SILENCE, output.next()).await;
-        let piece = piece.map_err(|_| ErrandError::Failed("it took too long".to_owned()))?;
+        let piece = tokio::time::timeout(OUTPUT_TIMEOUT, output.next()).await;
+        let piece = piece.map_err(|_| {
+            HelperError::Failed("the helper printed nothing for too long".to_owned())
+        })?;
         let Some(piece) = piece else { break };
-        let (part, into) = match piece.map_err(client.error("listen to a container"))? {
-            LogOutput::StdErr { message } => (message, &mut complaint),
+        let (part, into) = match piece.map_err(client.error("attach to a helper container"))? {
+            LogOutput::StdErr { message } => (message, &mut stderr),
             LogOutput::StdOut { message } | LogOutput::Console { message } => {
-                if let Runner::Copier { listener, .. } = errand.program {
-                    lines.feed(&message, listener);
+                if let HelperProgram::Copier { sink, .. } = helper.program {
+                    lines.push(&message, sink);
                     continue;
                 }
-                (message, &mut said)
+                (message, &mut stdout)
             }
             LogOutput::StdIn { .. } => continue,
         };
-        let room = MAX_SAID.saturating_sub(into.len()).min(part.len());
+        let room = MAX_OUTPUT.saturating_sub(into.len()).min(part.len());
         into.extend_from_slice(&part[..room]);
     }
     let code = exit_code(client, name).await?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     if code == 0 {
-        Ok(text(&said))
+        Ok(text(&stdout))
     } else {
-        Err(ErrandError::Failed(format!("it ended with {code}: {}", text(&complaint))))
+        Err(HelperError::Failed(format!("the helper exited with {code}: {}", text(&stderr))))
     }
 }
 
-/// Puts lines together from pieces.
+/// Joins chunks of output into lines.
 #[derive(Debug, Default)]
-struct Lines {
-    begun: Vec<u8>,
+struct LineBuffer {
+    partial: Vec<u8>,
 }
 
-impl Lines {
-    fn feed(&mut self, piece: &[u8], listener: &dyn Listener) {
+impl LineBuffer {
+    fn push(&mut self, piece: &[u8], sink: &dyn LineSink) {
         for byte in piece {
             if *byte == b'\n' {
-                listener.hear(&String::from_utf8_lossy(&self.begun));
-                self.begun.clear();
-            } else if self.begun.len() < MAX_SAID {
-                self.begun.push(*byte);
+                sink.line(&String::from_utf8_lossy(&self.partial));
+                self.partial.clear();
+            } else if self.partial.len() < MAX_OUTPUT {
+                self.partial.push(*byte);
             }
         }
     }
@@ -345,66 +348,73 @@ async fn exit_code(client: &Client, name: &str) -> Result<i64, BackendError> {
     match ends.next().await {
         Some(Ok(end)) => Ok(end.status_code),
         Some(Err(bollard::errors::Error::DockerContainerWaitError { code, .. })) => Ok(code),
-        Some(Err(error)) => Err(client.error("wait for a container")(error)),
+        Some(Err(error)) => Err(client.error("wait for a helper container")(error)),
         None => Err(BackendError::Engine {
-            action: "wait for a container".to_owned(),
-            message: "it said nothing".to_owned(),
+            action: "wait for a helper container".to_owned(),
+            message: "it sent no answer".to_owned(),
         }),
     }
 }
 
-/// Removes the container of an errand, however far it got.
 async fn remove(client: &Client, name: &str) -> Result<(), BackendError> {
-    let deadline = Instant::now() + GONE_WITHIN;
+    let deadline = Instant::now() + REMOVE_TIMEOUT;
     loop {
         match force_remove(client, name).await {
             Ok(()) => return Ok(()),
-            // It is just ending.
-            Err(error) if matches!(fault(&error), Fault::Conflict) && Instant::now() < deadline => {
+            // The container is exiting.
+            Err(error)
+                if matches!(classify(&error), EngineFault::Conflict)
+                    && Instant::now() < deadline =>
+            {
                 sleep(PAUSE).await;
             }
-            Err(error) => return Err(client.error("remove a container")(error)),
+            Err(error) => return Err(client.error("remove a helper container")(error)),
         }
     }
 }
 
-impl Errand<'_> {
-    fn refusal(&self, client: &Client, action: &str, error: bollard::errors::Error) -> ErrandError {
-        // The status tells nothing: Podman has another one for the same at each
-        // step.
+impl Helper<'_> {
+    fn to_error(
+        &self,
+        client: &Client,
+        action: &str,
+        error: bollard::errors::Error,
+    ) -> HelperError {
+        // Podman answers the same error with different status codes, so only the
+        // message counts.
         if let bollard::errors::Error::DockerResponseServerError { message, .. } = &error {
             if is_missing_source(message)
-                || (self.program.path().is_some() && is_no_program(message))
+                || (self.program.path().is_some() && is_not_executable(message))
             {
-                return ErrandError::NotShared;
+                return HelperError::NotShared;
             }
             if is_rlimit(message) {
-                return ErrandError::Rlimit;
+                return HelperError::Rlimit;
             }
         }
-        ErrandError::Backend(client.error(action)(error))
+        HelperError::Backend(client.error(action)(error))
     }
 }
 
-/// Returns whether an engine complains that a directory to mount is not there:
-/// the words of Docker and of Podman.
+/// Returns whether the message says, in Docker's or Podman's words, that a
+/// directory to mount does not exist.
 fn is_missing_source(message: &str) -> bool {
     message.contains("bind source path does not exist")
         || (message.contains("statfs") && message.contains("no such file or directory"))
 }
 
-/// Returns whether an engine complains that the guest's program is none: one
-/// that does not see it may have made a directory in its place.
-fn is_no_program(message: &str) -> bool {
+/// Returns whether the message says that the program cannot be run. An engine
+/// that does not see the file may have created a directory in its place.
+fn is_not_executable(message: &str) -> bool {
     message.contains("open executable") || message.contains("is a directory")
 }
 
-/// Returns whether an engine complains that it cannot set limits of processes.
+/// Returns whether the message says that process limits cannot be set.
 pub(super) fn is_rlimit(message: &str) -> bool {
     message.contains("rlimit")
 }
 
-fn body(errand: &Errand<'_>) -> ContainerCreateBody {
+fn body(helper: &Helper<'_>) -> ContainerCreateBody {
     let bind = |source: &Path, target: &str, read_only: bool| Mount {
         typ: Some(MountType::BIND),
         source: Some(source.to_string_lossy().into_owned()),
@@ -413,12 +423,14 @@ fn body(errand: &Errand<'_>) -> ContainerCreateBody {
         ..Mount::default()
     };
     let mut mounts: Vec<Mount> =
-        errand.mounts.iter().map(|(source, target)| bind(source, target, false)).collect();
-    let file = match errand.program {
-        Runner::Guest(_) | Runner::SentGuest(_) | Runner::Eraser { .. } => GUEST_FILE,
-        Runner::Copier { .. } => COPIER_FILE,
+        helper.mounts.iter().map(|(source, target)| bind(source, target, false)).collect();
+    let file = match helper.program {
+        HelperProgram::Guest(_)
+        | HelperProgram::UploadedGuest(_)
+        | HelperProgram::Eraser { .. } => GUEST_FILE,
+        HelperProgram::Copier { .. } => COPIER_FILE,
     };
-    mounts.push(match errand.program.path() {
+    mounts.push(match helper.program.path() {
         Some(program) => bind(program, file, true),
         None => Mount {
             typ: Some(MountType::VOLUME),
@@ -428,26 +440,26 @@ fn body(errand: &Errand<'_>) -> ContainerCreateBody {
     });
     let labels = [
         (label::AGENT, "1"),
-        (label::HOME, errand.home.as_str()),
+        (label::HOME, helper.home.as_str()),
         (label::PERSIST, "0"),
-        (ERRAND_LABEL, "1"),
+        (HELPER_LABEL, "1"),
     ];
     let mut labels: HashMap<String, String> =
         labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let host = |wanted: bool| wanted.then(|| "host".to_owned());
-    let (capabilities, userns) = match errand.program {
-        Runner::Guest(_) | Runner::SentGuest(_) => (CAPABILITIES, None),
-        Runner::Eraser { as_host, .. } => (CAPABILITIES, host(as_host)),
-        Runner::Copier { into, as_host, .. } => {
-            labels.insert(INTO_LABEL.to_owned(), into.to_string_lossy().into_owned());
-            (COPYING, host(as_host))
+    let (capabilities, userns) = match helper.program {
+        HelperProgram::Guest(_) | HelperProgram::UploadedGuest(_) => (CAPABILITIES, None),
+        HelperProgram::Eraser { host_users, .. } => (CAPABILITIES, host(host_users)),
+        HelperProgram::Copier { into, host_users, .. } => {
+            labels.insert(COPY_TARGET_LABEL.to_owned(), into.to_string_lossy().into_owned());
+            (COPY_CAPABILITIES, host(host_users))
         }
     };
     ContainerCreateBody {
-        image: Some(errand.image.to_owned()),
-        user: Some(errand.user.to_owned()),
+        image: Some(helper.image.to_owned()),
+        user: Some(helper.user.to_owned()),
         entrypoint: Some(vec![file.to_owned()]),
-        cmd: Some(errand.words.clone()),
+        cmd: Some(helper.args.clone()),
         working_dir: Some("/".to_owned()),
         attach_stdout: Some(true),
         attach_stderr: Some(true),
@@ -460,7 +472,7 @@ fn body(errand: &Errand<'_>) -> ContainerCreateBody {
             cap_add: Some(capabilities.iter().map(|&name| name.to_owned()).collect()),
             userns_mode: userns,
             security_opt: Some(vec!["no-new-privileges".to_owned()]),
-            ulimits: errand.ulimits.map(Ulimits::to_api),
+            ulimits: helper.ulimits.map(Ulimits::to_api),
             ..HostConfig::default()
         }),
         ..ContainerCreateBody::default()

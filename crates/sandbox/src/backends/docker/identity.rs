@@ -1,11 +1,11 @@
-//! Which container is an instance's: what is remembered of it, and whose a container
-//! is.
+//! Which container belongs to an instance: the record of it, and the proof of
+//! ownership.
 //!
-//! Labels alone prove nothing: an image that was committed from a sandbox's
-//! container hands them on to every container that is made of it. A container is
-//! a sandbox's own if its labels, its name and its mounts agree, or its labels,
-//! its mounts and the id on record. What merely carries labels is the user's: it
-//! is told of and never touched.
+//! Labels alone prove nothing: an image committed from a sandbox's container passes
+//! them on to every container made of it. A container is a sandbox's own if its
+//! labels, name and mounts agree, or its labels, mounts and the id on record. A
+//! container that merely carries labels is the user's: it is reported and never
+//! touched.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -14,35 +14,35 @@ use std::sync::{Mutex, PoisonError};
 use bollard::models::{ContainerInspectResponse, ContainerSummary, MountPoint};
 use serde::{Deserialize, Serialize};
 
-use super::plan::{BOOT_DIR, Marks, name_of_marks};
+use super::plan::{BOOT_DIR, ContainerLabels, name_from_labels};
 use crate::backend::{Description, Instance, Locator};
 
-/// How a container is found again and reached.
+/// What is recorded of a container: how it is found and reached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct DockerLocator {
     /// Id of the engine that has it.
     #[serde(default)]
     pub(super) engine: String,
-    /// Where that engine was.
+    /// Address of that engine.
     #[serde(default)]
     pub(super) address: String,
-    /// Its id.
+    /// Id of the container.
     pub(super) container: String,
-    /// Its name.
+    /// Name of the container.
     pub(super) name: String,
     /// Name of its image.
     pub(super) image: String,
-    /// Id of its image when it was made.
+    /// Id of its image at creation.
     pub(super) image_id: String,
     /// How its guest is reached.
     pub(super) transport: Transport,
-    /// Limits that were left out.
+    /// Keys of limits that are not enforced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) unenforced: Vec<String>,
     /// What weakens its isolation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) weakened: Vec<String>,
-    /// Whether it was made of a copy of another container's system.
+    /// Whether its system is a copy of another container's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_copy: bool,
 }
@@ -51,23 +51,23 @@ pub(super) struct DockerLocator {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "kebab-case")]
 pub(super) enum Transport {
-    /// By its socket in a directory that host and container share.
+    /// Through its socket in a directory that host and container share.
     Socket {
-        /// The process that listens; absent where it cannot be seen from here.
+        /// The listening process, where it is visible from this host.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pid: Option<u32>,
     },
-    /// By a stream of the engine to a program in the container.
+    /// Through `guest connect`, run in the container by the engine.
     Exec,
 }
 
 impl DockerLocator {
-    /// Reads a locator; nothing when it is not known or not one of ours.
+    /// Parses a locator; `None` if there is none or it is not a container's.
     pub(super) fn of(locator: &Locator) -> Option<Self> {
         serde_json::from_value(locator.clone()).ok()
     }
 
-    /// Returns the number of the process that listens, where it can be seen.
+    /// Returns the id of the listening process, where it is visible.
     pub(super) fn pid(&self) -> Option<u32> {
         match self.transport {
             Transport::Socket { pid } => pid,
@@ -80,7 +80,7 @@ impl DockerLocator {
     }
 
     pub(super) fn to_locator(&self) -> Locator {
-        // A struct of texts and numbers always has a JSON form.
+        // A struct of strings and numbers always serializes.
         serde_json::to_value(self).unwrap_or_default()
     }
 
@@ -104,17 +104,17 @@ impl DockerLocator {
     }
 }
 
-/// What of a container tells whose it is.
+/// The properties of a container that prove whose it is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Traits<'a> {
+pub(super) struct ContainerIdentity<'a> {
     name: &'a str,
     labels: &'a HashMap<String, String>,
-    /// Its mounts; absent where the engine does not say.
+    /// Its mounts; `None` where the engine does not list them.
     mounts: Option<&'a [MountPoint]>,
 }
 
-impl<'a> Traits<'a> {
-    /// Returns those of a container that was looked at.
+impl<'a> ContainerIdentity<'a> {
+    /// Returns the identity of an inspected container.
     pub(super) fn of(inspected: &'a ContainerInspectResponse) -> Option<Self> {
         Some(Self {
             name: inspected.name.as_deref().unwrap_or_default().trim_start_matches('/'),
@@ -123,8 +123,7 @@ impl<'a> Traits<'a> {
         })
     }
 
-    /// Returns those of a container that was only listed. Not every engine
-    /// lists mounts.
+    /// Returns the identity of a listed container. Not every engine lists mounts.
     pub(super) fn listed(summary: &'a ContainerSummary) -> Option<Self> {
         let name = summary.names.iter().flatten().next().map_or("", String::as_str);
         Some(Self {
@@ -134,24 +133,24 @@ impl<'a> Traits<'a> {
         })
     }
 
-    /// Returns what the labels say, if name and mounts agree with them.
-    pub(super) fn own(self) -> Option<Marks> {
-        self.recorded().filter(|marks| has_name(self.name, marks))
+    /// Returns the labels if name and mounts agree with them.
+    pub(super) fn owned_labels(self) -> Option<ContainerLabels> {
+        self.recorded_labels().filter(|labels| has_name(self.name, labels))
     }
 
-    /// Returns what the labels of the container whose id is on record say, if
-    /// the mounts agree with them. Its name may have been changed by its user.
-    pub(super) fn recorded(self) -> Option<Marks> {
-        Marks::parse(self.labels).filter(|marks| has_mounts(self.mounts, marks))
+    /// Returns the labels of a container whose id is on record, if the mounts agree
+    /// with them. The user may have renamed it.
+    pub(super) fn recorded_labels(self) -> Option<ContainerLabels> {
+        ContainerLabels::parse(self.labels).filter(|labels| has_mounts(self.mounts, labels))
     }
 }
 
-/// Returns whether a name is one that is given to an instance: the sandbox's
-/// own, the one of an instance with an owner, or the one of a container that
-/// was moved aside.
-fn has_name(name: &str, marks: &Marks) -> bool {
-    let own = name_of_marks(marks, None);
-    let owned = name_of_marks(marks, Some(&marks.instance));
+/// Returns whether a name is one that an instance gets: the sandbox's name, the
+/// name of an instance with an owner, or the name of a container that was set
+/// aside.
+fn has_name(name: &str, labels: &ContainerLabels) -> bool {
+    let own = name_from_labels(labels, None);
+    let owned = name_from_labels(labels, Some(&labels.instance));
     let aside = |base: &str| {
         let rest = name.strip_prefix(base).and_then(|rest| rest.strip_prefix("-aside-"));
         rest.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_hexdigit()))
@@ -159,31 +158,31 @@ fn has_name(name: &str, marks: &Marks) -> bool {
     name == own || name == owned || aside(&own) || aside(&owned)
 }
 
-/// Returns whether the guest of the instance is what is mounted: the instance's
-/// own directory, or for an engine elsewhere a volume.
-fn has_mounts(mounts: Option<&[MountPoint]>, marks: &Marks) -> bool {
+/// Returns whether the boot directory of the instance is mounted, or a volume in
+/// its place.
+fn has_mounts(mounts: Option<&[MountPoint]>, labels: &ContainerLabels) -> bool {
     let Some(mounts) = mounts else {
         return true;
     };
     let boot = mounts.iter().find(|mount| mount.destination.as_deref() == Some(BOOT_DIR));
     boot.is_some_and(|boot| match boot.typ.as_deref() {
         Some("bind") => boot.source.as_deref().is_some_and(|source| {
-            Path::new(source).ends_with(Path::new("instances").join(&marks.instance).join("boot"))
+            Path::new(source).ends_with(Path::new("instances").join(&labels.instance).join("boot"))
         }),
         _ => true,
     })
 }
 
-/// Tells, once per process, of a container that carries a sandbox's labels and
-/// is not its own.
-pub(super) fn tell_of_bearer(inspected: &ContainerInspectResponse) {
-    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+/// Warns, once per process, of a container that carries a sandbox's labels and is
+/// not its own.
+pub(super) fn warn_unowned(inspected: &ContainerInspectResponse) {
+    static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let id = inspected.id.clone().unwrap_or_default();
-    if TOLD.lock().unwrap_or_else(PoisonError::into_inner).insert(id) {
+    if WARNED.lock().unwrap_or_else(PoisonError::into_inner).insert(id) {
         let name = inspected.name.as_deref().unwrap_or_default().trim_start_matches('/');
         tracing::warn!(
-            "container {name} carries a sandbox's labels and is not the sandbox's, as one made of \
-             an image that was committed from it; it is left alone"
+            "container {name} carries a sandbox's labels and is not the sandbox's; it may be made \
+             of an image that was committed from one. It is left alone"
         );
     }
 }
@@ -200,8 +199,7 @@ mod tests {
         Key::new(HomeId("h".into()), "p", "a/task of some length, with more".parse().unwrap())
     }
 
-    /// Returns whether a container is its sandbox's, by its traits and by the id
-    /// on record.
+    /// Returns whether a container is owned by name, and by the id on record.
     fn standing(name: &str, boot: Option<(&str, &str)>) -> (bool, bool) {
         let mut labels: HashMap<String, String> =
             key().labels().map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
@@ -222,8 +220,8 @@ mod tests {
             "Mounts": mounts.into_iter().collect::<Vec<_>>(),
         });
         let inspected = serde_json::from_value(inspected).unwrap();
-        let traits = Traits::of(&inspected).unwrap();
-        (traits.own().is_some(), traits.recorded().is_some())
+        let identity = ContainerIdentity::of(&inspected).unwrap();
+        (identity.owned_labels().is_some(), identity.recorded_labels().is_some())
     }
 
     #[test]
@@ -238,9 +236,9 @@ mod tests {
             (&owned, boot, (true, true)),
             (&aside, boot, (true, true)),
             (&own, volume, (true, true)),
-            // Its user has renamed it: only the record knows it still.
+            // The user has renamed it: only the id on record identifies it.
             ("mine", boot, (false, true)),
-            // Made of a committed image: the labels, and nothing else.
+            // Made of a committed image: it has the labels and nothing else.
             ("quirky_babbage", None, (false, false)),
             (&own, None, (false, false)),
             (&own, Some(("bind", "/srv/instances/other/boot")), (false, false)),

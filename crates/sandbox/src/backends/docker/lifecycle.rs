@@ -1,5 +1,4 @@
-//! A container after it was made: starting it again, ending it, giving it another
-//! name, removing it.
+//! The life of a container after its creation: start, end, set aside, remove.
 
 use std::time::Duration;
 
@@ -9,16 +8,16 @@ use bollard::query_parameters::{
 };
 use tokio::time::Instant;
 
-use super::api::{Client, Fault, fault};
+use super::api::{Client, EngineFault, classify};
 use super::backend::Docker;
 use super::boot;
-use super::guest::{GuestPart, upload, wait};
+use super::guest::{GuestConfig, upload, wait_until_ready};
 use super::helper::is_rlimit;
 use super::identity::{DockerLocator, Transport};
-use super::inspect::{Seen, inspect, look};
+use super::inspect::{InspectedContainer, find_container, inspect};
 use super::mounts::{self, HostMounts};
 use super::plan::container_name;
-use super::prepare::Reach;
+use super::prepare::Sharing;
 use super::settings::DockerSettings;
 use super::storage::HostDirs;
 use crate::backend::{BackendError, Instance, InstanceRequest, InstanceState, StartedInstance};
@@ -27,17 +26,17 @@ use crate::key::random_hex;
 use crate::mounts::Before;
 use crate::{HomeId, failpoint};
 
-/// How long an engine may take to have removed a container.
-const GONE_WITHIN: Duration = Duration::from_mins(1);
+/// Longest time until a container must be removed.
+const REMOVE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Time between two looks at something that is going.
+/// Time between two checks of a container that is ending.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How often an engine may fail to remove a container before that is told.
-const REFUSALS: u32 = 5;
+/// How often an engine may refuse to remove a container.
+const MAX_REFUSALS: u32 = 5;
 
 impl Docker {
-    /// Starts a container that has stopped and waits until its guest listens.
+    /// Starts a stopped container and waits until its guest listens.
     pub(super) async fn start_again(
         &self,
         request: InstanceRequest,
@@ -45,34 +44,35 @@ impl Docker {
         let client = self.client().await?;
         let lost = |reason: &str| BackendError::Unresumable { reason: reason.to_owned() };
         let Some(locator) = DockerLocator::of_instance(&request.instance) else {
-            return Err(lost("nothing is known of its container"));
+            return Err(lost("its container is not recorded"));
         };
         let Some(seen) = inspect(&client, &locator.container).await? else {
             return Err(lost("its container is gone"));
         };
-        give_name_back(&client, &request, &seen).await;
+        restore_name(&client, &request, &seen).await;
         let settings = DockerSettings::read(&self.settings, &request.overrides)?;
         let dirs = HostDirs::of(&request);
-        let reach = match locator.transport {
-            Transport::Socket { .. } => Reach::Shared,
-            Transport::Exec => Reach::Apart,
+        let sharing = match locator.transport {
+            Transport::Socket { .. } => Sharing::Shared,
+            Transport::Exec => Sharing::Separate,
         };
-        let part = GuestPart::of(&seen.inspected)
-            .ok_or_else(|| lost("its container does not say how its guest is started"))?;
-        let mounts = match reach {
-            Reach::Shared => {
-                let placed = mounts::of_container(&seen, &request);
-                let mounts = HostMounts::admit(&self.settings, placed, &request, Before::Recorded)?;
+        let guest_config = GuestConfig::of_container(&seen.response)
+            .ok_or_else(|| lost("its container lacks the label with the guest's settings"))?;
+        let mounts = match sharing {
+            Sharing::Shared => {
+                let host_mounts = mounts::mounts_of_container(&seen, &request);
+                let mounts =
+                    HostMounts::admit(&self.settings, host_mounts, &request, Before::Recorded)?;
                 mounts.refuse_uncovered(&seen, &request)?;
                 mounts
             }
-            Reach::Apart => HostMounts::none(&self.settings)?,
+            Sharing::Separate => HostMounts::none(&self.settings)?,
         };
-        let guest = part.settings(&request)?;
-        if reach == Reach::Shared {
+        let guest = guest_config.encode_settings(&request)?;
+        if sharing == Sharing::Shared {
             dirs.make(&request, &settings)?;
-            boot::lay_out(&dirs.boot, &guest).map_err(BackendError::io("lay out the guest"))?;
-            // The socket of the guest before is nobody's.
+            boot::lay_out(&dirs.boot, &guest).map_err(BackendError::io("install the guest"))?;
+            // The socket is left over from the previous guest.
             std::fs::remove_file(dirs.io.join(crate::client::socket::SOCKET_NAME)).ok();
         } else {
             let program = self.guest_of_engine(&client).await?;
@@ -81,10 +81,10 @@ impl Docker {
         failpoint::reach("docker.start.prepared");
         start(&client, &locator.container)
             .await
-            .map_err(|setback| setback.into_start_error(&locator.container))?;
+            .map_err(|failure| failure.into_start_error(&locator.container))?;
         failpoint::reach("docker.start.started");
         let waited = async {
-            let waiting = wait(&client, &request.instance, &locator.container, reach);
+            let waiting = wait_until_ready(&client, &request.instance, &locator.container, sharing);
             let transport = waiting.await?;
             mounts.confirm(&request.instance, &dirs).await?;
             Ok::<_, BackendError>(transport)
@@ -102,48 +102,49 @@ impl Docker {
     }
 }
 
-/// Gives a container its name back that was set aside for one that then did not
-/// take its place. Without it it is found all the same.
-async fn give_name_back(client: &Client, request: &InstanceRequest, seen: &Seen) {
+/// Restores the name of a container that was set aside for one that was never
+/// made. A failure does no harm: the container is found without its name.
+async fn restore_name(client: &Client, request: &InstanceRequest, seen: &InspectedContainer) {
     let name = container_name(&request.key, None);
-    let is_aside = seen.inspected.name.as_deref().is_some_and(|now| now.contains("-aside-"));
+    let is_aside = seen.response.name.as_deref().is_some_and(|now| now.contains("-aside-"));
     if request.owner.is_none() && is_aside {
         let options = RenameContainerOptionsBuilder::new().name(&name).build();
         if let Err(error) = client.api().rename_container(&seen.id, options).await {
-            tracing::debug!(%error, name, "the name is not free");
+            tracing::debug!(%error, name, "cannot restore the name");
         }
     }
 }
 
-pub(super) async fn start(client: &Client, container: &str) -> Result<(), Setback> {
+pub(super) async fn start(client: &Client, container: &str) -> Result<(), StartFailure> {
     match client.api().start_container(container, None::<StartContainerOptions>).await {
         Ok(()) => Ok(()),
-        Err(error) => Err(Setback::read(client, "start the container", error)),
+        Err(error) => Err(StartFailure::classify(client, "start the container", error)),
     }
 }
 
-/// Why an attempt failed, as far as another one could go better.
+/// Why a container could not be created or started, by what another attempt can
+/// change.
 #[derive(Debug)]
-pub(super) enum Setback {
-    /// The engine may not set the limits of processes that it wants to.
+pub(super) enum StartFailure {
+    /// The engine is not allowed to set its default process limits.
     Rlimit,
-    /// The engine cannot enforce some of these.
+    /// The engine cannot enforce some of these limits.
     Limits(Vec<LimitKind>),
-    /// Nothing helps.
+    /// Another attempt would fail as well.
     Final(BackendError),
 }
 
-impl From<BackendError> for Setback {
+impl From<BackendError> for StartFailure {
     fn from(error: BackendError) -> Self {
         Self::Final(error)
     }
 }
 
-impl Setback {
+impl StartFailure {
     pub(super) fn into_error(self) -> BackendError {
         let message = match self {
             Self::Final(error) => return error,
-            Self::Rlimit => "it may not set the limits of processes".to_owned(),
+            Self::Rlimit => "it is not allowed to set process limits".to_owned(),
             Self::Limits(kinds) => format!(
                 "it cannot enforce {}",
                 kinds.iter().map(|kind| kind.key()).collect::<Vec<_>>().join(", ")
@@ -152,8 +153,8 @@ impl Setback {
         BackendError::Engine { action: "start the container".to_owned(), message }
     }
 
-    /// The same for a container that was there before: one that the engine has
-    /// lost parts of can never be started again.
+    /// Returns the error for an existing container, which can never be started
+    /// again if the engine has lost parts of it.
     fn into_start_error(self, container: &str) -> BackendError {
         match self.into_error() {
             BackendError::Engine { message, .. } if is_lost(&message, container) => {
@@ -163,13 +164,12 @@ impl Setback {
         }
     }
 
-    /// Reads a refusal of the engine's.
-    pub(super) fn read(client: &Client, action: &str, error: bollard::errors::Error) -> Self {
-        if let Fault::Refused { message, .. } = fault(&error) {
+    pub(super) fn classify(client: &Client, action: &str, error: bollard::errors::Error) -> Self {
+        if let EngineFault::Refused { message, .. } = classify(&error) {
             if is_rlimit(&message) {
                 return Self::Rlimit;
             }
-            // There are fewer processors than the limit allows.
+            // The machine has fewer processors than the limit.
             if message.contains("Range of CPUs") {
                 return Self::Limits(vec![LimitKind::Cpu]);
             }
@@ -184,9 +184,9 @@ impl Setback {
     }
 }
 
-/// Returns whether an engine says that a container, by its id, or what it is made
-/// of, is gone. Whatever else it says may pass: a full disk, a busy device, a
-/// cgroup, another container whose network it shares.
+/// Returns whether the message says that the container with this id, or one of its
+/// layers, is gone. Other errors can pass: a full disk, a busy device, a cgroup,
+/// a missing container whose network it shares.
 fn is_lost(message: &str, container: &str) -> bool {
     let message = message.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
@@ -203,14 +203,14 @@ fn is_about_cgroups(message: &str) -> bool {
     message.contains("cgroup") || message.contains("cpu.cfs_") || message.contains("NanoCPUs")
 }
 
-/// Makes sure that nothing of a container runs.
+/// Kills a container and waits until it has stopped.
 pub(super) async fn end(
     client: &Client,
     home: &HomeId,
     instance: &Instance,
     patience: Duration,
 ) -> Result<(), BackendError> {
-    let Some(seen) = look(client, home, instance).await? else {
+    let Some(seen) = find_container(client, home, instance).await? else {
         return Ok(());
     };
     let deadline = Instant::now() + patience;
@@ -223,7 +223,7 @@ pub(super) async fn end(
             });
         }
         if state == InstanceState::Paused {
-            tolerate(client.api().unpause_container(&seen.id).await, client, "unpause")?;
+            ignore_wrong_state(client.api().unpause_container(&seen.id).await, client, "unpause")?;
         }
         kill(client, &seen.id).await?;
         tokio::time::sleep(PAUSE).await;
@@ -237,42 +237,40 @@ pub(super) async fn end(
 
 /// Kills a container by its name or id, whether it runs, is held, or neither.
 pub(super) async fn kill_blindly(client: &Client, container: &str) -> Result<(), BackendError> {
-    tolerate(client.api().unpause_container(container).await, client, "unpause")?;
+    ignore_wrong_state(client.api().unpause_container(container).await, client, "unpause")?;
     kill(client, container).await
 }
 
-/// Kills a container by its name or id, if it runs.
 async fn kill(client: &Client, container: &str) -> Result<(), BackendError> {
     let options = KillContainerOptionsBuilder::new().signal("SIGKILL").build();
-    tolerate(client.api().kill_container(container, Some(options)).await, client, "kill")
+    ignore_wrong_state(client.api().kill_container(container, Some(options)).await, client, "kill")
 }
 
-/// Takes it as done when the container is gone or in another state than the
-/// one that was just seen.
-fn tolerate(
+/// Ignores the error if the container is gone or has changed its state meanwhile.
+fn ignore_wrong_state(
     result: Result<(), bollard::errors::Error>,
     client: &Client,
     verb: &str,
 ) -> Result<(), BackendError> {
     match result {
         Ok(()) => Ok(()),
-        Err(error) => match fault(&error) {
-            Fault::Unreachable => Err(client.error(&format!("{verb} the container"))(error)),
+        Err(error) => match classify(&error) {
+            EngineFault::Unreachable => Err(client.error(&format!("{verb} the container"))(error)),
             _ => Ok(()),
         },
     }
 }
 
-/// Removes a container and its own volumes, whatever it does, and waits until
+/// Removes a container and its anonymous volumes, running or not, and waits until
 /// it is gone.
 pub(super) async fn remove(
     client: &Client,
     home: &HomeId,
     instance: &Instance,
 ) -> Result<(), BackendError> {
-    let deadline = Instant::now() + GONE_WITHIN;
+    let deadline = Instant::now() + REMOVE_TIMEOUT;
     let mut refusals = 0;
-    while let Some(seen) = look(client, home, instance).await? {
+    while let Some(seen) = find_container(client, home, instance).await? {
         if Instant::now() >= deadline {
             return Err(BackendError::WontEnd {
                 id: instance.id.clone(),
@@ -281,13 +279,16 @@ pub(super) async fn remove(
         }
         match force_remove(client, &seen.id).await {
             Ok(()) => {}
-            // It is being removed already, as one that ended by itself may be.
-            Err(error) if matches!(fault(&error), Fault::Conflict) => {
+            // The engine is already removing it.
+            Err(error) if matches!(classify(&error), EngineFault::Conflict) => {
                 tokio::time::sleep(PAUSE).await;
             }
-            // One that ends at this very moment cannot be killed, and the engine
-            // then fails instead of removing it.
-            Err(error) if refusals < REFUSALS && !matches!(fault(&error), Fault::Unreachable) => {
+            // A container that is just exiting cannot be killed, and the engine
+            // fails instead of removing it.
+            Err(error)
+                if refusals < MAX_REFUSALS
+                    && !matches!(classify(&error), EngineFault::Unreachable) =>
+            {
                 refusals += 1;
                 tokio::time::sleep(PAUSE).await;
             }
@@ -297,31 +298,32 @@ pub(super) async fn remove(
     Ok(())
 }
 
-/// Removes a container by its name or id; absent is fine.
+/// Removes a container by its name or id. An absent container is not an error.
 pub(super) async fn force_remove(
     client: &Client,
     name: &str,
 ) -> Result<(), bollard::errors::Error> {
     let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
     match client.api().remove_container(name, Some(options)).await {
-        Err(error) if !matches!(fault(&error), Fault::Absent) => Err(error),
+        Err(error) if !matches!(classify(&error), EngineFault::Absent) => Err(error),
         _ => Ok(()),
     }
 }
 
-/// Removes a container that does not run; one that runs again is left alone.
-pub(super) async fn collect(client: &Client, container: &str) -> Result<bool, BackendError> {
+/// Removes a container unless it runs. Returns whether it was removed.
+pub(super) async fn remove_stopped(client: &Client, container: &str) -> Result<bool, BackendError> {
     let options = RemoveContainerOptionsBuilder::new().force(false).v(true).build();
     match client.api().remove_container(container, Some(options)).await {
         Ok(()) => Ok(true),
-        Err(error) => match fault(&error) {
-            Fault::Absent | Fault::Conflict => Ok(false),
+        Err(error) => match classify(&error) {
+            EngineFault::Absent | EngineFault::Conflict => Ok(false),
             _ => Err(client.error("remove a container")(error)),
         },
     }
 }
 
-/// Gives a container another name; absent is fine.
+/// Renames a container so that its name is free. An absent container is not an
+/// error.
 pub(super) async fn rename_aside(
     client: &Client,
     container: &str,
@@ -332,9 +334,9 @@ pub(super) async fn rename_aside(
     let options = RenameContainerOptionsBuilder::new().name(&aside).build();
     match client.api().rename_container(container, options).await {
         Ok(()) => Ok(()),
-        Err(error) => match fault(&error) {
-            Fault::Absent => Ok(()),
-            _ => Err(client.error("move the old container aside")(error)),
+        Err(error) => match classify(&error) {
+            EngineFault::Absent => Ok(()),
+            _ => Err(client.error("rename the old container")(error)),
         },
     }
 }
@@ -351,7 +353,7 @@ mod tests {
             (format!("container {id} is marked for removal and cannot be started"), true),
             (format!("no container with name or ID \"{id}\" found: no such container"), true),
             ("layer does not exist".to_owned(), true),
-            // Docker's words for a container whose network it was to share.
+            // Docker's message for a missing container whose network is shared.
             ("No such container: proxy".to_owned(), false),
             (
                 format!("cannot join network of {}: No such container: {}", "proxy", &id[..12]),

@@ -1,4 +1,5 @@
-//! Where the files of a sandbox are.
+//! Where the files of a sandbox are: directories of this host, or volumes of the
+//! engine.
 
 use std::path::{Path, PathBuf};
 
@@ -6,19 +7,19 @@ use bollard::models::VolumeCreateRequest;
 use bollard::query_parameters::{ListVolumesOptionsBuilder, RemoveVolumeOptionsBuilder};
 use vestal_config::VolumeSource;
 
-use super::api::{Client, Fault, fault};
+use super::api::{Client, EngineFault, classify};
 use super::boot::make_open_dir;
 use super::mounts;
-use super::plan::{Source, label};
-use super::prepare::Reach;
+use super::plan::{MountSource, label};
+use super::prepare::Sharing;
 use super::settings::DockerSettings;
 use crate::backend::{BackendError, InstanceRequest, KeptVolumes};
 use crate::store::make_private_dir;
 use crate::{HomeId, Key};
 
-/// Mode of directories that users in a container write to. Who they are on the
-/// host depends on the engine; what keeps others out is the directory above.
-const OPEN: u32 = 0o777;
+/// Mode of directories that users in a container write to. Their ids on the host
+/// depend on the engine; the directory above keeps others out.
+const OPEN_MODE: u32 = 0o777;
 
 /// The directories of an instance on the host.
 #[derive(Debug)]
@@ -32,7 +33,7 @@ pub(super) struct HostDirs {
 
 impl HostDirs {
     pub(super) fn of(request: &InstanceRequest) -> Self {
-        // Journal and logs of an instance that ends with its process go along.
+        // An instance that ends with its process takes its journal and logs along.
         let state = match &request.owner {
             Some(_) => request.instance.dir.join("state"),
             None => request.sandbox_dir.join("state"),
@@ -46,7 +47,7 @@ impl HostDirs {
         }
     }
 
-    /// Makes what is missing of them. Done before every start: an engine does
+    /// Creates the missing directories. Called before every start: an engine does
     /// not start a container whose directories are gone.
     pub(super) fn make(
         &self,
@@ -54,7 +55,7 @@ impl HostDirs {
         settings: &DockerSettings,
     ) -> Result<(), BackendError> {
         let failed = |error: crate::store::StoreError| BackendError::Io {
-            action: "make the directories of the sandbox".to_owned(),
+            action: "create the directories of the sandbox".to_owned(),
             source: std::io::Error::other(error),
         };
         make_private_dir(&request.sandbox_dir).map_err(failed)?;
@@ -62,36 +63,36 @@ impl HostDirs {
         let mut open = vec![&self.io, &self.state];
         if settings.persistent {
             open.push(&self.home);
-            // A directory of the user's is the workspace where one is mounted.
+            // A mounted directory of the user takes the place of the workspace.
             open.extend(settings.mount.is_none().then_some(&self.workspace));
         }
         for dir in open {
-            make_open_dir(dir, OPEN)
-                .map_err(BackendError::io(format!("make {}", dir.display())))?;
+            make_open_dir(dir, OPEN_MODE)
+                .map_err(BackendError::io(format!("create {}", dir.display())))?;
         }
-        // The directory of an owner's lock is made before, and private.
-        open_up(&self.io)
+        // The lock of an owner may have created the directory as private.
+        open_to_container(&self.io)
             .map_err(BackendError::io(format!("open {} to the container", self.io.display())))
     }
 }
 
 impl HostDirs {
-    /// Removes what was made here and is not needed, because the engine keeps
-    /// the sandbox's files itself. What is not empty stays.
-    pub(super) fn unmake(&self) {
+    /// Removes the directories that are not needed because the engine keeps the
+    /// files in volumes. Directories with content stay.
+    pub(super) fn remove_empty(&self) {
         for dir in [&self.state, &self.workspace, &self.home] {
             std::fs::remove_dir(dir).ok();
         }
     }
 }
 
-/// Checks that the directories to mount are there: an engine would only say so
-/// once the container before has been given up.
+/// Checks that the directories to mount exist. The engine would report it only
+/// after the previous container has been given up.
 pub(super) fn check_sources(
     client: &Client,
     settings: &DockerSettings,
 ) -> Result<(), BackendError> {
-    mounts::check(settings, client.is_remote())?;
+    mounts::check_binds(settings, client.is_remote())?;
     if client.is_remote() {
         return Ok(());
     }
@@ -106,7 +107,7 @@ pub(super) fn check_sources(
         if !source.exists() {
             return Err(BackendError::Advised {
                 problem: format!("terminal.docker_volumes: {} does not exist", source.display()),
-                advice: "make it, or mend terminal.docker_volumes".to_owned(),
+                advice: "create it, or correct terminal.docker_volumes".to_owned(),
             });
         }
     }
@@ -118,51 +119,51 @@ pub(super) fn io_dir(instance_dir: &Path) -> PathBuf {
     instance_dir.join("io")
 }
 
-fn open_up(dir: &Path) -> std::io::Result<()> {
+fn open_to_container(dir: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     let metadata = std::fs::symlink_metadata(dir)?;
     let own = metadata.uid() == rustix::process::geteuid().as_raw();
-    if own && metadata.mode() & 0o777 != OPEN {
-        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(OPEN))?;
+    if own && metadata.mode() & 0o777 != OPEN_MODE {
+        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(OPEN_MODE))?;
     }
     Ok(())
 }
 
-/// What is behind the places in a container.
+/// The sources of a container's mounts.
 #[derive(Debug)]
-pub(super) struct Sources {
-    pub(super) boot: Source,
-    pub(super) io: Source,
-    pub(super) state: Source,
-    pub(super) workspace: Source,
-    pub(super) home: Source,
+pub(super) struct MountSources {
+    pub(super) boot: MountSource,
+    pub(super) io: MountSource,
+    pub(super) state: MountSource,
+    pub(super) workspace: MountSource,
+    pub(super) home: MountSource,
 }
 
-impl Sources {
-    /// Returns what is behind the places of an instance.
+impl MountSources {
     pub(super) fn of(
         request: &InstanceRequest,
         dirs: &HostDirs,
         settings: &DockerSettings,
-        reach: Reach,
+        sharing: Sharing,
     ) -> Self {
-        let bind = |dir: &Path| Source::Bind(dir.to_owned());
-        let kept = |source: Source| if settings.persistent { source } else { Source::Tmpfs };
-        match reach {
-            Reach::Shared => Self {
+        let bind = |dir: &Path| MountSource::Bind(dir.to_owned());
+        let kept =
+            |source: MountSource| if settings.persistent { source } else { MountSource::Tmpfs };
+        match sharing {
+            Sharing::Shared => Self {
                 boot: bind(&dirs.boot),
                 io: bind(&dirs.io),
                 state: bind(&dirs.state),
                 workspace: kept(bind(&dirs.workspace)),
                 home: kept(bind(&dirs.home)),
             },
-            Reach::Apart => {
-                let volume = |what| Source::Volume(volume_name(&request.key, what));
+            Sharing::Separate => {
+                let volume = |what| MountSource::Volume(volume_name(&request.key, what));
                 Self {
-                    boot: Source::Anonymous,
-                    io: Source::Anonymous,
+                    boot: MountSource::Anonymous,
+                    io: MountSource::Anonymous,
                     state: match &request.owner {
-                        Some(_) => Source::Anonymous,
+                        Some(_) => MountSource::Anonymous,
                         None => volume("state"),
                     },
                     workspace: kept(volume("workspace")),
@@ -174,12 +175,12 @@ impl Sources {
 
     fn volumes(&self) -> impl Iterator<Item = &str> {
         [&self.state, &self.workspace, &self.home].into_iter().filter_map(|source| match source {
-            Source::Volume(name) => Some(&**name),
+            MountSource::Volume(name) => Some(&**name),
             _ => None,
         })
     }
 
-    /// Makes the volumes that are missing, with labels to find them by.
+    /// Creates the missing volumes, with labels to find them by.
     pub(super) async fn make_volumes(
         &self,
         client: &Client,
@@ -198,18 +199,18 @@ impl Sources {
             };
             match client.api().create_volume(request).await {
                 Ok(_) => {}
-                // Podman refuses what Docker takes for the same volume.
-                Err(error) if is_there(client, name).await => {
-                    tracing::debug!(%error, name, "the volume is there");
+                // Podman refuses to create a volume that exists; Docker does not.
+                Err(error) if volume_exists(client, name).await => {
+                    tracing::debug!(%error, name, "the volume exists");
                 }
-                Err(error) => return Err(client.error("make a volume")(error)),
+                Err(error) => return Err(client.error("create a volume")(error)),
             }
         }
         Ok(())
     }
 }
 
-async fn is_there(client: &Client, name: &str) -> bool {
+async fn volume_exists(client: &Client, name: &str) -> bool {
     client.api().inspect_volume(name).await.is_ok()
 }
 
@@ -244,7 +245,7 @@ async fn all_volumes(client: &Client, key: &str) -> Result<Vec<String>, BackendE
     Ok(names)
 }
 
-/// Removes a sandbox's volumes but for those that are kept.
+/// Removes a sandbox's volumes except those that are kept.
 pub(super) async fn remove_volumes(
     client: &Client,
     key: &str,
@@ -258,8 +259,8 @@ pub(super) async fn remove_volumes(
         let options = RemoveVolumeOptionsBuilder::new().force(true).build();
         match client.api().remove_volume(&name, Some(options)).await {
             Ok(()) => {}
-            Err(error) => match fault(&error) {
-                Fault::Absent => {}
+            Err(error) => match classify(&error) {
+                EngineFault::Absent => {}
                 _ => return Err(client.error("remove a volume")(error)),
             },
         }

@@ -1,5 +1,5 @@
-//! The guest as a process of the user: starting it, what it says of itself on disk,
-//! and ending what a dead one left behind.
+//! The guest as a process of the user: starting it, its `guest.json`, and killing
+//! what a dead guest left behind.
 
 use std::io;
 use std::io::ErrorKind;
@@ -16,19 +16,19 @@ use crate::backends::scope::Scope;
 use crate::backends::spawn::{Detached, MARK, nameless_file};
 use crate::store::read_regular;
 
-/// How the guest is told of its three standard descriptors.
+/// Arguments of the guest, with its three standard descriptors.
 const ARGUMENTS: [&str; 8] =
     ["serve", "--detach", "--settings-fd", "0", "--ready-fd", "1", "--hold-fd", "2"];
 
 /// Starts a guest and waits until it listens.
-pub(super) async fn spawn(
+pub(super) async fn spawn_guest(
     guest: &Path,
     scope: Option<&Scope>,
     settings: &GuestSettings,
     path_variable: &std::ffi::OsStr,
     hold: OwnedFd,
 ) -> Result<ProcessId, BackendError> {
-    let told = vestal_wire::encode(settings)
+    let input = vestal_wire::encode(settings)
         .map_err(std::io::Error::other)
         .and_then(|bytes| nameless_file("vestal-guest-settings", &bytes))
         .map_err(BackendError::io("prepare the guest's settings"))?;
@@ -38,7 +38,7 @@ pub(super) async fn spawn(
         place: scope.map(|scope| scope.place(&settings.instance)),
         path_variable,
         mark: Some(&settings.instance),
-        input: told,
+        input,
         hold,
         started: || (),
     };
@@ -55,20 +55,20 @@ fn parse_ready(text: &str) -> Result<ProcessId, BackendError> {
         return Err(failed("it ended before it was ready"));
     }
     let identity: GuestIdentity =
-        serde_json::from_str(line).map_err(|_| failed("it said something unexpected"))?;
+        serde_json::from_str(line).map_err(|_| failed("it printed an unexpected report"))?;
     Ok(identity.process())
 }
 
-/// The identity a guest reports when it is ready and writes to `guest.json`.
+/// The identity that a guest prints when it is ready and writes to `guest.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct GuestIdentity {
-    pub(super) pid: u32,
-    pub(super) pid_start: u64,
-    pub(super) boot: String,
+struct GuestIdentity {
+    pid: u32,
+    pid_start: u64,
+    boot: String,
 }
 
 impl GuestIdentity {
-    pub(super) fn process(self) -> ProcessId {
+    fn process(self) -> ProcessId {
         ProcessId { pid: self.pid, start: self.pid_start, boot: self.boot }
     }
 }
@@ -78,14 +78,14 @@ pub(super) fn socket_dir(instance_dir: &Path) -> PathBuf {
     instance_dir.join("io")
 }
 
-/// Returns the process that wrote `guest.json` beside its socket, dead or alive.
-/// The guest writes it before it listens, so that a process that finds a
-/// half-made instance can tell which process to end.
-pub(super) fn read(instance_dir: &Path) -> std::io::Result<Option<ProcessId>> {
+/// Returns the process that wrote `guest.json` beside its socket, dead or alive. The
+/// guest writes it before it listens, so that the process of a half-made instance
+/// can be found and killed.
+pub(super) fn read_guest_file(instance_dir: &Path) -> std::io::Result<Option<ProcessId>> {
     match read_regular(&socket_dir(instance_dir).join("guest.json")) {
         Ok(bytes) => {
-            // Half a file cannot be: it is written by rename. Anything else
-            // that is unreadable tells as little as an absent one.
+            // The file is written by rename, so it is never incomplete. One that
+            // cannot be parsed is treated as absent.
             let identity = serde_json::from_slice::<GuestIdentity>(&bytes).ok();
             Ok(identity.map(GuestIdentity::process))
         }
@@ -96,20 +96,21 @@ pub(super) fn read(instance_dir: &Path) -> std::io::Result<Option<ProcessId>> {
     }
 }
 
-/// Kills every process that carries the instance's mark, until none is left.
+/// Kills all processes with the instance in their environment. Returns those that
+/// are left after `patience`.
 ///
-/// A guest that is killed takes its jobs along: their supervisors see it go. If
-/// those were killed too, only the mark in their environment still tells whose
-/// the processes are. A guest that has not come up yet has a mark of its own.
-/// Processes that wiped their environment, or changed user, cannot be told; the
-/// guest's orderly stop does not need to.
-pub(super) async fn sweep(instance: &str, patience: Duration) -> io::Result<Vec<u32>> {
+/// The supervisors of jobs end them when the guest is killed. If the supervisors
+/// were killed too, only a variable in the environment identifies the processes. A
+/// guest that is still starting has a variable of its own. Processes that cleared
+/// their environment or changed their user cannot be found; the guest's orderly stop
+/// does not depend on that.
+pub(super) async fn kill_remaining(instance: &str, patience: Duration) -> io::Result<Vec<u32>> {
     let deadline = tokio::time::Instant::now() + patience;
     let mut none_before = false;
     loop {
         let marked = marked(instance)?;
-        // A process that just runs another program in its place shows no mark
-        // for a moment: so nothing is left when nothing is seen twice.
+        // A process has no environment for a moment during exec, so none may be
+        // found twice in a row.
         let none = marked.is_empty();
         if (none && none_before) || tokio::time::Instant::now() >= deadline {
             return Ok(marked.into_iter().map(|process| process.pid).collect());
@@ -118,15 +119,15 @@ pub(super) async fn sweep(instance: &str, patience: Duration) -> io::Result<Vec<
         for process in &marked {
             if let Some(handle) = process.handle()? {
                 handle.kill()?;
-                // Its end is what the next round looks for; this only keeps the
-                // rounds from spinning.
+                // The next round checks that it has exited; this avoids busy
+                // waiting.
                 handle.ended_within(Duration::from_millis(100)).await?;
             }
         }
     }
 }
 
-/// Returns the living processes that carry the instance's mark.
+/// Returns the living processes with the instance in their environment.
 fn marked(instance: &str) -> io::Result<Vec<ProcessId>> {
     let marks = [format!("VESTAL_INSTANCE={instance}"), format!("{MARK}={instance}")];
     let boot = boot_id()?;
@@ -135,12 +136,12 @@ fn marked(instance: &str) -> io::Result<Vec<ProcessId>> {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
             continue;
         };
-        // The start time is read first: if the number changes hands in between,
-        // the identity no longer fits and nobody is killed.
+        // The start time is read first: if the pid is reused in between, the
+        // identity does not match and nothing is killed.
         let Some(start) = start_time(pid) else {
             continue;
         };
-        // Other users' processes cannot be read, and are not ours to end.
+        // Processes of other users cannot be read and are not the instance's.
         let Ok(environ) = std::fs::read(entry.path().join("environ")) else {
             continue;
         };
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn processes_with_the_mark_are_ended_and_others_left_alone() {
+    async fn processes_of_the_instance_are_killed_and_others_left_alone() {
         let spawn = |mark: &str| {
             tokio::process::Command::new("sleep")
                 .arg("1000")
@@ -169,7 +170,7 @@ mod tests {
         let unique = crate::key::random_hex::<6>().unwrap();
         let mut ours = spawn(&unique);
         let mut other = spawn(&format!("{unique}x"));
-        let left = sweep(&unique, Duration::from_secs(30)).await.unwrap();
+        let left = kill_remaining(&unique, Duration::from_secs(30)).await.unwrap();
         assert_eq!(left, Vec::<u32>::new());
         assert!(!ours.wait().await.unwrap().success());
         assert!(other.try_wait().unwrap().is_none(), "the other one lives");

@@ -1,77 +1,77 @@
-//! What an engine's refusal means, and what to tell somebody whose engine cannot be
-//! reached.
+//! Errors of engines: their meaning, and advice if an engine cannot be reached.
 
 use std::io::ErrorKind;
 
 use bollard::errors::Error;
 
-use super::address::{Address, Login, Origin, Transport};
+use super::address::{Address, AddressSource, SshLogin, Transport};
 use super::context::PodmanProgram;
-use super::socket::NoGreeting;
+use super::socket::PingError;
 use crate::backend::BackendError;
 
-/// Longest message that is passed on, in characters.
+/// Longest message that is quoted, in characters.
 const MAX_MESSAGE: usize = 400;
 
-/// What an engine's refusal means.
+/// The meaning of an engine's error.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::backends::docker) enum Fault {
-    /// What was asked about is not there.
+pub(in crate::backends::docker) enum EngineFault {
+    /// The container, image or volume does not exist.
     Absent,
-    /// A name is taken.
+    /// The name is in use.
     NameTaken(String),
-    /// What is there is in a state in which that cannot be done.
+    /// Its state does not allow the request.
     Conflict,
-    /// The engine could not be asked, or stopped answering: whether it has done
-    /// it is unknown.
+    /// No answer: it is unknown whether the engine carried out the request.
     Unreachable,
-    /// The engine said no.
+    /// The engine refused.
     Refused {
-        /// The status; 0 when the refusal came without one.
+        /// The HTTP status; 0 if there is none.
         status: u16,
-        /// Its words, on one line.
+        /// The engine's message, on one line.
         message: String,
     },
 }
 
-/// Returns what an error of the client library means.
+/// Returns the meaning of an error of the client library.
 ///
-/// That something is already so (304) is no error to the library.
-pub(in crate::backends::docker) fn fault(error: &Error) -> Fault {
+/// Status 304 (nothing to do) is not an error of the library.
+pub(in crate::backends::docker) fn classify(error: &Error) -> EngineFault {
     match error {
-        Error::DockerResponseServerError { status_code, message } => refusal(*status_code, message),
+        Error::DockerResponseServerError { status_code, message } => {
+            classify_response(*status_code, message)
+        }
         Error::RequestTimeoutError
         | Error::SocketNotFoundError(_)
         | Error::IOError { .. }
         | Error::HyperResponseError { .. }
-        | Error::HyperLegacyError { .. } => Fault::Unreachable,
-        other => Fault::Refused { status: 0, message: words(other) },
+        | Error::HyperLegacyError { .. } => EngineFault::Unreachable,
+        other => EngineFault::Refused { status: 0, message: error_text(other) },
     }
 }
 
-fn refusal(status: u16, message: &str) -> Fault {
-    // Docker says 409 to a name that is taken, Podman 500.
+fn classify_response(status: u16, message: &str) -> EngineFault {
+    // The status of a name that is in use is 409 on Docker and 500 on Podman.
     if matches!(status, 409 | 500)
         && message.contains("already in use")
         && let Some(name) = taken_name(message)
     {
-        return Fault::NameTaken(name);
+        return EngineFault::NameTaken(name);
     }
     match status {
-        404 => Fault::Absent,
-        409 => Fault::Conflict,
-        // It went while Podman looked at it.
+        404 => EngineFault::Absent,
+        409 => EngineFault::Conflict,
+        // It was removed while Podman inspected it.
         500 if message.contains("no such container") || message.contains("image not known") => {
-            Fault::Absent
+            EngineFault::Absent
         }
-        // Podman's word for it, as when a container ends while it is removed.
-        500 if message.contains("container state improper") => Fault::Conflict,
-        _ => Fault::Refused { status, message: one_line(message) },
+        // Podman's message if a container exits while it is removed.
+        500 if message.contains("container state improper") => EngineFault::Conflict,
+        _ => EngineFault::Refused { status, message: one_line(message) },
     }
 }
 
-/// Returns what an error says, on one line.
-pub(in crate::backends::docker) fn words(error: &Error) -> String {
+/// Returns the message of an error, on one line.
+pub(in crate::backends::docker) fn error_text(error: &Error) -> String {
     match error {
         Error::DockerResponseServerError { status_code, message } if message.trim().is_empty() => {
             format!("status {status_code}")
@@ -81,10 +81,10 @@ pub(in crate::backends::docker) fn words(error: &Error) -> String {
             one_line(error)
         }
         Error::RequestTimeoutError => "it did not answer within the time limit".to_owned(),
-        Error::SocketNotFoundError(_) => "nobody listens there".to_owned(),
+        Error::SocketNotFoundError(_) => "no engine listens there".to_owned(),
         Error::IOError { .. }
         | Error::HyperResponseError { .. }
-        | Error::HyperLegacyError { .. } => connection_trouble(error),
+        | Error::HyperLegacyError { .. } => connection_error_text(error),
         other => one_line(&other.to_string()),
     }
 }
@@ -97,8 +97,8 @@ fn taken_name(message: &str) -> Option<String> {
     Some(one_line(name.trim_start_matches('/')))
 }
 
-/// Returns why there is no answer: the last cause says it best.
-fn connection_trouble(error: &Error) -> String {
+/// Returns the reason for a failed connection: the innermost cause.
+fn connection_error_text(error: &Error) -> String {
     let mut last: &dyn std::error::Error = match error {
         Error::IOError { err } => err,
         other => other,
@@ -111,15 +111,14 @@ fn connection_trouble(error: &Error) -> String {
     let kind = last.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
     match kind {
         Some(ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
-            format!("nobody listens there ({})", one_line(&last.to_string()))
+            format!("no engine listens there ({})", one_line(&last.to_string()))
         }
         Some(ErrorKind::PermissionDenied) => "permission denied".to_owned(),
         _ => format!("the connection failed ({})", one_line(&last.to_string())),
     }
 }
 
-/// Returns a stranger's text on one line of bounded length, without anything
-/// that a terminal could take for a command.
+/// Returns untrusted text on one line of bounded length, without control characters.
 pub(in crate::backends::docker) fn one_line(text: &str) -> String {
     let mut line = String::new();
     let mut words = text.split(|c: char| c.is_whitespace() || c.is_control());
@@ -141,42 +140,41 @@ pub(in crate::backends::docker) fn one_line(text: &str) -> String {
     line
 }
 
-/// Returns the error for an engine that did not greet.
-pub(super) fn no_greeting(address: &Address, why: &NoGreeting) -> BackendError {
+/// Returns the error for an engine that did not answer a ping.
+pub(super) fn ping_failed(address: &Address, why: &PingError) -> BackendError {
     BackendError::Unreachable {
         address: address.to_string(),
         reason: why.to_string(),
         advice: match why {
-            NoGreeting::Denied => denied_advice(address),
-            NoGreeting::Slow(_) => slow_advice(address),
-            NoGreeting::Foreign(reason) if reason.contains("HTTPS") => {
-                "it wants TLS: set DOCKER_TLS_VERIFY=1, and DOCKER_CERT_PATH to where ca.pem, \
-                 cert.pem and key.pem are"
+            PingError::Denied => denied_advice(address),
+            PingError::TimedOut(_) => slow_advice(address),
+            PingError::NotAnEngine(reason) if reason.contains("HTTPS") => {
+                "the engine requires TLS: set DOCKER_TLS_VERIFY=1, and DOCKER_CERT_PATH to the \
+                 directory of ca.pem, cert.pem and key.pem"
                     .to_owned()
             }
-            NoGreeting::Absent(_) | NoGreeting::Foreign(_) => absent_advice(address),
+            PingError::NotListening(_) | PingError::NotAnEngine(_) => absent_advice(address),
         },
     }
 }
 
-/// Returns the error for an engine that could not be asked, or stopped
-/// answering.
-pub(super) fn lost(address: &Address, reason: String) -> BackendError {
+/// Returns the error for a connection that failed.
+pub(super) fn connection_failed(address: &Address, reason: String) -> BackendError {
     let advice =
         if reason == "permission denied" { denied_advice(address) } else { absent_advice(address) };
     BackendError::Unreachable { address: address.to_string(), reason, advice }
 }
 
-/// Returns the error for an engine elsewhere that lets nobody in.
-pub(super) fn refused(address: &Address, reason: String) -> BackendError {
+/// Returns the error for an engine on another machine that refuses access.
+pub(super) fn login_failed(address: &Address, reason: String) -> BackendError {
     let advice = match &address.transport {
         Transport::Tcp { tls: Some(_), .. } if is_about_certificates(&reason) => {
             "check ca.pem, cert.pem and key.pem in DOCKER_CERT_PATH, or in the context".to_owned()
         }
         Transport::Ssh(login) => format!(
-            "see that `ssh {}{} docker version` works without asking anything",
+            "make sure that `ssh {}{} docker version` works without a prompt",
             login.port.map(|port| format!("-p {port} ")).unwrap_or_default(),
-            Login { port: None, ..login.clone() }
+            SshLogin { port: None, ..login.clone() }
         ),
         Transport::Unix(_) | Transport::Tcp { .. } => absent_advice(address),
     };
@@ -188,13 +186,13 @@ fn is_about_certificates(reason: &str) -> bool {
     reason.contains("certificate") || reason.contains("alert") || reason.contains(".pem")
 }
 
-/// Returns the error for a machine without any engine. A socket that is there
-/// but locked is the likeliest to be meant.
-pub(super) fn no_engine(tried: &[(Address, NoGreeting)], podman: &PodmanProgram) -> BackendError {
-    let denied = tried.iter().find(|(_, why)| matches!(why, NoGreeting::Denied));
-    let foreign = tried.iter().find(|(_, why)| matches!(why, NoGreeting::Foreign(_)));
+/// Returns the error for a machine on which no engine answers. A socket without
+/// permission is most likely the one that the user wants.
+pub(super) fn no_engine(tried: &[(Address, PingError)], podman: &PodmanProgram) -> BackendError {
+    let denied = tried.iter().find(|(_, why)| matches!(why, PingError::Denied));
+    let foreign = tried.iter().find(|(_, why)| matches!(why, PingError::NotAnEngine(_)));
     if let Some((address, why)) = denied.or(foreign) {
-        return no_greeting(address, why);
+        return ping_failed(address, why);
     }
     let places: Vec<String> =
         tried.iter().map(|(address, _)| address.transport.to_string()).collect();
@@ -202,16 +200,16 @@ pub(super) fn no_engine(tried: &[(Address, NoGreeting)], podman: &PodmanProgram)
         address: if places.is_empty() { "this machine".to_owned() } else { places.join(", ") },
         reason: match podman {
             PodmanProgram::Missing => {
-                "nobody listens there, and there is no podman to start".to_owned()
+                "no engine listens there, and there is no podman to start".to_owned()
             }
-            PodmanProgram::At(_) => "nobody listens there, though podman can be started".to_owned(),
-            PodmanProgram::Unwanted => "nobody listens there".to_owned(),
+            PodmanProgram::At(_) => "no engine listens there, but podman can be started".to_owned(),
+            PodmanProgram::NotUsed => "no engine listens there".to_owned(),
         },
         advice: match podman {
-            PodmanProgram::At(_) => "choose the backend docker to have it started",
-            PodmanProgram::Missing | PodmanProgram::Unwanted => {
-                "install Docker or Podman, start it (`sudo systemctl start docker`), or say where \
-                 it is with DOCKER_HOST"
+            PodmanProgram::At(_) => "select the backend docker, which starts it",
+            PodmanProgram::Missing | PodmanProgram::NotUsed => {
+                "install Docker or Podman, start it (`sudo systemctl start docker`), or set \
+                 DOCKER_HOST"
             }
         }
         .to_owned(),
@@ -225,7 +223,7 @@ fn denied_advice(address: &Address) -> String {
                                or set terminal.docker_binary to podman"
             .to_owned(),
         Transport::Tcp { .. } | Transport::Ssh(_) => {
-            "check that you may log in there, and may use the engine once you have".to_owned()
+            "check that you may log in there and use the engine".to_owned()
         }
     }
 }
@@ -233,8 +231,7 @@ fn denied_advice(address: &Address) -> String {
 fn slow_advice(address: &Address) -> String {
     match &address.transport {
         Transport::Unix(_) => {
-            "see what it does (`sudo systemctl status docker`) and restart it if it hangs"
-                .to_owned()
+            "check its state (`sudo systemctl status docker`) and restart it if it hangs".to_owned()
         }
         Transport::Tcp { .. } | Transport::Ssh(_) => {
             "check the network, and that the engine there runs".to_owned()
@@ -243,18 +240,24 @@ fn slow_advice(address: &Address) -> String {
 }
 
 fn absent_advice(address: &Address) -> String {
-    match &address.origin {
-        Origin::DockerHost => "start the engine there, or change or unset DOCKER_HOST".to_owned(),
-        Origin::ContainerHost => {
+    match &address.source {
+        AddressSource::DockerHost => {
+            "start the engine there, or change or unset DOCKER_HOST".to_owned()
+        }
+        AddressSource::ContainerHost => {
             "start the engine there, or change or unset CONTAINER_HOST".to_owned()
         }
-        Origin::Context { .. } => "start the engine there, choose another with `docker context \
+        AddressSource::Context { .. } => {
+            "start the engine there, choose another with `docker context \
                                    use`, or set DOCKER_HOST"
-            .to_owned(),
-        Origin::Usual => "start the engine (`sudo systemctl start docker`), or say where another \
-                          is with DOCKER_HOST"
-            .to_owned(),
-        Origin::Started => "try again, or start it with `podman system service`".to_owned(),
+                .to_owned()
+        }
+        AddressSource::Default => {
+            "start the engine (`sudo systemctl start docker`), or select another with \
+                          DOCKER_HOST"
+                .to_owned()
+        }
+        AddressSource::Started => "try again, or start it with `podman system service`".to_owned(),
     }
 }
 

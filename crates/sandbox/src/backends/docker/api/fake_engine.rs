@@ -1,4 +1,4 @@
-//! An engine of a test's own: a socket, and whatever answers the test gives.
+//! A fake engine for tests: a socket that gives the test's answers.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -9,11 +9,11 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 use vestal_config::{Environment, Home, Override, Settings};
 
-/// What an engine answers to a ping.
+/// The answer to a ping.
 pub(super) const PING: &str = "HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nServer: Docker/20.10\r\n\
                                Connection: close\r\nContent-Length: 2\r\n\r\nOK";
 
-/// An engine that answers as it is told.
+/// An engine that gives the test's answers.
 pub(super) struct FakeEngine {
     dir: TempDir,
     requests: Arc<Mutex<Vec<String>>>,
@@ -21,8 +21,8 @@ pub(super) struct FakeEngine {
 }
 
 impl FakeEngine {
-    /// Starts an engine that answers pings by itself and everything else by
-    /// `answer`, which gets the request's head.
+    /// Starts an engine that answers pings itself and everything else with `answer`,
+    /// which gets the request's head.
     pub(super) fn start(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         Self::start_named("engine.sock", answer)
     }
@@ -32,8 +32,7 @@ impl FakeEngine {
         answer: impl Fn(&str) -> String + Send + Sync + 'static,
     ) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        // A long name is bound through the directory's descriptor, as it is
-        // connected to.
+        // A long name is bound through the directory's descriptor.
         let path = dir.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         let short = super::socket::SocketPath::new(&path).unwrap();
@@ -52,7 +51,7 @@ impl FakeEngine {
         self.dir.path().join(name)
     }
 
-    /// Returns the heads of all requests but pings, in order.
+    /// Returns the heads of all requests except pings, in order.
     pub(super) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
@@ -91,9 +90,9 @@ pub(super) fn settings<'a>(
     )
 }
 
-/// Writes a program that may be run at once. Another process writes it: while
-/// this one has it open for writing, so has every child that is being started,
-/// and what is open for writing cannot be run.
+/// Writes a program that can be run at once. Another process writes it: a file that
+/// this process has open for writing cannot be run, and a child that is being
+/// started inherits the descriptor.
 pub(super) fn write_program(path: &Path, script: &str) {
     let write = r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#;
     let status =
@@ -123,14 +122,14 @@ async fn serve(
         }
     }
     let head = String::from_utf8_lossy(&request).into_owned();
-    let words = if head.starts_with("GET /_ping ") {
+    let response = if head.starts_with("GET /_ping ") {
         PING.to_owned()
     } else {
         seen.lock().unwrap().push(head.clone());
         answer(&head)
     };
-    stream.write_all(words.as_bytes()).await.ok();
+    stream.write_all(response.as_bytes()).await.ok();
     stream.shutdown().await.ok();
-    // Whatever the caller still says is heard out, so that nothing is reset.
+    // The rest of the request is read, so that the connection is not reset.
     tokio::io::copy(&mut stream, &mut tokio::io::sink()).await.ok();
 }

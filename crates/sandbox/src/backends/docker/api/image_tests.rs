@@ -80,13 +80,13 @@ proptest! {
     }
 }
 
-fn facts(value: serde_json::Value) -> Option<ImageFacts> {
-    ImageFacts::new("x", serde_json::from_value(value).unwrap())
+fn facts(value: serde_json::Value) -> Option<ImageInfo> {
+    ImageInfo::new("x", serde_json::from_value(value).unwrap())
 }
 
 #[test]
 fn what_matters_about_an_image_is_kept() {
-    let said = json!({
+    let response = json!({
         "Id": "sha256:abc",
         "RootFS": {"Type": "layers", "Layers": ["sha256:1", "sha256:2"]},
         "Config": {
@@ -96,7 +96,7 @@ fn what_matters_about_an_image_is_kept() {
         },
     });
     let text = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
-    let expected = ImageFacts {
+    let expected = ImageInfo {
         name: "x".to_owned(),
         id: "sha256:abc".to_owned(),
         user: Some("app:app".to_owned()),
@@ -109,7 +109,7 @@ fn what_matters_about_an_image_is_kept() {
         layers: 2,
         is_bare: false,
     };
-    assert_eq!(facts(said), Some(expected));
+    assert_eq!(facts(response), Some(expected));
 }
 
 #[test]

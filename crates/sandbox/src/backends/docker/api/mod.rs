@@ -1,5 +1,5 @@
-//! The engine's API: which engine, how it is reached, what it says of itself,
-//! its images and its refusals.
+//! The engine's API: choosing and reaching an engine, its description, its images
+//! and its errors.
 
 mod address;
 mod client;
@@ -16,9 +16,9 @@ mod socket;
 mod ssh;
 
 pub(in crate::backends::docker) use client::Client;
-pub(in crate::backends::docker) use doctor::{Survey, report};
-pub(in crate::backends::docker) use error::{Fault, fault, one_line, words};
+pub(in crate::backends::docker) use doctor::{DoctorScope, report};
+pub(in crate::backends::docker) use error::{EngineFault, classify, error_text, one_line};
 #[cfg(test)]
 pub(in crate::backends::docker) use image::Reference;
-pub(in crate::backends::docker) use image::{ImageFacts, exists, full_id, known, resolve};
+pub(in crate::backends::docker) use image::{ImageInfo, exists, find_by_id, find_or_pull, full_id};
 pub(in crate::backends::docker) use info::{EngineInfo, Flavour};

@@ -1,4 +1,4 @@
-//! Fetching images from registries, with what the user may log in with.
+//! Pulling images from registries, and the user's credentials for them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -17,20 +17,20 @@ use vestal_config::Environment;
 
 use super::client::Client;
 use super::context::{config_dir, find_program, read_json};
-use super::error::{Fault, fault, words};
+use super::error::{EngineFault, classify, error_text};
 use super::image::Reference;
 use super::info::Flavour;
 use crate::ProgressSink;
 use crate::backend::BackendError;
 use crate::progress::Progress;
 
-/// How often progress is told.
-const TELL_EVERY: Duration = Duration::from_millis(100);
+/// Time between two progress reports.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Most layers that are counted; an image has at most 127.
+/// Most layers that are counted. An image has at most 127.
 const MAX_LAYERS: usize = 1024;
 
-/// Fetches an image from its registry, however long that takes.
+/// Pulls an image from its registry, without a time limit.
 pub(super) async fn pull(
     client: &Client,
     name: &str,
@@ -38,7 +38,7 @@ pub(super) async fn pull(
     progress: &ProgressSink,
 ) -> Result<(), BackendError> {
     let Reference::Named { registry, repository, tag, .. } = reference else {
-        let reason = "there is none of that id, and registries know names only";
+        let reason = "no image has that id, and a registry knows only names";
         return Err(no_image(client, name, reference, reason.to_owned()));
     };
     let (credentials, no_credentials) = match client.keyring().get(registry).await {
@@ -49,36 +49,38 @@ pub(super) async fn pull(
     if let Some(tag) = tag {
         options = options.tag(tag);
     }
-    let api = client.patient_api(encode_for_urls);
+    let api = client.api_without_timeout(encode_for_urls);
     let mut events = api.create_image(Some(options.build()), None, credentials);
-    let mut tally = Tally::new(name, client.flavour());
-    let mut told: Option<Instant> = None;
-    progress.tell(tally.progress());
+    let mut pulled = PullProgress::new(name, client.flavour());
+    let mut reported: Option<Instant> = None;
+    progress.tell(pulled.progress());
     while let Some(event) = events.next().await {
-        let event = event.map_err(|error| match fault(&error) {
-            Fault::Unreachable => client.error(format!("fetch image {name}"))(error),
+        let event = event.map_err(|error| match classify(&error) {
+            EngineFault::Unreachable => client.error(format!("pull image {name}"))(error),
             _ => no_image(
                 client,
                 name,
                 reference,
                 match &no_credentials {
-                    Some(why) => format!("{} (asked without credentials: {why})", words(&error)),
-                    None => words(&error),
+                    Some(why) => {
+                        format!("{} (pulled without credentials: {why})", error_text(&error))
+                    }
+                    None => error_text(&error),
                 },
             ),
         })?;
-        tally.count(event);
-        if told.is_none_or(|at| at.elapsed() >= TELL_EVERY) {
-            told = Some(Instant::now());
-            progress.tell(tally.progress());
+        pulled.update(event);
+        if reported.is_none_or(|at| at.elapsed() >= PROGRESS_INTERVAL) {
+            reported = Some(Instant::now());
+            progress.tell(pulled.progress());
         }
     }
-    progress.tell(tally.progress());
+    progress.tell(pulled.progress());
     progress.tell(Progress::Pulled { image: name.to_owned() });
     Ok(())
 }
 
-/// Returns the error for an image that cannot be had.
+/// Returns the error for an image that cannot be pulled.
 pub(super) fn no_image(
     client: &Client,
     name: &str,
@@ -89,7 +91,6 @@ pub(super) fn no_image(
     BackendError::NoImage { image: name.to_owned(), reason, advice }
 }
 
-/// Returns what to do about an image that cannot be had.
 fn advice(flavour: Flavour, name: &str, reference: &Reference<'_>, why: &str) -> String {
     let program = match flavour {
         Flavour::Docker => "docker",
@@ -113,8 +114,8 @@ fn advice(flavour: Flavour, name: &str, reference: &Reference<'_>, why: &str) ->
     format!("{}, or load the image with `{program} load`", steps.join(", "))
 }
 
-/// Engines read the header with the alphabet that is safe in addresses; the
-/// client library writes the other one, and they take that for no login.
+/// Rewrites the credentials of a request to URL-safe base64. Engines expect that
+/// alphabet and ignore credentials in the one that the client library writes.
 fn encode_for_urls(request: &mut BollardRequest) {
     let Some(header) = request.headers_mut().get_mut("x-registry-auth") else { return };
     let safe = header.to_str().map(|text| text.replace('+', "-").replace('/', "_"));
@@ -124,9 +125,9 @@ fn encode_for_urls(request: &mut BollardRequest) {
     }
 }
 
-/// What has come so far.
+/// The progress of a pull.
 #[derive(Debug)]
-struct Tally {
+struct PullProgress {
     image: String,
     flavour: Flavour,
     layers: HashMap<String, Layer>,
@@ -139,23 +140,23 @@ struct Layer {
     total: u64,
 }
 
-impl Tally {
+impl PullProgress {
     fn new(image: &str, flavour: Flavour) -> Self {
         Self { image: image.to_owned(), flavour, layers: HashMap::new() }
     }
 
-    fn count(&mut self, event: CreateImageInfo) {
+    fn update(&mut self, event: CreateImageInfo) {
         let (Some(id), Some(status)) = (event.id, event.status) else { return };
         let step = match status.as_str() {
             "Pulling fs layer" | "Waiting" | "Verifying Checksum" | "Retrying" | "Extracting" => {
                 Step::Known
             }
             "Downloading" => Step::Downloading,
-            // With Podman there is nothing to see after this.
+            // Podman reports nothing after this.
             "Download complete" if self.flavour == Flavour::Podman => Step::Done,
             "Download complete" => Step::Downloaded,
             "Pull complete" | "Already exists" => Step::Done,
-            // Whatever else comes with an id is about the image as a whole.
+            // Other messages with an id are about the whole image.
             _ => return,
         };
         if self.layers.len() >= MAX_LAYERS && !self.layers.contains_key(&id) {
@@ -199,16 +200,17 @@ enum Step {
     Done,
 }
 
-/// How long a helper may think, or wait for somebody to unlock a wallet.
-const HELPER_WITHIN: Duration = Duration::from_mins(1);
+/// Longest time for a credential helper, which may wait for the user to unlock a
+/// wallet.
+const HELPER_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Most that is read from a helper.
+/// Most output of a credential helper that is read.
 const MAX_HELPER_OUTPUT: u64 = 1 << 20;
 
-/// Name of Docker's own registry among credentials.
+/// Key of Docker's own registry in the docker CLI's settings.
 const HUB_KEY: &str = "https://index.docker.io/v1/";
 
-/// Where credentials are found.
+/// The docker CLI's credentials of the user.
 #[derive(Debug, Clone)]
 pub(super) struct Keyring {
     config: Option<PathBuf>,
@@ -245,13 +247,12 @@ struct HelperAnswer {
 }
 
 impl Keyring {
-    /// Returns the keyring of the user with this environment.
     pub(super) fn new(environment: &Environment) -> Self {
         Self { config: config_dir(environment), environment: environment.clone() }
     }
 
-    /// Returns the credentials for a registry, if there are any; or why those
-    /// that there may be cannot be had, without anything secret.
+    /// Returns the credentials for a registry, if there are any. The error says why
+    /// they cannot be read and contains no secret.
     pub(super) async fn get(&self, registry: &str) -> Result<Option<DockerCredentials>, String> {
         let Some(config) = &self.config else { return Ok(None) };
         let file: ConfigFile = read_json(&config.join("config.json"))
@@ -265,20 +266,19 @@ impl Keyring {
         Ok(find(&file.auths, registry, server).and_then(|auth| auth.read(server)))
     }
 
-    /// Asks a helper program.
     async fn ask(&self, helper: &str, server: &str) -> Result<Option<DockerCredentials>, String> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
         let name = format!("docker-credential-{}", helper.chars().take(64).collect::<String>());
         if !helper.bytes().all(plain) {
-            return Err("the credential helper's name is not one".to_owned());
+            return Err("the name of the credential helper is not valid".to_owned());
         }
         let program = find_program(Path::new(&name), &self.environment)
             .ok_or_else(|| format!("{name} is not on PATH"))?;
-        match tokio::time::timeout(HELPER_WITHIN, self.run(&program, server)).await {
+        match tokio::time::timeout(HELPER_TIMEOUT, self.run(&program, server)).await {
             Ok(Ok(Some(answer))) => Ok(Some(answer.read(server))),
             Ok(Ok(None)) => Ok(None),
             Ok(Err(reason)) => Err(format!("{name} {reason}")),
-            Err(_) => Err(format!("{name} did not answer within {} s", HELPER_WITHIN.as_secs())),
+            Err(_) => Err(format!("{name} did not answer within {} s", HELPER_TIMEOUT.as_secs())),
         }
     }
 
@@ -295,7 +295,7 @@ impl Keyring {
             .spawn()
             .map_err(failed)?;
         if let Some(mut stdin) = child.stdin.take() {
-            // A helper that does not want to know the server says so below.
+            // A helper that does not read its input fails below.
             stdin.write_all(format!("{server}\n").as_bytes()).await.ok();
         }
         let mut output = Vec::new();
@@ -305,9 +305,9 @@ impl Keyring {
         let status = child.wait().await.map_err(failed)?;
         if status.success() {
             let answer = serde_json::from_slice(&output);
-            return answer.map(Some).map_err(|_| "said something unexpected".to_owned());
+            return answer.map(Some).map_err(|_| "printed an unexpected answer".to_owned());
         }
-        // This is how helpers say that they know nothing.
+        // The message of helpers that have no credentials.
         if String::from_utf8_lossy(&output).contains("credentials not found") {
             return Ok(None);
         }
@@ -332,7 +332,7 @@ impl HelperAnswer {
 }
 
 impl Auth {
-    /// Returns the credentials, if there is anything in them.
+    /// Returns the credentials, if there are any.
     fn read(&self, server: &str) -> Option<DockerCredentials> {
         let present = |value: &Option<String>| value.clone().filter(|text| !text.is_empty());
         let decoded = self.pair.as_deref().and_then(user_and_password);
@@ -359,7 +359,7 @@ fn user_and_password(auth: &str) -> Option<(String, String)> {
     (!user.is_empty()).then(|| (user.to_owned(), password.to_owned()))
 }
 
-/// Decodes base64 with or without its padding.
+/// Decodes base64 with or without padding.
 fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
     let (mut bits, mut count) = (0u32, 0);
@@ -386,7 +386,7 @@ fn is_hub(registry: &str) -> bool {
     matches!(registry, "docker.io" | "index.docker.io" | "registry-1.docker.io")
 }
 
-/// Returns what is kept for a registry, under its exact name or as an address.
+/// Returns the entry of a registry, by its exact name or by its address.
 fn find<'a>(auths: &'a BTreeMap<String, Auth>, registry: &str, key: &str) -> Option<&'a Auth> {
     let host = |name: &str| {
         let name = name.split_once("://").map_or(name, |(_, rest)| rest);

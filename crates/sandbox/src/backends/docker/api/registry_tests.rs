@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::super::fake_engine::{FakeEngine, answer, write_program};
-use super::super::image::{exists, resolve};
+use super::super::image::{exists, find_or_pull};
 use super::*;
 
 const INSPECT: &str = r#"{"Id": "sha256:abc", "Config": {"User": ""}}"#;
@@ -32,13 +32,13 @@ async fn connect(engine: &FakeEngine) -> Client {
     Client::connect(&engine.settings(), &engine.path("run")).await.unwrap()
 }
 
-fn listener() -> (ProgressSink, Arc<Mutex<Vec<Progress>>>) {
-    let told = Arc::new(Mutex::new(Vec::new()));
+fn recording_sink() -> (ProgressSink, Arc<Mutex<Vec<Progress>>>) {
+    let received = Arc::new(Mutex::new(Vec::new()));
     let sink = {
-        let told = Arc::clone(&told);
-        ProgressSink::new(move |progress| told.lock().unwrap().push(progress))
+        let received = Arc::clone(&received);
+        ProgressSink::new(move |progress| received.lock().unwrap().push(progress))
     };
-    (sink, told)
+    (sink, received)
 }
 
 const STREAM: &str = concat!(
@@ -64,17 +64,17 @@ const STREAM: &str = concat!(
 async fn an_image_that_is_not_there_is_pulled_with_progress() {
     let engine = registry_engine("200 OK", STREAM);
     let client = connect(&engine).await;
-    let (sink, told) = listener();
+    let (sink, received) = recording_sink();
     assert!(!exists(&client, "debian:12").await.unwrap());
-    let facts = resolve(&client, "debian:12", &sink).await.unwrap();
+    let facts = find_or_pull(&client, "debian:12", &sink).await.unwrap();
     assert_eq!(facts.id, "sha256:abc");
     assert!(exists(&client, "debian:12").await.unwrap());
-    let told = told.lock().unwrap().clone();
+    let received = received.lock().unwrap().clone();
     let image = || "debian:12".to_owned();
     let all =
         Progress::Pulling { image: image(), layers_done: 2, layers: 2, bytes: 100, total: 100 };
-    assert!(matches!(told.first(), Some(Progress::Pulling { layers: 0, .. })), "{told:?}");
-    assert_eq!(told[told.len() - 2..], [all, Progress::Pulled { image: image() }]);
+    assert!(matches!(received.first(), Some(Progress::Pulling { layers: 0, .. })), "{received:?}");
+    assert_eq!(received[received.len() - 2..], [all, Progress::Pulled { image: image() }]);
     let pull = engine.requests().into_iter().find(|head| head.starts_with("POST ")).unwrap();
     assert!(pull.starts_with("POST /v1.41/images/create?fromImage=debian&tag=12&"), "{pull}");
     assert!(!pull.to_ascii_lowercase().contains("x-registry-auth"), "{pull}");
@@ -84,17 +84,17 @@ async fn an_image_that_is_not_there_is_pulled_with_progress() {
 async fn an_image_that_is_there_is_not_pulled() {
     let engine = FakeEngine::start(|_| answer("200 OK", INSPECT));
     let client = connect(&engine).await;
-    let (sink, told) = listener();
-    resolve(&client, "debian", &sink).await.unwrap();
-    assert_eq!((engine.requests().len(), told.lock().unwrap().len()), (1, 0));
+    let (sink, received) = recording_sink();
+    find_or_pull(&client, "debian", &sink).await.unwrap();
+    assert_eq!((engine.requests().len(), received.lock().unwrap().len()), (1, 0));
 }
 
 #[tokio::test]
 async fn an_id_is_never_asked_of_a_registry() {
     let engine = registry_engine("200 OK", STREAM);
     let client = connect(&engine).await;
-    let error = resolve(&client, "sha256:0123", &ProgressSink::default()).await.unwrap_err();
-    assert!(error.to_string().contains("there is none of that id"), "{error}");
+    let error = find_or_pull(&client, "sha256:0123", &ProgressSink::default()).await.unwrap_err();
+    assert!(error.to_string().contains("no image has that id"), "{error}");
     assert!(engine.requests().iter().all(|head| head.starts_with("GET ")));
 }
 
@@ -102,7 +102,7 @@ async fn an_id_is_never_asked_of_a_registry() {
 async fn what_is_no_name_never_reaches_the_engine() {
     let engine = registry_engine("200 OK", STREAM);
     let client = connect(&engine).await;
-    let error = resolve(&client, "../x\n", &ProgressSink::default()).await.unwrap_err();
+    let error = find_or_pull(&client, "../x\n", &ProgressSink::default()).await.unwrap_err();
     assert!(error.to_string().starts_with("image ../x cannot be had"), "{error}");
     assert!(engine.requests().is_empty());
 }
@@ -120,17 +120,17 @@ async fn a_pull_that_fails_says_why_and_what_to_do() {
     for (status, stream, part) in [
         ("404 Not Found", denied, "pull access denied for x"),
         ("200 OK", midway, "unexpected EOF"),
-        ("200 OK", silent, "fetched it and does not have it"),
+        ("200 OK", silent, "pulled it and does not have it"),
     ] {
         let engine = registry_engine(status, stream);
         let client = connect(&engine).await;
-        let (sink, told) = listener();
-        let error = resolve(&client, "x", &sink).await.unwrap_err();
+        let (sink, received) = recording_sink();
+        let error = find_or_pull(&client, "x", &sink).await.unwrap_err();
         assert!(matches!(error, BackendError::NoImage { .. }), "{error:?}");
         assert!(error.to_string().contains(part), "{error}");
         assert!(error.advice().unwrap().contains("docker pull x"), "{error:?}");
         let pulled = Progress::Pulled { image: "x".to_owned() };
-        assert!(part.contains("fetched") || !told.lock().unwrap().contains(&pulled));
+        assert!(part.contains("pulled it") || !received.lock().unwrap().contains(&pulled));
     }
 }
 
@@ -144,7 +144,7 @@ async fn an_engine_that_dies_in_a_pull_is_unreachable() {
         answer("404 Not Found", "{}")
     });
     let client = connect(&engine).await;
-    let error = resolve(&client, "x", &ProgressSink::default()).await.unwrap_err();
+    let error = find_or_pull(&client, "x", &ProgressSink::default()).await.unwrap_err();
     assert!(matches!(error, BackendError::Unreachable { .. }), "{error:?}");
 }
 
@@ -156,7 +156,7 @@ async fn credentials_go_to_the_engine_in_the_alphabet_it_reads() {
     let config = r#"{"auths": {"127.0.0.1:5000": {"username": "u", "password": ">>>???"}}}"#;
     std::fs::write(engine.path(".docker/config.json"), config).unwrap();
     let client = connect(&engine).await;
-    resolve(&client, "127.0.0.1:5000/x", &ProgressSink::default()).await.unwrap();
+    find_or_pull(&client, "127.0.0.1:5000/x", &ProgressSink::default()).await.unwrap();
     let pull = engine.requests().into_iter().find(|head| head.starts_with("POST ")).unwrap();
     let headers: HashMap<_, _> = pull.lines().filter_map(|line| line.split_once(": ")).collect();
     let header = headers["x-registry-auth"];
@@ -175,21 +175,21 @@ fn layers_are_counted_and_nothing_else() {
             total: Some(total),
         }),
     };
-    let mut tally = Tally::new("x", Flavour::Docker);
-    tally.count(event("Pulling from x", Some("latest"), 0, 0));
-    tally.count(event("Downloading", None, 5, 5));
-    tally.count(event("Downloading", Some("a"), i64::MAX, -1));
-    tally.count(event("Downloading", Some("b"), -7, i64::MAX));
-    tally.count(event("Downloading", Some("c"), i64::MAX, i64::MAX));
-    let Progress::Pulling { layers, layers_done, bytes, total, .. } = tally.progress() else {
+    let mut pulled = PullProgress::new("x", Flavour::Docker);
+    pulled.update(event("Pulling from x", Some("latest"), 0, 0));
+    pulled.update(event("Downloading", None, 5, 5));
+    pulled.update(event("Downloading", Some("a"), i64::MAX, -1));
+    pulled.update(event("Downloading", Some("b"), -7, i64::MAX));
+    pulled.update(event("Downloading", Some("c"), i64::MAX, i64::MAX));
+    let Progress::Pulling { layers, layers_done, bytes, total, .. } = pulled.progress() else {
         panic!("no progress");
     };
     assert_eq!((layers, layers_done), (3, 0));
     assert!(bytes <= total);
     for number in 0..5000 {
-        tally.count(event("Waiting", Some(&number.to_string()), 0, 0));
+        pulled.update(event("Waiting", Some(&number.to_string()), 0, 0));
     }
-    assert_eq!(tally.layers.len(), MAX_LAYERS);
+    assert_eq!(pulled.layers.len(), MAX_LAYERS);
 }
 
 #[test]
@@ -305,7 +305,7 @@ async fn a_helper_that_knows_nothing_is_no_failure_and_one_that_fails_is_named()
     let failed = get(store, "echo secret; exit 3").await.unwrap_err();
     assert_eq!(failed, "docker-credential-x failed (exit status: 3)");
     let garbage = get(store, "echo secret").await.unwrap_err();
-    assert_eq!(garbage, "docker-credential-x said something unexpected");
+    assert_eq!(garbage, "docker-credential-x printed an unexpected answer");
     let absent = get(r#"{"credsStore": "y"}"#, "").await.unwrap_err();
     assert_eq!(absent, "docker-credential-y is not on PATH");
     let hostile = get(r#"{"credsStore": "../x"}"#, "").await.unwrap_err();

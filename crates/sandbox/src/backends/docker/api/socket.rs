@@ -1,8 +1,7 @@
-//! Sockets of engines: their paths are short, and not everybody's; and the first
-//! word with the engine that listens on one.
+//! Sockets of engines: short paths, private directories, and the ping.
 //!
-//! The headers of `GET /_ping` say it within a millisecond. The call that the
-//! client library has for it takes ten on Docker and half a second on Podman.
+//! The headers of `GET /_ping` have the API version and take a millisecond. The
+//! client library's call for it takes ten on Docker and half a second on Podman.
 
 use std::fs::{DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
@@ -21,14 +20,14 @@ use vestal_config::Environment;
 
 use super::info::Flavour;
 
-/// Longest path in a socket's address, without the final zero.
+/// Longest path in a socket's address, without the terminating zero.
 const MAX_SOCKET_PATH: usize = 107;
 
 /// A path to a socket that fits into a socket's address.
 #[derive(Debug)]
 pub(super) struct SocketPath {
     path: PathBuf,
-    /// Keeps a path through this process's descriptors valid.
+    /// Keeps a path through `/proc/self/fd` valid.
     _dir: Option<OwnedFd>,
 }
 
@@ -52,8 +51,8 @@ impl SocketPath {
     }
 }
 
-/// Returns a directory for sockets that other programs make, whose names are
-/// at most `name` bytes long: `run_dir` if their paths may be that long.
+/// Returns a directory for sockets of other programs whose names have at most
+/// `name` bytes: `run_dir` if its path is short enough.
 pub(super) fn private_dir(run_dir: &Path, name: usize, environment: &Environment) -> PathBuf {
     let fits = |dir: &Path| dir.as_os_str().as_bytes().len() + 1 + name <= MAX_SOCKET_PATH;
     if fits(run_dir) {
@@ -71,7 +70,7 @@ pub(super) fn private_dir(run_dir: &Path, name: usize, environment: &Environment
     })
 }
 
-/// Makes a directory for this user alone, or makes sure that it is one.
+/// Creates a private directory, or checks that an existing one belongs to this user.
 pub(super) fn make_private(dir: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(dir) {
         Ok(()) => return Ok(()),
@@ -81,21 +80,21 @@ pub(super) fn make_private(dir: &Path) -> io::Result<()> {
         }
         Err(error) => return Err(error),
     }
-    // In a place that all may write to, somebody else may have been first.
+    // In a shared directory another user may have created it.
     let meta = std::fs::symlink_metadata(dir)?;
     if !meta.is_dir() || meta.uid() != rustix::process::geteuid().as_raw() {
-        return Err(io::Error::new(ErrorKind::PermissionDenied, "it belongs to somebody else"));
+        return Err(io::Error::new(ErrorKind::PermissionDenied, "it belongs to another user"));
     }
-    // A generous umask may have made it so.
+    // A permissive umask may have left it writable for others.
     if meta.mode() & 0o022 != 0 {
         std::fs::set_permissions(dir, Permissions::from_mode(meta.mode() & 0o755))?;
     }
     Ok(())
 }
 
-/// How long an engine may take to answer. One that systemd starts at the first
-/// knock, or that is busy with a hundred containers, may need a while.
-pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// Longest time for the answer to a ping. An engine that systemd starts on demand,
+/// or that is busy, may need long.
+pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Longest answer that is read.
 const MAX_ANSWER: usize = 16 << 10;
@@ -103,60 +102,60 @@ const MAX_ANSWER: usize = 16 << 10;
 const REQUEST: &[u8] =
     b"GET /_ping HTTP/1.1\r\nHost: localhost\r\nUser-Agent: vestal\r\nConnection: close\r\n\r\n";
 
-/// What an engine says of itself at the first word.
+/// An engine's answer to a ping.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Greeting {
-    /// The newest version of the API that it speaks.
+pub(super) struct Ping {
+    /// The newest API version of the engine.
     pub(super) api: ClientVersion,
     pub(super) flavour: Flavour,
 }
 
-/// Why there was no greeting.
+/// Why a ping failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NoGreeting {
-    #[error("nobody listens there ({0})")]
-    Absent(io::Error),
+pub(super) enum PingError {
+    #[error("no engine listens there ({0})")]
+    NotListening(io::Error),
     #[error("permission denied")]
     Denied,
     #[error("it did not answer within {} s", .0.as_secs_f32())]
-    Slow(Duration),
-    #[error("what listens there is no container engine: {0}")]
-    Foreign(String),
+    TimedOut(Duration),
+    #[error("what listens there is not a container engine: {0}")]
+    NotAnEngine(String),
 }
 
-/// Asks the engine that listens on a socket who it is.
-pub(super) async fn greet(socket: &Path, patience: Duration) -> Result<Greeting, NoGreeting> {
+/// Pings the engine that listens on a socket.
+pub(super) async fn ping(socket: &Path, patience: Duration) -> Result<Ping, PingError> {
     match tokio::time::timeout(patience, exchange(socket)).await {
-        Ok(Ok(answer)) => parse(&answer).map_err(NoGreeting::Foreign),
+        Ok(Ok(answer)) => parse(&answer).map_err(PingError::NotAnEngine),
         Ok(Err(error)) => Err(match error.kind() {
-            ErrorKind::PermissionDenied => NoGreeting::Denied,
+            ErrorKind::PermissionDenied => PingError::Denied,
             ErrorKind::UnexpectedEof
             | ErrorKind::InvalidData
             | ErrorKind::ConnectionReset
-            | ErrorKind::BrokenPipe => NoGreeting::Foreign(error.to_string()),
-            _ => NoGreeting::Absent(error),
+            | ErrorKind::BrokenPipe => PingError::NotAnEngine(error.to_string()),
+            _ => PingError::NotListening(error),
         }),
-        Err(_) => Err(NoGreeting::Slow(patience)),
+        Err(_) => Err(PingError::TimedOut(patience)),
     }
 }
 
-/// Returns what comes up to the end of the headers.
+/// Sends the request and returns the answer's headers.
 async fn exchange(socket: &Path) -> io::Result<Vec<u8>> {
     let mut stream = connect(socket).await?;
     stream.write_all(REQUEST).await?;
     let mut answer = Vec::with_capacity(512);
     while !has_all_headers(&answer) {
         if answer.len() >= MAX_ANSWER {
-            return Err(io::Error::new(ErrorKind::InvalidData, "its answer does not end"));
+            return Err(io::Error::new(ErrorKind::InvalidData, "its answer is too long"));
         }
         if (&mut stream).take(4096).read_buf(&mut answer).await? == 0 {
-            return Err(io::Error::new(ErrorKind::UnexpectedEof, "it hung up"));
+            return Err(io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection"));
         }
     }
     Ok(answer)
 }
 
-/// Connects; a full backlog answers at once with "again".
+/// Connects, and tries again while the backlog is full.
 async fn connect(socket: &Path) -> io::Result<UnixStream> {
     loop {
         match UnixStream::connect(socket).await {
@@ -172,15 +171,15 @@ fn has_all_headers(answer: &[u8]) -> bool {
     answer.windows(4).any(|end| end == b"\r\n\r\n")
 }
 
-/// Reads the headers of an answer, which may be anything.
-fn parse(answer: &[u8]) -> Result<Greeting, String> {
+/// Parses the headers of an answer, which is untrusted.
+fn parse(answer: &[u8]) -> Result<Ping, String> {
     let text = String::from_utf8_lossy(answer);
     let mut lines = text.split("\r\n");
     let status = lines.next().unwrap_or_default();
     let code = status
         .strip_prefix("HTTP/1.")
         .and_then(|rest| rest.split_ascii_whitespace().nth(1))
-        .ok_or("it does not speak HTTP")?;
+        .ok_or("its answer is not HTTP")?;
     if code != "200" {
         let code: String = code.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
         return Err(format!("it answers a ping with status {code}"));
@@ -197,12 +196,12 @@ fn parse(answer: &[u8]) -> Result<Greeting, String> {
             _ => {}
         }
     }
-    let api = api.ok_or("it names no version of the engine's API")?;
-    let api = parse_version(api).ok_or("its version of the API cannot be read")?;
-    Ok(Greeting { api, flavour })
+    let api = api.ok_or("it reports no API version")?;
+    let api = parse_version(api).ok_or("its API version cannot be parsed")?;
+    Ok(Ping { api, flavour })
 }
 
-/// Reads a version of the API, such as `1.41`.
+/// Parses an API version such as `1.41`.
 pub(super) fn parse_version(text: &str) -> Option<ClientVersion> {
     let number = |digits: &str| -> Option<usize> {
         let plain = !digits.is_empty() && digits.len() <= 4;

@@ -57,7 +57,7 @@ fn engine() -> Engine {
 }
 
 /// Returns what a caller makes of an engine that answers so.
-async fn greeted(pieces: &[&[u8]]) -> Result<Greeting, NoGreeting> {
+async fn pinged(pieces: &[&[u8]]) -> Result<Ping, PingError> {
     let engine = engine();
     let serve = async {
         let (mut stream, _) = engine.listener.accept().await.unwrap();
@@ -71,7 +71,7 @@ async fn greeted(pieces: &[&[u8]]) -> Result<Greeting, NoGreeting> {
             tokio::task::yield_now().await;
         }
     };
-    tokio::join!(greet(&engine.path, PATIENCE), serve).0
+    tokio::join!(ping(&engine.path, PATIENCE), serve).0
 }
 
 fn version(minor_version: usize) -> ClientVersion {
@@ -80,16 +80,16 @@ fn version(minor_version: usize) -> ClientVersion {
 
 #[tokio::test]
 async fn docker_and_podman_say_who_they_are() {
-    let docker = greeted(&[DOCKER.as_bytes()]).await.unwrap();
-    assert_eq!(docker, Greeting { api: version(41), flavour: Flavour::Docker });
-    let podman = greeted(&[
+    let docker = pinged(&[DOCKER.as_bytes()]).await.unwrap();
+    assert_eq!(docker, Ping { api: version(41), flavour: Flavour::Docker });
+    let podman = pinged(&[
         b"HTTP/1.0 200 OK\r\napi-version:1.40\r\nLibpod-Api-Vers",
         b"ion: 4.3.1\r\n\r",
         b"\nOK",
     ])
     .await
     .unwrap();
-    assert_eq!(podman, Greeting { api: version(40), flavour: Flavour::Podman });
+    assert_eq!(podman, Ping { api: version(40), flavour: Flavour::Podman });
 }
 
 #[tokio::test]
@@ -97,20 +97,23 @@ async fn what_is_no_engine_is_told_from_one() {
     let flood = vec![b'x'; 1 << 16];
     let header = format!("HTTP/1.1 200 OK\r\nX: {}\r\n", "y".repeat(1 << 16));
     for (pieces, part) in [
-        (&[b"SSH-2.0-OpenSSH_9\r\n\r\n".as_slice()][..], "does not speak HTTP"),
+        (&[b"SSH-2.0-OpenSSH_9\r\n\r\n".as_slice()][..], "is not HTTP"),
         (&[b"HTTP/1.1 403 Forbidden\r\nApi-Version: 1.41\r\n\r\n"], "status 403"),
-        (&[b"HTTP/1.1 200 OK\r\n\r\n"], "names no version"),
-        (&[b"HTTP/1.1 200 OK\r\nApi-Version: 1.41.\r\n\r\n"], "cannot be read"),
-        (&[b"HTTP/1.1 200 OK\r\nApi-Version: 99999.1\r\n\r\n"], "cannot be read"),
-        (&[b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nApi-Version: 1.41\r\n\r\n"], "no version"),
-        (&[b"HTTP/1.1 200 OK\r\nApi-Ver"], "hung up"),
-        (&[], "hung up"),
-        (&[&flood], "does not end"),
-        (&[header.as_bytes()], "does not end"),
-        (&[b"\xff\xfe\x00\r\n\r\n"], "does not speak HTTP"),
+        (&[b"HTTP/1.1 200 OK\r\n\r\n"], "no API version"),
+        (&[b"HTTP/1.1 200 OK\r\nApi-Version: 1.41.\r\n\r\n"], "cannot be parsed"),
+        (&[b"HTTP/1.1 200 OK\r\nApi-Version: 99999.1\r\n\r\n"], "cannot be parsed"),
+        (
+            &[b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nApi-Version: 1.41\r\n\r\n"],
+            "no API version",
+        ),
+        (&[b"HTTP/1.1 200 OK\r\nApi-Ver"], "closed the connection"),
+        (&[], "closed the connection"),
+        (&[&flood], "too long"),
+        (&[header.as_bytes()], "too long"),
+        (&[b"\xff\xfe\x00\r\n\r\n"], "is not HTTP"),
     ] {
-        let error = greeted(pieces).await.unwrap_err();
-        assert!(matches!(error, NoGreeting::Foreign(_)), "{error:?}");
+        let error = pinged(pieces).await.unwrap_err();
+        assert!(matches!(error, PingError::NotAnEngine(_)), "{error:?}");
         assert!(error.to_string().contains(part), "{error}");
     }
 }
@@ -119,8 +122,8 @@ async fn what_is_no_engine_is_told_from_one() {
 async fn an_engine_that_stays_silent_is_not_waited_for() {
     let engine = engine();
     let patience = Duration::from_millis(50);
-    let error = greet(&engine.path, patience).await.unwrap_err();
-    assert!(matches!(error, NoGreeting::Slow(_)), "{error:?}");
+    let error = ping(&engine.path, patience).await.unwrap_err();
+    assert!(matches!(error, PingError::TimedOut(_)), "{error:?}");
     assert_eq!(error.to_string(), "it did not answer within 0.05 s");
 }
 
@@ -135,25 +138,25 @@ async fn an_engine_that_trickles_is_not_waited_for() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let error = tokio::join!(greet(&engine.path, Duration::from_millis(100)), trickle).0;
-    assert!(matches!(error, Err(NoGreeting::Slow(_))), "{error:?}");
+    let error = tokio::join!(ping(&engine.path, Duration::from_millis(100)), trickle).0;
+    assert!(matches!(error, Err(PingError::TimedOut(_))), "{error:?}");
 }
 
 #[tokio::test]
 async fn nobody_and_nothing_there_are_an_absent_engine() {
     let dir = tempfile::tempdir().unwrap();
-    let absent = greet(&dir.path().join("none.sock"), PATIENCE).await.unwrap_err();
-    assert!(matches!(absent, NoGreeting::Absent(_)), "{absent:?}");
+    let absent = ping(&dir.path().join("none.sock"), PATIENCE).await.unwrap_err();
+    assert!(matches!(absent, PingError::NotListening(_)), "{absent:?}");
 
     let stale = dir.path().join("stale.sock");
     drop(UnixListener::bind(&stale).unwrap());
-    let refused = greet(&stale, PATIENCE).await.unwrap_err();
-    assert!(matches!(refused, NoGreeting::Absent(_)), "{refused:?}");
+    let refused = ping(&stale, PATIENCE).await.unwrap_err();
+    assert!(matches!(refused, PingError::NotListening(_)), "{refused:?}");
 
     let file = dir.path().join("file.sock");
     std::fs::write(&file, "").unwrap();
-    let no_socket = greet(&file, PATIENCE).await.unwrap_err();
-    assert!(matches!(no_socket, NoGreeting::Absent(_)), "{no_socket:?}");
+    let no_socket = ping(&file, PATIENCE).await.unwrap_err();
+    assert!(matches!(no_socket, PingError::NotListening(_)), "{no_socket:?}");
 }
 
 #[test]
@@ -167,14 +170,14 @@ fn versions_are_read_strictly() {
 proptest! {
     #[test]
     fn no_answer_breaks_the_reader(answer in proptest::collection::vec(any::<u8>(), 0..600)) {
-        if let Ok(greeting) = parse(&answer) {
-            prop_assert!(greeting.api.minor_version <= 9999);
+        if let Ok(ping) = parse(&answer) {
+            prop_assert!(ping.api.minor_version <= 9999);
         }
     }
 
     #[test]
     fn no_header_breaks_the_reader(headers in "([a-zA-Z:. -]{0,12}\r?\n?){0,20}") {
-        let greeting = parse(format!("HTTP/1.1 200 OK\r\n{headers}").as_bytes());
-        prop_assert!(greeting.is_err() || headers.to_ascii_lowercase().contains("api-version"));
+        let ping = parse(format!("HTTP/1.1 200 OK\r\n{headers}").as_bytes());
+        prop_assert!(ping.is_err() || headers.to_ascii_lowercase().contains("api-version"));
     }
 }

@@ -1,13 +1,12 @@
-//! Making an image of a container's own filesystem.
+//! Making an image of a container's filesystem.
 //!
-//! A commit alone would not do: it bakes labels, environment, user, command and
-//! working directory of the container into the image, and labels can then be
-//! overwritten but never removed. So the committed image is only a draft. Its
-//! layers get a configuration that says nothing, by loading an archive that
-//! holds that and no layer: engines take layers that they have from themselves.
-//! Nothing is copied but what the container has changed. An engine that will
-//! not do this, or a pile of layers that has grown high, takes the long way: the
-//! whole filesystem is exported and imported again as one layer.
+//! A commit alone is not enough: it writes labels, environment, user, command and
+//! working directory of the container into the image, and labels can be overwritten
+//! but never removed. So the committed image is only a draft. Loading an archive
+//! with an empty configuration and no layers makes the final image: engines take
+//! the layers that they already have. Only the container's changes are copied. If
+//! the engine does not support that, or there are too many layers, the whole
+//! filesystem is exported and imported as one layer.
 
 use std::io;
 use std::sync::Arc;
@@ -26,39 +25,40 @@ use sha2::{Digest as _, Sha256};
 
 use super::own_image::OwnImage;
 use crate::backend::BackendError;
-use crate::backends::docker::api::{Client, Fault, Flavour, fault, full_id, one_line, words};
+use crate::backends::docker::api::{
+    Client, EngineFault, Flavour, classify, error_text, full_id, one_line,
+};
 use crate::key::hex;
 use crate::progress::Progress;
 use crate::{ProgressSink, failpoint};
 
-/// Layers that may lie on those of the original image. Each costs a little at
-/// every look at a file, and engines stop at 127.
-const MAX_ON_TOP: usize = 8;
+/// Most layers on top of those of the base image. Each one slows file access down,
+/// and engines allow 127.
+const MAX_ADDED_LAYERS: usize = 8;
 
-/// How often progress is told.
-const TELL_EVERY: Duration = Duration::from_millis(200);
+/// Time between two progress reports.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What is being copied, for people.
+/// What is copied, for messages.
 const WHAT: &str = "the sandbox's system";
 
-/// The layers of an image and what they are made for.
+/// The layers of an image and their platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Layers {
+struct ImageLayers {
     id: String,
     diffs: Vec<String>,
     architecture: String,
     os: String,
     variant: Option<String>,
-    /// Whether it says nothing to containers that are made of it.
+    /// Whether the image has no configuration.
     is_bare: bool,
 }
 
-/// Makes an image of a container that does not run, which says nothing but what
-/// files there are, and returns its id. `original` is the number of layers of
-/// the image that all began with.
+/// Makes an image without configuration of a stopped container and returns its id.
+/// `original` is the number of layers of the base image.
 ///
-/// A failure leaves no image, unless the engine is gone.
-pub(in crate::backends::docker) async fn take(
+/// A failure leaves no image, unless the engine is unreachable.
+pub(in crate::backends::docker) async fn create_image(
     client: &Client,
     container: &str,
     name: &OwnImage,
@@ -70,7 +70,8 @@ pub(in crate::backends::docker) async fn take(
         progress.tell(copying(0));
         commit(client, container, &draft).await?;
         failpoint::reach("docker.snapshot.committed");
-        let committed = describe(client, &draft.to_string()).await?.ok_or_else(|| gone(&draft))?;
+        let committed =
+            describe(client, &draft.to_string()).await?.ok_or_else(|| missing_image(&draft))?;
         finish(client, container, name, &committed, original, progress).await
     };
     let taken = taken.await;
@@ -79,47 +80,47 @@ pub(in crate::backends::docker) async fn take(
         (Ok(id), Ok(_)) => Ok(id),
         (Ok(_), Err(error)) | (Err(error), _) => {
             if let Err(left) = remove(client, name).await {
-                tracing::warn!(%left, image = %name, "an image is left for later");
+                tracing::warn!(%left, image = %name, "an image is left to the reaper");
             }
             Err(error)
         }
     }
 }
 
-/// Gives what was committed its final form.
+/// Makes the final image of a committed one.
 async fn finish(
     client: &Client,
     container: &str,
     name: &OwnImage,
-    committed: &Layers,
+    committed: &ImageLayers,
     original: usize,
     progress: &ProgressSink,
 ) -> Result<String, BackendError> {
-    let pile = committed.diffs.len();
-    if pile <= original.saturating_add(MAX_ON_TOP) {
-        match recast(client, committed, name).await {
+    let layers = committed.diffs.len();
+    if layers <= original.saturating_add(MAX_ADDED_LAYERS) {
+        match strip_config(client, committed, name).await {
             Ok(id) => return Ok(id),
-            Err(Refusal::Unreachable(error)) => return Err(error),
-            Err(Refusal::WillNot(reason)) => {
-                tracing::debug!(reason, "the engine copies the whole system instead");
+            Err(StripError::Unreachable(error)) => return Err(error),
+            Err(StripError::Unsupported(reason)) => {
+                tracing::debug!(reason, "copying the whole filesystem instead");
             }
         }
     }
     flatten(client, container, name, progress).await?;
-    let flat = describe(client, &name.to_string()).await?.ok_or_else(|| gone(name))?;
+    let flat = describe(client, &name.to_string()).await?.ok_or_else(|| missing_image(name))?;
     if !flat.is_bare {
         return Err(BackendError::Engine {
             action: "copy the system of a sandbox".to_owned(),
-            message: "the image that it made tells containers what to do".to_owned(),
+            message: "the imported image has a configuration".to_owned(),
         });
     }
     Ok(flat.id)
 }
 
-fn gone(name: &OwnImage) -> BackendError {
+fn missing_image(name: &OwnImage) -> BackendError {
     BackendError::Engine {
         action: "copy the system of a sandbox".to_owned(),
-        message: format!("it has made image {name} and does not have it"),
+        message: format!("it made image {name} and does not have it"),
     }
 }
 
@@ -132,23 +133,23 @@ async fn commit(client: &Client, container: &str, name: &OwnImage) -> Result<(),
         .container(container)
         .repo(name.repository())
         .tag(name.tag())
-        // It does not run; and an engine without root's rights may not pause it.
+        // The container is stopped, and a rootless engine may not pause it.
         .pause(false)
         .build();
-    let api = client.patient_api(|_| {});
+    let api = client.api_without_timeout(|_| {});
     let made = api.commit_container(options, ContainerConfig::default()).await;
     made.map(drop).map_err(client.error("copy the system of a sandbox"))
 }
 
-async fn describe(client: &Client, name: &str) -> Result<Option<Layers>, BackendError> {
+async fn describe(client: &Client, name: &str) -> Result<Option<ImageLayers>, BackendError> {
     match client.api().inspect_image(name).await {
-        Ok(found) => Ok(Layers::of(found)),
-        Err(error) if fault(&error) == Fault::Absent => Ok(None),
+        Ok(found) => Ok(ImageLayers::of(found)),
+        Err(error) if classify(&error) == EngineFault::Absent => Ok(None),
         Err(error) => Err(client.error(format!("look for image {name}"))(error)),
     }
 }
 
-impl Layers {
+impl ImageLayers {
     fn of(image: ImageInspect) -> Option<Self> {
         let is_bare = is_bare(&image);
         Some(Self {
@@ -162,7 +163,7 @@ impl Layers {
     }
 }
 
-/// Returns whether an image says nothing to containers that are made of it.
+/// Returns whether an image has no configuration.
 fn is_bare(image: &ImageInspect) -> bool {
     let Some(config) = &image.config else { return true };
     let no_text = |text: &Option<String>| text.as_deref().is_none_or(str::is_empty);
@@ -184,42 +185,46 @@ fn is_bare(image: &ImageInspect) -> bool {
             .is_none_or(|check| check.test.as_deref().is_none_or(<[String]>::is_empty))
 }
 
-/// Why an image could not be given another configuration.
-enum Refusal {
-    /// The engine is gone.
+/// Why the configuration of an image could not be removed.
+enum StripError {
+    /// The engine does not answer.
     Unreachable(BackendError),
-    /// This engine does not do it.
-    WillNot(String),
+    /// The engine does not support it.
+    Unsupported(String),
 }
 
-/// Makes an image of the same layers that says nothing.
-async fn recast(client: &Client, layers: &Layers, name: &OwnImage) -> Result<String, Refusal> {
+/// Makes an image of the same layers without configuration.
+async fn strip_config(
+    client: &Client,
+    layers: &ImageLayers,
+    name: &OwnImage,
+) -> Result<String, StripError> {
     let archive = archive(layers, name, Timestamp::now())
-        .map_err(|error| Refusal::WillNot(error.to_string()))?;
-    let api = client.patient_api(|_| {});
+        .map_err(|error| StripError::Unsupported(error.to_string()))?;
+    let api = client.api_without_timeout(|_| {});
     let options = ImportImageOptionsBuilder::new().quiet(true).build();
-    let mut said = api.import_image(options, bollard::body_full(archive.into()), None);
-    while let Some(word) = said.next().await {
-        if let Err(error) = word {
-            return Err(match fault(&error) {
-                Fault::Unreachable => {
-                    Refusal::Unreachable(client.error("copy the system of a sandbox")(error))
+    let mut messages = api.import_image(options, bollard::body_full(archive.into()), None);
+    while let Some(message) = messages.next().await {
+        if let Err(error) = message {
+            return Err(match classify(&error) {
+                EngineFault::Unreachable => {
+                    StripError::Unreachable(client.error("copy the system of a sandbox")(error))
                 }
-                _ => Refusal::WillNot(words(&error)),
+                _ => StripError::Unsupported(error_text(&error)),
             });
         }
     }
-    // Whether it is what was asked for is seen, not believed.
+    // The result is checked: engines differ in what they load.
     match describe(client, &name.to_string()).await {
         Ok(Some(made)) if made.is_bare && made.diffs == layers.diffs => Ok(made.id),
-        Ok(_) => Err(Refusal::WillNot("it has loaded something else".to_owned())),
-        Err(error) => Err(Refusal::Unreachable(error)),
+        Ok(_) => Err(StripError::Unsupported("the engine loaded something else".to_owned())),
+        Err(error) => Err(StripError::Unreachable(error)),
     }
 }
 
-/// Returns an archive of an image without its layers: the forms of Docker and of
-/// the open standard in one, as each engine reads one of them.
-fn archive(layers: &Layers, name: &OwnImage, now: Timestamp) -> io::Result<Vec<u8>> {
+/// Returns an archive of an image without its layers, in Docker's format and in the
+/// OCI format: each engine reads one of them.
+fn archive(layers: &ImageLayers, name: &OwnImage, now: Timestamp) -> io::Result<Vec<u8>> {
     let created = now.to_string();
     let mut config = json!({
         "architecture": layers.architecture,
@@ -251,7 +256,7 @@ fn archive(layers: &Layers, name: &OwnImage, now: Timestamp) -> io::Result<Vec<u
             json!({
                 "mediaType": "application/vnd.oci.image.layer.v1.tar",
                 "digest": diff,
-                // Nobody reads it, so nobody counts.
+                // No engine reads the size of a layer that it has.
                 "size": 1024,
             })
         })
@@ -299,7 +304,7 @@ fn digest(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// Makes an image of one layer: all files of a container, and no word more.
+/// Makes an image of one layer with all files of a container and no configuration.
 async fn flatten(
     client: &Client,
     container: &str,
@@ -307,32 +312,32 @@ async fn flatten(
     progress: &ProgressSink,
 ) -> Result<(), BackendError> {
     let action = || "copy the system of a sandbox";
-    let api = client.patient_api(|_| {});
+    let api = client.api_without_timeout(|_| {});
     let counted = Arc::new(AtomicU64::new(0));
     let counting = Arc::clone(&counted);
     let exported = api.export_container(container).map(move |piece| {
-        let piece = piece.map_err(|error| io::Error::other(words(&error)))?;
+        let piece = piece.map_err(|error| io::Error::other(error_text(&error)))?;
         counting.fetch_add(piece.len() as u64, Ordering::Relaxed);
         Ok(piece)
     });
     let options = CreateImageOptionsBuilder::new().from_src("-");
     let options = match client.flavour() {
         Flavour::Docker => options.repo(name.repository()).tag(name.tag()),
-        // Podman has no ear for the tag beside the name.
+        // Podman ignores the separate tag.
         Flavour::Podman => options.repo(&name.to_string()),
     };
     let body = bollard::body_try_stream(exported);
-    let mut said = api.create_image(Some(options.build()), Some(body), None);
-    let mut told = Instant::now();
+    let mut messages = api.create_image(Some(options.build()), Some(body), None);
+    let mut reported = Instant::now();
     loop {
-        match tokio::time::timeout(TELL_EVERY, said.next()).await {
+        match tokio::time::timeout(PROGRESS_INTERVAL, messages.next()).await {
             Ok(Some(Err(error))) => return Err(client.error(action())(error)),
             Ok(None) => break,
-            // It has said something, or nothing for a while.
+            // A message of the engine, or none for a while.
             Ok(Some(Ok(_))) | Err(_) => {}
         }
-        if told.elapsed() >= TELL_EVERY {
-            told = Instant::now();
+        if reported.elapsed() >= PROGRESS_INTERVAL {
+            reported = Instant::now();
             progress.tell(copying(counted.load(Ordering::Relaxed)));
         }
     }
@@ -340,7 +345,7 @@ async fn flatten(
     Ok(())
 }
 
-/// Returns the id of an image; nothing if there is none.
+/// Returns the id of an image; `None` if there is none.
 pub(in crate::backends::docker) async fn id_of(
     client: &Client,
     name: &OwnImage,
@@ -348,7 +353,7 @@ pub(in crate::backends::docker) async fn id_of(
     Ok(describe(client, &name.to_string()).await?.map(|layers| layers.id))
 }
 
-/// Gives an image a further name.
+/// Adds a name to an image.
 pub(in crate::backends::docker) async fn tag(
     client: &Client,
     image: &OwnImage,
@@ -359,9 +364,8 @@ pub(in crate::backends::docker) async fn tag(
     tagged.map_err(client.error(format!("name image {image}")))
 }
 
-/// Removes the name of an image, and the image with its last name. Returns
-/// whether there was one; one that a container is made of stays, and is an
-/// error that says so.
+/// Removes a name of an image, and with the last name the image. Returns whether
+/// there was one. An image that a container uses is an error.
 pub(in crate::backends::docker) async fn remove(
     client: &Client,
     name: &OwnImage,
@@ -369,11 +373,11 @@ pub(in crate::backends::docker) async fn remove(
     let options = RemoveImageOptionsBuilder::new().force(false).noprune(true).build();
     match client.api().remove_image(&name.to_string(), Some(options), None).await {
         Ok(_) => Ok(true),
-        Err(error) => match fault(&error) {
-            Fault::Absent => Ok(false),
-            Fault::Conflict => Err(BackendError::Advised {
-                problem: format!("image {name} is in use: {}", one_line(&words(&error))),
-                advice: "remove the container that was made of it; `docker ps --all` lists them"
+        Err(error) => match classify(&error) {
+            EngineFault::Absent => Ok(false),
+            EngineFault::Conflict => Err(BackendError::Advised {
+                problem: format!("image {name} is in use: {}", one_line(&error_text(&error))),
+                advice: "remove the container that uses it; `docker ps --all` lists them"
                     .to_owned(),
             }),
             _ => Err(client.error(format!("remove image {name}"))(error)),

@@ -17,7 +17,7 @@ fn inspected(config: &Value) -> ImageInspect {
 
 #[test]
 fn an_archive_holds_a_configuration_that_says_nothing_and_no_layer() {
-    let layers = Layers::of(inspected(&json!({ "Labels": { "vestal-agent": "1" } }))).unwrap();
+    let layers = ImageLayers::of(inspected(&json!({ "Labels": { "vestal-agent": "1" } }))).unwrap();
     let name = OwnImage::saved(&HomeId("feedface".into()), "1");
     let bytes = archive(&layers, &name, Timestamp::UNIX_EPOCH).unwrap();
     let mut files = BTreeMap::new();
@@ -83,5 +83,5 @@ fn an_image_that_says_anything_is_not_bare() {
 fn an_image_without_layers_cannot_be_copied() {
     let mut image = inspected(&json!({}));
     image.root_fs = None;
-    assert_eq!(Layers::of(image), None);
+    assert_eq!(ImageLayers::of(image), None);
 }

@@ -1,7 +1,7 @@
-//! Images that this program makes, of containers' own filesystems.
+//! Images that Vestal makes of containers' filesystems.
 
 mod commit;
 mod own_image;
 mod snapshot;
 
-pub(super) use snapshot::{Beginning, KnownUser, Origin};
+pub(super) use snapshot::{BaseImage, BaseSystem, KnownUser};

@@ -1,12 +1,11 @@
-//! Images that this program makes: their names, and those that nothing names any
-//! more.
+//! Images that Vestal makes: their names, and the orphans among them.
 //!
-//! They carry no label: whoever makes a container of one gets nothing of ours.
-//! What says whose they are is the name, in which the home is. It begins with
-//! `localhost/`, so that no registry is ever asked for it.
+//! They carry no labels, so that a container made of one has none of Vestal's. Their
+//! name identifies the home. It begins with `localhost/`, so that no registry is
+//! ever asked for it.
 //!
-//! Nothing names what a process that died, or an engine that went on without one,
-//! has left.
+//! An orphan is an image that no snapshot and no instance uses. A process that was
+//! killed leaves one, and so does an engine that finishes a request nobody waits for.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -15,29 +14,29 @@ use bollard::query_parameters::ListImagesOptionsBuilder;
 use jiff::Timestamp;
 
 use super::commit;
-use super::snapshot::named_below;
+use super::snapshot::images_of_snapshots;
 use crate::HomeId;
 use crate::backend::{BackendError, DoctorNote, FoundInstance, InstanceState};
-use crate::backends::docker::api::{Client, Fault, fault};
+use crate::backends::docker::api::{Client, EngineFault, classify};
 use crate::backends::docker::backend::Docker;
 use crate::backends::docker::identity::{DockerLocator, Transport};
 
-/// What every name begins with.
+/// Prefix of every name.
 const PREFIX: &str = "localhost/vestal/";
 
-/// What the tag of an image that a container is made of begins with.
+/// Prefix of the tag of an image that an instance's container is made of.
 const INSTANCE: &str = "i-";
 
-/// What the tag of an image that is kept begins with.
+/// Prefix of the tag of a snapshot's image.
 const SAVED: &str = "s-";
 
-/// What the tag of one that is not finished ends with.
+/// Suffix of the tag of an image that is not finished.
 const DRAFT: &str = ".draft";
 
 /// Longest tag.
 const MAX_TAG: usize = 128;
 
-/// The name of an image that this program makes.
+/// The name of an image that Vestal makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::backends::docker) struct OwnImage {
     repository: String,
@@ -50,7 +49,7 @@ impl OwnImage {
         Self::new(home, format!("{INSTANCE}{instance}"))
     }
 
-    /// Returns the name of an image that is kept; `random` tells it from others.
+    /// Returns the name of a snapshot's image; `random` makes it unique.
     pub(in crate::backends::docker) fn saved(home: &HomeId, random: &str) -> Self {
         Self::new(home, format!("{SAVED}{random}"))
     }
@@ -59,7 +58,7 @@ impl OwnImage {
         Self { repository: repository(home), tag }
     }
 
-    /// Reads a name; nothing for one that is not this home's.
+    /// Parses a name; `None` for one that is not this home's.
     pub(in crate::backends::docker) fn parse(home: &HomeId, name: &str) -> Option<Self> {
         let tag = name.strip_prefix(&repository(home))?.strip_prefix(':')?;
         let plain = tag.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte));
@@ -67,18 +66,18 @@ impl OwnImage {
         (plain && ours && tag.len() <= MAX_TAG).then(|| Self::new(home, tag.to_owned()))
     }
 
-    /// Returns the name that it has until it is finished.
+    /// Returns the name of the image until it is finished.
     pub(in crate::backends::docker) fn draft(&self) -> Self {
         Self { repository: self.repository.clone(), tag: format!("{}{DRAFT}", self.tag) }
     }
 
-    /// Returns the name that it will have, of one that is not finished.
+    /// Returns the final name of an image.
     pub(in crate::backends::docker) fn finished(&self) -> Self {
         let tag = self.tag.strip_suffix(DRAFT).unwrap_or(&self.tag);
         Self { repository: self.repository.clone(), tag: tag.to_owned() }
     }
 
-    /// Returns the instance whose container is made of it, if it is for one.
+    /// Returns the instance whose container is made of the image, if any.
     pub(in crate::backends::docker) fn instance(&self) -> Option<&str> {
         self.tag.strip_suffix(DRAFT).unwrap_or(&self.tag).strip_prefix(INSTANCE)
     }
@@ -98,8 +97,7 @@ impl OwnImage {
 }
 
 fn repository(home: &HomeId) -> String {
-    // Nothing else may stand in the name of an image, and a home's id is made of
-    // such characters.
+    // An image name allows no other characters; a home's id has no others.
     let id: String = home.as_str().chars().filter(char::is_ascii_alphanumeric).collect();
     format!("{PREFIX}{}", id.to_ascii_lowercase())
 }
@@ -110,7 +108,7 @@ impl std::fmt::Display for OwnImage {
     }
 }
 
-/// How often images are listed again that change meanwhile.
+/// How often a list of images is repeated that fails because images change.
 const LIST_TRIES: usize = 50;
 
 /// Time between two such attempts.
@@ -118,21 +116,21 @@ const LIST_PAUSE: Duration = Duration::from_millis(20);
 
 /// An image of this home.
 #[derive(Debug)]
-struct Listed {
+struct ListedImage {
     name: OwnImage,
     id: String,
     created_at: Option<Timestamp>,
 }
 
 impl Docker {
-    /// Returns the images of this home that no snapshot names, each as something
-    /// that may be removed once it is old. One that a container is made of bears
-    /// the container's id, and is judged like it.
-    pub(in crate::backends::docker) async fn stray_images(
+    /// Returns the images of this home that no snapshot names, as instances that may
+    /// be removed once they are old. An image of an instance's container has the
+    /// instance's id and shares its fate.
+    pub(in crate::backends::docker) async fn orphan_images(
         &self,
         client: &Client,
     ) -> Result<Vec<FoundInstance>, BackendError> {
-        let named = self.named_images()?;
+        let named = self.snapshot_images()?;
         let engine = client.info().await?.id.clone();
         let listed = self.own_images(client).await?.into_iter();
         Ok(listed
@@ -164,9 +162,8 @@ impl Docker {
             .collect())
     }
 
-    /// Removes an image that was found to be a stray, unless a container is made
-    /// of it or a snapshot names it by now.
-    pub(in crate::backends::docker) async fn collect_image(
+    /// Removes an orphan image, unless a container or a snapshot uses it by now.
+    pub(in crate::backends::docker) async fn remove_orphan_image(
         &self,
         client: &Client,
         image: &str,
@@ -174,7 +171,7 @@ impl Docker {
         let Some(name) = OwnImage::parse(&self.home, image) else {
             return Ok(false);
         };
-        if self.named_images()?.contains(&name.finished()) {
+        if self.snapshot_images()?.contains(&name.finished()) {
             return Ok(false);
         }
         match commit::remove(client, &name).await {
@@ -183,8 +180,7 @@ impl Docker {
         }
     }
 
-    /// Removes the image that an instance's container was made of, if it had one
-    /// of its own.
+    /// Removes the image made for an instance's container, if there is one.
     pub(in crate::backends::docker) async fn remove_own_image(
         &self,
         client: &Client,
@@ -193,10 +189,10 @@ impl Docker {
         let name = OwnImage::of_instance(&self.home, instance);
         for name in [name.draft(), name] {
             match commit::remove(client, &name).await {
-                // Somebody has made a container of it, which is no reason for the
-                // sandbox to stay.
+                // Another container uses the image. The sandbox is removed all the
+                // same.
                 Err(error @ BackendError::Advised { .. }) => {
-                    tracing::warn!(%error, "an image is left for later");
+                    tracing::warn!(%error, "an image is left to the reaper");
                 }
                 other => other.map(drop)?,
             }
@@ -204,23 +200,23 @@ impl Docker {
         Ok(())
     }
 
-    /// Returns what `doctor` says of this home's images, given the instances
-    /// that it knows of.
-    pub(in crate::backends::docker) async fn image_remarks(
+    /// Returns the notes of `doctor` on this home's images, given the known
+    /// instances.
+    pub(in crate::backends::docker) async fn image_notes(
         &self,
         client: &Client,
         known: &BTreeSet<String>,
     ) -> Vec<DoctorNote> {
         let counted = async {
-            let named = self.named_images()?;
+            let named = self.snapshot_images()?;
             let listed = self.own_images(client).await?;
-            let stray = |image: &&Listed| match image.name.instance() {
+            let is_orphan = |image: &&ListedImage| match image.name.instance() {
                 Some(instance) => !known.contains(instance),
                 None => !named.contains(&image.name.finished()),
             };
-            Ok::<_, BackendError>((listed.len(), listed.iter().filter(stray).count()))
+            Ok::<_, BackendError>((listed.len(), listed.iter().filter(is_orphan).count()))
         };
-        let (all, strays) = match counted.await {
+        let (all, orphans) = match counted.await {
             Ok(counts) => counts,
             Err(error) => {
                 return vec![DoctorNote {
@@ -230,38 +226,38 @@ impl Docker {
                 }];
             }
         };
-        let mut remarks = Vec::new();
-        if all > strays {
-            remarks.push(DoctorNote {
+        let mut notes = Vec::new();
+        if all > orphans {
+            notes.push(DoctorNote {
                 topic: "images".to_owned(),
-                text: format!("{} of snapshots and sandboxes of this home", all - strays),
+                text: format!("{} of snapshots and sandboxes of this home", all - orphans),
                 advice: None,
             });
         }
-        if strays > 0 {
-            remarks.push(DoctorNote {
+        if orphans > 0 {
+            notes.push(DoctorNote {
                 topic: "images".to_owned(),
-                text: format!("{strays} of this home that nothing is made of"),
+                text: format!("{orphans} of this home that nothing uses"),
                 advice: Some("`vestal prune` removes them once they are old".to_owned()),
             });
         }
-        remarks
+        notes
     }
 
-    fn named_images(&self) -> Result<Vec<OwnImage>, BackendError> {
+    fn snapshot_images(&self) -> Result<Vec<OwnImage>, BackendError> {
         let sandboxes = self.settings.sandboxes_dir()?.value;
-        named_below(&self.home, &sandboxes)
+        images_of_snapshots(&self.home, &sandboxes)
             .map_err(BackendError::io(format!("list the snapshots in {}", sandboxes.display())))
     }
 
-    async fn own_images(&self, client: &Client) -> Result<Vec<Listed>, BackendError> {
+    async fn own_images(&self, client: &Client) -> Result<Vec<ListedImage>, BackendError> {
         let filters = HashMap::from([("reference", vec![OwnImage::repository_of(&self.home)])]);
         let options = ListImagesOptionsBuilder::new().filters(&filters).build();
         let mut tries = 0;
         let listed = loop {
             match client.api().list_images(Some(options.clone())).await {
-                // Podman fails over an image that goes while it is listed.
-                Err(error) if fault(&error) == Fault::Absent && tries < LIST_TRIES => {
+                // Podman fails if an image is removed while it lists them.
+                Err(error) if classify(&error) == EngineFault::Absent && tries < LIST_TRIES => {
                     tries += 1;
                     tokio::time::sleep(LIST_PAUSE).await;
                 }
@@ -277,7 +273,7 @@ impl Docker {
             })
             .filter_map(|(tag, id, created_at)| {
                 let created_at = created_at.filter(|time| *time > Timestamp::UNIX_EPOCH);
-                Some(Listed { name: OwnImage::parse(&self.home, &tag)?, id, created_at })
+                Some(ListedImage { name: OwnImage::parse(&self.home, &tag)?, id, created_at })
             })
             .collect())
     }

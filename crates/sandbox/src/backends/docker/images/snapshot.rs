@@ -1,10 +1,10 @@
-//! Keeping copies of a sandbox's own filesystem, as images of the engine, and
-//! what a container's system began with.
+//! Snapshots of a sandbox's own filesystem, as images of the engine, and the base
+//! image of a container's system.
 //!
-//! An image that was made of a container says nothing, so that nothing of ours
-//! is in it. Whom jobs run as, where their home is, what starts first and where
-//! volumes belong is told by the image that all began with. It may be gone by
-//! the time it is needed, so every container carries that along.
+//! An image made of a container has no configuration, so that it holds nothing of
+//! Vestal's. User, home, entrypoint and volumes come from the base image: the image
+//! that the first container was made of. It may be gone by the time it is needed,
+//! so every container has its configuration in a label.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -17,56 +17,56 @@ use tokio::sync::oneshot;
 use super::commit;
 use super::own_image::OwnImage;
 use crate::backend::{BackendError, Base, Instance, InstanceRequest, InstanceState, SavedSystem};
-use crate::backends::docker::api::{self, Client, ImageFacts};
+use crate::backends::docker::api::{self, Client, ImageInfo};
 use crate::backends::docker::backend::Docker;
-use crate::backends::docker::inspect::{Seen, look};
 use crate::backends::docker::identity::{DockerLocator, Transport};
-use crate::backends::docker::plan::{JobUser, Marks};
+use crate::backends::docker::inspect::{InspectedContainer, find_container};
+use crate::backends::docker::plan::{ContainerLabels, JobUser};
 use crate::key::random_hex;
 use crate::store::{read_versioned, write_versioned};
 use crate::{ProgressSink, failpoint};
 
-/// Version of the file.
+/// Version of [`ImageFile`].
 const VERSION: u64 = 1;
 
-/// Name of the file that names the image, in the directory of a copy. It is
-/// written before there is an image, so that what a dead process has begun can
-/// be found, whatever the directory is called by then.
+/// Name of the file, in the directory of a snapshot, that names its image. It is
+/// written before the image is made, so that an image left by a killed process can
+/// be found.
 const FILE: &str = "image.json";
 
-/// The file that names the image.
 #[derive(Debug, Serialize, Deserialize)]
 struct ImageFile {
     version: u64,
     image: String,
 }
 
-/// What it takes to make containers of a copy.
+/// The record of a snapshot's image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct SavedImage {
     /// Id of the engine that has it.
     engine: String,
-    /// Where that engine was.
+    /// Address of that engine.
     address: String,
     /// Name of the image.
     image: String,
-    /// Its id.
+    /// Id of the image.
     id: String,
-    /// What it began with.
-    origin: Origin,
+    /// The base image.
+    #[serde(rename = "origin")]
+    base_image: BaseImage,
 }
 
-/// What a new container's system begins with.
+/// The system that a new container starts with.
 #[derive(Debug, Clone)]
-pub(in crate::backends::docker) struct Beginning {
-    /// Id of the image that has the files.
+pub(in crate::backends::docker) struct BaseSystem {
+    /// Id of the image with the files.
     pub(in crate::backends::docker) id: String,
-    /// What tells the rest.
-    pub(in crate::backends::docker) origin: Origin,
+    /// The image with the configuration.
+    pub(in crate::backends::docker) base_image: BaseImage,
 }
 
 impl Docker {
-    /// Makes an image of a container that does not run.
+    /// Makes an image of a stopped container.
     pub(in crate::backends::docker) async fn save_image(
         &self,
         instance: &Instance,
@@ -74,7 +74,7 @@ impl Docker {
         progress: &ProgressSink,
     ) -> Result<SavedSystem, BackendError> {
         let client = self.client().await?;
-        let (container, origin) = self.source(&client, instance).await?;
+        let (container, base_image) = self.copy_source(&client, instance).await?;
         let random = random_hex::<8>().map_err(BackendError::io("name an image"))?;
         let name = OwnImage::saved(&self.home, &random);
         let file = ImageFile { version: VERSION, image: name.to_string() };
@@ -83,28 +83,30 @@ impl Docker {
             source: std::io::Error::other(error),
         })?;
         failpoint::reach("docker.snapshot.named");
-        let id = take(&client, container, &name, origin.image.layers, progress).await?;
+        let id =
+            create_image_detached(&client, container, &name, base_image.image.layers, progress)
+                .await?;
         failpoint::reach("docker.snapshot.made");
         let saved = SavedImage {
             engine: client.info().await?.id.clone(),
             address: client.address().to_owned(),
             image: name.to_string(),
             id,
-            origin,
+            base_image,
         };
         serde_json::to_value(saved).map_err(|error| BackendError::Io {
-            action: "write down what a copy is made of".to_owned(),
+            action: "record a snapshot's image".to_owned(),
             source: error.into(),
         })
     }
 
-    /// Removes the image of a copy, as far as it was made.
+    /// Removes the image of a snapshot, finished or not.
     pub(in crate::backends::docker) async fn discard_image(
         &self,
         dir: &Path,
     ) -> Result<(), BackendError> {
-        // What was never named was never made.
-        let Some(name) = named_in(&self.home, dir)? else {
+        // Without the file no image was made.
+        let Some(name) = image_of_snapshot(&self.home, dir)? else {
             return Ok(());
         };
         let client = self.client().await?;
@@ -112,37 +114,39 @@ impl Docker {
         commit::remove(&client, &name).await.map(drop)
     }
 
-    /// Has an image made, or found, that a new container's system begins with.
-    /// It has a name of the instance's own and goes with it.
-    pub(in crate::backends::docker) async fn begin_with(
+    /// Makes or finds the image that a new container starts with. It gets a name of
+    /// the instance and is removed with it.
+    pub(in crate::backends::docker) async fn prepare_base(
         &self,
         client: &Client,
         request: &InstanceRequest,
         base: &Base,
-    ) -> Result<Beginning, BackendError> {
+    ) -> Result<BaseSystem, BackendError> {
         let name = OwnImage::of_instance(&self.home, &request.instance.id);
         match base {
             Base::Instance(source) => {
-                let (container, origin) = self.source(client, source).await?;
-                let layers = origin.image.layers;
-                let id = take(client, container, &name, layers, &request.progress).await?;
-                Ok(Beginning { id, origin })
+                let (container, base_image) = self.copy_source(client, source).await?;
+                let layers = base_image.image.layers;
+                let id = create_image_detached(client, container, &name, layers, &request.progress)
+                    .await?;
+                Ok(BaseSystem { id, base_image })
             }
             Base::Saved { saved, .. } => {
                 let saved: SavedImage =
                     serde_json::from_value(saved.clone()).map_err(|_| BackendError::Advised {
-                        problem: "it is not known what the snapshot is made of".to_owned(),
-                        advice: "a newer vestal may have made it; remove it if it is of no use"
+                        problem: "the record of the snapshot's image cannot be read".to_owned(),
+                        advice: "a newer vestal may have made it; remove the snapshot if it is \
+                                 not needed"
                             .to_owned(),
                     })?;
                 let image = self.find_saved(client, &saved).await?;
                 commit::tag(client, &image, &name).await?;
-                Ok(Beginning { id: saved.id, origin: saved.origin })
+                Ok(BaseSystem { id: saved.id, base_image: saved.base_image })
             }
         }
     }
 
-    /// Returns the name of a saved image, if this engine has it unchanged.
+    /// Returns the name of a snapshot's image, if this engine has it unchanged.
     async fn find_saved(
         &self,
         client: &Client,
@@ -159,7 +163,7 @@ impl Docker {
             image: saved.image.clone(),
             reason: if elsewhere {
                 format!(
-                    "the snapshot was made on the engine at {}, and what answers is another, at {}",
+                    "the snapshot was made on the engine at {}, and another engine answers, at {}",
                     saved.address,
                     client.address()
                 )
@@ -167,36 +171,36 @@ impl Docker {
                 "the snapshot's image was removed from the engine".to_owned()
             },
             advice: if elsewhere {
-                "start that engine or name it with DOCKER_HOST".to_owned()
+                "start that engine or select it with DOCKER_HOST".to_owned()
             } else {
-                "what it kept of the system is lost; its workspace and home are in the snapshot's \
+                "the system in the snapshot is lost; its workspace and home are in the snapshot's \
                  directory"
                     .to_owned()
             },
         })
     }
 
-    /// Returns the container of an instance that a copy can be made of, and what
-    /// its system began with.
-    async fn source(
+    /// Returns the container of an instance, which must be stopped and local, and its
+    /// base image.
+    async fn copy_source(
         &self,
         client: &Client,
         instance: &Instance,
-    ) -> Result<(String, Origin), BackendError> {
+    ) -> Result<(String, BaseImage), BackendError> {
         self.check_engine(client, instance).await?;
         let refuse = |problem: &str, advice: &str| BackendError::Advised {
             problem: problem.to_owned(),
             advice: advice.to_owned(),
         };
-        let Some(seen) = look(client, &self.home, instance).await? else {
+        let Some(seen) = find_container(client, &self.home, instance).await? else {
             return Err(refuse(
-                "the sandbox has no container that could be copied",
-                "use it once, so that one is made",
+                "the sandbox has no container to copy",
+                "run a command in it, which creates the container",
             ));
         };
         match seen.state {
             InstanceState::Running | InstanceState::Paused => {
-                return Err(refuse("the sandbox runs", "stop it with `vestal stop` first"));
+                return Err(refuse("the sandbox is running", "stop it with `vestal stop` first"));
             }
             InstanceState::Stopped { .. }
             | InstanceState::Broken { .. }
@@ -212,13 +216,13 @@ impl Docker {
                  backend native",
             ));
         }
-        let origin = Origin::of(client, &seen).await?;
-        Ok((seen.id, origin))
+        let base_image = BaseImage::of(client, &seen).await?;
+        Ok((seen.id, base_image))
     }
 }
 
-/// Returns the image that a copy's directory names.
-pub(in crate::backends::docker) fn named_in(
+/// Returns the image that a snapshot's directory names.
+pub(in crate::backends::docker) fn image_of_snapshot(
     home: &crate::HomeId,
     dir: &Path,
 ) -> Result<Option<OwnImage>, BackendError> {
@@ -228,20 +232,21 @@ pub(in crate::backends::docker) fn named_in(
             action: format!("read {}", path.display()),
             source: std::io::Error::other(error),
         })?;
-    // Another home's image is not ours to touch, as in a directory that was
-    // copied here.
+    // A directory copied from another home names an image of that home.
     Ok(file.and_then(|file| OwnImage::parse(home, &file.image)))
 }
 
-/// Returns the images that the copies below a home's sandboxes name.
-pub(in crate::backends::docker) fn named_below(
+/// Returns the images that all snapshots of a home name.
+pub(in crate::backends::docker) fn images_of_snapshots(
     home: &crate::HomeId,
     sandboxes: &Path,
 ) -> std::io::Result<Vec<OwnImage>> {
     let mut named = Vec::new();
     for sandbox in list(sandboxes)? {
         for copy in list(&sandbox.join("snapshots"))? {
-            named.extend(named_in(home, &copy.join("system")).map_err(std::io::Error::other)?);
+            named.extend(
+                image_of_snapshot(home, &copy.join("system")).map_err(std::io::Error::other)?,
+            );
         }
     }
     Ok(named)
@@ -257,110 +262,107 @@ fn list(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
     }
 }
 
-/// Makes an image, also when nobody waits for it any more: an engine goes on
-/// with what it was told, and what it makes then would be nobody's. Then what
-/// was made is removed.
-async fn take(
+/// Makes an image in a task of its own. An engine finishes the request even if the
+/// caller goes away; the task then removes the image.
+async fn create_image_detached(
     client: &Client,
     container: String,
     name: &OwnImage,
     original: usize,
     progress: &ProgressSink,
 ) -> Result<String, BackendError> {
-    let (tell, told) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let (client, name, progress) = (client.clone(), name.clone(), progress.clone());
     tokio::spawn(async move {
-        let taken = commit::take(&client, &container, &name, original, &progress).await;
-        if let Err(Ok(_)) = tell.send(taken)
+        let taken = commit::create_image(&client, &container, &name, original, &progress).await;
+        if let Err(Ok(_)) = sender.send(taken)
             && let Err(error) = commit::remove(&client, &name).await
         {
-            tracing::warn!(%error, image = %name, "an image is left for later");
+            tracing::warn!(%error, image = %name, "an image is left to the reaper");
         }
     });
-    told.await.unwrap_or_else(|_| {
+    receiver.await.unwrap_or_else(|_| {
         Err(BackendError::Engine {
             action: "copy the system of a sandbox".to_owned(),
-            message: "this program is ending".to_owned(),
+            message: "the program is shutting down".to_owned(),
         })
     })
 }
 
-/// The label that says it.
+/// Label with the [`BaseImage`] of a container.
 const LABEL: &str = "vestal-origin";
 
-/// What a container's system began with.
+/// The image that a container's system is based on, and its user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::backends::docker) struct Origin {
-    /// The image.
-    pub(in crate::backends::docker) image: ImageFacts,
-    /// Whom jobs run as.
+pub(in crate::backends::docker) struct BaseImage {
+    pub(in crate::backends::docker) image: ImageInfo,
+    /// The user of jobs, if it was looked up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(in crate::backends::docker) user: Option<KnownUser>,
 }
 
-/// A user who was looked up in an image.
+/// A user that was looked up in an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::backends::docker) struct KnownUser {
-    /// Who was asked for; absent: root.
-    pub(in crate::backends::docker) asked: Option<String>,
-    /// Who that is.
+    /// The user as requested; `None` for root.
+    #[serde(rename = "asked")]
+    pub(in crate::backends::docker) requested: Option<String>,
+    /// The user as found.
     pub(in crate::backends::docker) user: JobUser,
 }
 
-impl Origin {
-    /// Puts it on a container to be made.
-    pub(in crate::backends::docker) fn mark(&self, body: &mut ContainerCreateBody) {
-        // A struct of texts always has a JSON form.
+impl BaseImage {
+    pub(in crate::backends::docker) fn add_label(&self, body: &mut ContainerCreateBody) {
+        // A struct of strings always serializes.
         let text = serde_json::to_string(self).unwrap_or_default();
         body.labels.get_or_insert_default().insert(LABEL.to_owned(), text);
     }
 
-    /// Reads it off a container; nothing for one that was made before containers
-    /// said so.
+    /// Reads the label; `None` for a container of a version without it.
     fn on(inspected: &ContainerInspectResponse) -> Option<Self> {
         let labels = inspected.config.as_ref()?.labels.as_ref()?;
         serde_json::from_str(labels.get(LABEL)?).ok()
     }
 
-    /// Returns whether a container was made of a copy rather than of the image
-    /// that its system began with.
-    pub(in crate::backends::docker) fn is_elsewhere(inspected: &ContainerInspectResponse) -> bool {
+    /// Returns whether a container was made of a copy rather than of the base image.
+    pub(in crate::backends::docker) fn is_copy(inspected: &ContainerInspectResponse) -> bool {
         let bare = |id: &str| id.strip_prefix("sha256:").unwrap_or(id).to_owned();
         let made_of = inspected.image.as_deref().map(bare);
-        Self::on(inspected).is_some_and(|origin| Some(bare(&origin.image.id)) != made_of)
+        Self::on(inspected).is_some_and(|base_image| Some(bare(&base_image.image.id)) != made_of)
     }
 
-    /// Returns what the system of a container began with.
+    /// Returns the base image of a container.
     pub(in crate::backends::docker) async fn of(
         client: &Client,
-        seen: &Seen,
+        seen: &InspectedContainer,
     ) -> Result<Self, BackendError> {
-        if let Some(origin) = Self::on(&seen.inspected) {
-            return Ok(origin);
+        if let Some(base_image) = Self::on(&seen.response) {
+            return Ok(base_image);
         }
-        // Such a container was made of the image itself.
-        let id = seen.inspected.image.clone().unwrap_or_default();
-        let labels = seen.inspected.config.as_ref().and_then(|config| config.labels.as_ref());
-        let name = labels.and_then(Marks::parse).and_then(|marks| marks.image);
-        match api::known(client, &id).await? {
+        // A container without the label was made of the base image itself.
+        let id = seen.response.image.clone().unwrap_or_default();
+        let labels = seen.response.config.as_ref().and_then(|config| config.labels.as_ref());
+        let name = labels.and_then(ContainerLabels::parse).and_then(|labels| labels.image);
+        match api::find_by_id(client, &id).await? {
             Some(image) => {
-                let image = ImageFacts { name: name.unwrap_or(image.name), ..image };
+                let image = ImageInfo { name: name.unwrap_or(image.name), ..image };
                 Ok(Self { image, user: None })
             }
             None => Err(BackendError::Advised {
                 problem: format!(
-                    "the image of the sandbox, {}, is gone, and with it what its copies are to \
-                     be like",
+                    "image {} of the sandbox is gone, and with it the configuration of its \
+                     copies",
                     name.as_deref().unwrap_or(&id)
                 ),
-                advice: "fetch it again, or make the sandbox anew with `vestal rebuild`".to_owned(),
+                advice: "pull it again, or rebuild the sandbox with `vestal rebuild`".to_owned(),
             }),
         }
     }
 
-    /// Returns what is known of an image that has the files of such a container.
-    pub(in crate::backends::docker) fn facts(&self, id: String) -> ImageFacts {
-        ImageFacts { id, is_bare: true, ..self.image.clone() }
+    /// Returns the description of an image with the files of a copy and this
+    /// configuration.
+    pub(in crate::backends::docker) fn image_info(&self, id: String) -> ImageInfo {
+        ImageInfo { id, is_bare: true, ..self.image.clone() }
     }
 }
 
@@ -368,39 +370,54 @@ impl Origin {
 mod tests {
     use super::*;
 
-    fn origin() -> Origin {
+    fn base_image() -> BaseImage {
         let image = serde_json::json!({
             "name": "debian:12", "id": "sha256:1", "user": "app", "entrypoint": ["/init"],
             "cmd": [], "volumes": ["/data"], "env": ["PATH=/bin"], "working_dir": "",
             "layers": 3,
         });
         let user = JobUser { uid: 7, gid: 8, name: Some("app".into()), home: "/home/app".into() };
-        Origin {
+        BaseImage {
             image: serde_json::from_value(image).unwrap(),
-            user: Some(KnownUser { asked: Some("app".into()), user }),
+            user: Some(KnownUser { requested: Some("app".into()), user }),
         }
     }
 
     #[test]
-    fn what_a_container_began_with_is_read_off_it_again() {
+    fn the_base_image_of_a_container_is_read_from_its_label() {
         let mut body = ContainerCreateBody::default();
-        origin().mark(&mut body);
+        base_image().add_label(&mut body);
+        // Containers of earlier versions have these names in their labels.
+        let label: serde_json::Value =
+            serde_json::from_str(&body.labels.as_ref().unwrap()[LABEL]).unwrap();
+        assert_eq!(label["image"]["id"], "sha256:1");
+        assert_eq!(label["user"]["asked"], "app");
         for (made_of, is_copy) in [("sha256:1", false), ("1", false), ("sha256:2", true)] {
             let inspected =
                 serde_json::json!({ "Image": made_of, "Config": { "Labels": body.labels } });
             let inspected = serde_json::from_value(inspected).unwrap();
-            assert_eq!(Origin::on(&inspected), Some(origin()));
-            assert_eq!(Origin::is_elsewhere(&inspected), is_copy, "{made_of}");
+            assert_eq!(BaseImage::on(&inspected), Some(base_image()));
+            assert_eq!(BaseImage::is_copy(&inspected), is_copy, "{made_of}");
         }
         let damaged = serde_json::json!({ "Config": { "Labels": { (LABEL): "{" } } });
-        assert_eq!(Origin::on(&serde_json::from_value(damaged).unwrap()), None);
+        assert_eq!(BaseImage::on(&serde_json::from_value(damaged).unwrap()), None);
+    }
+
+    #[test]
+    fn the_record_of_a_snapshot_keeps_its_stored_names() {
+        let saved = serde_json::json!({
+            "engine": "e", "address": "a", "image": "i", "id": "sha256:2", "origin": base_image(),
+        });
+        let read: SavedImage = serde_json::from_value(saved.clone()).unwrap();
+        assert_eq!(read.base_image, base_image());
+        assert_eq!(serde_json::to_value(read).unwrap(), saved);
     }
 
     #[test]
     fn a_copy_has_the_files_of_its_own_image_and_the_rest_of_the_first() {
-        let facts = origin().facts("sha256:2".into());
-        assert!(facts.is_bare);
-        assert_eq!((&*facts.id, &*facts.name, facts.layers), ("sha256:2", "debian:12", 3));
-        assert_eq!((facts.user, facts.env), (Some("app".into()), vec!["PATH=/bin".into()]));
+        let image = base_image().image_info("sha256:2".into());
+        assert!(image.is_bare);
+        assert_eq!((&*image.id, &*image.name, image.layers), ("sha256:2", "debian:12", 3));
+        assert_eq!((image.user, image.env), (Some("app".into()), vec!["PATH=/bin".into()]));
     }
 }

@@ -1,5 +1,5 @@
-//! What a container is made of: from settings and facts to the engine's terms,
-//! without asking anyone.
+//! The description of a container: settings and facts become the engine's request,
+//! without I/O.
 
 mod blueprint;
 mod extra_args;
@@ -22,6 +22,10 @@ mod tests;
 pub(in crate::backends::docker) use crate::backends::layout::{
     BOOT_DIR, GUEST_FILE, IO_DIR, STATE_DIR, WORKSPACE,
 };
-pub(in crate::backends::docker) use blueprint::{Blueprint, JobUser, Plan, Source, Ulimits, plan};
-pub(in crate::backends::docker) use labels::{Marks, container_name, label, name_of_marks};
-pub(in crate::backends::docker) use limits::{read_back, vet};
+pub(in crate::backends::docker) use blueprint::{
+    Blueprint, JobUser, MountSource, Plan, Ulimits, plan,
+};
+pub(in crate::backends::docker) use labels::{
+    ContainerLabels, container_name, label, name_from_labels,
+};
+pub(in crate::backends::docker) use limits::{check_limits, limits_not_applied};

@@ -1,5 +1,5 @@
-//! Places in a container: ours, the sandbox's files, memory, and what the user
-//! mounts.
+//! The mounts of a container: the guest's, the sandbox's files, tmpfs, and the
+//! user's.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
@@ -10,23 +10,23 @@ use bollard::models::{
 };
 use vestal_config::{HostPath, MountKind, Propagation, Volume, VolumeSource};
 
-use super::blueprint::{Blueprint, Source};
-use super::process::{First, Users};
+use super::blueprint::{Blueprint, MountSource};
+use super::process::{FirstProcess, Users};
 use crate::backend::BackendError;
 use crate::backends::docker::api::Flavour;
-use crate::backends::docker::mounts::{Placed, of_settings, wanted};
+use crate::backends::docker::mounts::{HostMount, bind_target, mounts_of_settings};
 use crate::backends::layout::{BOOT_DIR, IO_DIR, STATE_DIR, WORKSPACE};
 use crate::mounts::covers;
 
-/// Directories that are the kernel's or ours. A home there is not mounted.
+/// Directories of the kernel and of Vestal, where no home is mounted.
 const NO_HOME: [&str; 4] = ["/proc", "/sys", "/dev", "/.vestal"];
 
-/// What is mounted where.
+/// The mounts of a container.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct ContainerMounts {
     flavour: Flavour,
     mounts: Vec<Mount>,
-    /// Mounts that only the older form can say.
+    /// Mounts that only the older `-v` form can express.
     binds: Vec<String>,
     tmpfs: BTreeMap<String, String>,
     taken: BTreeSet<String>,
@@ -36,16 +36,16 @@ pub(super) struct Places {
     pub(super) own_home: bool,
 }
 
-impl Places {
-    /// Returns what is mounted where. What the user mounts goes first: ours is
-    /// left out where that has taken its place.
+impl ContainerMounts {
+    /// Returns the mounts of a container. The user's mounts come first; Vestal's own
+    /// are left out where the user has mounted something.
     pub(super) fn of(
         blueprint: &Blueprint<'_>,
-        first: First,
+        first: FirstProcess,
         users: &Users,
     ) -> Result<Self, BackendError> {
         let settings = blueprint.settings;
-        let mut places = Self {
+        let mut planned = Self {
             flavour: blueprint.info.flavour,
             mounts: Vec::new(),
             binds: Vec::new(),
@@ -55,31 +55,31 @@ impl Places {
             own_home: false,
         };
         for volume in settings.volumes.iter() {
-            places.volume(volume, settings.user_home.as_deref())?;
+            planned.volume(volume, settings.user_home.as_deref())?;
         }
         for mount in &settings.extra_args.mounts {
-            places.extra_mount(mount, settings.user_home.as_deref())?;
+            planned.extra_mount(mount, settings.user_home.as_deref())?;
         }
         for (target, options) in &settings.extra_args.tmpfs {
-            places.take(target)?;
-            places.tmpfs.insert(target.clone(), options.clone());
+            planned.take(target)?;
+            planned.tmpfs.insert(target.clone(), options.clone());
         }
         for dir in &settings.binds {
-            if let Some(target) = wanted(settings, dir)? {
-                places.take(target)?;
+            if let Some(target) = bind_target(settings, dir)? {
+                planned.take(target)?;
                 let mount = bind(target.to_owned(), target, None);
-                places.add(Mount { read_only: Some(false), ..mount })?;
+                planned.add(Mount { read_only: Some(false), ..mount })?;
             }
         }
-        places.guest(blueprint, users)?;
-        places.files(blueprint)?;
-        places.hide(blueprint)?;
-        places.memory(first);
-        places.volumes(blueprint);
-        Ok(places)
+        planned.guest(blueprint, users)?;
+        planned.files(blueprint)?;
+        planned.hide(blueprint)?;
+        planned.memory(first);
+        planned.volumes(blueprint);
+        Ok(planned)
     }
 
-    /// Adds the volumes that the image would ask for, if it could.
+    /// Adds the volumes of the base image, which a copy does not declare.
     fn volumes(&mut self, blueprint: &Blueprint<'_>) {
         if !blueprint.image.is_bare {
             return;
@@ -93,7 +93,6 @@ impl Places {
         }
     }
 
-    /// Puts the places into the host's part of a container.
     pub(super) fn apply(self, host: &mut HostConfig) {
         let some = |list: Vec<String>| (!list.is_empty()).then_some(list);
         host.mounts = Some(self.mounts);
@@ -106,7 +105,7 @@ impl Places {
             return Ok(());
         }
         Err(BackendError::Advised {
-            problem: format!("two things are to be mounted at {target}"),
+            problem: format!("the settings mount two things at {target}"),
             advice: "remove one of them from terminal.docker_volumes or \
                      terminal.docker_extra_args"
                 .to_owned(),
@@ -140,7 +139,7 @@ impl Places {
                 bind(resolve(source, home)?, target, *propagation)
             }
             MountKind::Volume { name, no_copy } => engine_volume(name.clone(), target, *no_copy),
-            // Podman takes what is not said in the newer form for zero.
+            // Podman takes absent options of the newer form for zero.
             MountKind::Tmpfs { size, mode } => {
                 let access = if extra.read_only { "ro" } else { "rw" };
                 let size = size.map(|size| format!(",size={size}")).unwrap_or_default();
@@ -152,7 +151,7 @@ impl Places {
         self.add(Mount { read_only: Some(extra.read_only), ..mount })
     }
 
-    /// Adds a mount in the form that can say it.
+    /// Adds a mount in a form that can express it.
     fn add(&mut self, mount: Mount) -> Result<(), BackendError> {
         let source = mount.source.clone().unwrap_or_default();
         let target = mount.target.clone().unwrap_or_default();
@@ -161,50 +160,49 @@ impl Places {
             self.mounts.push(mount);
             return Ok(());
         }
-        // Podman takes the newer form apart at its commas. The older one is
-        // taken apart at its colons.
+        // Podman splits the newer form at commas, and the older one at colons.
         if source.contains(':') || target.contains(':') || source.is_empty() {
             return Err(BackendError::Advised {
                 problem: format!(
-                    "{source} cannot be mounted at {target}: Podman cannot be told of a name with \
+                    "{source} cannot be mounted at {target}: Podman does not accept a path with \
                      both a comma and a colon"
                 ),
                 advice: "use a directory with another name".to_owned(),
             });
         }
         let propagation = mount.bind_options.and_then(|options| options.propagation);
-        let words: Vec<String> = mount
+        let options: Vec<String> = mount
             .read_only
             .filter(|read_only| *read_only)
             .map(|_| "ro".to_owned())
             .into_iter()
             .chain(propagation.map(|propagation| propagation.to_string()))
             .collect();
-        let words = words.join(",");
-        let colon = if words.is_empty() { "" } else { ":" };
-        self.binds.push(format!("{source}:{target}{colon}{words}"));
+        let options = options.join(",");
+        let colon = if options.is_empty() { "" } else { ":" };
+        self.binds.push(format!("{source}:{target}{colon}{options}"));
         Ok(())
     }
 
-    /// Adds what the guest needs.
+    /// Adds the directories of the guest.
     fn guest(&mut self, blueprint: &Blueprint<'_>, users: &Users) -> Result<(), BackendError> {
-        // A guest that is not root may write to nothing of root's.
+        // A guest that is not root needs directories that everyone may write to.
         let mode = if users.start_as_root() { "0700" } else { "0777" };
         let memory = |size: &str| format!("rw,nosuid,nodev,noexec,size={size},mode={mode}");
-        // Nothing can be sent to a volume that is read-only, not even from outside.
-        let read_only = matches!(blueprint.boot, Source::Bind(_));
+        // Nothing can be uploaded to a read-only volume.
+        let read_only = matches!(blueprint.boot, MountSource::Bind(_));
         self.own(&blueprint.boot, BOOT_DIR, read_only, "rw,nosuid,nodev,exec,size=64m,mode=0755")?;
         self.own(&blueprint.io, IO_DIR, false, &memory("16m"))?;
         self.own(&blueprint.state, STATE_DIR, false, &memory("1g"))
     }
 
-    /// Adds the sandbox's files.
+    /// Adds workspace and home.
     fn files(&mut self, blueprint: &Blueprint<'_>) -> Result<(), BackendError> {
-        let mounted = blueprint.settings.mount.clone().map(Source::Bind);
+        let mounted = blueprint.settings.mount.clone().map(MountSource::Bind);
         if mounted.is_some() && self.taken.contains(WORKSPACE) {
             return Err(BackendError::Advised {
                 problem: format!(
-                    "both the launch directory and something else are to be mounted at {WORKSPACE}"
+                    "the settings mount both the launch directory and something else at {WORKSPACE}"
                 ),
                 advice: "remove the other from terminal.docker_volumes or \
                          terminal.docker_extra_args, or don't mount the launch directory"
@@ -217,9 +215,7 @@ impl Places {
             self.own_workspace = mounted.is_none();
         }
         let home = clean(&blueprint.user.home);
-        if let Some(home) =
-            home.filter(|home| is_place_for_home(home) && !self.taken.contains(home))
-        {
+        if let Some(home) = home.filter(|home| can_mount_home(home) && !self.taken.contains(home)) {
             let mode = if blueprint.user.is_root() { "0700" } else { "0777" };
             let options = format!("rw,nosuid,nodev,exec,size=1g,mode={mode}");
             self.own(&blueprint.home_dir, &home, false, &options)?;
@@ -228,14 +224,13 @@ impl Places {
         Ok(())
     }
 
-    /// Covers our own directories wherever something of the host shows them.
+    /// Covers Vestal's own directories wherever a mount of the host contains them.
     fn hide(&mut self, blueprint: &Blueprint<'_>) -> Result<(), BackendError> {
-        let shown = of_settings(blueprint.settings);
-        // Podman fills memory with what is at its place, which is what is to be
-        // hidden.
+        let shown = mounts_of_settings(blueprint.settings);
+        // Podman copies the covered directory into the tmpfs by default.
         let podman = if self.flavour == Flavour::Podman { ",notmpcopyup" } else { "" };
         let nothing = format!("ro,nosuid,nodev,noexec,size=64k,mode=0555{podman}");
-        for Placed { source, target, writable } in shown {
+        for HostMount { source, target, writable } in shown {
             let Ok(admitted) = blueprint.mounts.get(&source) else {
                 continue;
             };
@@ -256,19 +251,19 @@ impl Places {
         Ok(())
     }
 
-    /// Adds what is kept in memory and dies with the container.
-    fn memory(&mut self, first: First) {
-        // An init of the image keeps programs of its own in /run.
+    /// Adds the directories that are kept in memory.
+    fn memory(&mut self, first: FirstProcess) {
+        // An init of the image runs programs from /run.
         let run = match first {
-            First::Guest => "rw,noexec,nosuid,nodev,size=64m,mode=0755",
-            First::Entrypoint => "rw,exec,nosuid,nodev,size=64m,mode=0755",
+            FirstProcess::Guest => "rw,noexec,nosuid,nodev,size=64m,mode=0755",
+            FirstProcess::Entrypoint => "rw,exec,nosuid,nodev,size=64m,mode=0755",
         };
-        let places = [
+        let tmpfs = [
             ("/tmp", "rw,exec,nosuid,nodev,size=512m,mode=1777"),
             ("/var/tmp", "rw,noexec,nosuid,nodev,size=256m,mode=1777"),
             ("/run", run),
         ];
-        for (target, options) in places {
+        for (target, options) in tmpfs {
             if self.taken.insert(target.to_owned()) {
                 self.tmpfs.insert(target.to_owned(), options.to_owned());
             }
@@ -277,17 +272,17 @@ impl Places {
 
     fn own(
         &mut self,
-        source: &Source,
+        source: &MountSource,
         target: &str,
         read_only: bool,
         options: &str,
     ) -> Result<(), BackendError> {
         self.take(target)?;
         let mount = match source {
-            Source::Bind(path) => bind(utf8(path)?, target, None),
-            Source::Volume(name) => engine_volume(Some(name.clone()), target, false),
-            Source::Anonymous => engine_volume(None, target, false),
-            Source::Tmpfs => {
+            MountSource::Bind(path) => bind(utf8(path)?, target, None),
+            MountSource::Volume(name) => engine_volume(Some(name.clone()), target, false),
+            MountSource::Anonymous => engine_volume(None, target, false),
+            MountSource::Tmpfs => {
                 self.tmpfs.insert(target.to_owned(), options.to_owned());
                 return Ok(());
             }
@@ -316,7 +311,7 @@ fn bind(source: String, target: &str, propagation: Option<Propagation>) -> Mount
     }
 }
 
-/// Returns a mount of a volume; without a name it is the container's own.
+/// Returns a mount of a volume, anonymous without a name.
 fn engine_volume(name: Option<String>, target: &str, no_copy: bool) -> Mount {
     Mount {
         typ: Some(MountType::VOLUME),
@@ -334,7 +329,7 @@ fn resolve(path: &HostPath, home: Option<&Path>) -> Result<String, BackendError>
 
 fn no_home(what: &str) -> BackendError {
     BackendError::Advised {
-        problem: format!("{what} cannot be mounted: your home is not known"),
+        problem: format!("{what} cannot be mounted: your home directory is unknown"),
         advice: "write the whole path, or set HOME".to_owned(),
     }
 }
@@ -342,12 +337,11 @@ fn no_home(what: &str) -> BackendError {
 fn utf8(path: &Path) -> Result<String, BackendError> {
     path.to_str().map(str::to_owned).ok_or_else(|| BackendError::Advised {
         problem: format!("{} cannot be mounted: its name is not UTF-8", path.display()),
-        advice: "container engines take no other names; use a directory that has one".to_owned(),
+        advice: "container engines require UTF-8; use a directory with such a name".to_owned(),
     })
 }
 
-/// Returns an absolute path without needless slashes and dots; nothing for any
-/// other.
+/// Returns an absolute path without empty and `.` parts; `None` for any other path.
 fn clean(path: &str) -> Option<String> {
     if !path.starts_with('/') || path.contains('\0') {
         return None;
@@ -363,8 +357,7 @@ fn clean(path: &str) -> Option<String> {
     Some(cleaned)
 }
 
-/// Returns whether something can be mounted there without hiding the image or
-/// what is not a home's: images say where a home is, and some say `/`.
-fn is_place_for_home(path: &str) -> bool {
+/// Returns whether a home can be mounted at a path. Some images name `/` as a home.
+fn can_mount_home(path: &str) -> bool {
     !path.is_empty() && !NO_HOME.iter().any(|dir| Path::new(path).starts_with(dir))
 }
