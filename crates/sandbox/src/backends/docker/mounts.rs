@@ -92,7 +92,7 @@ pub(super) fn mounts_of_container(
 #[derive(Debug)]
 pub(super) struct HostMounts {
     pub(super) ours: Ours,
-    pub(super) host_mounts: Vec<HostMount>,
+    pub(super) requested: Vec<HostMount>,
     pub(super) mounts: Mounts,
 }
 
@@ -100,22 +100,22 @@ impl HostMounts {
     /// Checks the files to mount and records them.
     pub(super) fn admit(
         settings: &Settings,
-        host_mounts: Vec<HostMount>,
+        requested: Vec<HostMount>,
         request: &InstanceRequest,
         before: Before,
     ) -> Result<Self, BackendError> {
         let ours = Ours::of(settings)?;
         let wanted =
             |mount: &HostMount| Wanted { path: mount.source.clone(), writable: mount.writable };
-        let wanted: Vec<Wanted> = host_mounts.iter().map(wanted).collect();
+        let wanted: Vec<Wanted> = requested.iter().map(wanted).collect();
         let mounts = mounts::admit(&ours, &wanted, request, before)?;
-        Ok(Self { ours, host_mounts, mounts })
+        Ok(Self { ours, requested, mounts })
     }
 
     /// Returns no mounts, for an engine that does not have the files of this
     /// machine.
     pub(super) fn none(settings: &Settings) -> Result<Self, ConfigError> {
-        Ok(Self { ours: Ours::of(settings)?, host_mounts: Vec::new(), mounts: Mounts::default() })
+        Ok(Self { ours: Ours::of(settings)?, requested: Vec::new(), mounts: Mounts::default() })
     }
 
     /// Checks that the engine has mounted the recorded files. No command has run
@@ -125,7 +125,7 @@ impl HostMounts {
         instance: &Instance,
         dirs: &HostDirs,
     ) -> Result<(), BackendError> {
-        if self.host_mounts.is_empty() {
+        if self.requested.is_empty() {
             return Ok(());
         }
         let replaced = self.find_replaced(instance, dirs).await?;
@@ -143,7 +143,6 @@ impl HostMounts {
     }
 
     /// Returns the source of a mount in whose place the guest sees another file.
-    /// Inode numbers cannot be compared if the engine is in a virtual machine.
     async fn find_replaced(
         &self,
         instance: &Instance,
@@ -155,15 +154,28 @@ impl HostMounts {
         let connection = Connection::open_within(stream, Role::Observer, id, ANSWER_TIMEOUT).await;
         let files = Files::new(connection.map_err(|error| unverified(&error))?);
         let boot = std::fs::symlink_metadata(&dirs.boot).map_err(|error| unverified(&error))?;
-        if inode_inside(&files, Path::new(BOOT_DIR)).await? != Some(boot.ino()) {
+        self.compare_inodes(&files, boot.ino()).await
+    }
+
+    /// Compares the inodes that the guest sees with the recorded ones. `boot` is the
+    /// inode of the boot directory on the host. An inode that the guest cannot report
+    /// is an error: the file may be a replaced one.
+    async fn compare_inodes(
+        &self,
+        files: &Files,
+        boot: u64,
+    ) -> Result<Option<&Path>, BackendError> {
+        // An engine in a virtual machine has other inode numbers for all files, so
+        // they cannot be compared.
+        if inode_inside(files, Path::new(BOOT_DIR)).await? != boot {
             return Ok(None);
         }
-        for mount in &self.host_mounts {
+        for mount in &self.requested {
             let expected = self.mounts.get(&mount.source)?.inode;
             // A later mount at the same target hides this one.
-            let last = self.host_mounts.iter().rfind(|other| other.target == mount.target);
+            let last = self.requested.iter().rfind(|other| other.target == mount.target);
             if last.is_some_and(|last| last.source == mount.source)
-                && inode_inside(&files, &mount.target).await?.is_some_and(|inode| inode != expected)
+                && inode_inside(files, &mount.target).await? != expected
             {
                 return Ok(Some(&mount.source));
             }
@@ -204,7 +216,7 @@ impl HostMounts {
     /// Returns a directory of Vestal's own that is visible if only these mount
     /// points are in use.
     fn uncovered(&self, taken: &BTreeSet<PathBuf>) -> Result<Option<PathBuf>, BackendError> {
-        for mount in &self.host_mounts {
+        for mount in &self.requested {
             let admitted = self.mounts.get(&mount.source)?;
             for cover in covers(&self.ours.hidden, &admitted.path, &mount.target) {
                 let fixed = cover.fixed.iter().all(|(_, target)| taken.contains(target));
@@ -218,13 +230,20 @@ impl HostMounts {
     }
 }
 
-/// Returns the inode that the guest sees at a path; `None` where its user has no
-/// permission.
-async fn inode_inside(files: &Files, path: &Path) -> Result<Option<u64>, BackendError> {
+/// Returns the inode that the guest sees at a path.
+async fn inode_inside(files: &Files, path: &Path) -> Result<u64, BackendError> {
     match tokio::time::timeout(ANSWER_TIMEOUT, files.stat(path, Links::Keep)).await {
-        Ok(Ok(found)) => Ok(Some(found.version.inode)),
+        Ok(Ok(found)) => Ok(found.version.inode),
         Ok(Err(FileError::Call(CallError::Fault(fault)))) if fault.code == FaultCode::Denied => {
-            Ok(None)
+            Err(BackendError::Advised {
+                problem: format!(
+                    "cannot check what is mounted at {} in the container: {fault}",
+                    path.display()
+                ),
+                advice: "mount it at a path that the sandbox's user may reach, or remove it from \
+                         terminal.docker_volumes or terminal.docker_extra_args"
+                    .to_owned(),
+            })
         }
         Ok(Err(error)) => Err(unverified(&error)),
         Err(late) => Err(unverified(&late)),
@@ -317,39 +336,5 @@ fn mounted_at(settings: &DockerSettings, path: &Path) -> At {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_container_without_its_covers_is_noticed() {
-        let root = tempfile::tempdir().unwrap();
-        let root = root.path().canonicalize().unwrap();
-        let home = root.join("user/vestal");
-        std::fs::create_dir_all(&home).unwrap();
-        let env = vestal_config::Environment::from_pairs([("HOME", "/nonexistent")]);
-        let settings = Settings::load(
-            &vestal_config::schema(),
-            vestal_config::Home::at(&home),
-            env,
-            Vec::new(),
-        );
-        let host_mount = |target: &str| HostMount {
-            source: root.clone(),
-            target: target.into(),
-            writable: true,
-        };
-        let wanted = [Wanted { path: root.clone(), writable: true }];
-        let mounts = HostMounts {
-            ours: Ours::of(&settings).unwrap(),
-            host_mounts: vec![host_mount("/all")],
-            mounts: Mounts::untried(&wanted),
-        };
-        let uncovered = |taken: &[&str]| {
-            let taken = taken.iter().map(PathBuf::from).collect();
-            mounts.uncovered(&taken).unwrap()
-        };
-        assert_eq!(uncovered(&["/all"]), Some(home.clone()));
-        assert_eq!(uncovered(&["/all", "/all/user/vestal"]), Some(home.clone()), "it can be moved");
-        assert_eq!(uncovered(&["/all", "/all/user", "/all/user/vestal"]), None);
-    }
-}
+#[path = "mounts_tests.rs"]
+mod tests;
