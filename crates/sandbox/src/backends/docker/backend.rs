@@ -14,8 +14,8 @@ use super::api::{self, Client};
 use super::guest::connect_exec;
 use super::identity::{DockerLocator, Transport};
 use super::inspect::{self, find_container, is_descendant};
-use super::lifecycle::{self, rename_aside};
-use super::plan::{self, container_name};
+use super::lifecycle;
+use super::plan;
 use super::prepare::Cache;
 use super::settings::{self, DockerSettings};
 use super::storage;
@@ -292,16 +292,7 @@ impl Marked for Docker {
     }
 
     async fn set_aside(&self, key: &Key) -> Result<(), BackendError> {
-        let (client, name) = (self.client().await?, container_name(key, None));
-        // A container of somebody else that has the name is left alone. The
-        // creation of the next container reports it.
-        let Some(container) = inspect::own_by_name(&client, &name, &key.hash()).await? else {
-            return Ok(());
-        };
-        // Two guests cannot share the sandbox's state. If the kill fails, the new
-        // guest reports it.
-        lifecycle::kill_blindly(&client, &container).await?;
-        rename_aside(&client, &container, &name).await
+        lifecycle::set_aside(&self.client().await?, key).await
     }
 }
 

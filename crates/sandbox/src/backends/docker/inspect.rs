@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bollard::models::{
     ContainerInspectResponse, ContainerStateStatusEnum as Status, ContainerSummary,
+    ContainerSummaryStateEnum as Listed,
 };
 use bollard::query_parameters::{InspectContainerOptions, ListContainersOptionsBuilder};
 use jiff::Timestamp;
@@ -23,6 +24,13 @@ const RACE_TRIES: usize = 500;
 
 /// Time between two such requests.
 const RACE_PAUSE: Duration = Duration::from_millis(10);
+
+/// How often an inspection is repeated after an internal error of the engine, which
+/// may be transient.
+const ERROR_TRIES: usize = 3;
+
+/// Time between two such inspections.
+const ERROR_PAUSE: Duration = Duration::from_millis(100);
 
 /// A container as the engine describes it.
 #[derive(Debug)]
@@ -81,12 +89,17 @@ pub(super) async fn inspect(
     client: &Client,
     name: &str,
 ) -> Result<Option<InspectedContainer>, BackendError> {
-    let mut tries = 0;
+    let (mut races, mut errors) = (0, 0);
     let answer = loop {
         match client.api().inspect_container(name, None::<InspectContainerOptions>).await {
-            Err(error) if is_state_race(&error) && tries < RACE_TRIES => {
-                tries += 1;
+            Err(error) if is_state_race(&error) && races < RACE_TRIES => {
+                races += 1;
                 tokio::time::sleep(RACE_PAUSE).await;
+            }
+            Err(error) if is_internal(&error) && errors < ERROR_TRIES => {
+                tracing::debug!(%error, name, "inspecting the container again");
+                errors += 1;
+                tokio::time::sleep(ERROR_PAUSE).await;
             }
             other => break other,
         }
@@ -162,6 +175,12 @@ fn is_state_race(error: &bollard::errors::Error) -> bool {
     passing.iter().any(|passing| text.contains(passing))
 }
 
+/// Returns whether the engine failed to answer. That says nothing about the
+/// container.
+fn is_internal(error: &bollard::errors::Error) -> bool {
+    matches!(classify(error), EngineFault::Refused { status: 500..=599, .. })
+}
+
 /// Returns the instances with the labels of a sandbox or a home.
 pub(super) async fn find_instances(
     client: &Client,
@@ -189,35 +208,48 @@ pub(super) async fn find_instances(
     Ok(found)
 }
 
-/// Returns the id of the sandbox's own container that has a name. If it cannot be
-/// inspected, what the list says of it is enough.
-pub(super) async fn own_by_name(
+/// A sandbox's own container that has the sandbox's name.
+#[derive(Debug)]
+pub(super) struct NamedContainer {
+    pub(super) id: String,
+    pub(super) is_stopped: bool,
+}
+
+/// Returns the sandbox's own container that has a name. If the engine keeps failing
+/// to inspect it, the engine's list decides.
+pub(super) async fn find_by_name(
     client: &Client,
     name: &str,
     key: &str,
-) -> Result<Option<String>, BackendError> {
+) -> Result<Option<NamedContainer>, BackendError> {
     for listed in list(client, &format!("{}={key}", label::KEY)).await? {
-        let is_named =
-            |listed: &String| listed.trim_start_matches('/') == name.trim_start_matches('/');
+        let is_named = |listed: &String| listed.trim_start_matches('/') == name;
         if !listed.names.iter().flatten().any(is_named) {
             continue;
         }
         let Some(id) = listed.id.clone() else {
             continue;
         };
-        let is_own = match inspect(client, &id).await {
-            Ok(Some(seen)) => seen.owned_labels().is_some(),
-            Ok(None) => false,
-            Err(error) => {
+        let is_stopped = match inspect(client, &id).await {
+            Ok(Some(seen)) if seen.owned_labels().is_some() => match seen.state {
+                InstanceState::Running | InstanceState::Paused => false,
+                InstanceState::Stopped { .. }
+                | InstanceState::Broken { .. }
+                | InstanceState::Absent => true,
+            },
+            Ok(_) => continue,
+            Err(error) if error.is_refusal() => {
                 tracing::debug!(%error, id, "cannot be inspected; using the list");
-                ContainerIdentity::listed(&listed)
-                    .and_then(ContainerIdentity::owned_labels)
-                    .is_some()
+                let identity = ContainerIdentity::listed(&listed);
+                if identity.and_then(ContainerIdentity::owned_labels).is_none() {
+                    continue;
+                }
+                // Any other state, also an unknown one, may be a running container.
+                matches!(listed.state, Some(Listed::CREATED | Listed::EXITED | Listed::DEAD))
             }
+            Err(error) => return Err(error),
         };
-        if is_own {
-            return Ok(Some(id));
-        }
+        return Ok(Some(NamedContainer { id, is_stopped }));
     }
     Ok(None)
 }

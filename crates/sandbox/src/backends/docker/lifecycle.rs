@@ -14,7 +14,7 @@ use super::boot;
 use super::guest::{GuestConfig, upload, wait_until_ready};
 use super::helper::is_rlimit;
 use super::identity::{DockerLocator, Transport};
-use super::inspect::{InspectedContainer, find_container, inspect};
+use super::inspect::{InspectedContainer, find_by_name, find_container, inspect};
 use super::mounts::{self, HostMounts};
 use super::plan::container_name;
 use super::prepare::Sharing;
@@ -24,7 +24,7 @@ use crate::backend::{BackendError, Instance, InstanceRequest, InstanceState, Sta
 use crate::backends::limits::LimitKind;
 use crate::key::random_hex;
 use crate::mounts::Before;
-use crate::{HomeId, failpoint};
+use crate::{HomeId, Key, failpoint};
 
 /// Longest time until a container must be removed.
 const REMOVE_TIMEOUT: Duration = Duration::from_mins(1);
@@ -235,12 +235,6 @@ pub(super) async fn end(
     Ok(())
 }
 
-/// Kills a container by its name or id, whether it runs, is held, or neither.
-pub(super) async fn kill_blindly(client: &Client, container: &str) -> Result<(), BackendError> {
-    ignore_wrong_state(client.api().unpause_container(container).await, client, "unpause")?;
-    kill(client, container).await
-}
-
 async fn kill(client: &Client, container: &str) -> Result<(), BackendError> {
     let options = KillContainerOptionsBuilder::new().signal("SIGKILL").build();
     ignore_wrong_state(client.api().kill_container(container, Some(options)).await, client, "kill")
@@ -322,6 +316,34 @@ pub(super) async fn remove_stopped(client: &Client, container: &str) -> Result<b
     }
 }
 
+/// Frees the name of a sandbox's container by renaming the container, which must be
+/// stopped.
+///
+/// Callers end an instance first, or have failed to inspect it. So a container that
+/// runs is one of which the engine could not say so: it may have running jobs, and
+/// is left as it is.
+pub(super) async fn set_aside(client: &Client, key: &Key) -> Result<(), BackendError> {
+    let name = container_name(key, None);
+    // A container of another owner that has the name is left alone. The creation of
+    // the next container reports it.
+    let Some(container) = find_by_name(client, &name, &key.hash()).await? else {
+        return Ok(());
+    };
+    if !container.is_stopped {
+        return Err(BackendError::Advised {
+            problem: format!(
+                "container {name} is running, and the engine failed to inspect it; it is left as \
+                 it is"
+            ),
+            advice: format!(
+                "try again; if the engine keeps failing, end the container with `docker kill \
+                 {name}`"
+            ),
+        });
+    }
+    rename_aside(client, &container.id, &name).await
+}
+
 /// Renames a container so that its name is free. An absent container is not an
 /// error.
 pub(super) async fn rename_aside(
@@ -342,27 +364,5 @@ pub(super) async fn rename_aside(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_container_itself_and_its_layers_can_be_lost() {
-        let id = "4f5e6d7c".repeat(8);
-        let cases = [
-            (format!("No such container: {id}"), true),
-            (format!("container {id} is marked for removal and cannot be started"), true),
-            (format!("no container with name or ID \"{id}\" found: no such container"), true),
-            ("layer does not exist".to_owned(), true),
-            // Docker's message for a missing container whose network is shared.
-            ("No such container: proxy".to_owned(), false),
-            (
-                format!("cannot join network of {}: No such container: {}", "proxy", &id[..12]),
-                false,
-            ),
-            ("no space left on device".to_owned(), false),
-        ];
-        for (message, expected) in cases {
-            assert_eq!(is_lost(&message, &id), expected, "{message}");
-        }
-    }
-}
+#[path = "lifecycle_tests.rs"]
+mod tests;

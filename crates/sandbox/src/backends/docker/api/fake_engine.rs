@@ -10,11 +10,11 @@ use tokio::task::JoinHandle;
 use vestal_config::{Environment, Home, Override, Settings};
 
 /// The answer to a ping.
-pub(super) const PING: &str = "HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nServer: Docker/20.10\r\n\
+pub(in crate::backends::docker) const PING: &str = "HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nServer: Docker/20.10\r\n\
                                Connection: close\r\nContent-Length: 2\r\n\r\nOK";
 
 /// An engine that gives the test's answers.
-pub(super) struct FakeEngine {
+pub(in crate::backends::docker) struct FakeEngine {
     dir: TempDir,
     requests: Arc<Mutex<Vec<String>>>,
     task: JoinHandle<()>,
@@ -23,11 +23,13 @@ pub(super) struct FakeEngine {
 impl FakeEngine {
     /// Starts an engine that answers pings itself and everything else with `answer`,
     /// which gets the request's head.
-    pub(super) fn start(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+    pub(in crate::backends::docker) fn start(
+        answer: impl Fn(&str) -> String + Send + Sync + 'static,
+    ) -> Self {
         Self::start_named("engine.sock", answer)
     }
 
-    pub(super) fn start_named(
+    pub(in crate::backends::docker) fn start_named(
         name: &str,
         answer: impl Fn(&str) -> String + Send + Sync + 'static,
     ) -> Self {
@@ -47,21 +49,24 @@ impl FakeEngine {
         Self { dir, requests, task }
     }
 
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub(in crate::backends::docker) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
     /// Returns the heads of all requests except pings, in order.
-    pub(super) fn requests(&self) -> Vec<String> {
+    pub(in crate::backends::docker) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
 
     /// Returns settings that choose this engine.
-    pub(super) fn settings(&self) -> Settings {
+    pub(in crate::backends::docker) fn settings(&self) -> Settings {
         self.settings_with(&[])
     }
 
-    pub(super) fn settings_with(&self, variables: &[(&str, &str)]) -> Settings {
+    pub(in crate::backends::docker) fn settings_with(
+        &self,
+        variables: &[(&str, &str)],
+    ) -> Settings {
         let host = format!("unix://{}", self.path("engine.sock").display());
         let own = [("DOCKER_HOST", host.as_str()), ("HOME", self.dir.path().to_str().unwrap())];
         settings(self.dir.path(), own.iter().chain(variables).copied(), &[])
@@ -75,7 +80,7 @@ impl Drop for FakeEngine {
 }
 
 /// Returns settings of a home below `dir`.
-pub(super) fn settings<'a>(
+pub(in crate::backends::docker) fn settings<'a>(
     dir: &Path,
     variables: impl IntoIterator<Item = (&'a str, &'a str)>,
     sets: &[&str],
@@ -93,7 +98,7 @@ pub(super) fn settings<'a>(
 /// Writes a program that can be run at once. Another process writes it: a file that
 /// this process has open for writing cannot be run, and a child that is being
 /// started inherits the descriptor.
-pub(super) fn write_program(path: &Path, script: &str) {
+pub(in crate::backends::docker) fn write_program(path: &Path, script: &str) {
     let write = r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#;
     let status =
         std::process::Command::new("/bin/sh").arg("-c").arg(write).arg(path).arg(script).status();
@@ -101,7 +106,7 @@ pub(super) fn write_program(path: &Path, script: &str) {
 }
 
 /// Returns an answer with this status and body.
-pub(super) fn answer(status: &str, body: &str) -> String {
+pub(in crate::backends::docker) fn answer(status: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nConnection: close\r\n\
          Content-Length: {}\r\n\r\n{body}",

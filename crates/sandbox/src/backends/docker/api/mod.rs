@@ -7,7 +7,7 @@ mod context;
 mod doctor;
 mod error;
 #[cfg(test)]
-mod fake_engine;
+pub(in crate::backends::docker) mod fake_engine;
 mod image;
 mod info;
 mod podman;
