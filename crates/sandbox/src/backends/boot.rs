@@ -1,5 +1,5 @@
-//! What a guest starts from: its program and its settings, in one place that
-//! containers cannot write to.
+//! The boot directory: the guest's program and settings, which a sandbox cannot
+//! write to.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -15,12 +15,11 @@ pub(super) const PROGRAM: &str = "guest";
 /// Name of the guest's settings.
 pub(super) const SETTINGS: &str = "settings";
 
-/// Lays out the directory that a container finds its guest in. Done before
-/// every start: a newer program brings its own guest, and a directory that
-/// somebody deleted is there again.
+/// Creates the boot directory and its files. Called before every start: a newer
+/// program brings its own guest, and a deleted directory is created again.
 ///
-/// Everyone may read it: the user in the container can be anyone, there is no
-/// secret in it, and the directories above are private.
+/// Everyone may read it: the user in the container can be any, it holds no secret,
+/// and the directories above are private.
 pub(super) fn lay_out(dir: &Path, settings: &[u8]) -> io::Result<()> {
     make_open_dir(dir, 0o755)?;
     lay_out_program(dir)?;
@@ -28,12 +27,12 @@ pub(super) fn lay_out(dir: &Path, settings: &[u8]) -> io::Result<()> {
     lay_out_failpoint(dir)
 }
 
-/// Does the same with a program that many sandboxes share: its file has one
-/// copy in memory, however many of them run.
+/// Does the same with a hard link to a program that all sandboxes share, so that it
+/// is in memory once.
 pub(super) fn lay_out_shared(dir: &Path, program: &Path, settings: &[u8]) -> io::Result<()> {
     make_open_dir(dir, 0o755)?;
     if !is_same(&dir.join(PROGRAM), program) && link(program, dir).is_err() {
-        // Another filesystem, or one without links.
+        // Another filesystem, or one without hard links.
         lay_out_program(dir)?;
     }
     replace(dir, SETTINGS, settings, 0o644)?;
@@ -56,7 +55,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 fn link(program: &Path, dir: &Path) -> io::Result<()> {
-    // Whoever runs it in the sandbox is nobody's owner out here.
+    // The user in the sandbox is not the owner of the file.
     let mode = fs::metadata(program)?.permissions().mode() & 0o7777;
     if mode != 0o755 {
         fs::set_permissions(program, fs::Permissions::from_mode(0o755))?;
@@ -70,8 +69,8 @@ fn link(program: &Path, dir: &Path) -> io::Result<()> {
     linked
 }
 
-/// Hands a test's choice of failpoint on to the guest. A container keeps its
-/// environment for life, but a test means this start alone.
+/// Passes a test's failpoint on to the guest. A file, because a container keeps its
+/// environment, and the failpoint is for this start only.
 #[cfg(feature = "failpoints")]
 #[expect(clippy::disallowed_methods, reason = "a test's own switch is no setting")]
 fn lay_out_failpoint(dir: &Path) -> io::Result<()> {
@@ -90,7 +89,7 @@ fn lay_out_failpoint(_dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a directory with exactly this mode, unless it is there.
+/// Creates a directory with exactly this mode, unless it exists.
 pub(super) fn make_open_dir(dir: &Path, mode: u32) -> io::Result<()> {
     match fs::create_dir(dir) {
         Ok(()) => fs::set_permissions(dir, fs::Permissions::from_mode(mode)),
@@ -107,7 +106,7 @@ fn replace(dir: &Path, name: &str, content: &[u8], mode: u32) -> io::Result<()> 
         .mode(mode)
         .open(&temporary)
         .and_then(|mut file| file.write_all(content))
-        // The user's umask may have taken bits away.
+        // The umask may have removed bits.
         .and_then(|()| fs::set_permissions(&temporary, fs::Permissions::from_mode(mode)))
         .and_then(|()| fs::rename(&temporary, dir.join(name)));
     if written.is_err() {
@@ -116,8 +115,8 @@ fn replace(dir: &Path, name: &str, content: &[u8], mode: u32) -> io::Result<()> 
     written
 }
 
-/// Returns the same as an archive, for an engine that does not see this
-/// program's files.
+/// Returns the files of a boot directory as an archive, for an engine that does not
+/// see the files of this machine.
 pub(super) fn archive(program: &[u8], settings: &[u8]) -> io::Result<Vec<u8>> {
     let mut builder = tar::Builder::new(Vec::with_capacity(program.len() + (16 << 10)));
     for (name, content, mode) in [(PROGRAM, program, 0o755), (SETTINGS, settings, 0o644)] {

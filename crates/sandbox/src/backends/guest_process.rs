@@ -1,5 +1,5 @@
-//! The guest as a process of this machine: what backends that start one
-//! themselves do with it, and what not reaching it means to any of them.
+//! The guest as a process of this machine: its state, killing it, and errors of its
+//! socket.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -12,12 +12,12 @@ use vestal_process::ProcessId;
 use crate::backend::{BackendError, Instance, InstanceState};
 use crate::client::socket::SocketError;
 
-/// Returns the state of an instance whose guest does not run, by the directory
-/// of its socket.
+/// Returns the state of an instance whose guest does not run, from the directory of
+/// its socket.
 pub(super) fn at_rest(socket_dir: &Path) -> Result<InstanceState, BackendError> {
     match fs::metadata(socket_dir) {
         Ok(metadata) => {
-            // The guest's end removed its files here and so moved the time.
+            // The guest removed its files at its end, which set this time.
             let since = metadata.modified().ok().and_then(|time| Timestamp::try_from(time).ok());
             Ok(InstanceState::Stopped { since })
         }
@@ -26,7 +26,7 @@ pub(super) fn at_rest(socket_dir: &Path) -> Result<InstanceState, BackendError> 
     }
 }
 
-/// Kills a guest and waits until it is gone.
+/// Kills a guest and waits until it has exited.
 pub(super) async fn kill(
     process: &ProcessId,
     instance: &Instance,
@@ -46,7 +46,7 @@ pub(super) async fn kill(
     }
 }
 
-/// Returns what it means that a guest's socket could not be connected to.
+/// Returns the error for a guest's socket that cannot be connected to.
 pub(super) fn unreached(instance: &Instance, error: SocketError) -> BackendError {
     match error {
         SocketError::Absent => BackendError::NotListening { id: instance.id.clone() },

@@ -1,5 +1,4 @@
-//! Where things are in a sandbox that has a system of its own, whatever that is
-//! made of.
+//! Paths in a sandbox with a system of its own, the same in every backend.
 
 /// The guest's program and settings, which the sandbox may only read.
 pub(super) const BOOT_DIR: &str = "/.vestal/boot";

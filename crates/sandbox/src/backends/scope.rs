@@ -1,7 +1,7 @@
-//! A systemd scope of the guest's own.
+//! A systemd scope for a guest.
 //!
-//! Where systemd manages sessions or services it kills what is left in their
-//! cgroup when they end; a guest in a scope of its own is not in theirs.
+//! systemd kills all processes in the cgroup of a session or service when it ends. A
+//! guest in a scope of its own survives that.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ enum Manager {
 }
 
 impl Scope {
-    /// Returns the scope to use on this machine, or nothing where systemd does
-    /// not run and so does not kill.
+    /// Returns how to create a scope on this machine; `None` where systemd does not
+    /// run.
     pub(super) fn detect(uid: u32) -> Option<Self> {
         Self::detect_in(Path::new("/"), uid)
     }
@@ -44,13 +44,12 @@ impl Scope {
             .then_some(Self { program, manager: Manager::User { runtime_dir } })
     }
 
-    /// Returns the place of an instance.
+    /// Returns the scope of an instance.
     pub(super) fn place<'a>(&'a self, instance: &'a str) -> Place<'a> {
         Place { scope: self, instance, properties: &[] }
     }
 
-    /// Returns the names of what the manager can limit for its scopes, as the
-    /// kernel names its controllers.
+    /// Returns the cgroup controllers that the manager can use for its scopes.
     pub(super) fn controllers(&self, uid: u32) -> Vec<String> {
         self.controllers_in(Path::new("/sys/fs/cgroup"), uid)
     }
@@ -63,8 +62,8 @@ impl Scope {
         };
         match (std::fs::read_to_string(file), &self.manager) {
             (Ok(text), _) => text.split_whitespace().map(str::to_owned).collect(),
-            // With the older control groups root's manager has all of them, and
-            // a user's none.
+            // On cgroups v1 the system manager has all controllers, and a user's
+            // manager none.
             (Err(_), Manager::System) => ["cpu", "memory", "pids"].map(str::to_owned).into(),
             (Err(_), Manager::User { .. }) => Vec::new(),
         }
@@ -80,7 +79,7 @@ pub(super) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Returns the place with these properties, each `Name=value`.
+    /// Returns the scope with these properties, each `Name=value`.
     pub(super) fn with(self, properties: &'a [String]) -> Self {
         Self { properties, ..self }
     }

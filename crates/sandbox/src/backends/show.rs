@@ -1,4 +1,4 @@
-//! Showing files to instances whose directory on the host is theirs as well.
+//! Publishing files to instances that see their directory on the host.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -8,15 +8,14 @@ use std::path::{Path, PathBuf};
 use crate::backend::{BackendError, Instance};
 use crate::publish::{Bundle, PublishedName, lay_out};
 
-/// Puts a bundle into a directory of the instance's, and returns where it is on
-/// the host.
+/// Writes a bundle to a directory of the instance, and returns its path on the host.
 pub(super) async fn show(
     instance: &Instance,
     dir: &'static str,
     name: &PublishedName,
     bundle: &Bundle,
 ) -> Result<PathBuf, BackendError> {
-    let action = format!("show {name} to the sandbox");
+    let action = format!("publish {name} to the sandbox");
     let (home, name, bundle) = (instance.dir.clone(), name.clone(), bundle.clone());
     let shown = tokio::task::spawn_blocking(move || {
         let _lock = lock(&home)?;
@@ -32,8 +31,8 @@ pub(super) async fn show(
     shown.flatten().map_err(BackendError::io(action))
 }
 
-/// Waits for the lock by which those who show files to an instance take turns.
-/// It is beside what the instance sees.
+/// Waits for the lock on publishing to an instance. The lock file is outside of what
+/// the instance sees.
 pub(super) fn lock(instance_dir: &Path) -> io::Result<File> {
     let file = OpenOptions::new()
         .write(true)

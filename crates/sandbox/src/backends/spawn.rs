@@ -1,4 +1,4 @@
-//! Starting a process of ours that outlives this one.
+//! Starting a process that outlives this one.
 
 use std::ffi::OsStr;
 use std::io::{self, Seek as _, Write as _};
@@ -14,45 +14,42 @@ use tokio::process::Command;
 use super::scope::Place;
 use crate::backend::BackendError;
 
-/// How long a guest may take to listen. It does so in milliseconds; the rest
-/// is for machines that are slow and busy.
+/// Longest time until a guest listens. It takes milliseconds; the rest is for slow
+/// machines.
 const READY_WITHIN: Duration = Duration::from_mins(1);
 
-/// How long its starter may take to end after that.
+/// Longest time until the starter exits after that.
 const REAPED_WITHIN: Duration = Duration::from_secs(10);
 
-/// The variable by which a program that has not said who it is can be found. It
-/// is the guest's own, and no job inherits it.
+/// The variable that identifies a program that is still starting. Jobs do not
+/// inherit it.
 pub(super) const MARK: &str = "VESTAL_GUEST_INSTANCE";
 
-/// Longest line a guest may say when it is ready, or why it is not.
+/// Longest report of a guest that is ready or has failed.
 const MAX_READY: u64 = 4096;
 
-/// A program that leaves this process and says when it is ready.
+/// A program that detaches from this process and reports when it is ready.
 #[derive(Debug)]
 pub(super) struct Detached<'a> {
-    /// The program.
     pub(super) program: &'a Path,
-    /// Its arguments. It is told of the descriptors below by the numbers 0, 1
-    /// and 2.
+    /// Its arguments. The descriptors below are its 0, 1 and 2.
     pub(super) arguments: &'a [&'a str],
-    /// Where systemd is to have it, if that manages processes here.
+    /// The systemd scope to start it in, if there is one.
     pub(super) place: Option<Place<'a>>,
-    /// Where it looks for programs.
+    /// Its `PATH`.
     pub(super) path_variable: &'a OsStr,
-    /// The instance, where the program is to be found by it before it has said
-    /// who it is.
+    /// The instance, if the program must be found before it is ready.
     pub(super) mark: Option<&'a str>,
-    /// What it is told.
+    /// Its standard input.
     pub(super) input: OwnedFd,
-    /// What it is to keep open.
+    /// A descriptor that it keeps open.
     pub(super) hold: OwnedFd,
-    /// Called once it is under way, for tests that want to interrupt that.
+    /// Called after the start, for tests that interrupt it there.
     pub(super) started: fn(),
 }
 
 impl Detached<'_> {
-    /// Starts it and returns what it says, which ends when it is ready.
+    /// Starts the program and returns its report, which ends when it is ready.
     pub(super) async fn start(self) -> Result<String, BackendError> {
         let (ready, ready_end) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
             .map_err(|error| BackendError::io("make a pipe")(error.into()))?;
@@ -65,8 +62,8 @@ impl Detached<'_> {
             }
             None => Command::new(self.program),
         };
-        // It gets what it needs as its three standard descriptors and nothing
-        // else of this process: no other descriptor, none of its variables.
+        // It gets its three standard descriptors and nothing else of this process:
+        // no other descriptor and no variable.
         command
             .args(self.arguments)
             .env_clear()
@@ -85,28 +82,28 @@ impl Detached<'_> {
 
         let mut child =
             spawn_retrying(&mut command).await.map_err(BackendError::io("start the guest"))?;
-        // This process's copies of the descriptors close with the command.
+        // Closes this process's copies of the descriptors.
         drop(command);
         (self.started)();
         let line = read_ready(ready).await;
         if line.is_err() {
-            // Whatever keeps it, it is not to come up after it was given up.
+            // It must not become ready after the caller was told that it failed.
             child.start_kill().ok();
         }
-        // The child only forks and ends; waiting leaves no zombie.
+        // The child only forks and exits. Waiting leaves no zombie.
         match tokio::time::timeout(REAPED_WITHIN, child.wait()).await {
             Ok(ended) => {
                 ended.map_err(BackendError::io("wait for the guest's starter"))?;
                 line
             }
             Err(_) => line.and(Err(BackendError::GuestFailed {
-                reason: format!("its starter did not end within {} s", REAPED_WITHIN.as_secs()),
+                reason: format!("its starter did not exit within {} s", REAPED_WITHIN.as_secs()),
             })),
         }
     }
 }
 
-/// Writes what a program is told to a file without a name.
+/// Returns an unnamed file with this content.
 pub(super) fn nameless_file(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
     let mut file = std::fs::File::from(memfd_create(name, MemfdFlags::CLOEXEC)?);
     file.write_all(bytes)?;
@@ -114,8 +111,8 @@ pub(super) fn nameless_file(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Spawns, trying again while another thread's fork still has the freshly
-/// written program open for writing (`ETXTBSY`), which passes by itself.
+/// Spawns, and tries again while another thread's fork still has the freshly written
+/// program open for writing (`ETXTBSY`).
 pub(super) async fn spawn_retrying(command: &mut Command) -> io::Result<tokio::process::Child> {
     let mut tries = 0;
     loop {
@@ -141,7 +138,7 @@ async fn read_ready(ready: OwnedFd) -> Result<String, BackendError> {
     }
 }
 
-/// Hands a test's choice of failpoint on to the guest and the stage.
+/// Passes a test's failpoint on to the guest and the stage.
 #[cfg(feature = "failpoints")]
 #[expect(clippy::disallowed_methods, reason = "a test's own switch is no setting")]
 fn pass_failpoint(command: &mut Command) {

@@ -14,7 +14,7 @@ use vestal_dispatcher::{
     DispatchEvent, Dispatcher, GcPolicy, Mode, OpenBoards, Options, PATIENCE, ProgramLauncher,
     WatchLock,
 };
-use vestal_sandbox::Terminations;
+use vestal_runtime::Terminations;
 
 use super::board_context::BoardContext;
 use super::display;

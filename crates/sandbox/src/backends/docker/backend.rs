@@ -1,4 +1,4 @@
-//! The trait, carried out with containers.
+//! The backend's traits, implemented with containers.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -7,17 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bollard::query_parameters::RenameContainerOptionsBuilder;
 use tokio::sync::OnceCell;
 use vestal_config::{ConfigError, Settings};
 
-use super::api::{self, Client, Fault, fault};
-use super::cache::Cache;
-use super::inspect::{self, is_below, look};
-use super::locator::{DockerLocator, Transport};
-use super::plan::{self, container_name};
+use super::api::{self, Client};
+use super::guest::connect_exec;
+use super::identity::{DockerLocator, Transport};
+use super::inspect::{self, find_container, is_descendant};
+use super::lifecycle;
+use super::plan;
+use super::prepare::Cache;
 use super::settings::{self, DockerSettings};
-use super::{exec, places, remove};
+use super::storage;
 use crate::backend::{
     Availability, Backend, BackendError, Confinement, Copies, CopyTotals, Declaration, Description,
     Diagnostics, DoctorNote, FoundInstance, HostDirectories, HostFiles, HostProcess, IdleSource,
@@ -28,10 +29,9 @@ use crate::backends::guest_process;
 use crate::backends::layout::WORKSPACE;
 use crate::client::socket::{PeerExpectation, connect};
 use crate::embedded;
-use crate::key::random_hex;
 use crate::{Bundle, HomeId, Key, Overrides, ProgressSink, PublishedName, Spec};
 
-/// What holds for all its instances.
+/// The declaration of the backend.
 pub(crate) static DECLARATION: Declaration = Declaration {
     name: "docker",
     mistaken_names: &[(
@@ -67,23 +67,22 @@ pub(crate) struct Docker {
 }
 
 impl Docker {
-    /// Returns the backend of a home. No engine is asked until one is needed.
+    /// Returns the backend of a home. It connects to an engine when one is needed.
     pub(crate) fn new(settings: Arc<Settings>, home: HomeId) -> Self {
         let run_dir = settings.home().run_dir();
         let cache = Cache::new(&run_dir);
         Self { settings, home, run_dir, cache, client: OnceCell::new() }
     }
 
-    /// Returns the connection to the engine, made when it is first needed.
+    /// Returns the connection to the engine, opened at the first call.
     pub(super) async fn client(&self) -> Result<Client, BackendError> {
         let connect = || Client::connect(&self.settings, &self.run_dir);
         let client = self.client.get_or_try_init(connect).await?.clone();
-        client.wake().await?;
+        client.ensure_running().await?;
         Ok(client)
     }
 
-    /// Returns the guest's program for the machine that an engine is on, which
-    /// need not be this one.
+    /// Returns the guest's program for the architecture of the engine's machine.
     pub(super) async fn guest_of_engine(
         &self,
         client: &Client,
@@ -92,8 +91,8 @@ impl Docker {
         embedded::guest_for(architecture, &embedded::guests_dir(self.settings.home()))
     }
 
-    /// Returns what is worth knowing about the engine, if there is one that
-    /// answers and has the image. Nothing is started and nothing fetched.
+    /// Returns notes about the engine, if one answers and has the image. Starts and
+    /// pulls nothing.
     async fn try_probe(&self) -> Result<Vec<String>, BackendError> {
         let client = match self.client.get() {
             Some(client) => client.clone(),
@@ -104,13 +103,13 @@ impl Docker {
         if !api::exists(&client, image.as_str()).await? {
             return Err(BackendError::NoImage {
                 image: image.as_str().to_owned(),
-                reason: "it is not on this machine".to_owned(),
+                reason: "the engine does not have it".to_owned(),
                 advice: format!("docker pull {}", image.as_str()),
             });
         }
         let mut notes =
             vec![format!("{} {} at {}", info.flavour.name(), info.version, client.address())];
-        notes.extend(client.passed_over());
+        notes.extend(client.denied_notice());
         Ok(notes)
     }
 }
@@ -126,7 +125,7 @@ impl Backend for Docker {
             Ok(notes) => Availability::Works { notes },
             Err(BackendError::Config(error)) => Availability::Misconfigured {
                 problem: error.to_string(),
-                advice: "mend the setting".to_owned(),
+                advice: "correct the setting".to_owned(),
             },
             Err(error) => Availability::Missing {
                 advice: error.advice().unwrap_or("see `vestal doctor`").to_owned(),
@@ -140,7 +139,7 @@ impl Backend for Docker {
     }
 
     async fn create(&self, request: InstanceRequest) -> Result<StartedInstance, BackendError> {
-        self.make(request).await
+        self.create_instance(request).await
     }
 
     async fn start(&self, request: InstanceRequest) -> Result<StartedInstance, BackendError> {
@@ -150,7 +149,7 @@ impl Backend for Docker {
     async fn state(&self, instance: &Instance) -> Result<InstanceState, BackendError> {
         let client = self.client().await?;
         self.check_engine(&client, instance).await?;
-        let seen = look(&client, &self.home, instance).await?;
+        let seen = find_container(&client, &self.home, instance).await?;
         Ok(seen.map_or(InstanceState::Absent, |seen| seen.state))
     }
 
@@ -158,43 +157,43 @@ impl Backend for Docker {
         let not_listening = || BackendError::NotListening { id: instance.id.clone() };
         let locator = match DockerLocator::of_instance(instance) {
             Some(locator) => locator,
-            // Its creator died before it could write it down.
-            None => self.locator_by_mark(instance).await?.ok_or_else(not_listening)?,
+            // Its creator died before it recorded the container.
+            None => self.find_locator(instance).await?.ok_or_else(not_listening)?,
         };
         let expected = match locator.transport {
             Transport::Socket { pid: Some(pid) } => PeerExpectation::process(pid),
             Transport::Socket { pid: None } => PeerExpectation::anyone(),
             Transport::Exec => {
                 let client = self.client().await?;
-                let stream = exec::connect(&client, &locator.container, &instance.id).await?;
+                let stream = connect_exec(&client, &locator.container, &instance.id).await?;
                 return Ok(Box::new(stream));
             }
         };
-        match connect(&places::io_dir(&instance.dir), expected).await {
+        match connect(&storage::io_dir(&instance.dir), expected).await {
             Ok(stream) => Ok(Box::new(stream)),
             Err(error) => Err(guest_process::unreached(instance, error)),
         }
     }
 
     async fn end(&self, instance: &Instance, patience: Duration) -> Result<(), BackendError> {
-        remove::end(&self.client().await?, &self.home, instance, patience).await
+        lifecycle::end(&self.client().await?, &self.home, instance, patience).await
     }
 
     async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {
         let client = self.client().await?;
-        remove::remove(&client, &self.home, instance).await?;
+        lifecycle::remove(&client, &self.home, instance).await?;
         self.remove_own_image(&client, &instance.id).await?;
         self.remove_instance_dir(&instance.dir).await
     }
 
     async fn find(&self, whose: InstanceFilter<'_>) -> Result<Vec<FoundInstance>, BackendError> {
         let client = self.client().await?;
-        let mut found = inspect::find(&client, whose).await?;
+        let mut found = inspect::find_instances(&client, whose).await?;
         if let InstanceFilter::Home(_) = whose {
-            match self.stray_images(&client).await {
+            match self.orphan_images(&client).await {
                 Ok(images) => found.extend(images),
-                // Containers can be found all the same.
-                Err(error) => tracing::debug!(%error, "images cannot be swept"),
+                // The containers are found nevertheless.
+                Err(error) => tracing::debug!(%error, "cannot list orphan images"),
             }
         }
         Ok(found)
@@ -242,9 +241,9 @@ impl Preflight for Docker {
     ) -> Result<(), BackendError> {
         let client = self.client().await?;
         let settings = DockerSettings::read(&self.settings, overrides)?;
-        plan::vet(&settings, client.info().await?)?;
-        places::check_sources(&client, &settings)?;
-        api::resolve(&client, settings.image.as_str(), progress).await.map(drop)
+        plan::check_limits(&settings, client.info().await?)?;
+        storage::check_sources(&client, &settings)?;
+        api::find_or_pull(&client, settings.image.as_str(), progress).await.map(drop)
     }
 }
 
@@ -255,20 +254,23 @@ impl Marked for Docker {
         let Some(mut locator) = DockerLocator::of_instance(instance) else {
             return Ok(instance.locator.clone());
         };
-        let Some(seen) = look(&client, &self.home, instance).await? else {
+        let Some(seen) = find_container(&client, &self.home, instance).await? else {
             return Ok(instance.locator.clone());
         };
         if seen.state == InstanceState::Paused {
             let unpaused = client.api().unpause_container(&seen.id).await;
-            unpaused.map_err(client.error("let the container go on"))?;
+            unpaused.map_err(client.error("unpause the container"))?;
         }
-        // Under an init of the image's the guest is another process: whoever
-        // listens now was started with the container.
+        // Under an init of the image the guest is not the first process. The
+        // process that listens now was started with the container.
         if let Transport::Socket { pid: Some(known) } = &mut locator.transport
             && let Some(first) = seen.pid
-            && !is_below(*known, first)
+            && !is_descendant(*known, first)
         {
-            *known = listener(instance).await.filter(|pid| is_below(*pid, first)).unwrap_or(first);
+            *known = listening_pid(instance)
+                .await
+                .filter(|pid| is_descendant(*pid, first))
+                .unwrap_or(first);
         }
         locator.container = seen.id;
         Ok(locator.to_locator())
@@ -280,9 +282,9 @@ impl Marked for Docker {
         };
         let client = self.client().await?;
         if locator.container.is_empty() {
-            return self.collect_image(&client, &locator.image).await;
+            return self.remove_orphan_image(&client, &locator.image).await;
         }
-        let gone = remove::collect(&client, &locator.container).await?;
+        let gone = lifecycle::remove_stopped(&client, &locator.container).await?;
         if gone {
             self.remove_own_image(&client, &found.id).await.ok();
         }
@@ -290,34 +292,25 @@ impl Marked for Docker {
     }
 
     async fn set_aside(&self, key: &Key) -> Result<(), BackendError> {
-        let (client, name) = (self.client().await?, container_name(key, None));
-        // What has the name and is not the sandbox's own is not touched: it is
-        // met, and told of, when the next one is made.
-        let Some(container) = inspect::own_by_name(&client, &name, &key.hash()).await? else {
-            return Ok(());
-        };
-        // Two guests cannot share what the sandbox keeps. Where this fails, the
-        // new guest says so.
-        remove::kill_blindly(&client, &container).await?;
-        rename_aside(&client, &container, &name).await
+        lifecycle::set_aside(&self.client().await?, key).await
     }
 }
 
 #[async_trait]
 impl VolumeStore for Docker {
     async fn volumes(&self, key: &str) -> Result<Vec<String>, BackendError> {
-        places::volumes(&self.client().await?, key).await
+        storage::volumes(&self.client().await?, key).await
     }
 
     async fn remove_volumes(&self, key: &str, kept: KeptVolumes) -> Result<(), BackendError> {
-        places::remove_volumes(&self.client().await?, key, kept).await
+        storage::remove_volumes(&self.client().await?, key, kept).await
     }
 }
 
 #[async_trait]
 impl HostFiles for Docker {
     async fn erase(&self, dir: &Path) -> Result<(), BackendError> {
-        self.empty(dir).await
+        self.empty_dir(dir).await
     }
 
     async fn copy(
@@ -354,7 +347,7 @@ impl Publishing for Docker {
         name: &PublishedName,
         bundle: &Bundle,
     ) -> Result<PathBuf, BackendError> {
-        self.show(instance, name, bundle).await
+        self.publish_files(instance, name, bundle).await
     }
 }
 
@@ -363,12 +356,12 @@ impl Diagnostics for Docker {
     async fn report(&self, known: &BTreeSet<String>) -> Vec<DoctorNote> {
         match self.client().await {
             Ok(client) => {
-                let survey = api::Survey { home: self.home.as_str(), instances: Some(known) };
-                let mut remarks = api::report(&client, survey).await;
-                remarks.extend(self.image_remarks(&client, known).await);
-                remarks
+                let scope = api::DoctorScope { home: self.home.as_str(), instances: Some(known) };
+                let mut notes = api::report(&client, scope).await;
+                notes.extend(self.image_notes(&client, known).await);
+                notes
             }
-            // The probe has said that there is no engine.
+            // The probe reports that there is no engine.
             Err(_) => Vec::new(),
         }
     }
@@ -382,9 +375,9 @@ impl Diagnostics for Docker {
 }
 
 impl Docker {
-    /// Refuses to look for a container on another engine than its own: there
-    /// it would be taken for gone. So it may be when its engine is down and
-    /// nobody has said which one to use.
+    /// Refuses to look for a container on another engine than its own, where it
+    /// would seem to be gone. That happens when its engine is down and the settings
+    /// do not name one.
     pub(super) async fn check_engine(
         &self,
         client: &Client,
@@ -399,46 +392,29 @@ impl Docker {
         Err(BackendError::Unreachable {
             address: locator.address,
             reason: format!(
-                "the sandbox's container is there, and what answers is another engine, at {}",
+                "it has the sandbox's container, and another engine answers, at {}",
                 client.address()
             ),
-            advice: "start that engine or name it with DOCKER_HOST; if it is gone for good, \
+            advice: "start that engine or select it with DOCKER_HOST; if it is gone for good, \
                      `vestal rm` forgets the container and keeps workspace and home"
                 .to_owned(),
         })
     }
 
-    async fn locator_by_mark(
+    /// Finds the container of an instance by its labels.
+    async fn find_locator(
         &self,
         instance: &Instance,
     ) -> Result<Option<DockerLocator>, BackendError> {
         let client = self.client().await?;
-        let found = inspect::find(&client, InstanceFilter::Home(&self.home)).await?;
+        let found = inspect::find_instances(&client, InstanceFilter::Home(&self.home)).await?;
         let found = found.into_iter().find(|found| found.id == instance.id);
         Ok(found.and_then(|found| DockerLocator::of(&found.locator)))
     }
 }
 
-/// Gives a container another name; absent is fine.
-pub(super) async fn rename_aside(
-    client: &Client,
-    container: &str,
-    name: &str,
-) -> Result<(), BackendError> {
-    let random = random_hex::<4>().map_err(BackendError::io("name a container"))?;
-    let aside = format!("{name}-aside-{random}");
-    let options = RenameContainerOptionsBuilder::new().name(&aside).build();
-    match client.api().rename_container(container, options).await {
-        Ok(()) => Ok(()),
-        Err(error) => match fault(&error) {
-            Fault::Absent => Ok(()),
-            _ => Err(client.error("move the old container aside")(error)),
-        },
-    }
-}
-
-/// Returns the process that listens on an instance's socket.
-async fn listener(instance: &Instance) -> Option<u32> {
-    let stream = connect(&places::io_dir(&instance.dir), PeerExpectation::anyone()).await.ok()?;
+/// Returns the process that listens on the instance's socket.
+async fn listening_pid(instance: &Instance) -> Option<u32> {
+    let stream = connect(&storage::io_dir(&instance.dir), PeerExpectation::anyone()).await.ok()?;
     u32::try_from(stream.peer_cred().ok()?.pid()?).ok()
 }

@@ -1,70 +1,69 @@
-//! Making and starting containers.
+//! Creating containers.
 
 use std::path::Path;
 
 use bollard::models::ContainerStateStatusEnum;
-use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, RenameContainerOptionsBuilder, StartContainerOptions,
-};
+use bollard::query_parameters::CreateContainerOptionsBuilder;
 
-use super::api::{self, Client, EngineInfo, Fault, ImageFacts, fault};
+use super::api::{self, Client, EngineFault, EngineInfo, ImageInfo, classify};
 use super::backend::Docker;
-use super::binds;
-use super::errand::{is_rlimit, upload};
-use super::facts::{Facts, Ground, Reach};
-use super::guest_part::GuestPart;
-use super::inspect::{Seen, inspect};
-use super::locator::{DockerLocator, Transport};
+use super::boot;
+use super::guest::{GuestConfig, upload, wait_until_ready};
+use super::identity::DockerLocator;
+use super::images::{BaseImage, BaseSystem};
+use super::inspect::inspect;
+use super::lifecycle::{StartFailure, force_remove, remove_stopped, rename_aside, start};
 use super::mounts::{self, HostMounts};
-use super::origin::Origin;
-use super::ownership::Traits;
-use super::places::{self, HostDirs, Sources};
-use super::plan::{self, Blueprint, Marks, Plan, Ulimits, read_back};
-use super::remove::{collect, force_remove};
-use super::save::Beginning;
+use super::plan::{self, Blueprint, ContainerLabels, Plan, Ulimits, limits_not_applied};
+use super::prepare::{PrepareInput, Prepared, Sharing};
 use super::settings::DockerSettings;
-use super::{boot, ready};
+use super::storage::{self, HostDirs, MountSources};
 use crate::backend::{BackendError, InstanceRequest, StartedInstance};
 use crate::backends::limits::LimitKind;
 use crate::mounts::Before;
 use crate::{HomeId, Progress, failpoint};
 
-/// Attempts at a container: each one leaves out what the one before has shown
-/// to be beyond the engine.
+/// Most attempts at a container. Each one leaves out what the engine refused in
+/// the one before.
 const ATTEMPTS: usize = 5;
 
 impl Docker {
-    /// Makes a container and waits until its guest listens.
-    pub(super) async fn make(
+    /// Creates a container and waits until its guest listens.
+    pub(super) async fn create_instance(
         &self,
         request: InstanceRequest,
     ) -> Result<StartedInstance, BackendError> {
         let client = self.client().await?;
         let settings = DockerSettings::read(&self.settings, &request.overrides)?;
-        places::check_sources(&client, &settings)?;
+        storage::check_sources(&client, &settings)?;
         let dirs = HostDirs::of(&request);
-        let (image, began) = self.image_for(&client, &settings, &request).await?;
+        let (image, copied_from) = self.image_for(&client, &settings, &request).await?;
         request.progress.tell(Progress::Starting { what: format!("starting {}", image.name) });
         let home_is_new = !dirs.home.exists();
         dirs.make(&request, &settings)?;
-        let fill = settings.persistent && (began.is_none() || home_is_new);
-        let lay = Lay { dirs: &dirs, fill: fill.then_some(&*dirs.home), began: began.as_ref() };
-        let facts = self.find_facts(&client, &settings, &image, &request, &lay).await?;
-        let origin = Origin {
-            image: began.map_or_else(|| image.clone(), |origin| origin.image),
-            user: Some(facts.known_user()),
+        let fill = settings.persistent && (copied_from.is_none() || home_is_new);
+        let preparation = Preparation {
+            dirs: &dirs,
+            fill: fill.then_some(&*dirs.home),
+            copied_from: copied_from.as_ref(),
         };
-        binds::check_shared(&settings, facts.reach)?;
-        let mounts = match facts.reach {
-            Reach::Shared => {
-                let placed = mounts::of_settings(&settings);
-                HostMounts::admit(&self.settings, placed, &request, Before::Nothing)?
+        let prepared =
+            self.prepare_container(&client, &settings, &image, &request, &preparation).await?;
+        let base_image = BaseImage {
+            image: copied_from.map_or_else(|| image.clone(), |base_image| base_image.image),
+            user: Some(prepared.known_user()),
+        };
+        mounts::check_binds_shared(&settings, prepared.sharing)?;
+        let mounts = match prepared.sharing {
+            Sharing::Shared => {
+                let host_mounts = mounts::mounts_of_settings(&settings);
+                HostMounts::admit(&self.settings, host_mounts, &request, Before::Nothing)?
             }
-            Reach::Apart => HostMounts::none(&self.settings)?,
+            Sharing::Separate => HostMounts::none(&self.settings)?,
         };
-        let sources = Sources::of(&request, &dirs, &settings, facts.reach);
-        if facts.reach == Reach::Apart {
-            dirs.unmake();
+        let sources = MountSources::of(&request, &dirs, &settings, prepared.sharing);
+        if prepared.sharing == Sharing::Separate {
+            dirs.remove_empty();
         }
         sources.make_volumes(&client, &request.key, &self.home).await?;
         failpoint::reach("docker.create.prepared");
@@ -76,8 +75,8 @@ impl Docker {
                 request: &request,
                 settings: &settings,
                 image: &image,
-                origin: &origin,
-                facts: &facts,
+                base_image: &base_image,
+                prepared: &prepared,
                 sources: &sources,
                 mounts: &mounts,
                 left_out: &left_out,
@@ -85,62 +84,63 @@ impl Docker {
             };
             match self.attempt(&client, &attempt, &dirs).await {
                 Ok(made) => return Ok(made),
-                Err(Setback::Rlimit) if ulimits.is_none() => {
+                Err(StartFailure::Rlimit) if ulimits.is_none() => {
                     ulimits = Some(self.remember_ulimits(&client).await?);
                 }
-                Err(Setback::Limits(kinds))
+                Err(StartFailure::Limits(kinds))
                     if kinds.iter().any(|kind| !left_out.contains(kind)) =>
                 {
                     left_out.extend(kinds);
                 }
-                Err(setback) => return Err(setback.into_error()),
+                Err(failure) => return Err(failure.into_error()),
             }
         }
         Err(BackendError::Engine {
-            action: "make a container".to_owned(),
-            message: "it refuses one limit after the other".to_owned(),
+            action: "create a container".to_owned(),
+            message: "it refused one limit after another".to_owned(),
         })
     }
 
-    /// Returns the image to make a container of, and what it began with where
-    /// it is a copy of another container's system.
+    /// Returns the image for a container and, if it is a copy of another
+    /// container's system, the base image of that system.
     async fn image_for(
         &self,
         client: &Client,
         settings: &DockerSettings,
         request: &InstanceRequest,
-    ) -> Result<(ImageFacts, Option<Origin>), BackendError> {
+    ) -> Result<(ImageInfo, Option<BaseImage>), BackendError> {
         let Some(base) = &request.base else {
-            let image = api::resolve(client, settings.image.as_str(), &request.progress).await?;
+            let image =
+                api::find_or_pull(client, settings.image.as_str(), &request.progress).await?;
             return Ok((image, None));
         };
-        let Beginning { id, origin } = self.begin_with(client, request, base).await?;
+        let BaseSystem { id, base_image } = self.prepare_base(client, request, base).await?;
         failpoint::reach("docker.fork.copied");
-        Ok((origin.facts(id), Some(origin)))
+        Ok((base_image.image_info(id), Some(base_image)))
     }
 
-    async fn find_facts(
+    async fn prepare_container(
         &self,
         client: &Client,
         settings: &DockerSettings,
-        image: &ImageFacts,
+        image: &ImageInfo,
         request: &InstanceRequest,
-        lay: &Lay<'_>,
-    ) -> Result<Facts, BackendError> {
-        let Lay { dirs, fill, began } = lay;
-        // The errand runs the program that the container will.
-        boot::lay_out(&dirs.boot, &[]).map_err(BackendError::io("lay out the guest"))?;
+        preparation: &Preparation<'_>,
+    ) -> Result<Prepared, BackendError> {
+        let Preparation { dirs, fill, copied_from } = preparation;
+        // The helper container runs the same program.
+        boot::lay_out(&dirs.boot, &[]).map_err(BackendError::io("install the guest"))?;
         let program = dirs.boot.join(boot::PROGRAM);
         let sandboxes = request.sandbox_dir.parent().unwrap_or(&request.sandbox_dir);
-        let ground = Ground {
+        let input = PrepareInput {
             home: &self.home,
             program: &program,
             io: &dirs.io,
             home_dir: *fill,
             sandboxes,
-            known: began.and_then(|origin| origin.user.as_ref()),
+            known: copied_from.and_then(|base_image| base_image.user.as_ref()),
         };
-        self.facts(client, settings, image, &ground).await
+        self.prepare(client, settings, image, &input).await
     }
 
     async fn attempt(
@@ -148,53 +148,54 @@ impl Docker {
         client: &Client,
         attempt: &Attempt<'_>,
         dirs: &HostDirs,
-    ) -> Result<StartedInstance, Setback> {
-        let Attempt { request, image, facts, .. } = attempt;
+    ) -> Result<StartedInstance, StartFailure> {
+        let Attempt { request, image, prepared, .. } = attempt;
         let info = client.info().await?;
         let hash = request.spec.hash();
         let mut plan = plan::plan(&attempt.blueprint(&self.home, info, &hash))?;
-        let part = GuestPart::new(&plan, &facts.user, facts.reach);
-        part.mark(&mut plan.body);
-        attempt.origin.mark(&mut plan.body);
-        let settings = part.settings(request)?;
-        if facts.reach == Reach::Shared {
-            boot::lay_out(&dirs.boot, &settings).map_err(BackendError::io("lay out the guest"))?;
+        let guest_config = GuestConfig::new(&plan, &prepared.user, prepared.sharing);
+        guest_config.add_label(&mut plan.body);
+        attempt.base_image.add_label(&mut plan.body);
+        let settings = guest_config.encode_settings(request)?;
+        if prepared.sharing == Sharing::Shared {
+            boot::lay_out(&dirs.boot, &settings).map_err(BackendError::io("install the guest"))?;
         }
         let container = create(client, &plan).await?;
         failpoint::reach("docker.create.created");
         let brought_up = async {
             let dropped = self.dropped_limits(client, &container, &plan, attempt).await?;
-            if facts.reach == Reach::Apart {
+            if prepared.sharing == Sharing::Separate {
                 let program = self.guest_of_engine(client).await?;
                 upload(client, &container, &program, &settings).await?;
             }
             failpoint::reach("docker.create.filled");
             start(client, &container).await?;
             failpoint::reach("docker.create.started");
-            let transport = ready::wait(client, &request.instance, &container, facts.reach).await?;
+            let transport =
+                wait_until_ready(client, &request.instance, &container, prepared.sharing).await?;
             attempt.mounts.confirm(&request.instance, dirs).await?;
-            Ok::<_, Setback>((dropped, transport))
+            Ok::<_, StartFailure>((dropped, transport))
         };
         let (dropped, transport) = match brought_up.await {
             Ok(up) => up,
-            Err(setback) => {
-                // No container is left behind by a failed start.
+            Err(failure) => {
+                // A failed start leaves no container behind.
                 if let Err(error) = force_remove(client, &container).await {
-                    tracing::warn!(%error, container, "could not be removed");
+                    tracing::warn!(%error, container, "cannot remove the container");
                 }
-                return Err(setback);
+                return Err(failure);
             }
         };
         let mut unenforced = plan.unenforced;
         unenforced.extend(dropped.iter().map(|kind| kind.key().to_owned()));
-        let mut remarks: Vec<String> =
+        let mut warnings: Vec<String> =
             attempt.settings.limits.told(&unenforced).into_iter().collect();
         if !plan.weakened.is_empty() {
             let weakened = plan.weakened.join(", ");
-            remarks.push(format!("the settings weaken the isolation: {weakened}"));
+            warnings.push(format!("the settings weaken the isolation: {weakened}"));
         }
-        remarks.extend(attempt.base_remarks());
-        remarks.extend(client.passed_over());
+        warnings.extend(attempt.base_warnings());
+        warnings.extend(client.denied_notice());
         let locator = DockerLocator {
             engine: info.id.clone(),
             address: client.address().to_owned(),
@@ -207,11 +208,11 @@ impl Docker {
             weakened: plan.weakened,
             is_copy: image.is_bare,
         };
-        Ok(StartedInstance { locator: locator.to_locator(), warnings: remarks })
+        Ok(StartedInstance { locator: locator.to_locator(), warnings })
     }
 
-    /// Returns the limits that the engine has dropped without a word; none may be
-    /// where limits are required.
+    /// Returns the limits that the engine silently dropped. Refuses if one of them
+    /// is required.
     async fn dropped_limits(
         &self,
         client: &Client,
@@ -221,128 +222,64 @@ impl Docker {
     ) -> Result<Vec<LimitKind>, BackendError> {
         let Some(seen) = inspect(client, container).await? else {
             return Err(BackendError::Engine {
-                action: "make a container".to_owned(),
-                message: "it is gone again".to_owned(),
+                action: "create a container".to_owned(),
+                message: "the new container has disappeared".to_owned(),
             });
         };
-        let dropped = read_back(&seen.inspected, &plan.body);
+        let dropped = limits_not_applied(&seen.response, &plan.body);
         match dropped.iter().find(|kind| attempt.settings.limits.requires(**kind)) {
-            Some(kind) => Err(kind.unenforceable("the engine drops it without a word")),
+            Some(kind) => Err(kind.unenforceable("the engine silently drops it")),
             None => Ok(dropped),
         }
     }
-
-    /// Starts a container that has stopped and waits until its guest listens.
-    pub(super) async fn start_again(
-        &self,
-        request: InstanceRequest,
-    ) -> Result<StartedInstance, BackendError> {
-        let client = self.client().await?;
-        let lost = |reason: &str| BackendError::Unresumable { reason: reason.to_owned() };
-        let Some(locator) = DockerLocator::of_instance(&request.instance) else {
-            return Err(lost("nothing is known of its container"));
-        };
-        let Some(seen) = inspect(&client, &locator.container).await? else {
-            return Err(lost("its container is gone"));
-        };
-        give_name_back(&client, &request, &seen).await;
-        let settings = DockerSettings::read(&self.settings, &request.overrides)?;
-        let dirs = HostDirs::of(&request);
-        let reach = match locator.transport {
-            Transport::Socket { .. } => Reach::Shared,
-            Transport::Exec => Reach::Apart,
-        };
-        let part = GuestPart::of(&seen.inspected)
-            .ok_or_else(|| lost("its container does not say how its guest is started"))?;
-        let mounts = match reach {
-            Reach::Shared => {
-                let placed = mounts::of_container(&seen, &request);
-                let mounts = HostMounts::admit(&self.settings, placed, &request, Before::Recorded)?;
-                mounts.refuse_uncovered(&seen, &request)?;
-                mounts
-            }
-            Reach::Apart => HostMounts::none(&self.settings)?,
-        };
-        let guest = part.settings(&request)?;
-        if reach == Reach::Shared {
-            dirs.make(&request, &settings)?;
-            boot::lay_out(&dirs.boot, &guest).map_err(BackendError::io("lay out the guest"))?;
-            // The socket of the guest before is nobody's.
-            std::fs::remove_file(dirs.io.join(crate::client::socket::SOCKET_NAME)).ok();
-        } else {
-            let program = self.guest_of_engine(&client).await?;
-            upload(&client, &locator.container, &program, &guest).await?;
-        }
-        failpoint::reach("docker.start.prepared");
-        start(&client, &locator.container)
-            .await
-            .map_err(|setback| setback.into_start_error(&locator.container))?;
-        failpoint::reach("docker.start.started");
-        let waited = async {
-            let waiting = ready::wait(&client, &request.instance, &locator.container, reach);
-            let transport = waiting.await?;
-            mounts.confirm(&request.instance, &dirs).await?;
-            Ok::<_, BackendError>(transport)
-        };
-        let transport = match waited.await {
-            Ok(transport) => transport,
-            Err(error) => {
-                let patience = std::time::Duration::from_secs(10);
-                super::remove::end(&client, &self.home, &request.instance, patience).await.ok();
-                return Err(error);
-            }
-        };
-        let locator = DockerLocator { transport, ..locator };
-        Ok(StartedInstance { locator: locator.to_locator(), warnings: Vec::new() })
-    }
 }
 
-/// Where a container's files are before it is made.
+/// Input of the preparation of a container.
 #[derive(Debug)]
-struct Lay<'a> {
+struct Preparation<'a> {
     dirs: &'a HostDirs,
-    /// The home, if it is to be filled from the image. A copy has the other's
-    /// home, and if that was emptied it stays empty.
+    /// The home, if it is to be filled from the image. The home of a copy comes
+    /// from the original, even if it is empty.
     fill: Option<&'a Path>,
-    /// What its system began with, if it is a copy.
-    began: Option<&'a Origin>,
+    /// The base image of the system, if it is a copy.
+    copied_from: Option<&'a BaseImage>,
 }
 
-/// One attempt at a container.
+/// One attempt to create a container.
 #[derive(Debug)]
 struct Attempt<'a> {
     request: &'a InstanceRequest,
     settings: &'a DockerSettings,
-    image: &'a ImageFacts,
-    origin: &'a Origin,
-    facts: &'a Facts,
-    sources: &'a Sources,
+    image: &'a ImageInfo,
+    base_image: &'a BaseImage,
+    prepared: &'a Prepared,
+    sources: &'a MountSources,
     mounts: &'a HostMounts,
     left_out: &'a [LimitKind],
     ulimits: Option<Ulimits>,
 }
 
 impl Attempt<'_> {
-    /// Returns what is to be said of a container whose system is a copy.
-    fn base_remarks(&self) -> Vec<String> {
-        let mut remarks = Vec::new();
+    /// Returns the warnings for a container whose system is a copy.
+    fn base_warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
         if !self.image.is_bare {
-            return remarks;
+            return warnings;
         }
         let (was, now) = (&self.image.name, self.settings.image.as_str());
         if was != now {
-            remarks.push(format!(
-                "its system is a copy that began with image {was}; terminal.docker_image is now \
-                 {now}, which `vestal rebuild` applies"
+            warnings.push(format!(
+                "the system of this sandbox is a copy based on image {was}; terminal.docker_image \
+                 is now {now}, which `vestal rebuild` applies"
             ));
         }
         if !self.image.volumes.is_empty() {
-            remarks.push(format!(
-                "what image {was} keeps in volumes is not copied and begins anew: {}",
+            warnings.push(format!(
+                "the volumes of image {was} are not copied and start anew: {}",
                 self.image.volumes.join(", ")
             ));
         }
-        remarks
+        warnings
     }
 
     fn blueprint<'a>(
@@ -361,7 +298,7 @@ impl Attempt<'_> {
             settings: self.settings,
             image: self.image,
             info,
-            user: &self.facts.user,
+            user: &self.prepared.user,
             boot: self.sources.boot.clone(),
             io: self.sources.io.clone(),
             state: self.sources.state.clone(),
@@ -375,90 +312,9 @@ impl Attempt<'_> {
     }
 }
 
-/// Why an attempt failed, as far as another one could go better.
-#[derive(Debug)]
-enum Setback {
-    /// The engine may not set the limits of processes that it wants to.
-    Rlimit,
-    /// The engine cannot enforce some of these.
-    Limits(Vec<LimitKind>),
-    /// Nothing helps.
-    Final(BackendError),
-}
-
-impl From<BackendError> for Setback {
-    fn from(error: BackendError) -> Self {
-        Self::Final(error)
-    }
-}
-
-impl Setback {
-    fn into_error(self) -> BackendError {
-        let message = match self {
-            Self::Final(error) => return error,
-            Self::Rlimit => "it may not set the limits of processes".to_owned(),
-            Self::Limits(kinds) => format!(
-                "it cannot enforce {}",
-                kinds.iter().map(|kind| kind.key()).collect::<Vec<_>>().join(", ")
-            ),
-        };
-        BackendError::Engine { action: "start the container".to_owned(), message }
-    }
-
-    /// The same for a container that was there before: one that the engine has
-    /// lost parts of can never be started again.
-    fn into_start_error(self, container: &str) -> BackendError {
-        match self.into_error() {
-            BackendError::Engine { message, .. } if is_lost(&message, container) => {
-                BackendError::Unresumable { reason: message }
-            }
-            error => error,
-        }
-    }
-
-    /// Reads a refusal of the engine's.
-    fn read(client: &Client, action: &str, error: bollard::errors::Error) -> Self {
-        if let Fault::Refused { message, .. } = fault(&error) {
-            if is_rlimit(&message) {
-                return Self::Rlimit;
-            }
-            // There are fewer processors than the limit allows.
-            if message.contains("Range of CPUs") {
-                return Self::Limits(vec![LimitKind::Cpu]);
-            }
-            if is_about_storage(&message) {
-                return Self::Limits(vec![LimitKind::Disk]);
-            }
-            if is_about_cgroups(&message) {
-                return Self::Limits(vec![LimitKind::Cpu, LimitKind::Memory, LimitKind::Pids]);
-            }
-        }
-        Self::Final(client.error(action)(error))
-    }
-}
-
-/// Returns whether an engine says that a container, by its id, or what it is made
-/// of, is gone. Whatever else it says may pass: a full disk, a busy device, a
-/// cgroup, another container whose network it shares.
-fn is_lost(message: &str, container: &str) -> bool {
-    let message = message.to_lowercase();
-    let says = |words: &[&str]| words.iter().any(|words| message.contains(words));
-    let is_gone = says(&["no such container", "marked for removal"]);
-    let names_it = !container.is_empty() && message.contains(&container.to_lowercase());
-    (is_gone && names_it) || says(&["layer does not exist", "layer not known"])
-}
-
-fn is_about_storage(message: &str) -> bool {
-    message.contains("storage-opt") || message.contains("pquota") || message.contains("storage opt")
-}
-
-fn is_about_cgroups(message: &str) -> bool {
-    message.contains("cgroup") || message.contains("cpu.cfs_") || message.contains("NanoCPUs")
-}
-
-/// Makes the container. A half-made one that a process left when it died has
-/// its name, and goes; anything else that has it is not ours to touch.
-async fn create(client: &Client, plan: &Plan) -> Result<String, Setback> {
+/// Creates the container. A half-made container of the same sandbox that has its
+/// name is removed or renamed; any other container is left alone.
+async fn create(client: &Client, plan: &Plan) -> Result<String, StartFailure> {
     let mut options = CreateContainerOptionsBuilder::new().name(&plan.name);
     if let Some(platform) = &plan.platform {
         options = options.platform(platform);
@@ -469,85 +325,40 @@ async fn create(client: &Client, plan: &Plan) -> Result<String, Setback> {
         match made {
             Ok(made) => {
                 for warning in made.warnings {
-                    tracing::debug!(warning, "said the engine");
+                    tracing::debug!(warning, "warning of the engine");
                 }
                 return Ok(made.id);
             }
-            Err(error) if matches!(fault(&error), Fault::NameTaken(_)) => {
+            Err(error) if matches!(classify(&error), EngineFault::NameTaken(_)) => {
                 clear_name(client, plan).await?;
             }
-            Err(error) => return Err(Setback::read(client, "make a container", error)),
+            Err(error) => return Err(StartFailure::classify(client, "create a container", error)),
         }
     }
-    Err(Setback::Final(BackendError::NameTaken { name: plan.name.clone() }))
+    Err(StartFailure::Final(BackendError::NameTaken { name: plan.name.clone() }))
 }
 
-/// Removes what has the container's name if it is of the same sandbox and was
-/// never used.
+/// Frees the name of the container if another container of the same sandbox has
+/// it.
 async fn clear_name(client: &Client, plan: &Plan) -> Result<(), BackendError> {
     let taken = || BackendError::NameTaken { name: plan.name.clone() };
     let Some(seen) = inspect(client, &plan.name).await? else {
         return Ok(());
     };
-    let ours = plan.body.labels.as_ref().and_then(Marks::parse).ok_or_else(taken)?;
-    let theirs = Traits::of(&seen.inspected).and_then(Traits::own).ok_or_else(taken)?;
+    let ours = plan.body.labels.as_ref().and_then(ContainerLabels::parse).ok_or_else(taken)?;
+    let theirs = seen.owned_labels().ok_or_else(taken)?;
     if theirs.key != ours.key {
         return Err(taken());
     }
-    // It never ran, so there is nothing in it: its creator was killed while the
-    // engine was still making it.
-    let status = seen.inspected.state.as_ref().and_then(|state| state.status);
-    if status == Some(ContainerStateStatusEnum::CREATED) && collect(client, &seen.id).await? {
+    // It never ran and holds nothing: its creator was killed while the engine
+    // created it.
+    let status = seen.response.state.as_ref().and_then(|state| state.status);
+    if status == Some(ContainerStateStatusEnum::CREATED) && remove_stopped(client, &seen.id).await?
+    {
         return Ok(());
     }
-    // Nobody knows it, or it is about to be replaced and does not run: whoever
-    // makes one holds the lock. It keeps what it has, under another name.
-    tracing::debug!(container = seen.id, "a container has the name; set aside");
-    super::backend::rename_aside(client, &seen.id, &plan.name).await
-}
-
-/// Gives a container its name back that was set aside for one that then did not
-/// take its place. Without it it is found all the same.
-async fn give_name_back(client: &Client, request: &InstanceRequest, seen: &Seen) {
-    let name = plan::container_name(&request.key, None);
-    let is_aside = seen.inspected.name.as_deref().is_some_and(|now| now.contains("-aside-"));
-    if request.owner.is_none() && is_aside {
-        let options = RenameContainerOptionsBuilder::new().name(&name).build();
-        if let Err(error) = client.api().rename_container(&seen.id, options).await {
-            tracing::debug!(%error, name, "the name is not free");
-        }
-    }
-}
-
-async fn start(client: &Client, container: &str) -> Result<(), Setback> {
-    match client.api().start_container(container, None::<StartContainerOptions>).await {
-        Ok(()) => Ok(()),
-        Err(error) => Err(Setback::read(client, "start the container", error)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_container_itself_and_its_layers_can_be_lost() {
-        let id = "4f5e6d7c".repeat(8);
-        let cases = [
-            (format!("No such container: {id}"), true),
-            (format!("container {id} is marked for removal and cannot be started"), true),
-            (format!("no container with name or ID \"{id}\" found: no such container"), true),
-            ("layer does not exist".to_owned(), true),
-            // Docker's words for a container whose network it was to share.
-            ("No such container: proxy".to_owned(), false),
-            (
-                format!("cannot join network of {}: No such container: {}", "proxy", &id[..12]),
-                false,
-            ),
-            ("no space left on device".to_owned(), false),
-        ];
-        for (message, expected) in cases {
-            assert_eq!(is_lost(&message, &id), expected, "{message}");
-        }
-    }
+    // The caller holds the lock, so the container is unknown or about to be
+    // replaced, and does not run. It keeps its files under another name.
+    tracing::debug!(container = seen.id, "setting aside the container that has the name");
+    rename_aside(client, &seen.id, &plan.name).await
 }

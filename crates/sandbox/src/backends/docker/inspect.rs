@@ -1,4 +1,4 @@
-//! Looking at containers.
+//! Finding and inspecting containers.
 
 use std::collections::HashMap;
 use std::str::FromStr as _;
@@ -6,46 +6,68 @@ use std::time::Duration;
 
 use bollard::models::{
     ContainerInspectResponse, ContainerStateStatusEnum as Status, ContainerSummary,
+    ContainerSummaryStateEnum as Listed,
 };
 use bollard::query_parameters::{InspectContainerOptions, ListContainersOptionsBuilder};
 use jiff::Timestamp;
 
-use super::api::{Client, Fault, fault};
-use super::errand::{self, ERRAND_LABEL};
-use super::locator::{DockerLocator, Transport};
-use super::origin::Origin;
-use super::ownership::{Traits, tell_of_bearer};
-use super::plan::{BOOT_DIR, Marks, label};
+use super::api::{Client, EngineFault, classify};
+use super::helper::{self, HELPER_LABEL};
+use super::identity::{ContainerIdentity, DockerLocator, Transport, warn_unowned};
+use super::images::BaseImage;
+use super::plan::{BOOT_DIR, ContainerLabels, label};
 use crate::HomeId;
 use crate::backend::{BackendError, FoundInstance, Instance, InstanceFilter, InstanceState};
 
-/// How often a container between two states is looked at again.
-const BETWEEN_TRIES: usize = 500;
+/// How often a request is repeated while a container changes its state.
+const RACE_TRIES: usize = 500;
 
-/// Time between two such looks.
-const BETWEEN_PAUSE: Duration = Duration::from_millis(10);
+/// Time between two such requests.
+const RACE_PAUSE: Duration = Duration::from_millis(10);
 
-/// A container, as the engine describes it.
+/// How often an inspection is repeated after an internal error of the engine, which
+/// may be transient.
+const ERROR_TRIES: usize = 3;
+
+/// Time between two such inspections.
+const ERROR_PAUSE: Duration = Duration::from_millis(100);
+
+/// A container as the engine describes it.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct InspectedContainer {
     pub(super) id: String,
     pub(super) state: InstanceState,
     /// Its first process, while it runs.
     pub(super) pid: Option<u32>,
-    pub(super) inspected: ContainerInspectResponse,
+    pub(super) response: ContainerInspectResponse,
 }
 
-/// Looks at the container of an instance, by what is known of it or by its
-/// mark. One that merely carries the mark is not the instance's.
-pub(super) async fn look(
+impl InspectedContainer {
+    /// Returns the labels if name and mounts prove that the container is a
+    /// sandbox's own.
+    pub(super) fn owned_labels(&self) -> Option<ContainerLabels> {
+        ContainerIdentity::of(&self.response)?.owned_labels()
+    }
+
+    /// Returns the labels of a container whose id is on record, if its mounts
+    /// agree with them.
+    fn recorded_labels(&self) -> Option<ContainerLabels> {
+        ContainerIdentity::of(&self.response)?.recorded_labels()
+    }
+}
+
+/// Returns the container of an instance, by the id on record or by its label. A
+/// container that merely carries the label is not the instance's.
+pub(super) async fn find_container(
     client: &Client,
     home: &HomeId,
     instance: &Instance,
-) -> Result<Option<Seen>, BackendError> {
-    let is_wanted = |marks: Marks| marks.instance == instance.id && marks.home == home.as_str();
+) -> Result<Option<InspectedContainer>, BackendError> {
+    let is_wanted =
+        |labels: ContainerLabels| labels.instance == instance.id && labels.home == home.as_str();
     if let Some(locator) = DockerLocator::of_instance(instance)
         && let Some(seen) = inspect(client, &locator.container).await?
-        && Traits::of(&seen.inspected).and_then(Traits::recorded).is_some_and(is_wanted)
+        && seen.recorded_labels().is_some_and(is_wanted)
     {
         return Ok(Some(seen));
     }
@@ -53,36 +75,44 @@ pub(super) async fn look(
         if let Some(id) = listed.id
             && let Some(seen) = inspect(client, &id).await?
         {
-            if Traits::of(&seen.inspected).and_then(Traits::own).is_some_and(is_wanted) {
+            if seen.owned_labels().is_some_and(is_wanted) {
                 return Ok(Some(seen));
             }
-            tell_of_bearer(&seen.inspected);
+            warn_unowned(&seen.response);
         }
     }
     Ok(None)
 }
 
-/// Looks at one container; absent is nothing.
-pub(super) async fn inspect(client: &Client, name: &str) -> Result<Option<Seen>, BackendError> {
-    let mut tries = 0;
+/// Inspects one container; `None` if there is none.
+pub(super) async fn inspect(
+    client: &Client,
+    name: &str,
+) -> Result<Option<InspectedContainer>, BackendError> {
+    let (mut races, mut errors) = (0, 0);
     let answer = loop {
         match client.api().inspect_container(name, None::<InspectContainerOptions>).await {
-            Err(error) if is_between_states(&error) && tries < BETWEEN_TRIES => {
-                tries += 1;
-                tokio::time::sleep(BETWEEN_PAUSE).await;
+            Err(error) if is_state_race(&error) && races < RACE_TRIES => {
+                races += 1;
+                tokio::time::sleep(RACE_PAUSE).await;
+            }
+            Err(error) if is_internal(&error) && errors < ERROR_TRIES => {
+                tracing::debug!(%error, name, "inspecting the container again");
+                errors += 1;
+                tokio::time::sleep(ERROR_PAUSE).await;
             }
             other => break other,
         }
     };
     match answer {
-        Ok(inspected) => Ok(Some(Seen {
+        Ok(inspected) => Ok(Some(InspectedContainer {
             id: inspected.id.clone().unwrap_or_else(|| name.to_owned()),
             state: state(&inspected),
             pid: pid(&inspected),
-            inspected,
+            response: inspected,
         })),
-        Err(error) => match fault(&error) {
-            Fault::Absent => Ok(None),
+        Err(error) => match classify(&error) {
+            EngineFault::Absent => Ok(None),
             _ => Err(client.error("look at the container")(error)),
         },
     }
@@ -103,7 +133,7 @@ fn state(inspected: &ContainerInspectResponse) -> InstanceState {
         Some(Status::RUNNING | Status::RESTARTING) => InstanceState::Running,
         Some(Status::PAUSED) => InstanceState::Paused,
         Some(Status::EXITED | Status::STOPPING) => InstanceState::Stopped { since: finished },
-        // One that never ran has no end to count from.
+        // A container that never ran has no end time.
         Some(Status::CREATED) => InstanceState::Broken { since: finished.or(created) },
         Some(Status::DEAD | Status::REMOVING) => InstanceState::Broken { since: finished },
         Some(Status::EMPTY) | None => match state.running {
@@ -113,14 +143,13 @@ fn state(inspected: &ContainerInspectResponse) -> InstanceState {
     }
 }
 
-/// Reads a time of the engine's, which has nanoseconds and may be the year 1
-/// for "never". What cannot be read is nothing, and reaps nothing.
+/// Parses a time of the engine. The year 1 means "never"; a time that cannot be
+/// parsed is `None`, so that nothing is reaped by it.
 fn time(text: &str) -> Option<Timestamp> {
     let time = Timestamp::from_str(text).ok()?;
     (time > Timestamp::UNIX_EPOCH).then_some(time)
 }
 
-/// Returns the containers with a label.
 async fn list(client: &Client, wanted: &str) -> Result<Vec<ContainerSummary>, BackendError> {
     let filters: HashMap<String, Vec<String>> =
         [("label".to_owned(), vec![format!("{}=1", label::AGENT), wanted.to_owned()])].into();
@@ -128,26 +157,32 @@ async fn list(client: &Client, wanted: &str) -> Result<Vec<ContainerSummary>, Ba
     let mut tries = 0;
     loop {
         match client.api().list_containers(Some(options.clone())).await {
-            Err(error) if is_between_states(&error) && tries < BETWEEN_TRIES => {
+            Err(error) if is_state_race(&error) && tries < RACE_TRIES => {
                 tries += 1;
-                tokio::time::sleep(BETWEEN_PAUSE).await;
+                tokio::time::sleep(RACE_PAUSE).await;
             }
             other => return other.map_err(client.error("list containers")),
         }
     }
 }
 
-/// Returns whether Podman was asked in a moment it is not made for: a container
-/// is `stopped`, which Docker does not know, between its end and the note of it,
-/// and its process may go while it is looked at.
-fn is_between_states(error: &bollard::errors::Error) -> bool {
+/// Returns whether Podman was asked while a container changes its state. Between
+/// its exit and the record of it a container is `stopped`, which Docker's API does
+/// not define, and its process may exit during the request.
+fn is_state_race(error: &bollard::errors::Error) -> bool {
     let text = error.to_string();
     let passing = ["unknown variant `stopped`", "unknown variant `stopping`", "no such process"];
     passing.iter().any(|passing| text.contains(passing))
 }
 
-/// Returns the instances that carry a mark.
-pub(super) async fn find(
+/// Returns whether the engine failed to answer. That says nothing about the
+/// container.
+fn is_internal(error: &bollard::errors::Error) -> bool {
+    matches!(classify(error), EngineFault::Refused { status: 500..=599, .. })
+}
+
+/// Returns the instances with the labels of a sandbox or a home.
+pub(super) async fn find_instances(
     client: &Client,
     whose: InstanceFilter<'_>,
 ) -> Result<Vec<FoundInstance>, BackendError> {
@@ -161,60 +196,75 @@ pub(super) async fn find(
         let Some(id) = &listed.id else {
             continue;
         };
-        // Between the list and the look it may have gone.
+        // It may have been removed since the list was made.
         let Some(seen) = inspect(client, id).await? else {
             continue;
         };
-        match describe(client, &info.id, &listed, &seen) {
+        match to_found_instance(client, &info.id, &listed, &seen) {
             Some(own) => found.push(own),
-            None => tell_of_bearer(&seen.inspected),
+            None => warn_unowned(&seen.response),
         }
     }
     Ok(found)
 }
 
-/// Returns the id of the sandbox's own container that has a name. For when
-/// looking at it has failed: what the list says of it is enough then.
-pub(super) async fn own_by_name(
+/// A sandbox's own container that has the sandbox's name.
+#[derive(Debug)]
+pub(super) struct NamedContainer {
+    pub(super) id: String,
+    pub(super) is_stopped: bool,
+}
+
+/// Returns the sandbox's own container that has a name. If the engine keeps failing
+/// to inspect it, the engine's list decides.
+pub(super) async fn find_by_name(
     client: &Client,
     name: &str,
     key: &str,
-) -> Result<Option<String>, BackendError> {
+) -> Result<Option<NamedContainer>, BackendError> {
     for listed in list(client, &format!("{}={key}", label::KEY)).await? {
-        let is_named =
-            |listed: &String| listed.trim_start_matches('/') == name.trim_start_matches('/');
+        let is_named = |listed: &String| listed.trim_start_matches('/') == name;
         if !listed.names.iter().flatten().any(is_named) {
             continue;
         }
         let Some(id) = listed.id.clone() else {
             continue;
         };
-        let is_own = match inspect(client, &id).await {
-            Ok(Some(seen)) => Traits::of(&seen.inspected).and_then(Traits::own).is_some(),
-            Ok(None) => false,
-            Err(error) => {
-                tracing::debug!(%error, id, "known from the list only");
-                Traits::listed(&listed).and_then(Traits::own).is_some()
+        let is_stopped = match inspect(client, &id).await {
+            Ok(Some(seen)) if seen.owned_labels().is_some() => match seen.state {
+                InstanceState::Running | InstanceState::Paused => false,
+                InstanceState::Stopped { .. }
+                | InstanceState::Broken { .. }
+                | InstanceState::Absent => true,
+            },
+            Ok(_) => continue,
+            Err(error) if error.is_refusal() => {
+                tracing::debug!(%error, id, "cannot be inspected; using the list");
+                let identity = ContainerIdentity::listed(&listed);
+                if identity.and_then(ContainerIdentity::owned_labels).is_none() {
+                    continue;
+                }
+                // Any other state, also an unknown one, may be a running container.
+                matches!(listed.state, Some(Listed::CREATED | Listed::EXITED | Listed::DEAD))
             }
+            Err(error) => return Err(error),
         };
-        if is_own {
-            return Ok(Some(id));
-        }
+        return Ok(Some(NamedContainer { id, is_stopped }));
     }
     Ok(None)
 }
 
-/// Returns what a container is to us; nothing for one that merely carries our
+/// Returns the instance of a container; `None` for one that merely carries the
 /// labels.
-fn describe(
+fn to_found_instance(
     client: &Client,
     engine: &str,
     listed: &ContainerSummary,
-    seen: &Seen,
+    seen: &InspectedContainer,
 ) -> Option<FoundInstance> {
     let labels = listed.labels.as_ref()?;
-    let created_at = seen.inspected.created.as_deref().and_then(time);
-    let mut name = seen.inspected.name.clone().unwrap_or_default();
+    let created_at = seen.response.created.as_deref().and_then(time);
+    let mut name = seen.response.name.clone().unwrap_or_default();
     name = name.trim_start_matches('/').to_owned();
     let locator = |image: Option<String>, transport| DockerLocator {
         engine: engine.to_owned(),
@@ -222,13 +272,13 @@ fn describe(
         container: seen.id.clone(),
         name: name.clone(),
         image: image.unwrap_or_else(|| listed.image.clone().unwrap_or_default()),
-        image_id: seen.inspected.image.clone().unwrap_or_default(),
+        image_id: seen.response.image.clone().unwrap_or_default(),
         transport,
         unenforced: Vec::new(),
         weakened: Vec::new(),
-        is_copy: Origin::is_elsewhere(&seen.inspected),
+        is_copy: BaseImage::is_copy(&seen.response),
     };
-    if labels.contains_key(ERRAND_LABEL) && errand::is_name(&name) {
+    if labels.contains_key(HELPER_LABEL) && helper::is_helper_name(&name) {
         return Some(FoundInstance {
             id: seen.id.clone(),
             key: String::new(),
@@ -237,7 +287,7 @@ fn describe(
             persistent: false,
             owner: None,
             spec: String::new(),
-            // Nobody resumes an errand.
+            // A helper container is never started again.
             state: match seen.state {
                 InstanceState::Stopped { since } => InstanceState::Broken { since },
                 other => other,
@@ -246,31 +296,30 @@ fn describe(
             locator: locator(None, Transport::Exec).to_locator(),
         });
     }
-    let marks = Traits::of(&seen.inspected)?.own()?;
-    let mounts = seen.inspected.mounts.as_ref()?;
-    let at = |place: &str| mounts.iter().find(|mount| mount.destination.as_deref() == Some(place));
-    let boot = at(BOOT_DIR)?;
+    let labels = seen.owned_labels()?;
+    let mounts = seen.response.mounts.as_ref()?;
+    let boot = mounts.iter().find(|mount| mount.destination.as_deref() == Some(BOOT_DIR))?;
     let transport = if boot.typ.as_deref() == Some("bind") {
         Transport::Socket { pid: seen.pid }
     } else {
         Transport::Exec
     };
     Some(FoundInstance {
-        id: marks.instance,
-        key: marks.key,
-        task: marks.task,
-        generation: marks.generation,
-        persistent: marks.persistent,
-        owner: marks.owner,
-        spec: marks.spec,
+        id: labels.instance,
+        key: labels.key,
+        task: labels.task,
+        generation: labels.generation,
+        persistent: labels.persistent,
+        owner: labels.owner,
+        spec: labels.spec,
         state: seen.state,
         created_at,
-        locator: locator(marks.image, transport).to_locator(),
+        locator: locator(labels.image, transport).to_locator(),
     })
 }
 
-/// Returns whether a process is `ancestor` or descends from it.
-pub(super) fn is_below(pid: u32, ancestor: u32) -> bool {
+/// Returns whether a process is `ancestor` or one of its descendants.
+pub(super) fn is_descendant(pid: u32, ancestor: u32) -> bool {
     let parent = |pid: u32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         let (_, fields) = stat.rsplit_once(") ")?;
@@ -313,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_started_is_broken() {
+    fn a_container_that_cannot_be_started_is_broken() {
         let never = "0001-01-01T00:00:00Z";
         for status in [Status::CREATED, Status::DEAD, Status::REMOVING] {
             let state = state(&inspected(status, never));

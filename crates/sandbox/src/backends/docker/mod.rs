@@ -1,43 +1,38 @@
 //! Backend `docker`: a container per sandbox, on Docker or Podman, through the
 //! engine's API.
 //!
-//! An instance is a container whose first process is the guest. Where engine
-//! and program share a filesystem, the guest's program, socket and state and
-//! the sandbox's files are directories of the host, and commands go straight to
-//! the socket: the engine is asked only when that fails. Elsewhere they are
-//! volumes, and a stream of the engine's leads to the guest.
+//! An instance is a container whose first process is the guest. If the engine sees
+//! the files of this host, the guest's program, socket and state and the sandbox's
+//! files are directories of the host, and commands go straight to the socket; the
+//! engine is asked only when that fails. Otherwise they are volumes, and the engine
+//! runs `guest connect` in the container to reach the guest.
 //!
-//! What has to be done to files of an image or of a sandbox is done from
-//! inside, by a container made for that errand.
-//!
-//! Copies of a container's own filesystem are images that say nothing but what
-//! files there are (`api/layers.rs`); what the image said that all began with is
-//! on the containers (`origin.rs`).
+//! | files | concept |
+//! |---|---|
+//! | `api/` | the engine: which one, how it is reached, its images, its errors |
+//! | `plan/` | settings and facts to a container's description, without I/O |
+//! | `prepare.rs`, `helper.rs` | facts about image and engine; helper containers |
+//! | `create.rs`, `lifecycle.rs` | creating, starting, ending, removing containers |
+//! | `guest.rs` | the guest's settings and the ways to reach it |
+//! | `identity.rs`, `inspect.rs` | whose a container is; finding and inspecting |
+//! | `storage.rs`, `mounts.rs`, `files.rs` | the sandbox's files; host mounts; copies |
+//! | `images/` | images made of containers: snapshots, forks, orphans |
 
 mod api;
 mod backend;
-mod binds;
-mod cache;
-mod copy;
 mod create;
-mod errand;
-mod exec;
-mod facts;
-mod guest_part;
+mod files;
+mod guest;
+mod helper;
+mod identity;
+mod images;
 mod inspect;
-mod locator;
+mod lifecycle;
 mod mounts;
-mod origin;
-mod ownership;
-mod places;
 mod plan;
-mod ready;
-mod remove;
-mod save;
+mod prepare;
 mod settings;
-mod show;
-mod strays;
-mod ulimits;
+mod storage;
 
 use super::boot;
 

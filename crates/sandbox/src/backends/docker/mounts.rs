@@ -1,45 +1,48 @@
-//! Directories of the host in containers: that they are what they were.
+//! Directories of the host in containers, and the check that the engine mounts
+//! the recorded ones.
 //!
-//! The engine resolves the paths itself, each time a container is started. So
-//! what they lead to is looked at before, and again once the guest is there and
-//! before any command is: from the host, and by asking the guest what it sees.
-//! Nothing can be told of an engine on another machine.
+//! The engine resolves the paths itself at each start of a container. So they are
+//! checked before the start, and again when the guest listens and before any
+//! command runs: on the host, and by asking the guest which files it sees. On an
+//! engine on another machine nothing can be checked.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use vestal_config::{ConfigError, MountKind, Settings, VolumeSource};
+use vestal_config::{ConfigError, DockerTransport, MountKind, Settings, VolumeSource};
 use vestal_wire::{FaultCode, Role};
 
-use super::inspect::Seen;
-use super::places::{HostDirs, io_dir};
+use super::inspect::InspectedContainer;
+use super::prepare::Sharing;
 use super::settings::DockerSettings;
+use super::storage::{HostDirs, io_dir};
 use crate::backend::{BackendError, Instance, InstanceRequest};
+use crate::backends::binds::{At, refused, vet};
 use crate::backends::layout::{BOOT_DIR, WORKSPACE};
 use crate::client::socket::{PeerExpectation, connect};
 use crate::client::{CallError, Connection};
 use crate::files::{FileError, Files, Links};
 use crate::mounts::{self, Before, Mounts, Ours, Wanted, covers};
 
-/// How long the guest may take to say what it sees.
-const WITHIN: Duration = Duration::from_secs(10);
+/// Longest time for an answer of the guest.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A directory or file of the host and its place in a container.
+/// A directory or file of the host and its mount point in a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Placed {
+pub(super) struct HostMount {
     pub(super) source: PathBuf,
     pub(super) target: PathBuf,
     pub(super) writable: bool,
 }
 
-/// Returns what of the host the settings mount.
-pub(super) fn of_settings(settings: &DockerSettings) -> Vec<Placed> {
+/// Returns the mounts of host files in the settings.
+pub(super) fn mounts_of_settings(settings: &DockerSettings) -> Vec<HostMount> {
     let home = settings.user_home.as_deref();
-    let mut placed = Vec::new();
+    let mut mounts = Vec::new();
     let mut put = |source: PathBuf, target: &Path, writable: bool| {
-        placed.push(Placed { source, target: target.to_owned(), writable });
+        mounts.push(HostMount { source, target: target.to_owned(), writable });
     };
     for volume in settings.volumes.iter() {
         if let VolumeSource::Host(source) = &volume.source
@@ -61,119 +64,133 @@ pub(super) fn of_settings(settings: &DockerSettings) -> Vec<Placed> {
     if let Some(mount) = &settings.mount {
         put(mount.clone(), Path::new(WORKSPACE), true);
     }
-    placed
+    mounts
 }
 
-/// Returns what of the host is mounted in a container, whatever the settings
-/// say by now.
-pub(super) fn of_container(seen: &Seen, request: &InstanceRequest) -> Vec<Placed> {
-    let mounts = seen.inspected.mounts.iter().flatten();
-    let placed = mounts.filter_map(|mount| {
+/// Returns the mounts of host files in an existing container, whatever the settings
+/// are now.
+pub(super) fn mounts_of_container(
+    seen: &InspectedContainer,
+    request: &InstanceRequest,
+) -> Vec<HostMount> {
+    let mounts = seen.response.mounts.iter().flatten();
+    let binds = mounts.filter_map(|mount| {
         let is_bind = mount.typ.as_deref() == Some("bind");
-        Some(Placed {
+        Some(HostMount {
             source: mount.source.clone().filter(|_| is_bind)?.into(),
             target: mount.destination.clone()?.into(),
             writable: mount.rw.unwrap_or(true),
         })
     });
-    let ours = |placed: &Placed| {
-        placed.source.starts_with(&request.sandbox_dir) || placed.target.starts_with("/.vestal")
+    let is_ours = |mount: &HostMount| {
+        mount.source.starts_with(&request.sandbox_dir) || mount.target.starts_with("/.vestal")
     };
-    placed.filter(|placed| !ours(placed)).collect()
+    binds.filter(|mount| !is_ours(mount)).collect()
 }
 
-/// What is mounted in a container from the host.
+/// The host files of a container, checked before they are mounted.
 #[derive(Debug)]
 pub(super) struct HostMounts {
     pub(super) ours: Ours,
-    pub(super) placed: Vec<Placed>,
+    pub(super) requested: Vec<HostMount>,
     pub(super) mounts: Mounts,
 }
 
 impl HostMounts {
-    /// Looks at what is to be mounted, and notes it.
+    /// Checks the files to mount and records them.
     pub(super) fn admit(
         settings: &Settings,
-        placed: Vec<Placed>,
+        requested: Vec<HostMount>,
         request: &InstanceRequest,
         before: Before,
     ) -> Result<Self, BackendError> {
         let ours = Ours::of(settings)?;
         let wanted =
-            |placed: &Placed| Wanted { path: placed.source.clone(), writable: placed.writable };
-        let wanted: Vec<Wanted> = placed.iter().map(wanted).collect();
+            |mount: &HostMount| Wanted { path: mount.source.clone(), writable: mount.writable };
+        let wanted: Vec<Wanted> = requested.iter().map(wanted).collect();
         let mounts = mounts::admit(&ours, &wanted, request, before)?;
-        Ok(Self { ours, placed, mounts })
+        Ok(Self { ours, requested, mounts })
     }
 
-    /// Returns what is mounted where nothing of this machine can be.
+    /// Returns no mounts, for an engine that does not have the files of this
+    /// machine.
     pub(super) fn none(settings: &Settings) -> Result<Self, ConfigError> {
-        Ok(Self { ours: Ours::of(settings)?, placed: Vec::new(), mounts: Mounts::default() })
+        Ok(Self { ours: Ours::of(settings)?, requested: Vec::new(), mounts: Mounts::default() })
     }
 
-    /// Checks that the engine has mounted what was looked at. No command has run
-    /// yet, so the guest still says what it sees.
+    /// Checks that the engine has mounted the recorded files. No command has run
+    /// yet, so the guest can be trusted.
     pub(super) async fn confirm(
         &self,
         instance: &Instance,
         dirs: &HostDirs,
     ) -> Result<(), BackendError> {
-        if self.placed.is_empty() {
+        if self.requested.is_empty() {
             return Ok(());
         }
-        let swapped = self.swapped(instance, dirs).await?;
-        if swapped.is_none() && mounts::are_unmoved(&self.ours, &self.mounts) {
+        let replaced = self.find_replaced(instance, dirs).await?;
+        if replaced.is_none() && mounts::are_unmoved(&self.ours, &self.mounts) {
             return Ok(());
         }
-        let which = swapped.map_or_else(
-            || "something that is mounted".to_owned(),
-            |path| path.display().to_string(),
-        );
+        let which = replaced
+            .map_or_else(|| "a mounted directory".to_owned(), |path| path.display().to_string());
         Err(BackendError::Advised {
             problem: format!("{which} was replaced while the container was started"),
-            advice: "see which sandbox or program changes what is above it, and try again"
+            advice: "find the sandbox or program that changes the directories above it, and try \
+                     again"
                 .to_owned(),
         })
     }
 
-    /// Returns what the guest sees another file in place of. Where the engine is
-    /// in a virtual machine of its own, numbers tell nothing. A guest that does
-    /// not say what it sees is not trusted.
-    async fn swapped(
+    /// Returns the source of a mount in whose place the guest sees another file.
+    async fn find_replaced(
         &self,
         instance: &Instance,
         dirs: &HostDirs,
     ) -> Result<Option<&Path>, BackendError> {
         let stream = connect(&io_dir(&instance.dir), PeerExpectation::anyone()).await;
-        let stream = stream.map_err(|error| untold(&error))?;
+        let stream = stream.map_err(|error| unverified(&error))?;
         let id = Some(instance.id.clone());
-        let connection = Connection::open_within(stream, Role::Observer, id, WITHIN).await;
-        let files = Files::new(connection.map_err(|error| untold(&error))?);
-        let boot = std::fs::symlink_metadata(&dirs.boot).map_err(|error| untold(&error))?;
-        if inside(&files, Path::new(BOOT_DIR)).await? != Some(boot.ino()) {
+        let connection = Connection::open_within(stream, Role::Observer, id, ANSWER_TIMEOUT).await;
+        let files = Files::new(connection.map_err(|error| unverified(&error))?);
+        let boot = std::fs::symlink_metadata(&dirs.boot).map_err(|error| unverified(&error))?;
+        self.compare_inodes(&files, boot.ino()).await
+    }
+
+    /// Compares the inodes that the guest sees with the recorded ones. `boot` is the
+    /// inode of the boot directory on the host. An inode that the guest cannot report
+    /// is an error: the file may be a replaced one.
+    async fn compare_inodes(
+        &self,
+        files: &Files,
+        boot: u64,
+    ) -> Result<Option<&Path>, BackendError> {
+        // An engine in a virtual machine has other inode numbers for all files, so
+        // they cannot be compared.
+        if inode_inside(files, Path::new(BOOT_DIR)).await? != boot {
             return Ok(None);
         }
-        for placed in &self.placed {
-            let expected = self.mounts.get(&placed.source)?.inode;
-            // Another mount may be on top of it.
-            let last = self.placed.iter().rfind(|other| other.target == placed.target);
-            if last.is_some_and(|last| last.source == placed.source)
-                && inside(&files, &placed.target).await?.is_some_and(|inode| inode != expected)
+        for mount in &self.requested {
+            let expected = self.mounts.get(&mount.source)?.inode;
+            // A later mount at the same target hides this one.
+            let last = self.requested.iter().rfind(|other| other.target == mount.target);
+            if last.is_some_and(|last| last.source == mount.source)
+                && inode_inside(files, &mount.target).await? != expected
             {
-                return Ok(Some(&placed.source));
+                return Ok(Some(&mount.source));
             }
         }
         Ok(None)
     }
 
-    /// Refuses a container that shows a directory of ours. One that was made
-    /// before that was covered, or before it was ours, is not mended by a start.
+    /// Refuses to start a container that would see a directory of Vestal's own. Its
+    /// mounts were fixed when it was made, before that directory was covered.
     pub(super) fn refuse_uncovered(
         &self,
-        seen: &Seen,
+        seen: &InspectedContainer,
         request: &InstanceRequest,
     ) -> Result<(), BackendError> {
-        let inspected = &seen.inspected;
+        let inspected = &seen.response;
         let config = inspected.host_config.as_ref();
         let memory = config.into_iter().flat_map(|config| config.tmpfs.iter().flatten());
         let mounted =
@@ -184,27 +201,27 @@ impl HostMounts {
             None => Ok(()),
             Some(dir) => Err(BackendError::Advised {
                 problem: format!(
-                    "its container would show {} of this machine, which is Vestal's own: it was \
-                     made before that was covered",
+                    "its container would see {} of this machine, which is Vestal's own: the \
+                     container was made before Vestal covered that directory",
                     dir.display()
                 ),
                 advice: format!(
-                    "make the container anew, which keeps workspace and home: vestal rebuild {}",
+                    "rebuild the container, which keeps workspace and home: vestal rebuild {}",
                     mounts::quoted(request.key.task().as_str())
                 ),
             }),
         }
     }
 
-    /// Returns a directory of ours that is seen where something is mounted at
-    /// these places only.
+    /// Returns a directory of Vestal's own that is visible if only these mount
+    /// points are in use.
     fn uncovered(&self, taken: &BTreeSet<PathBuf>) -> Result<Option<PathBuf>, BackendError> {
-        for placed in &self.placed {
-            let admitted = self.mounts.get(&placed.source)?;
-            for cover in covers(&self.ours.hidden, &admitted.path, &placed.target) {
+        for mount in &self.requested {
+            let admitted = self.mounts.get(&mount.source)?;
+            for cover in covers(&self.ours.hidden, &admitted.path, &mount.target) {
                 let fixed = cover.fixed.iter().all(|(_, target)| taken.contains(target));
                 if !fixed || !taken.contains(&cover.target) {
-                    let rest = cover.target.strip_prefix(&placed.target).unwrap_or(&cover.target);
+                    let rest = cover.target.strip_prefix(&mount.target).unwrap_or(&cover.target);
                     return Ok(Some(admitted.path.join(rest)));
                 }
             }
@@ -213,56 +230,111 @@ impl HostMounts {
     }
 }
 
-/// Returns which file the guest sees at a path; nothing where its user may not
-/// look, as no command may either.
-async fn inside(files: &Files, path: &Path) -> Result<Option<u64>, BackendError> {
-    match tokio::time::timeout(WITHIN, files.stat(path, Links::Keep)).await {
-        Ok(Ok(found)) => Ok(Some(found.version.inode)),
+/// Returns the inode that the guest sees at a path.
+async fn inode_inside(files: &Files, path: &Path) -> Result<u64, BackendError> {
+    match tokio::time::timeout(ANSWER_TIMEOUT, files.stat(path, Links::Keep)).await {
+        Ok(Ok(found)) => Ok(found.version.inode),
         Ok(Err(FileError::Call(CallError::Fault(fault)))) if fault.code == FaultCode::Denied => {
-            Ok(None)
+            Err(BackendError::Advised {
+                problem: format!(
+                    "cannot check what is mounted at {} in the container: {fault}",
+                    path.display()
+                ),
+                advice: "mount it at a path that the sandbox's user may reach, or remove it from \
+                         terminal.docker_volumes or terminal.docker_extra_args"
+                    .to_owned(),
+            })
         }
-        Ok(Err(error)) => Err(untold(&error)),
-        Err(late) => Err(untold(&late)),
+        Ok(Err(error)) => Err(unverified(&error)),
+        Err(late) => Err(unverified(&late)),
     }
 }
 
-fn untold(why: &dyn std::fmt::Display) -> BackendError {
+fn unverified(why: &dyn std::fmt::Display) -> BackendError {
     BackendError::GuestFailed {
-        reason: format!("it does not say what is mounted in its container: {why}"),
+        reason: format!("it did not report what is mounted in its container: {why}"),
     }
+}
+
+/// Checks that the directories of the host can be mounted at the same path.
+pub(super) fn check_binds(settings: &DockerSettings, is_remote: bool) -> Result<(), BackendError> {
+    for bind in &settings.binds {
+        if is_remote {
+            return Err(refused(
+                bind,
+                "the container engine is on another machine",
+                "use an engine on this machine, or the backend local",
+            ));
+        }
+        bind_target(settings, bind)?;
+        if !bind.is_dir() {
+            return Err(refused(bind, "it is not a directory any more", "create it"));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses directories of this machine if the engine does not see them: it would
+/// mount its own.
+pub(super) fn check_binds_shared(
+    settings: &DockerSettings,
+    sharing: Sharing,
+) -> Result<(), BackendError> {
+    let is_separate = sharing == Sharing::Separate && settings.transport == DockerTransport::Auto;
+    match settings.binds.first() {
+        Some(bind) if is_separate => Err(refused(
+            bind,
+            "the container engine does not see the files of this machine",
+            "use an engine that does, or the backend local",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the mount point of a directory, unless the settings already mount it
+/// there.
+pub(super) fn bind_target<'a>(
+    settings: &DockerSettings,
+    bind: &'a Path,
+) -> Result<Option<&'a str>, BackendError> {
+    vet(bind)?;
+    let Some(path) = bind.to_str() else {
+        return Err(refused(
+            bind,
+            "its name is not UTF-8, as container engines require",
+            "use a directory elsewhere, or the backend local",
+        ));
+    };
+    match mounted_at(settings, bind) {
+        At::Nothing => Ok(Some(path)),
+        At::Itself => Ok(None),
+        At::Another => Err(refused(
+            bind,
+            "the settings mount something else there, or the same directory read-only",
+            "remove it from terminal.docker_volumes or terminal.docker_extra_args",
+        )),
+    }
+}
+
+fn mounted_at(settings: &DockerSettings, path: &Path) -> At {
+    let home = settings.user_home.as_deref();
+    let of_volumes = At::among(&settings.volumes, home, path);
+    if of_volumes != At::Nothing {
+        return of_volumes;
+    }
+    let extra = &settings.extra_args;
+    if let Some(mount) = extra.mounts.iter().find(|mount| Path::new(&mount.target) == path) {
+        return match &mount.kind {
+            MountKind::Bind { source, .. } => At::of(source.resolve(home), mount.read_only, path),
+            MountKind::Volume { .. } | MountKind::Tmpfs { .. } => At::Another,
+        };
+    }
+    if extra.tmpfs.iter().any(|(target, _)| Path::new(target) == path) {
+        return At::Another;
+    }
+    At::Nothing
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_container_without_its_covers_is_noticed() {
-        let root = tempfile::tempdir().unwrap();
-        let root = root.path().canonicalize().unwrap();
-        let home = root.join("user/vestal");
-        std::fs::create_dir_all(&home).unwrap();
-        let env = vestal_config::Environment::from_pairs([("HOME", "/nonexistent")]);
-        let settings = Settings::load(
-            &vestal_config::schema(),
-            vestal_config::Home::at(&home),
-            env,
-            Vec::new(),
-        );
-        let placed =
-            |target: &str| Placed { source: root.clone(), target: target.into(), writable: true };
-        let wanted = [Wanted { path: root.clone(), writable: true }];
-        let mounts = HostMounts {
-            ours: Ours::of(&settings).unwrap(),
-            placed: vec![placed("/all")],
-            mounts: Mounts::untried(&wanted),
-        };
-        let uncovered = |taken: &[&str]| {
-            let taken = taken.iter().map(PathBuf::from).collect();
-            mounts.uncovered(&taken).unwrap()
-        };
-        assert_eq!(uncovered(&["/all"]), Some(home.clone()));
-        assert_eq!(uncovered(&["/all", "/all/user/vestal"]), Some(home.clone()), "it can be moved");
-        assert_eq!(uncovered(&["/all", "/all/user", "/all/user/vestal"]), None);
-    }
-}
+#[path = "mounts_tests.rs"]
+mod tests;

@@ -1,4 +1,4 @@
-//! The trait, carried out with processes and directories.
+//! The backend's traits, implemented with processes and directories.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use vestal_config::{ConfigError, Settings};
 
-use super::guest_file::{self, socket_dir};
-use super::{spawn, sweep};
+use super::process::{self, socket_dir};
 use crate::backend::{
     Availability, Backend, BackendError, Confinement, Declaration, FoundInstance, HostDirectories,
     HostProcess, IdleSource, Instance, InstanceFilter, InstanceRequest, InstanceState,
@@ -25,7 +24,7 @@ use crate::store::{make_private_dir, remove_tree};
 use crate::{Bundle, Overrides, PublishedName, Spec};
 use vestal_process::ProcessId;
 
-/// What holds for all its instances.
+/// The declaration of the backend.
 pub(crate) static DECLARATION: Declaration = Declaration {
     name: "local",
     mistaken_names: &[],
@@ -42,14 +41,14 @@ pub(crate) static DECLARATION: Declaration = Declaration {
     tightening: |_| Tightening::Never,
     host_processes: |instance| {
         let recorded = serde_json::from_value::<LocalLocator>(instance.locator.clone());
-        let written = guest_file::read(&instance.dir).ok().flatten();
+        let written = process::read_guest_file(&instance.dir).ok().flatten();
         let processes = recorded.map(|locator| locator.process).into_iter().chain(written);
         processes.map(HostProcess::Known).collect()
     },
     adopt_copy: None,
 };
 
-/// What the backend remembers of an instance.
+/// What is recorded of an instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct LocalLocator {
     process: ProcessId,
@@ -63,7 +62,7 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    /// Returns the backend of the settings' home.
+    /// Returns the backend for the settings' home.
     pub(crate) fn of(settings: &Settings) -> Self {
         let path_variable = settings
             .environment()
@@ -72,8 +71,8 @@ impl Local {
         Self::new(settings.home().run_dir(), path_variable)
     }
 
-    /// Returns the backend. The guest's program is put into `run_dir`;
-    /// `path_variable` is where the guest looks for a shell.
+    /// Returns the backend. The guest's program is installed in `run_dir`;
+    /// `path_variable` is the guest's `PATH`.
     pub(crate) fn new(run_dir: PathBuf, path_variable: OsString) -> Self {
         Self { run_dir, path_variable }
     }
@@ -82,30 +81,32 @@ impl Local {
         let dir = socket_dir(&request.instance.dir);
         make_private_dir(&dir)
             .map_err(|error| BackendError::GuestFailed { reason: error.to_string() })?;
-        let guest = GUEST_PROGRAM
-            .install(&self.run_dir)
-            .map_err(BackendError::io(format!("put the guest into {}", self.run_dir.display())))?;
+        let guest = GUEST_PROGRAM.install(&self.run_dir).map_err(BackendError::io(format!(
+            "install the guest in {}",
+            self.run_dir.display()
+        )))?;
         let uid = rustix::process::getuid().as_raw();
         let scope = Scope::detect(uid);
         let InstanceRequest { guest: settings, hold, .. } = request;
         let process =
-            spawn::spawn(&guest, scope.as_ref(), &settings, &self.path_variable, hold).await?;
+            process::spawn_guest(&guest, scope.as_ref(), &settings, &self.path_variable, hold)
+                .await?;
         let locator = serde_json::to_value(LocalLocator { process })
             .map_err(|error| BackendError::GuestFailed { reason: error.to_string() })?;
         Ok(StartedInstance { locator, warnings: Vec::new() })
     }
 
-    /// Returns the guest's process: the one recorded, else the one that says it
-    /// is the guest, for an instance whose creator died before recording it.
+    /// Returns the guest's process: the recorded one, else the one in `guest.json`,
+    /// for an instance whose creator died before it recorded the process.
     fn process(instance: &Instance) -> Result<Option<ProcessId>, BackendError> {
         if let Ok(locator) = serde_json::from_value::<LocalLocator>(instance.locator.clone())
             && locator.process.is_alive()
         {
             return Ok(Some(locator.process));
         }
-        let said = guest_file::read(&instance.dir)
+        let written = process::read_guest_file(&instance.dir)
             .map_err(BackendError::io(format!("read {}", instance.dir.display())))?;
-        Ok(said.filter(ProcessId::is_alive))
+        Ok(written.filter(ProcessId::is_alive))
     }
 }
 
@@ -169,9 +170,9 @@ impl Backend for Local {
         if let Some(process) = Self::process(instance)? {
             guest_process::kill(&process, instance, patience).await?;
         }
-        let left = sweep::sweep(&instance.id, patience)
+        let left = process::kill_remaining(&instance.id, patience)
             .await
-            .map_err(BackendError::io("look for processes left behind"))?;
+            .map_err(BackendError::io("look for processes that are left"))?;
         if left.is_empty() {
             Ok(())
         } else {
@@ -189,7 +190,7 @@ impl Backend for Local {
     }
 
     async fn find(&self, _whose: InstanceFilter<'_>) -> Result<Vec<FoundInstance>, BackendError> {
-        // Those that there are have a directory in their home.
+        // Every instance has a directory in its home.
         Ok(Vec::new())
     }
 
@@ -200,9 +201,9 @@ impl Backend for Local {
 
 #[async_trait]
 impl Publishing for Local {
-    /// They are a copy here, too: a command that writes where it was told to read
-    /// must not change what it was shown. Where nothing confines commands, what
-    /// keeps them from writing are the files' permissions, which root ignores.
+    /// Publishes a copy, so that a command that writes to the files does not change
+    /// the original. Only the files' permissions prevent writing, and root ignores
+    /// those.
     async fn publish(
         &self,
         instance: &Instance,

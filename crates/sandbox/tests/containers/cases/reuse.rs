@@ -172,7 +172,7 @@ pub(crate) async fn a_container_that_cannot_be_looked_at_is_kept(world: World) {
     let engine = world.engine_with(&["terminal.orphan_reaper=false"]);
     let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
     assert_eq!(out(&sandbox, "cat kept /usr/own").await, "2\n3\n");
-    assert_eq!((world.container_id(), world.names()), (container, vec![name.clone()]));
+    assert_eq!((world.container_id(), world.names()), (container.clone(), vec![name.clone()]));
     drop(sandbox);
     engine.stop(&Task::default_task()).await.unwrap();
     // What does not is an error, and making it anew a person's word.
@@ -186,8 +186,12 @@ pub(crate) async fn a_container_that_cannot_be_looked_at_is_kept(world: World) {
     let error = engine.sandbox(&Task::default_task()).await.unwrap_err();
     assert!(error.to_string().contains("something broke"), "{error}");
     assert_eq!(world.names(), [&*name]);
-    fail_once(&proxy, Request::inspects);
+    proxy.rule(move |request| {
+        let is_old = request.inspects() && request.path.contains(&container);
+        if is_old { Fate::failure() } else { Fate::Pass }
+    });
     engine.rebuild(&Task::default_task(), &Rebuild::default(), WhileBusy::Refuse).await.unwrap();
+    proxy.pass();
     let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
     assert_eq!(out(&sandbox, "cat kept; ls /usr/own || true").await, "2\n");
     aside(&world, &name);

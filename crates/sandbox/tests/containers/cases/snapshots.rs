@@ -294,7 +294,7 @@ pub(crate) async fn an_image_that_a_dead_process_left_is_reaped_when_it_is_old(w
         remarks.iter().filter(|remark| remark.topic == "images").map(|r| &*r.text).collect();
     assert_eq!(
         remarks,
-        ["1 of snapshots and sandboxes of this home", "3 of this home that nothing is made of"]
+        ["1 of snapshots and sandboxes of this home", "3 of this home that nothing uses"]
     );
     // Now they are young: who knows whether somebody is just making them.
     let api = world.api.clone();

@@ -1,18 +1,18 @@
-//! Where an engine is, and who says so.
+//! Addresses of engines, and where they come from.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 use vestal_config::Environment;
 
-/// Longest address that is read; longer ones are mistakes.
+/// Longest address that is accepted.
 const MAX_ADDRESS: usize = 4096;
 
-/// Where an engine is.
+/// The address of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) transport: Transport,
-    pub(super) origin: Origin,
+    pub(super) source: AddressSource,
 }
 
 /// How an engine is reached.
@@ -20,76 +20,76 @@ pub(super) struct Address {
 pub(super) enum Transport {
     /// A socket on this machine.
     Unix(PathBuf),
-    /// A port, as `host:port`; with TLS when there is material for it.
-    Tcp { authority: String, tls: Option<Tls> },
-    /// A login elsewhere.
-    Ssh(Login),
+    /// A port, as `host:port`, with TLS if there are files for it.
+    Tcp { authority: String, tls: Option<TlsFiles> },
+    /// An ssh login on another machine.
+    Ssh(SshLogin),
 }
 
-/// Whom to log in as, and where.
+/// The user, host and port of an ssh login.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Login {
+pub(super) struct SshLogin {
     pub(super) user: Option<String>,
     pub(super) host: String,
     pub(super) port: Option<u16>,
 }
 
-/// What proves who is who. A file that is not there is not used.
+/// The files for TLS. A file that does not exist is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Tls {
+pub(super) struct TlsFiles {
     pub(super) ca: PathBuf,
     pub(super) cert: PathBuf,
     pub(super) key: PathBuf,
 }
 
-impl Tls {
-    /// Returns the material in a directory, under the names that are usual.
+impl TlsFiles {
+    /// Returns the files in a directory, by Docker's usual names.
     pub(super) fn in_dir(dir: &Path) -> Self {
         Self { ca: dir.join("ca.pem"), cert: dir.join("cert.pem"), key: dir.join("key.pem") }
     }
 }
 
-/// Who says where the engine is.
+/// Where an address comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum AddressSource {
     /// The variable `DOCKER_HOST`.
     DockerHost,
-    /// Podman's own variable `CONTAINER_HOST`.
+    /// Podman's variable `CONTAINER_HOST`.
     ContainerHost,
     /// A context of the `docker` program.
     Context { name: String, chosen_by: &'static str },
-    /// Nobody: it is where engines usually listen.
-    Usual,
-    /// Nobody: this program has started it.
+    /// A default path of engines.
+    Default,
+    /// A service that this program started.
     Started,
 }
 
-/// An address that cannot be read, without the parts that may be secret.
+/// Why an address cannot be used. Quotes no part that may be secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum AddressError {
-    #[error("it is not UTF-8, empty or too long")]
+    #[error("the address is not UTF-8, empty or too long")]
     Unreadable,
-    #[error("it names no socket: unix:// is followed by an absolute path")]
+    #[error("unix:// must be followed by an absolute path")]
     NoSocket,
-    #[error("it names no host: {scheme}:// is followed by one")]
+    #[error("{scheme}:// must be followed by a host")]
     NoHost { scheme: String },
-    #[error("it is no login: ssh:// is followed by a host, or user@host, or user@host:port")]
-    Login,
-    #[error("there is a password in it, which is for keys and agents to hold")]
+    #[error("ssh:// must be followed by host, user@host or user@host:port")]
+    SshLogin,
+    #[error("the address contains a password; use keys or an agent instead")]
     Password,
-    #[error("{scheme}:// is none of unix://, tcp://, http://, https:// and ssh://")]
+    #[error("{scheme}:// is not one of unix://, tcp://, http://, https:// and ssh://")]
     Scheme { scheme: String },
 }
 
 impl Transport {
-    /// Reads an address as `DOCKER_HOST` holds one. `tls` is the material to
-    /// use when it asks for TLS, and whether it does so by itself.
-    pub(super) fn parse(text: &str, tls: &TlsWish) -> Result<Self, AddressError> {
+    /// Parses an address in the form of `DOCKER_HOST`. `tls` has the files for TLS
+    /// and whether TLS is required for every port.
+    pub(super) fn parse(text: &str, tls: &TlsOptions) -> Result<Self, AddressError> {
         let text = text.trim();
         if text.is_empty() || text.len() > MAX_ADDRESS || text.chars().any(char::is_control) {
             return Err(AddressError::Unreadable);
         }
-        // As in the docker program, an address without a scheme is a host.
+        // As in the docker CLI, an address without a scheme is a host.
         let (scheme, rest) = text.split_once("://").unwrap_or(("tcp", text));
         let scheme = scheme.to_ascii_lowercase();
         match scheme.as_str() {
@@ -102,22 +102,22 @@ impl Transport {
                 if authority.contains('@') {
                     return Err(AddressError::Password);
                 }
-                let tls = (tls.always || scheme == "https").then(|| tls.material.clone());
+                let tls = (tls.required || scheme == "https").then(|| tls.files.clone());
                 let port = if tls.is_some() { 2376 } else { 2375 };
                 Ok(Self::Tcp { authority: with_port(authority, port), tls })
             }
-            "ssh" => Login::parse(authority(rest, &scheme)?).map(Self::Ssh),
+            "ssh" => SshLogin::parse(authority(rest, &scheme)?).map(Self::Ssh),
             _ => Err(AddressError::Scheme { scheme: scheme.chars().take(20).collect() }),
         }
     }
 
-    /// Returns whether the engine may have other files than this machine.
+    /// Returns whether the engine may be on another machine.
     pub(super) fn is_remote(&self) -> bool {
         !matches!(self, Self::Unix(_))
     }
 }
 
-impl Login {
+impl SshLogin {
     fn parse(authority: &str) -> Result<Self, AddressError> {
         let (user, place) = match authority.rsplit_once('@') {
             Some((user, _)) if user.contains(':') => return Err(AddressError::Password),
@@ -126,28 +126,30 @@ impl Login {
         };
         let (host, port) = match place.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, "")) => (host, None),
-            Some((host, rest)) => (host, Some(rest.strip_prefix(':').ok_or(AddressError::Login)?)),
+            Some((host, rest)) => {
+                (host, Some(rest.strip_prefix(':').ok_or(AddressError::SshLogin)?))
+            }
             None => match place.split_once(':') {
                 Some((host, port)) => (host, Some(port)),
                 None => (place, None),
             },
         };
-        // What begins with a dash would be an option of ssh, and some of its
-        // settings hand these on to a shell.
+        // A leading dash would make it an option of ssh, and some ssh settings pass
+        // user and host to a shell.
         let is_plain = |text: &str| {
             !text.is_empty()
                 && !text.starts_with('-')
                 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-:%+\\".contains(&b))
         };
         if !is_plain(host) || user.is_some_and(|user| !is_plain(user)) {
-            return Err(AddressError::Login);
+            return Err(AddressError::SshLogin);
         }
-        let port = port.map(|port| port.parse().map_err(|_| AddressError::Login)).transpose()?;
+        let port = port.map(|port| port.parse().map_err(|_| AddressError::SshLogin)).transpose()?;
         Ok(Self { user: user.map(str::to_owned), host: host.to_owned(), port })
     }
 }
 
-impl fmt::Display for Login {
+impl fmt::Display for SshLogin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(user) = &self.user {
             write!(f, "{user}@")?;
@@ -161,28 +163,27 @@ impl fmt::Display for Login {
     }
 }
 
-/// What is known about TLS before the address is.
+/// The TLS options of the environment or of a docker context.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TlsWish {
-    /// Whether every port is spoken to with TLS.
-    pub(super) always: bool,
-    /// The material.
-    pub(super) material: Tls,
+pub(super) struct TlsOptions {
+    /// Whether every port needs TLS.
+    pub(super) required: bool,
+    pub(super) files: TlsFiles,
 }
 
-impl TlsWish {
-    /// Returns what the variables say; `config` is the directory of the docker
-    /// program's settings.
+impl TlsOptions {
+    /// Reads the options from the environment; `config` is the directory of the
+    /// docker CLI's settings.
     pub(super) fn of(environment: &Environment, config: &Path) -> Self {
         let dir = environment.non_empty("DOCKER_CERT_PATH").map_or(config, Path::new);
         Self {
-            always: environment.non_empty("DOCKER_TLS_VERIFY").is_some(),
-            material: Tls::in_dir(dir),
+            required: environment.non_empty("DOCKER_TLS_VERIFY").is_some(),
+            files: TlsFiles::in_dir(dir),
         }
     }
 }
 
-/// Returns the host part, without a path behind it.
+/// Returns the host part without the path.
 fn authority<'a>(rest: &'a str, scheme: &str) -> Result<&'a str, AddressError> {
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.is_empty() || authority.contains(char::is_whitespace) {
@@ -192,7 +193,7 @@ fn authority<'a>(rest: &'a str, scheme: &str) -> Result<&'a str, AddressError> {
 }
 
 fn with_port(authority: &str, port: u16) -> String {
-    // An IPv6 address has its colons in brackets.
+    // The colons of an IPv6 address are in brackets.
     let name_end = authority.rfind(']').map_or(0, |end| end + 1);
     if authority.get(name_end..).is_some_and(|rest| rest.contains(':')) {
         authority.to_owned()
@@ -212,24 +213,23 @@ impl fmt::Display for Transport {
     }
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for AddressSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::DockerHost => f.write_str("DOCKER_HOST"),
             Self::ContainerHost => f.write_str("CONTAINER_HOST"),
             Self::Context { name, chosen_by } => write!(f, "context {name}, {chosen_by}"),
-            Self::Usual => f.write_str("the usual place"),
+            Self::Default => f.write_str("default path"),
             Self::Started => f.write_str("started on demand"),
         }
     }
 }
 
-/// Shows the place and who says so.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.origin {
-            Origin::Usual => write!(f, "{}", self.transport),
-            origin => write!(f, "{} ({origin})", self.transport),
+        match &self.source {
+            AddressSource::Default => write!(f, "{}", self.transport),
+            source => write!(f, "{} ({source})", self.transport),
         }
     }
 }

@@ -1,20 +1,20 @@
 use super::*;
 
-fn wish(always: bool) -> TlsWish {
-    TlsWish { always, material: Tls::in_dir(Path::new("/certs")) }
+fn tls_options(required: bool) -> TlsOptions {
+    TlsOptions { required, files: TlsFiles::in_dir(Path::new("/certs")) }
 }
 
 fn parse(text: &str) -> Result<Transport, AddressError> {
-    Transport::parse(text, &wish(false))
+    Transport::parse(text, &tls_options(false))
 }
 
-fn tcp(authority: &str, tls: Option<Tls>) -> Transport {
+fn tcp(authority: &str, tls: Option<TlsFiles>) -> Transport {
     Transport::Tcp { authority: authority.to_owned(), tls }
 }
 
 #[test]
 fn the_forms_that_docker_host_may_have_are_understood() {
-    let certs = || Some(Tls::in_dir(Path::new("/certs")));
+    let certs = || Some(TlsFiles::in_dir(Path::new("/certs")));
     assert_eq!(parse("unix:///run/x.sock"), Ok(Transport::Unix("/run/x.sock".into())));
     assert_eq!(parse(" unix:///a b/x.sock "), Ok(Transport::Unix("/a b/x.sock".into())));
     assert_eq!(parse("tcp://host:1234"), Ok(tcp("host:1234", None)));
@@ -24,9 +24,9 @@ fn the_forms_that_docker_host_may_have_are_understood() {
     assert_eq!(parse("tcp://[::1]"), Ok(tcp("[::1]:2375", None)));
     assert_eq!(parse("tcp://[::1]:7"), Ok(tcp("[::1]:7", None)));
     assert_eq!(parse("https://host"), Ok(tcp("host:2376", certs())));
-    assert_eq!(Transport::parse("tcp://host", &wish(true)), Ok(tcp("host:2376", certs())));
+    assert_eq!(Transport::parse("tcp://host", &tls_options(true)), Ok(tcp("host:2376", certs())));
     let ssh = |user: Option<&str>, host: &str, port| {
-        Ok(Transport::Ssh(Login { user: user.map(str::to_owned), host: host.to_owned(), port }))
+        Ok(Transport::Ssh(SshLogin { user: user.map(str::to_owned), host: host.to_owned(), port }))
     };
     assert_eq!(parse("ssh://me@host:2222"), ssh(Some("me"), "host", Some(2222)));
     assert_eq!(parse("SSH://host"), ssh(None, "host", None));
@@ -41,23 +41,23 @@ fn what_is_no_address_is_refused_for_a_reason() {
     for (text, part) in [
         ("", "empty"),
         ("   ", "empty"),
-        ("unix://", "no socket"),
-        ("unix://relative.sock", "no socket"),
-        ("tcp://", "no host"),
-        ("tcp:///x", "no host"),
-        ("ssh://", "no host"),
-        ("ssh://@host", "no login"),
-        ("ssh://user@", "no login"),
-        ("ssh://-oProxyCommand=x", "no login"),
-        ("ssh://-v", "no login"),
-        ("ssh://-v@host", "no login"),
-        ("ssh://a$(id)", "no login"),
-        ("ssh://user@host:port", "no login"),
-        ("ssh://user@host:99999", "no login"),
-        ("ssh://[::1]22", "no login"),
+        ("unix://", "absolute path"),
+        ("unix://relative.sock", "absolute path"),
+        ("tcp://", "by a host"),
+        ("tcp:///x", "by a host"),
+        ("ssh://", "by a host"),
+        ("ssh://@host", "ssh:// must be followed"),
+        ("ssh://user@", "ssh:// must be followed"),
+        ("ssh://-oProxyCommand=x", "ssh:// must be followed"),
+        ("ssh://-v", "ssh:// must be followed"),
+        ("ssh://-v@host", "ssh:// must be followed"),
+        ("ssh://a$(id)", "ssh:// must be followed"),
+        ("ssh://user@host:port", "ssh:// must be followed"),
+        ("ssh://user@host:99999", "ssh:// must be followed"),
+        ("ssh://[::1]22", "ssh:// must be followed"),
         ("npipe:////./pipe/docker_engine", "npipe://"),
         ("fd://3", "fd://"),
-        ("tcp://a b", "no host"),
+        ("tcp://a b", "by a host"),
         ("unix:///x\u{7}y", "not UTF-8"),
     ] {
         let error = parse(text).unwrap_err();
@@ -77,11 +77,11 @@ fn a_password_in_an_address_is_refused_and_not_repeated() {
 
 #[test]
 fn an_address_says_where_it_comes_from() {
-    let shown = |origin| Address { transport: parse("unix:///x").unwrap(), origin }.to_string();
-    assert_eq!(shown(Origin::DockerHost), "unix:///x (DOCKER_HOST)");
-    assert_eq!(shown(Origin::Usual), "unix:///x");
-    let origin = Origin::Context { name: "far".to_owned(), chosen_by: "DOCKER_CONTEXT" };
-    assert_eq!(shown(origin), "unix:///x (context far, DOCKER_CONTEXT)");
+    let shown = |source| Address { transport: parse("unix:///x").unwrap(), source }.to_string();
+    assert_eq!(shown(AddressSource::DockerHost), "unix:///x (DOCKER_HOST)");
+    assert_eq!(shown(AddressSource::Default), "unix:///x");
+    let source = AddressSource::Context { name: "far".to_owned(), chosen_by: "DOCKER_CONTEXT" };
+    assert_eq!(shown(source), "unix:///x (context far, DOCKER_CONTEXT)");
 }
 
 #[test]
@@ -95,8 +95,11 @@ fn only_sockets_are_on_this_machine() {
 fn the_material_for_tls_is_where_the_variables_say() {
     let config = Path::new("/home/me/.docker");
     let env = Environment::from_pairs([("DOCKER_TLS_VERIFY", "1"), ("DOCKER_CERT_PATH", "/c")]);
-    let wish = TlsWish::of(&env, config);
-    assert_eq!(wish, TlsWish { always: true, material: Tls::in_dir(Path::new("/c")) });
-    let wish = TlsWish::of(&Environment::from_pairs([("DOCKER_TLS_VERIFY", "")]), config);
-    assert_eq!(wish, TlsWish { always: false, material: Tls::in_dir(config) });
+    let tls_options = TlsOptions::of(&env, config);
+    assert_eq!(
+        tls_options,
+        TlsOptions { required: true, files: TlsFiles::in_dir(Path::new("/c")) }
+    );
+    let tls_options = TlsOptions::of(&Environment::from_pairs([("DOCKER_TLS_VERIFY", "")]), config);
+    assert_eq!(tls_options, TlsOptions { required: false, files: TlsFiles::in_dir(config) });
 }

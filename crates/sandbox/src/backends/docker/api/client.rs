@@ -11,22 +11,20 @@ use tokio::sync::OnceCell;
 use tokio::time::timeout;
 use vestal_config::Settings;
 
-use super::address::{Address, Tls, Transport};
-use super::context::{Choice, PodmanProgram, Search, choose};
-use super::credentials::Keyring;
-use super::fault::{Fault, fault, words};
-use super::greeting::{ANSWER_WITHIN, Greeting, NoGreeting, greet, parse_version};
+use super::address::{Address, TlsFiles, Transport};
+use super::context::{EngineChoice, PodmanProgram, Search, choose_engine};
+use super::error::{self, EngineFault, classify, error_text};
 use super::info::{EngineInfo, Flavour};
-use super::podman::Service;
-use super::socket::SocketPath;
-use super::ssh::Bridge;
-use super::unreachable;
+use super::podman::PodmanService;
+use super::registry::Keyring;
+use super::socket::{PING_TIMEOUT, Ping, PingError, SocketPath, parse_version, ping};
+use super::ssh::SshTunnel;
 use crate::backend::BackendError;
 
-/// How long an engine may take for a call, in seconds.
+/// Longest time for a call, in seconds.
 const CALL_SECONDS: u64 = 120;
 
-/// The oldest version of the API that will do: that of Docker 20.10.
+/// The oldest supported version of the API: that of Docker 20.10.
 const OLDEST: ClientVersion = ClientVersion { major_version: 1, minor_version: 41 };
 
 /// A connection to an engine. Cloning is cheap.
@@ -38,47 +36,47 @@ pub(in crate::backends::docker) struct Client {
 struct Inner {
     api: Docker,
     address: Address,
-    shown: String,
-    way: Way,
-    greeting: Greeting,
+    display_address: String,
+    route: Route,
+    ping: Ping,
     keyring: Keyring,
     info: OnceCell<EngineInfo>,
-    /// Engines that are there and may not be used, so that this one is.
-    passed_over: Vec<String>,
+    /// Engines that come first and that this user may not use.
+    denied: Vec<String>,
 }
 
-/// Whether an engine may be started.
+/// Whether a service may be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Starting {
     Allowed,
     Forbidden,
 }
 
-/// What a connection goes through, and is valid as long as.
-enum Way {
-    /// The engine's own socket.
+/// How the connection reaches the engine. Dropping it may close the connection.
+enum Route {
+    /// The engine's socket.
     Socket(SocketPath),
-    /// The socket of a service that is started again when it has ended.
-    Service(Service, SocketPath),
-    /// A login elsewhere.
-    Ssh(Bridge),
-    /// Nothing but the network.
+    /// The socket of a service that this program starts when needed.
+    Service(PodmanService, SocketPath),
+    /// An ssh login on another machine.
+    Ssh(SshTunnel),
+    /// A network connection.
     Network,
 }
 
-impl Way {
+impl Route {
     fn path(&self) -> Option<&Path> {
         match self {
             Self::Socket(socket) | Self::Service(_, socket) => Some(socket.as_path()),
-            Self::Ssh(bridge) => Some(bridge.path()),
+            Self::Ssh(tunnel) => Some(tunnel.path()),
             Self::Network => None,
         }
     }
 }
 
 impl Client {
-    /// Connects to the engine that the settings choose. What this program puts
-    /// on disk for it is in `run_dir`.
+    /// Connects to the engine that the settings choose. Sockets and logs that this
+    /// takes are in `run_dir`.
     pub(in crate::backends::docker) async fn connect(
         settings: &Settings,
         run_dir: &Path,
@@ -86,7 +84,7 @@ impl Client {
         Self::connect_with(settings, run_dir, Starting::Allowed).await
     }
 
-    /// Connects likewise, but starts nothing: for somebody who only asks.
+    /// Connects likewise, without starting a service.
     pub(in crate::backends::docker) async fn connect_to_running(
         settings: &Settings,
         run_dir: &Path,
@@ -100,22 +98,24 @@ impl Client {
         starting: Starting,
     ) -> Result<Self, BackendError> {
         let keyring = Keyring::new(settings.environment());
-        match choose(settings)? {
-            Choice::Named(address) => Self::at(address, settings, run_dir, keyring).await,
-            Choice::Any(search) => {
+        match choose_engine(settings)? {
+            EngineChoice::Fixed(address) => {
+                Self::connect_to(address, settings, run_dir, keyring).await
+            }
+            EngineChoice::Search(search) => {
                 let service = match &search.podman {
                     PodmanProgram::At(program) => {
-                        Some(Service::new(program.clone(), run_dir, settings.environment()))
+                        Some(PodmanService::new(program.clone(), run_dir, settings.environment()))
                     }
-                    PodmanProgram::Missing | PodmanProgram::Unwanted => None,
+                    PodmanProgram::Missing | PodmanProgram::NotUsed => None,
                 };
-                Self::any(search, service, starting, ANSWER_WITHIN, keyring).await
+                Self::connect_first(search, service, starting, PING_TIMEOUT, keyring).await
             }
         }
     }
 
-    /// Connects to one engine and no other.
-    async fn at(
+    /// Connects to the engine at an address.
+    async fn connect_to(
         address: Address,
         settings: &Settings,
         run_dir: &Path,
@@ -124,39 +124,38 @@ impl Client {
         match &address.transport {
             Transport::Unix(path) => {
                 let socket = SocketPath::new(path)
-                    .map_err(|e| unreachable::no_greeting(&address, &NoGreeting::Absent(e)))?;
-                let greeting = greet(socket.as_path(), ANSWER_WITHIN)
+                    .map_err(|e| error::ping_failed(&address, &PingError::NotListening(e)))?;
+                let ping = ping(socket.as_path(), PING_TIMEOUT)
                     .await
-                    .map_err(|why| unreachable::no_greeting(&address, &why))?;
-                Self::on_socket(address, Way::Socket(socket), greeting, keyring)
+                    .map_err(|why| error::ping_failed(&address, &why))?;
+                Self::on_socket(address, Route::Socket(socket), ping, keyring)
             }
             Transport::Tcp { authority, tls } => {
                 let api = match tls {
                     None => Docker::connect_with_http(authority, CALL_SECONDS, API_DEFAULT_VERSION),
                     Some(tls) => connect_with_tls(authority, tls),
                 };
-                let api = api.map_err(|error| unreachable::refused(&address, words(&error)))?;
+                let api = api.map_err(|error| error::login_failed(&address, error_text(&error)))?;
                 Self::over_network(address, api, keyring).await
             }
             Transport::Ssh(login) => {
-                let bridge = Bridge::open(login, run_dir, settings.environment())?;
-                let greeting =
-                    greet(bridge.path(), ANSWER_WITHIN).await.map_err(|why| {
-                        match bridge.complaint() {
-                            Some(complaint) => unreachable::refused(&address, complaint),
-                            None => unreachable::no_greeting(&address, &why),
-                        }
-                    })?;
-                Self::on_socket(address, Way::Ssh(bridge), greeting, keyring)
+                let tunnel = SshTunnel::open(login, run_dir, settings.environment())?;
+                let ping = ping(tunnel.path(), PING_TIMEOUT).await.map_err(|why| {
+                    match tunnel.last_error() {
+                        Some(last_error) => error::login_failed(&address, last_error),
+                        None => error::ping_failed(&address, &why),
+                    }
+                })?;
+                Self::on_socket(address, Route::Ssh(tunnel), ping, keyring)
             }
         }
     }
 
-    /// Connects to the first engine that answers, and at last to a service that
-    /// can be started.
-    async fn any(
+    /// Connects to the first engine that answers, or to a service that can be
+    /// started.
+    async fn connect_first(
         search: Search,
-        service: Option<Service>,
+        service: Option<PodmanService>,
         starting: Starting,
         patience: Duration,
         keyring: Keyring,
@@ -165,52 +164,52 @@ impl Client {
         for address in search.sockets {
             let Transport::Unix(path) = &address.transport else { continue };
             let outcome = match SocketPath::new(path) {
-                Ok(socket) => greet(socket.as_path(), patience).await.map(|g| (socket, g)),
-                Err(error) => Err(NoGreeting::Absent(error)),
+                Ok(socket) => ping(socket.as_path(), patience).await.map(|g| (socket, g)),
+                Err(error) => Err(PingError::NotListening(error)),
             };
             match outcome {
-                Ok((socket, greeting)) => {
-                    let way = Way::Socket(socket);
-                    let client = Self::on_socket(address, way, greeting, keyring)?;
-                    return Ok(client.past(&tried));
+                Ok((socket, ping)) => {
+                    let route = Route::Socket(socket);
+                    let client = Self::on_socket(address, route, ping, keyring)?;
+                    return Ok(client.with_denied(&tried));
                 }
-                // Somebody is there and will have containers of ours. To turn
-                // to another engine now would make them twice.
-                Err(why @ NoGreeting::Slow(_)) => {
-                    return Err(unreachable::no_greeting(&address, &why));
+                // A slow engine may have containers of this home. Another engine
+                // would create them a second time.
+                Err(why @ PingError::TimedOut(_)) => {
+                    return Err(error::ping_failed(&address, &why));
                 }
                 Err(why) => tried.push((address, why)),
             }
         }
         let Some(service) = service else {
-            return Err(unreachable::no_engine(&tried, &search.podman));
+            return Err(error::no_engine(&tried, &search.podman));
         };
-        let greeting = match starting {
+        let ping = match starting {
             Starting::Allowed => service.ensure().await?,
-            Starting::Forbidden => match greet(&service.socket(), patience).await {
-                Ok(greeting) => greeting,
-                Err(_) => return Err(unreachable::no_engine(&tried, &search.podman)),
+            Starting::Forbidden => match ping(&service.socket(), patience).await {
+                Ok(ping) => ping,
+                Err(_) => return Err(error::no_engine(&tried, &search.podman)),
             },
         };
         let address = service.address();
         let socket = SocketPath::new(&service.socket())
-            .map_err(|e| unreachable::no_greeting(&address, &NoGreeting::Absent(e)))?;
-        let client = Self::on_socket(address, Way::Service(service, socket), greeting, keyring)?;
-        Ok(client.past(&tried))
+            .map_err(|e| error::ping_failed(&address, &PingError::NotListening(e)))?;
+        let client = Self::on_socket(address, Route::Service(service, socket), ping, keyring)?;
+        Ok(client.with_denied(&tried))
     }
 
     fn on_socket(
         address: Address,
-        way: Way,
-        greeting: Greeting,
+        route: Route,
+        ping: Ping,
         keyring: Keyring,
     ) -> Result<Self, BackendError> {
-        let path = way.path().and_then(Path::to_str).ok_or_else(|| {
-            unreachable::lost(&address, "the path of its socket is not UTF-8".to_owned())
+        let path = route.path().and_then(Path::to_str).ok_or_else(|| {
+            error::connection_failed(&address, "the path of its socket is not UTF-8".to_owned())
         })?;
         let api = Docker::connect_with_unix(path, CALL_SECONDS, API_DEFAULT_VERSION)
-            .map_err(|error| unreachable::lost(&address, words(&error)))?;
-        Self::new(address, way, api, greeting, keyring)
+            .map_err(|error| error::connection_failed(&address, error_text(&error)))?;
+        Self::new(address, route, api, ping, keyring)
     }
 
     async fn over_network(
@@ -218,125 +217,125 @@ impl Client {
         api: Docker,
         keyring: Keyring,
     ) -> Result<Self, BackendError> {
-        let foreign = |reason| unreachable::no_greeting(&address, &NoGreeting::Foreign(reason));
-        let version = match timeout(ANSWER_WITHIN, api.version()).await {
+        let not_an_engine = |reason| error::ping_failed(&address, &PingError::NotAnEngine(reason));
+        let version = match timeout(PING_TIMEOUT, api.version()).await {
             Ok(Ok(version)) => version,
-            Ok(Err(error)) if fault(&error) == Fault::Unreachable => {
-                return Err(unreachable::refused(&address, words(&error)));
+            Ok(Err(error)) if classify(&error) == EngineFault::Unreachable => {
+                return Err(error::login_failed(&address, error_text(&error)));
             }
-            Ok(Err(error)) => return Err(foreign(words(&error))),
+            Ok(Err(error)) => return Err(not_an_engine(error_text(&error))),
             Err(_) => {
-                let slow = NoGreeting::Slow(ANSWER_WITHIN);
-                return Err(unreachable::no_greeting(&address, &slow));
+                let timed_out = PingError::TimedOut(PING_TIMEOUT);
+                return Err(error::ping_failed(&address, &timed_out));
             }
         };
-        let spoken = version.api_version.as_deref().and_then(parse_version);
-        let spoken =
-            spoken.ok_or_else(|| foreign("it names no version of the engine's API".to_owned()))?;
-        let greeting = Greeting { api: spoken, flavour: Flavour::of(&version) };
-        Self::new(address, Way::Network, api, greeting, keyring)
+        let api_version = version.api_version.as_deref().and_then(parse_version);
+        let api_version =
+            api_version.ok_or_else(|| not_an_engine("it reports no API version".to_owned()))?;
+        let ping = Ping { api: api_version, flavour: Flavour::of(&version) };
+        Self::new(address, Route::Network, api, ping, keyring)
     }
 
     fn new(
         address: Address,
-        way: Way,
+        route: Route,
         api: Docker,
-        greeting: Greeting,
+        ping: Ping,
         keyring: Keyring,
     ) -> Result<Self, BackendError> {
-        if greeting.api < OLDEST {
+        if ping.api < OLDEST {
             return Err(BackendError::Advised {
                 problem: format!(
-                    "the container engine at {address} is too old: it speaks version {} of the \
-                     API, and {OLDEST} is the oldest that will do",
-                    greeting.api
+                    "the container engine at {address} is too old: its API version is {}, and \
+                     {OLDEST} is required",
+                    ping.api
                 ),
                 advice: "install Docker 20.10, Podman 4 or newer".to_owned(),
             });
         }
-        let spoken =
-            if greeting.api < *API_DEFAULT_VERSION { greeting.api } else { *API_DEFAULT_VERSION };
-        let api = api.with_request_modifier(move |request| versioned(request, spoken));
-        let greeting = Greeting { api: spoken, ..greeting };
-        let shown = address.to_string();
+        let api_version =
+            if ping.api < *API_DEFAULT_VERSION { ping.api } else { *API_DEFAULT_VERSION };
+        let api = api.with_request_modifier(move |request| versioned(request, api_version));
+        let ping = Ping { api: api_version, ..ping };
+        let display_address = address.to_string();
         let info = OnceCell::new();
         let inner =
-            Inner { api, address, shown, way, greeting, keyring, info, passed_over: Vec::new() };
+            Inner { api, address, display_address, route, ping, keyring, info, denied: Vec::new() };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Remembers the engines that were tried before and may not be used.
-    fn past(mut self, tried: &[(Address, NoGreeting)]) -> Self {
-        let denied = tried.iter().filter(|(_, why)| matches!(why, NoGreeting::Denied));
+    /// Records the engines that were tried before and denied access.
+    fn with_denied(mut self, tried: &[(Address, PingError)]) -> Self {
+        let denied = tried.iter().filter(|(_, why)| matches!(why, PingError::Denied));
         let denied = denied.map(|(address, _)| address.to_string());
         if let Some(inner) = Arc::get_mut(&mut self.inner) {
-            inner.passed_over = denied.collect();
+            inner.denied = denied.collect();
         }
         self
     }
 
-    /// Returns what users should hear of engines that are there and that they
-    /// may not use.
-    pub(in crate::backends::docker) fn passed_over(&self) -> Option<String> {
-        let denied = &self.inner.passed_over;
+    /// Returns the notice on engines that come first and deny access.
+    pub(in crate::backends::docker) fn denied_notice(&self) -> Option<String> {
+        let denied = &self.inner.denied;
         (!denied.is_empty()).then(|| {
             format!(
-                "you may not use the engine at {} (permission denied), so the one at {} is used; \
-                 to choose, set DOCKER_HOST or terminal.docker_binary",
+                "permission denied for the engine at {}, so the one at {} is used; to choose, set \
+                 DOCKER_HOST or terminal.docker_binary",
                 denied.join(", "),
                 self.address()
             )
         })
     }
 
-    /// Returns the engine's API. A call is given two minutes.
+    /// Returns the engine's API. Calls time out after two minutes.
     pub(in crate::backends::docker) fn api(&self) -> &Docker {
         &self.inner.api
     }
 
-    /// Returns the engine's API for calls that may take as long as they take.
-    /// `amend` changes every request.
-    pub(super) fn patient_api(&self, amend: fn(&mut BollardRequest)) -> Docker {
-        let spoken = self.inner.greeting.api;
-        // This limit is on the time to the first byte of the answer, which for
-        // a pull may come when the registry has been heard.
+    /// Returns the engine's API for calls without a time limit. `amend` changes every
+    /// request.
+    pub(in crate::backends::docker) fn api_without_timeout(
+        &self,
+        amend: fn(&mut BollardRequest),
+    ) -> Docker {
+        let api_version = self.inner.ping.api;
+        // The limit is on the time to the first byte of the answer. A pull may
+        // answer only when the registry has.
         let year = Duration::from_hours(365 * 24);
         self.inner.api.clone().with_timeout(year).with_request_modifier(move |mut request| {
             amend(&mut request);
-            versioned(request, spoken)
+            versioned(request, api_version)
         })
     }
 
-    /// Returns where the engine is and who says so, for people.
+    /// Returns the address of the engine and its source, for messages.
     pub(in crate::backends::docker) fn address(&self) -> &str {
-        &self.inner.shown
+        &self.inner.display_address
     }
 
-    /// Returns whether the engine may have other files than this machine.
+    /// Returns whether the engine may be on another machine.
     pub(in crate::backends::docker) fn is_remote(&self) -> bool {
         self.inner.address.transport.is_remote()
     }
 
-    /// Returns whose engine it is.
     pub(in crate::backends::docker) fn flavour(&self) -> Flavour {
-        self.inner.greeting.flavour
+        self.inner.ping.flavour
     }
 
     pub(super) fn keyring(&self) -> &Keyring {
         &self.inner.keyring
     }
 
-    /// Makes sure that an engine that this program started, and that ends by
-    /// itself after a while without work, is there again. Costs nothing with
-    /// other engines.
-    pub(in crate::backends::docker) async fn wake(&self) -> Result<(), BackendError> {
-        match &self.inner.way {
-            Way::Service(service, _) => service.ensure().await.map(drop),
-            Way::Socket(_) | Way::Ssh(_) | Way::Network => Ok(()),
+    /// Starts the service again if this program started it and it has exited after
+    /// being idle. Does nothing for other engines.
+    pub(in crate::backends::docker) async fn ensure_running(&self) -> Result<(), BackendError> {
+        match &self.inner.route {
+            Route::Service(service, _) => service.ensure().await.map(drop),
+            Route::Socket(_) | Route::Ssh(_) | Route::Network => Ok(()),
         }
     }
 
-    /// Returns whether the engine's socket is an ordinary user's.
+    /// Returns whether the engine's socket belongs to another user than root.
     fn belongs_to_a_user(&self) -> bool {
         use std::os::unix::fs::MetadataExt as _;
         match &self.inner.address.transport {
@@ -345,14 +344,14 @@ impl Client {
         }
     }
 
-    /// Returns what the engine says of itself; it is asked once.
+    /// Returns the description of the engine, which is requested once.
     pub(in crate::backends::docker) async fn info(&self) -> Result<&EngineInfo, BackendError> {
         let ask = || async {
             let info = self.api().info().await.map_err(self.error("describe itself"))?;
-            let Greeting { api, flavour } = self.inner.greeting;
+            let Ping { api, flavour } = self.inner.ping;
             let info = EngineInfo::new(info, flavour, api.to_string());
             Ok(if flavour == Flavour::Podman && self.belongs_to_a_user() {
-                info.without_root()
+                info.into_rootless()
             } else {
                 info
             })
@@ -360,70 +359,72 @@ impl Client {
         self.inner.info.get_or_try_init(ask).await
     }
 
-    /// Returns what turns an error of the engine into one that says what it
-    /// could not do.
+    /// Returns a function that turns an error of the client library into one that
+    /// names the failed action.
     pub(in crate::backends::docker) fn error(
         &self,
         action: impl Into<String>,
     ) -> impl FnOnce(Error) -> BackendError {
         let (inner, action) = (Arc::clone(&self.inner), action.into());
-        move |error| inner.trouble(action, &error)
+        move |error| inner.to_backend_error(action, &error)
     }
 }
 
-/// Shows where the engine is; requests and their answers may hold secrets.
+/// Shows only address and version: requests and answers may hold secrets.
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client")
-            .field("address", &self.inner.shown)
-            .field("greeting", &self.inner.greeting)
+            .field("address", &self.inner.display_address)
+            .field("ping", &self.inner.ping)
             .finish_non_exhaustive()
     }
 }
 
 impl Inner {
-    fn trouble(&self, action: String, error: &Error) -> BackendError {
-        // An answer that cannot be read says nothing about what was asked about,
-        // and no other attempt will fare better.
+    fn to_backend_error(&self, action: String, error: &Error) -> BackendError {
+        // An answer that cannot be parsed says nothing about the container, and
+        // another attempt would fail the same way.
         if matches!(error, Error::JsonDataError { .. } | Error::JsonSerdeError { .. }) {
             return BackendError::Advised {
                 problem: format!(
-                    "cannot {action}: the answer of the container engine at {} cannot be read: {}",
-                    self.shown,
-                    words(error)
+                    "cannot {action}: the answer of the container engine at {} cannot be parsed: {}",
+                    self.display_address,
+                    error_text(error)
                 ),
-                advice: "a newer vestal may know this engine; `vestal doctor` shows its version"
+                advice: "a newer vestal may support this engine; `vestal doctor` shows its version"
                     .to_owned(),
             };
         }
-        match fault(error) {
-            Fault::Unreachable => {
-                let complaint = match &self.way {
-                    Way::Ssh(bridge) => bridge.complaint(),
-                    Way::Socket(_) | Way::Service(..) | Way::Network => None,
+        match classify(error) {
+            EngineFault::Unreachable => {
+                let last_error = match &self.route {
+                    Route::Ssh(tunnel) => tunnel.last_error(),
+                    Route::Socket(_) | Route::Service(..) | Route::Network => None,
                 };
-                unreachable::lost(&self.address, complaint.unwrap_or_else(|| words(error)))
+                error::connection_failed(
+                    &self.address,
+                    last_error.unwrap_or_else(|| error_text(error)),
+                )
             }
-            Fault::NameTaken(name) => BackendError::NameTaken { name },
-            Fault::Absent | Fault::Conflict | Fault::Refused { .. } => {
-                BackendError::Engine { action, message: words(error) }
+            EngineFault::NameTaken(name) => BackendError::NameTaken { name },
+            EngineFault::Absent | EngineFault::Conflict | EngineFault::Refused { .. } => {
+                BackendError::Engine { action, message: error_text(error) }
             }
         }
     }
 }
 
-/// Connects with TLS. The cryptography is the one that the client library is
-/// built with; being the only one, it needs no choosing.
-fn connect_with_tls(authority: &str, tls: &Tls) -> Result<Docker, Error> {
-    // Without an authority of its own the engine must have a certificate that
-    // the system trusts. The library wants a file all the same.
+/// Connects with TLS.
+fn connect_with_tls(authority: &str, tls: &TlsFiles) -> Result<Docker, Error> {
+    // Without a CA file the engine must have a certificate that the system trusts.
+    // The library requires a file nevertheless.
     let ca = if tls.ca.exists() { tls.ca.as_path() } else { Path::new("/dev/null") };
     let version = API_DEFAULT_VERSION;
     Docker::connect_with_ssl(authority, &tls.key, &tls.cert, ca, CALL_SECONDS, version)
 }
 
-/// Names the version of the API in a request's path. The client library means
-/// to, but loses it; and without it an engine answers in its newest manner.
+/// Puts the API version into a request's path. The client library loses it, and
+/// without it an engine answers in its newest version.
 fn versioned(mut request: BollardRequest, version: ClientVersion) -> BollardRequest {
     let uri = request.uri().to_string();
     let path = uri.find("://").and_then(|at| uri[at + 3..].find('/').map(|slash| at + 3 + slash));

@@ -10,7 +10,7 @@ async fn connect(engine: &FakeEngine) -> Client {
     Client::connect(&engine.settings(), &engine.path("run")).await.unwrap()
 }
 
-fn said(error: &BackendError) -> (String, String) {
+fn message_and_advice(error: &BackendError) -> (String, String) {
     (error.to_string(), error.advice().unwrap_or_default().to_owned())
 }
 
@@ -36,7 +36,7 @@ async fn the_engine_is_asked_once_what_it_is() {
     assert_eq!(client.flavour(), Flavour::Docker);
     assert!(!client.is_remote());
     assert!(client.address().ends_with("engine.sock (DOCKER_HOST)"), "{}", client.address());
-    client.wake().await.unwrap();
+    client.ensure_running().await.unwrap();
 }
 
 #[tokio::test]
@@ -72,23 +72,24 @@ async fn an_engine_that_goes_away_is_unreachable_with_advice() {
     let engine =
         FakeEngine::start(|_| "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{".to_owned());
     let client = connect(&engine).await;
-    let (problem, advice) = said(&client.info().await.unwrap_err());
+    let (problem, advice) = message_and_advice(&client.info().await.unwrap_err());
     assert!(problem.contains("engine.sock (DOCKER_HOST) cannot be reached"), "{problem}");
     assert!(problem.contains("the connection failed"), "{problem}");
     assert!(advice.contains("unset DOCKER_HOST"), "{advice}");
 
     std::fs::remove_file(engine.path("engine.sock")).unwrap();
-    let (problem, _) = said(&client.info().await.unwrap_err());
-    assert!(problem.contains("nobody listens there"), "{problem}");
+    let (problem, _) = message_and_advice(&client.info().await.unwrap_err());
+    assert!(problem.contains("no engine listens there"), "{problem}");
 }
 
 #[tokio::test]
-async fn nobody_there_is_an_error_that_says_who_sent_us() {
+async fn a_missing_engine_is_an_error_that_names_the_source_of_its_address() {
     let dir = tempfile::tempdir().unwrap();
     let settings = settings(dir.path(), [("DOCKER_HOST", "unix:///nowhere/x.sock")], &[]);
-    let (problem, advice) = said(&Client::connect(&settings, dir.path()).await.unwrap_err());
+    let (problem, advice) =
+        message_and_advice(&Client::connect(&settings, dir.path()).await.unwrap_err());
     assert!(problem.contains("unix:///nowhere/x.sock (DOCKER_HOST)"), "{problem}");
-    assert!(problem.contains("nobody listens there"), "{problem}");
+    assert!(problem.contains("no engine listens there"), "{problem}");
     assert!(advice.contains("unset DOCKER_HOST"), "{advice}");
 }
 
@@ -96,15 +97,15 @@ async fn nobody_there_is_an_error_that_says_who_sent_us() {
 async fn an_engine_that_is_too_old_is_refused_with_advice() {
     let engine = FakeEngine::start(|_| answer("200 OK", "{}"));
     let client = connect(&engine).await;
-    let old = Greeting {
+    let old = Ping {
         api: ClientVersion { major_version: 1, minor_version: 40 },
         flavour: Flavour::Docker,
     };
     let address = client.inner.address.clone();
     let keyring = client.inner.keyring.clone();
-    let refused = Client::new(address, Way::Network, client.api().clone(), old, keyring);
-    let (problem, advice) = said(&refused.unwrap_err());
-    assert!(problem.contains("too old: it speaks version 1.40"), "{problem}");
+    let refused = Client::new(address, Route::Network, client.api().clone(), old, keyring);
+    let (problem, advice) = message_and_advice(&refused.unwrap_err());
+    assert!(problem.contains("too old: its API version is 1.40"), "{problem}");
     assert!(advice.contains("Docker 20.10"), "{advice}");
 }
 
@@ -112,13 +113,13 @@ async fn an_engine_that_is_too_old_is_refused_with_advice() {
 async fn a_newer_engine_is_spoken_to_in_a_version_that_is_known_here() {
     let engine = FakeEngine::start(|_| answer("200 OK", "{}"));
     let client = connect(&engine).await;
-    let new = Greeting {
+    let new = Ping {
         api: ClientVersion { major_version: 1, minor_version: 999 },
         flavour: Flavour::Docker,
     };
     let address = client.inner.address.clone();
     let keyring = client.inner.keyring.clone();
-    let client = Client::new(address, Way::Network, client.api().clone(), new, keyring).unwrap();
+    let client = Client::new(address, Route::Network, client.api().clone(), new, keyring).unwrap();
     assert_eq!(client.info().await.unwrap().api_version, API_DEFAULT_VERSION.to_string());
     let expected = format!("GET /v{API_DEFAULT_VERSION}/info ");
     assert!(engine.requests()[0].starts_with(&expected), "{:?}", engine.requests());
@@ -132,7 +133,7 @@ async fn the_first_engine_that_answers_is_used() {
     let engine = FakeEngine::start_named("podman/podman.sock", |_| answer("200 OK", "{}"));
     let usual = |path: &Path| Address {
         transport: Transport::Unix(path.to_owned()),
-        origin: super::super::address::Origin::Usual,
+        source: super::super::address::AddressSource::Default,
     };
     let places = [stale.as_path(), &engine.path("podman/podman.sock"), Path::new("/nowhere")];
     let search = |count: usize| Search {
@@ -141,14 +142,15 @@ async fn the_first_engine_that_answers_is_used() {
     };
     let settings = engine.settings();
     let keyring = || Keyring::new(settings.environment());
-    let client =
-        Client::any(search(3), None, Starting::Allowed, ANSWER_WITHIN, keyring()).await.unwrap();
+    let client = Client::connect_first(search(3), None, Starting::Allowed, PING_TIMEOUT, keyring())
+        .await
+        .unwrap();
     assert!(client.address().ends_with("podman/podman.sock"), "{}", client.address());
 
-    let error = Client::any(search(1), None, Starting::Allowed, ANSWER_WITHIN, keyring())
+    let error = Client::connect_first(search(1), None, Starting::Allowed, PING_TIMEOUT, keyring())
         .await
         .unwrap_err();
-    let (problem, advice) = said(&error);
+    let (problem, advice) = message_and_advice(&error);
     assert!(problem.contains("docker.sock"), "{problem}");
     assert!(problem.contains("no podman to start"), "{problem}");
     assert!(advice.contains("install Docker or Podman"), "{advice}");
@@ -162,15 +164,15 @@ async fn an_engine_that_is_there_but_silent_is_not_passed_over_for_another() {
     let engine = FakeEngine::start(|_| answer("200 OK", "{}"));
     let usual = |path| Address {
         transport: Transport::Unix(path),
-        origin: super::super::address::Origin::Usual,
+        source: super::super::address::AddressSource::Default,
     };
     let sockets = vec![usual(silent), usual(engine.path("engine.sock"))];
     let search = Search { sockets, podman: PodmanProgram::Missing };
     let settings = engine.settings();
     let keyring = Keyring::new(settings.environment());
     let patience = Duration::from_millis(50);
-    let connected = Client::any(search, None, Starting::Allowed, patience, keyring).await;
-    let (problem, advice) = said(&connected.unwrap_err());
+    let connected = Client::connect_first(search, None, Starting::Allowed, patience, keyring).await;
+    let (problem, advice) = message_and_advice(&connected.unwrap_err());
     assert!(problem.contains("docker.sock cannot be reached: it did not answer"), "{problem}");
     assert!(advice.contains("restart it"), "{advice}");
 }
@@ -186,19 +188,20 @@ async fn who_only_asks_starts_nothing_but_finds_what_was_started() {
     let ask = async |run_dir: &str| {
         let environment = settings.environment();
         let run_dir = engine.path(run_dir);
-        let service = Service::new("/nowhere/podman".into(), &run_dir, environment);
+        let service = PodmanService::new("/nowhere/podman".into(), &run_dir, environment);
         let keyring = Keyring::new(environment);
-        Client::any(search(), Some(service), Starting::Forbidden, ANSWER_WITHIN, keyring).await
+        Client::connect_first(search(), Some(service), Starting::Forbidden, PING_TIMEOUT, keyring)
+            .await
     };
     let client = ask("run").await.unwrap();
     assert!(client.address().ends_with("run/podman.sock (started on demand)"));
-    let (problem, _) = said(&ask("elsewhere").await.unwrap_err());
+    let (problem, _) = message_and_advice(&ask("elsewhere").await.unwrap_err());
     assert!(problem.contains("podman can be started"), "{problem}");
     assert!(!engine.path("elsewhere").exists());
 }
 
-/// Runs a test without the right to open what is locked, which root has.
-fn without_masters_key<T: Send>(test: impl AsyncFnOnce() -> T + Send) -> T {
+/// Runs a test without capabilities, so that permissions apply to root too.
+fn without_capabilities<T: Send>(test: impl AsyncFnOnce() -> T + Send) -> T {
     let run = || {
         let sets = rustix::thread::CapabilitySets {
             effective: rustix::thread::CapabilitySet::empty(),
@@ -208,17 +211,19 @@ fn without_masters_key<T: Send>(test: impl AsyncFnOnce() -> T + Send) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(test())
     };
-    // Capabilities are a thread's own, so nobody else notices.
+    // Capabilities are per thread, so other tests keep theirs.
     std::thread::scope(|scope| scope.spawn(run).join().unwrap())
 }
 
 #[test]
 fn a_locked_socket_is_an_error_that_says_how_to_be_let_in() {
-    let (problem, advice) = without_masters_key(async || {
+    let (problem, advice) = without_capabilities(async || {
         let engine = FakeEngine::start(|_| answer("200 OK", "{}"));
         let socket = engine.path("engine.sock");
         std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o000)).unwrap();
-        said(&Client::connect(&engine.settings(), &engine.path("run")).await.unwrap_err())
+        message_and_advice(
+            &Client::connect(&engine.settings(), &engine.path("run")).await.unwrap_err(),
+        )
     });
     assert!(problem.ends_with("cannot be reached: permission denied"), "{problem}");
     assert!(advice.contains("usermod -aG docker"), "{advice}");
@@ -226,20 +231,20 @@ fn a_locked_socket_is_an_error_that_says_how_to_be_let_in() {
 
 #[test]
 fn a_locked_socket_is_what_is_reported_when_no_other_engine_is_found() {
-    let (problem, advice) = without_masters_key(async || {
+    let (problem, advice) = without_capabilities(async || {
         let engine = FakeEngine::start_named("docker.sock", |_| answer("200 OK", "{}"));
         let socket = engine.path("docker.sock");
         std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o000)).unwrap();
         let usual = |path| Address {
             transport: Transport::Unix(path),
-            origin: super::super::address::Origin::Usual,
+            source: super::super::address::AddressSource::Default,
         };
         let sockets = vec![usual("/nowhere".into()), usual(socket), usual("/neither".into())];
         let search = Search { sockets, podman: PodmanProgram::Missing };
         let settings = engine.settings();
         let keyring = Keyring::new(settings.environment());
-        said(
-            &Client::any(search, None, Starting::Allowed, ANSWER_WITHIN, keyring)
+        message_and_advice(
+            &Client::connect_first(search, None, Starting::Allowed, PING_TIMEOUT, keyring)
                 .await
                 .unwrap_err(),
         )
@@ -250,27 +255,29 @@ fn a_locked_socket_is_what_is_reported_when_no_other_engine_is_found() {
 
 #[test]
 fn an_engine_that_is_used_in_place_of_a_locked_one_says_so() {
-    let told = without_masters_key(async || {
+    let notice = without_capabilities(async || {
         let locked = FakeEngine::start_named("docker.sock", |_| answer("200 OK", "{}"));
         let socket = locked.path("docker.sock");
         std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o000)).unwrap();
         let engine = FakeEngine::start(|_| answer("200 OK", "{}"));
         let usual = |path| Address {
             transport: Transport::Unix(path),
-            origin: super::super::address::Origin::Usual,
+            source: super::super::address::AddressSource::Default,
         };
         let connect = async |sockets| {
             let search = Search { sockets, podman: PodmanProgram::Missing };
             let keyring = Keyring::new(engine.settings().environment());
-            Client::any(search, None, Starting::Allowed, ANSWER_WITHIN, keyring).await.unwrap()
+            Client::connect_first(search, None, Starting::Allowed, PING_TIMEOUT, keyring)
+                .await
+                .unwrap()
         };
         let other = usual(engine.path("engine.sock"));
         let absent = connect(vec![usual("/nowhere".into()), other.clone()]).await;
-        assert_eq!(absent.passed_over(), None);
-        connect(vec![usual(socket), other]).await.passed_over().unwrap()
+        assert_eq!(absent.denied_notice(), None);
+        connect(vec![usual(socket), other]).await.denied_notice().unwrap()
     });
-    assert!(told.contains("docker.sock (permission denied), so the one at"), "{told}");
-    assert!(told.contains("engine.sock is used"), "{told}");
+    assert!(notice.contains("docker.sock, so the one at"), "{notice}");
+    assert!(notice.contains("engine.sock is used"), "{notice}");
 }
 
 #[test]

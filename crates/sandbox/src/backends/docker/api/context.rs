@@ -1,5 +1,4 @@
-//! Which engine the settings, the variables and the docker program's own
-//! contexts choose.
+//! Choosing an engine by the settings, the environment and docker contexts.
 
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
@@ -8,42 +7,42 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use vestal_config::{Environment, Settings, keys};
 
-use super::address::{Address, Origin, Tls, TlsWish, Transport};
+use super::address::{Address, AddressSource, TlsFiles, TlsOptions, Transport};
 use crate::backend::BackendError;
 
-/// Largest settings file that is read.
+/// Largest file of the docker CLI that is read.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Which engine to use.
+/// The engine to use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Choice {
-    /// This one and no other.
-    Named(Address),
-    /// The first that answers.
-    Any(Search),
+pub(super) enum EngineChoice {
+    /// The engine at this address.
+    Fixed(Address),
+    /// The first engine that answers.
+    Search(Search),
 }
 
-/// Where to look when no engine is named.
+/// Where to look if no engine is named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Search {
-    /// Sockets, best first.
+    /// Sockets, in order of preference.
     pub(super) sockets: Vec<Address>,
-    /// The engine to start when none of them answers.
+    /// The service to start if none of them answers.
     pub(super) podman: PodmanProgram,
 }
 
-/// The program that can be started as an engine.
+/// The podman program, which can be started as a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PodmanProgram {
-    /// It is here.
+    /// Found at this path.
     At(PathBuf),
-    /// It would be started, but there is none.
+    /// Not found.
     Missing,
-    /// It is not to be started.
-    Unwanted,
+    /// Not to be started.
+    NotUsed,
 }
 
-/// Whose engines may be used.
+/// Which engines may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
     Docker,
@@ -51,13 +50,12 @@ enum Family {
     Any,
 }
 
-/// Returns which engine to use: the one that `terminal.docker_binary`, then
-/// `DOCKER_HOST`, then a context, then `CONTAINER_HOST` says; else any that
-/// answers where engines usually listen.
+/// Returns the engine to use: the one named by `DOCKER_HOST`, a docker context or
+/// `CONTAINER_HOST`, in this order; else the first that answers at a default path.
 ///
-/// A docker program would follow `DOCKER_HOST` and contexts, a podman program
-/// would not, and so it is here when the setting names one of them.
-pub(super) fn choose(settings: &Settings) -> Result<Choice, BackendError> {
+/// `terminal.docker_binary` restricts the choice: with `docker`, `CONTAINER_HOST` is
+/// ignored; with `podman`, `DOCKER_HOST` and contexts are, as by those programs.
+pub(super) fn choose_engine(settings: &Settings) -> Result<EngineChoice, BackendError> {
     let environment = settings.environment();
     let binary = docker_binary(settings)?;
     let family = match &binary {
@@ -65,20 +63,20 @@ pub(super) fn choose(settings: &Settings) -> Result<Choice, BackendError> {
         Some(binary) => family(binary)?,
     };
     if family != Family::Podman
-        && let Some(address) = named_for_docker(environment)?
+        && let Some(address) = docker_host_or_context(environment)?
     {
-        return Ok(Choice::Named(address));
+        return Ok(EngineChoice::Fixed(address));
     }
     if family != Family::Docker
         && let Some(address) = container_host(environment)?
     {
-        return Ok(Choice::Named(address));
+        return Ok(EngineChoice::Fixed(address));
     }
     let is_root = rustix::process::geteuid().is_root();
-    Ok(Choice::Any(Search {
-        sockets: usual_sockets(environment, family, is_root),
+    Ok(EngineChoice::Search(Search {
+        sockets: default_sockets(environment, family, is_root),
         podman: match family {
-            Family::Docker => PodmanProgram::Unwanted,
+            Family::Docker => PodmanProgram::NotUsed,
             Family::Podman | Family::Any => {
                 let name = binary.as_deref().unwrap_or(Path::new("podman"));
                 find_program(name, environment).map_or(PodmanProgram::Missing, PodmanProgram::At)
@@ -87,7 +85,7 @@ pub(super) fn choose(settings: &Settings) -> Result<Choice, BackendError> {
     }))
 }
 
-/// Returns the directory of the docker program's settings.
+/// Returns the directory of the docker CLI's settings.
 pub(super) fn config_dir(environment: &Environment) -> Option<PathBuf> {
     match environment.non_empty("DOCKER_CONFIG") {
         Some(dir) => Some(PathBuf::from(dir)),
@@ -95,13 +93,13 @@ pub(super) fn config_dir(environment: &Environment) -> Option<PathBuf> {
     }
 }
 
-/// Reads a settings file of the docker program. An absent one says nothing.
+/// Reads a JSON file of the docker CLI; `None` if it does not exist.
 pub(super) fn read_json<T: for<'de> Deserialize<'de>>(
     path: &Path,
 ) -> Result<Option<T>, BackendError> {
     let unreadable = |reason: String| BackendError::Advised {
         problem: format!("{} cannot be read: {reason}", path.display()),
-        advice: "mend or remove that file, or set DOCKER_HOST".to_owned(),
+        advice: "correct or remove that file, or set DOCKER_HOST".to_owned(),
     };
     let file = match std::fs::File::open(path) {
         Ok(file) => file,
@@ -117,14 +115,14 @@ pub(super) fn read_json<T: for<'de> Deserialize<'de>>(
     if bytes.len() as u64 > MAX_FILE {
         return Err(unreadable("it is too large".to_owned()));
     }
-    // The text of the error could quote the file, which may hold passwords.
+    // The error's text could quote the file, which may hold passwords.
     serde_json::from_slice(&bytes)
         .map(Some)
         .map_err(|error| unreadable(format!("line {}, column {}", error.line(), error.column())))
 }
 
-/// Returns a program's path: itself when it is one, else the first of that
-/// name on `PATH`.
+/// Returns the path of a program: the name itself if it is a path, else the first
+/// match on `PATH`.
 pub(super) fn find_program(name: &Path, environment: &Environment) -> Option<PathBuf> {
     let is_program = |path: &Path| {
         use std::os::unix::fs::PermissionsExt as _;
@@ -165,21 +163,21 @@ fn family(binary: &Path) -> Result<Family, BackendError> {
 }
 
 /// Returns the engine that `DOCKER_HOST` or a context names.
-fn named_for_docker(environment: &Environment) -> Result<Option<Address>, BackendError> {
+fn docker_host_or_context(environment: &Environment) -> Result<Option<Address>, BackendError> {
     let config = config_dir(environment);
-    let wish = TlsWish::of(environment, config.as_deref().unwrap_or(Path::new("/")));
+    let tls_options = TlsOptions::of(environment, config.as_deref().unwrap_or(Path::new("/")));
     if let Some(host) = environment.non_empty("DOCKER_HOST") {
         let transport = host
             .to_str()
             .ok_or(super::address::AddressError::Unreadable)
-            .and_then(|text| Transport::parse(text, &wish))
+            .and_then(|text| Transport::parse(text, &tls_options))
             .map_err(|error| BackendError::Advised {
                 problem: format!("DOCKER_HOST cannot be used: {error}"),
                 advice: "set it to unix:///path/of/the.sock, tcp://host:port or ssh://user@host, \
                          or unset it"
                     .to_owned(),
             })?;
-        return Ok(Some(Address { transport, origin: Origin::DockerHost }));
+        return Ok(Some(Address { transport, source: AddressSource::DockerHost }));
     }
     let Some(config) = config else { return Ok(None) };
     let (name, chosen_by) = match environment.non_empty("DOCKER_CONTEXT") {
@@ -187,16 +185,16 @@ fn named_for_docker(environment: &Environment) -> Result<Option<Address>, Backen
         None => {
             let file: Option<DockerConfig> = read_json(&config.join("config.json"))?;
             match file.and_then(|file| file.current_context) {
-                Some(name) => (name, "the docker program's current one"),
+                Some(name) => (name, "the docker CLI's current context"),
                 None => return Ok(None),
             }
         }
     };
-    // This name stands for what the docker program does without contexts.
+    // The docker CLI's name for using no context.
     if name.is_empty() || name == "default" {
         return Ok(None);
     }
-    context(&config, &name, chosen_by, &wish).map(Some)
+    context(&config, &name, chosen_by, &tls_options).map(Some)
 }
 
 #[derive(Deserialize)]
@@ -224,14 +222,14 @@ struct Endpoint {
     skip_tls_verify: bool,
 }
 
-/// Returns the engine of a context of the docker program.
+/// Returns the engine of a docker context.
 fn context(
     config: &Path,
     name: &str,
     chosen_by: &'static str,
-    wish: &TlsWish,
+    tls_options: &TlsOptions,
 ) -> Result<Address, BackendError> {
-    let shown = super::fault::one_line(name);
+    let shown = super::error::one_line(name);
     let refused = |reason: String| BackendError::Advised {
         problem: format!("the docker context {shown} ({chosen_by}) cannot be used: {reason}"),
         advice: "list them with `docker context ls` and choose one with `docker context use`, or \
@@ -242,44 +240,45 @@ fn context(
     let contexts = config.join("contexts");
     let path = contexts.join("meta").join(&id).join("meta.json");
     let meta: ContextMeta =
-        read_json(&path)?.ok_or_else(|| refused("there is none of that name".to_owned()))?;
+        read_json(&path)?.ok_or_else(|| refused("no context has that name".to_owned()))?;
     let endpoint = meta
         .endpoints
         .docker
         .filter(|endpoint| !endpoint.host.is_empty())
         .ok_or_else(|| refused("it names no Docker engine".to_owned()))?;
     if endpoint.skip_tls_verify {
-        return Err(refused("it asks for TLS without checking who answers".to_owned()));
+        return Err(refused("it turns off the verification of TLS certificates".to_owned()));
     }
     let dir = contexts.join("tls").join(&id).join("docker");
-    let wish = if dir.is_dir() {
-        TlsWish { always: true, material: Tls::in_dir(&dir) }
+    let tls_options = if dir.is_dir() {
+        TlsOptions { required: true, files: TlsFiles::in_dir(&dir) }
     } else {
-        TlsWish { always: false, material: wish.material.clone() }
+        TlsOptions { required: false, files: tls_options.files.clone() }
     };
-    let transport = Transport::parse(&endpoint.host, &wish)
+    let transport = Transport::parse(&endpoint.host, &tls_options)
         .map_err(|error| refused(format!("its address: {error}")))?;
-    Ok(Address { transport, origin: Origin::Context { name: shown, chosen_by } })
+    Ok(Address { transport, source: AddressSource::Context { name: shown, chosen_by } })
 }
 
-/// Returns the engine that Podman's own variable names. Its ssh and tcp
-/// connections speak another protocol, or need its own settings.
+/// Returns the engine that Podman's variable names. Its ssh and tcp addresses need
+/// another protocol or Podman's own settings.
 fn container_host(environment: &Environment) -> Result<Option<Address>, BackendError> {
     let Some(host) = environment.non_empty("CONTAINER_HOST") else { return Ok(None) };
     let path = host.to_str().and_then(|text| text.trim().strip_prefix("unix://"));
     match path.map(PathBuf::from).filter(|path| path.is_absolute()) {
-        Some(path) => {
-            Ok(Some(Address { transport: Transport::Unix(path), origin: Origin::ContainerHost }))
-        }
+        Some(path) => Ok(Some(Address {
+            transport: Transport::Unix(path),
+            source: AddressSource::ContainerHost,
+        })),
         None => Err(BackendError::Advised {
-            problem: "CONTAINER_HOST cannot be used: only unix:///path is understood".to_owned(),
-            advice: "unset it, or name the engine with DOCKER_HOST".to_owned(),
+            problem: "CONTAINER_HOST cannot be used: only unix:///path is supported".to_owned(),
+            advice: "unset it, or select the engine with DOCKER_HOST".to_owned(),
         }),
     }
 }
 
-/// Returns where engines usually listen, best first.
-fn usual_sockets(environment: &Environment, family: Family, is_root: bool) -> Vec<Address> {
+/// Returns the default paths of engines, in order of preference.
+fn default_sockets(environment: &Environment, family: Family, is_root: bool) -> Vec<Address> {
     let runtime =
         environment.non_empty("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
     let mut paths = Vec::new();
@@ -290,13 +289,13 @@ fn usual_sockets(environment: &Environment, family: Family, is_root: bool) -> Ve
     }
     if family != Family::Docker {
         paths.extend(runtime.iter().map(|dir| dir.join("podman/podman.sock")));
-        // For others than root this is an engine they were given no key to, or
-        // root's, whose containers are not theirs.
+        // Other users have no access to root's engine, or should not use it by
+        // default.
         if is_root {
             paths.push(PathBuf::from("/run/podman/podman.sock"));
         }
     }
-    let usual = |path| Address { transport: Transport::Unix(path), origin: Origin::Usual };
+    let usual = |path| Address { transport: Transport::Unix(path), source: AddressSource::Default };
     paths.into_iter().map(usual).collect()
 }
 

@@ -32,7 +32,11 @@ impl User {
         id
     }
 
-    fn choose(&self, variables: &[(&str, &str)], sets: &[&str]) -> Result<Choice, BackendError> {
+    fn choose_engine(
+        &self,
+        variables: &[(&str, &str)],
+        sets: &[&str],
+    ) -> Result<EngineChoice, BackendError> {
         let home = self.dir.path().to_str().unwrap();
         let environment =
             Environment::from_pairs([("HOME", home)].into_iter().chain(variables.iter().copied()));
@@ -40,7 +44,7 @@ impl User {
             .iter()
             .map(|text| Override::parse(&vestal_config::schema(), text).unwrap())
             .collect();
-        choose(&Settings::load(
+        choose_engine(&Settings::load(
             &vestal_config::schema(),
             Home::at(self.path("vestal")),
             environment,
@@ -49,16 +53,16 @@ impl User {
     }
 
     fn named(&self, variables: &[(&str, &str)]) -> Address {
-        match self.choose(variables, &[]).unwrap() {
-            Choice::Named(address) => address,
-            Choice::Any(search) => panic!("{search:?}"),
+        match self.choose_engine(variables, &[]).unwrap() {
+            EngineChoice::Fixed(address) => address,
+            EngineChoice::Search(search) => panic!("{search:?}"),
         }
     }
 
     fn search(&self, variables: &[(&str, &str)], sets: &[&str]) -> Search {
-        match self.choose(variables, sets).unwrap() {
-            Choice::Any(search) => search,
-            Choice::Named(address) => panic!("{address:?}"),
+        match self.choose_engine(variables, sets).unwrap() {
+            EngineChoice::Search(search) => search,
+            EngineChoice::Fixed(address) => panic!("{address:?}"),
         }
     }
 }
@@ -87,7 +91,7 @@ fn the_more_explicit_choice_of_an_engine_wins() {
     let shown = |count: usize| user.named(&all[..count]).to_string();
     assert_eq!(shown(3), "unix:///host.sock (DOCKER_HOST)");
     assert_eq!(shown(2), "unix:///near.sock (context near, DOCKER_CONTEXT)");
-    assert_eq!(shown(1), "unix:///far.sock (context far, the docker program's current one)");
+    assert_eq!(shown(1), "unix:///far.sock (context far, the docker CLI's current context)");
     fs::remove_file(user.path(".docker/config.json")).unwrap();
     assert_eq!(shown(1), "unix:///container.sock (CONTAINER_HOST)");
 }
@@ -103,7 +107,7 @@ fn empty_variables_and_the_context_default_choose_nothing() {
 }
 
 #[test]
-fn the_usual_sockets_are_tried_in_order() {
+fn the_default_sockets_are_tried_in_order() {
     let search = User::new().search(&[("XDG_RUNTIME_DIR", "/run/user/7")], &[]);
     let mut expected = vec![
         "unix:///var/run/docker.sock",
@@ -116,7 +120,7 @@ fn the_usual_sockets_are_tried_in_order() {
     }
     assert_eq!(sockets(&search), expected);
     let relative = Environment::from_pairs([("XDG_RUNTIME_DIR", "run")]);
-    let others = usual_sockets(&relative, Family::Any, false);
+    let others = default_sockets(&relative, Family::Any, false);
     assert_eq!(others.len(), 2, "roots podman is not for others: {others:?}");
 }
 
@@ -138,9 +142,9 @@ fn podman_is_started_only_when_it_is_on_the_path() {
 fn the_setting_chooses_the_family() {
     let user = User::new();
     let host = [("DOCKER_HOST", "unix:///host.sock"), ("CONTAINER_HOST", "unix:///c.sock")];
-    let chosen = |set: &str, variables| match user.choose(variables, &[set]).unwrap() {
-        Choice::Named(address) => address.to_string(),
-        Choice::Any(search) => sockets(&search).join(" "),
+    let chosen = |set: &str, variables| match user.choose_engine(variables, &[set]).unwrap() {
+        EngineChoice::Fixed(address) => address.to_string(),
+        EngineChoice::Search(search) => sockets(&search).join(" "),
     };
     let docker = "terminal.docker_binary=/opt/docker";
     let podman = "terminal.docker_binary=/opt/podman-5";
@@ -149,9 +153,9 @@ fn the_setting_chooses_the_family() {
     assert_eq!(chosen(docker, &host[1..]), "unix:///var/run/docker.sock unix:///run/docker.sock");
     let runtime = [("XDG_RUNTIME_DIR", "/r")];
     assert!(chosen(podman, &runtime).starts_with("unix:///r/podman/podman.sock"));
-    assert_eq!(user.search(&runtime, &[docker]).podman, PodmanProgram::Unwanted);
+    assert_eq!(user.search(&runtime, &[docker]).podman, PodmanProgram::NotUsed);
     assert_eq!(user.search(&runtime, &[podman]).podman, PodmanProgram::Missing);
-    let error = user.choose(&[], &["terminal.docker_binary=/opt/nerdctl"]).unwrap_err();
+    let error = user.choose_engine(&[], &["terminal.docker_binary=/opt/nerdctl"]).unwrap_err();
     assert!(error.to_string().contains("/opt/nerdctl"), "{error}");
 }
 
@@ -167,7 +171,7 @@ fn a_context_brings_its_own_certificates() {
     assert_eq!(tls(user.named(&variables)), None, "the variables are for DOCKER_HOST");
     let dir = format!(".docker/contexts/tls/{id}/docker");
     user.write(&format!("{dir}/ca.pem"), "");
-    assert_eq!(tls(user.named(&variables)), Some(Tls::in_dir(&user.path(&dir))));
+    assert_eq!(tls(user.named(&variables)), Some(TlsFiles::in_dir(&user.path(&dir))));
 }
 
 #[test]
@@ -185,13 +189,13 @@ fn garbage_in_the_docker_programs_files_is_an_error_that_names_the_file() {
     let user = User::new();
     for garbage in ["", "{", "[]", "\u{0}", r#"{"currentContext": 7}"#, "null"] {
         user.write(".docker/config.json", garbage);
-        let error = user.choose(&[], &[]).unwrap_err();
+        let error = user.choose_engine(&[], &[]).unwrap_err();
         assert!(error.to_string().contains("config.json cannot be read"), "{garbage:?}: {error}");
     }
     user.write(".docker/config.json", vec![b' '; 2 << 20]);
-    assert!(user.choose(&[], &[]).unwrap_err().to_string().contains("too large"));
+    assert!(user.choose_engine(&[], &[]).unwrap_err().to_string().contains("too large"));
     user.write(".docker/config.json", r#"{"auths": {"x": {"auth": "c2VjcmV0OnNlY3JldA=="}"#);
-    let error = user.choose(&[], &[]).unwrap_err().to_string();
+    let error = user.choose_engine(&[], &[]).unwrap_err().to_string();
     assert!(!error.contains("c2Vj"), "{error}");
 }
 
@@ -200,7 +204,7 @@ fn a_context_that_cannot_be_used_is_an_error_that_names_it() {
     let user = User::new();
     let problem = |meta: &str| {
         user.context("far", meta);
-        user.choose(&[("DOCKER_CONTEXT", "far")], &[]).unwrap_err().to_string()
+        user.choose_engine(&[("DOCKER_CONTEXT", "far")], &[]).unwrap_err().to_string()
     };
     assert!(problem("{}").contains("context far (DOCKER_CONTEXT)"));
     assert!(problem("{}").contains("names no Docker engine"));
@@ -208,15 +212,15 @@ fn a_context_that_cannot_be_used_is_an_error_that_names_it() {
     assert!(problem(&host("gopher://x")).contains("gopher://"));
     assert!(problem("{").contains("meta.json cannot be read"));
     let skip = r#"{"Endpoints": {"docker": {"Host": "tcp://x:1", "SkipTLSVerify": true}}}"#;
-    assert!(problem(skip).contains("without checking who answers"));
-    let absent = user.choose(&[("DOCKER_CONTEXT", "../../none\n")], &[]).unwrap_err();
-    assert!(absent.to_string().contains("there is none of that name"), "{absent}");
+    assert!(problem(skip).contains("verification of TLS certificates"));
+    let absent = user.choose_engine(&[("DOCKER_CONTEXT", "../../none\n")], &[]).unwrap_err();
+    assert!(absent.to_string().contains("no context has that name"), "{absent}");
 }
 
 #[test]
 fn an_address_that_cannot_be_used_is_an_error_that_names_the_variable() {
     let user = User::new();
-    let problem = |name, value| user.choose(&[(name, value)], &[]).unwrap_err();
+    let problem = |name, value| user.choose_engine(&[(name, value)], &[]).unwrap_err();
     let error = problem("DOCKER_HOST", "gopher://x");
     assert!(error.to_string().starts_with("DOCKER_HOST cannot be used"), "{error}");
     assert!(error.advice().unwrap().contains("unset"));

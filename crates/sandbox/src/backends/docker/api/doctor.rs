@@ -1,4 +1,4 @@
-//! What `vestal doctor` says about an engine.
+//! The report of `vestal doctor` on an engine.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,41 +6,40 @@ use bollard::models::ContainerSummary;
 use bollard::query_parameters::ListContainersOptionsBuilder;
 
 use super::client::Client;
-use super::fault::one_line;
+use super::error::one_line;
 use super::info::EngineInfo;
 use crate::backend::{BackendError, DoctorNote};
-use crate::backends::docker::ownership::Traits;
+use crate::backends::docker::identity::ContainerIdentity;
 
-/// Most containers that are named in a remark.
+/// Most containers that are named in a note.
 const MAX_NAMED: usize = 5;
 
 /// What the engine's containers are compared with.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::backends::docker) struct Survey<'a> {
-    /// The profile home, as its containers are labelled.
+pub(in crate::backends::docker) struct DoctorScope<'a> {
+    /// The id of the profile home.
     pub(in crate::backends::docker) home: &'a str,
-    /// The instances that the home knows; absent: that is not known, and
-    /// nothing counts as leaked.
+    /// The known instances; if `None`, no container counts as leaked.
     pub(in crate::backends::docker) instances: Option<&'a BTreeSet<String>>,
 }
 
-/// Returns what there is to say about the engine and our containers on it.
+/// Returns the notes on the engine and on Vestal's containers.
 pub(in crate::backends::docker) async fn report(
     client: &Client,
-    survey: Survey<'_>,
+    scope: DoctorScope<'_>,
 ) -> Vec<DoctorNote> {
-    let mut remarks = match client.info().await {
+    let mut notes = match client.info().await {
         Ok(info) => engine(client.address(), info),
-        Err(error) => vec![trouble("engine", &error)],
+        Err(error) => vec![error_note("engine", &error)],
     };
     match containers(client).await {
-        Ok(containers) => remarks.extend(Census::new(&containers, survey).remarks()),
-        Err(error) => remarks.push(trouble("containers", &error)),
+        Ok(containers) => notes.extend(ContainerGroups::new(&containers, scope).notes()),
+        Err(error) => notes.push(error_note("containers", &error)),
     }
-    remarks
+    notes
 }
 
-fn trouble(topic: &str, error: &BackendError) -> DoctorNote {
+fn error_note(topic: &str, error: &BackendError) -> DoctorNote {
     DoctorNote {
         topic: topic.to_owned(),
         text: error.to_string(),
@@ -48,7 +47,7 @@ fn trouble(topic: &str, error: &BackendError) -> DoctorNote {
     }
 }
 
-fn remark(topic: &str, text: String) -> DoctorNote {
+fn note(topic: &str, text: String) -> DoctorNote {
     DoctorNote { topic: topic.to_owned(), text, advice: None }
 }
 
@@ -58,7 +57,6 @@ async fn containers(client: &Client) -> Result<Vec<ContainerSummary>, BackendErr
     client.api().list_containers(Some(options)).await.map_err(client.error("list its containers"))
 }
 
-/// Returns what there is to say about the engine itself.
 fn engine(address: &str, info: &EngineInfo) -> Vec<DoctorNote> {
     let known = |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
     let mut kind = format!("{} {}", info.flavour.name(), known(&info.version));
@@ -68,29 +66,28 @@ fn engine(address: &str, info: &EngineInfo) -> Vec<DoctorNote> {
     if info.userns_remap {
         kind.push_str(", users remapped");
     }
-    let mut remarks =
-        vec![remark("engine", format!("{kind}, API {}, at {address}", info.api_version))];
+    let mut notes = vec![note("engine", format!("{kind}, API {}, at {address}", info.api_version))];
     let below = match info.backing_filesystem.as_str() {
         "" => String::new(),
         filesystem => format!(" on {filesystem}"),
     };
-    remarks.push(remark("storage", format!("{}{below}", known(&info.storage_driver))));
-    remarks.push(remark(
+    notes.push(note("storage", format!("{}{below}", known(&info.storage_driver))));
+    notes.push(note(
         "cgroups",
         format!("version {}, driver {}", known(&info.cgroup_version), known(&info.cgroup_driver)),
     ));
-    remarks.push(limits(info));
+    notes.push(limits(info));
     if !info.seccomp {
-        remarks.push(DoctorNote {
+        notes.push(DoctorNote {
             topic: "isolation".to_owned(),
             text: "the engine does not filter system calls".to_owned(),
             advice: Some("use an engine and a kernel with seccomp".to_owned()),
         });
     }
-    remarks
+    notes
 }
 
-/// Returns which limits hold. What cannot be enforced is left out.
+/// Returns the note on limits: which are enforced, and which are left out.
 fn limits(info: &EngineInfo) -> DoctorNote {
     let limits = [
         ("terminal.container_memory", info.can_limit_memory),
@@ -121,47 +118,50 @@ fn limits(info: &EngineInfo) -> DoctorNote {
     DoctorNote { topic: "limits".to_owned(), text, advice }
 }
 
-/// Our containers, by whose they are.
+/// Vestal's containers, by owner.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Census {
+struct ContainerGroups {
     own: Vec<String>,
     foreign: Vec<String>,
     leaked: Vec<String>,
-    errands: Vec<String>,
-    /// Those that merely carry labels.
-    bearers: Vec<String>,
+    helpers: Vec<String>,
+    /// Containers that merely carry the labels.
+    label_only: Vec<String>,
 }
 
-impl Census {
-    fn new(containers: &[ContainerSummary], survey: Survey<'_>) -> Self {
-        let mut census = Self::default();
+impl ContainerGroups {
+    fn new(containers: &[ContainerSummary], scope: DoctorScope<'_>) -> Self {
+        let mut groups = Self::default();
         for container in containers {
             let label = |name: &str| {
                 container.labels.as_ref().and_then(|labels| labels.get(name)).map(String::as_str)
             };
             let is_known = |instance: &str| {
-                survey.instances.is_none_or(|instances| instances.contains(instance))
+                scope.instances.is_none_or(|instances| instances.contains(instance))
             };
-            let list = if label("vestal-home") != Some(survey.home) {
-                &mut census.foreign
+            let list = if label("vestal-home") != Some(scope.home) {
+                &mut groups.foreign
             } else if label("vestal-errand").is_some() {
-                &mut census.errands
-            } else if Traits::listed(container).and_then(Traits::own).is_none() {
-                &mut census.bearers
+                &mut groups.helpers
+            } else if ContainerIdentity::listed(container)
+                .and_then(ContainerIdentity::owned_labels)
+                .is_none()
+            {
+                &mut groups.label_only
             } else if label("vestal-instance").is_some_and(is_known) {
-                &mut census.own
+                &mut groups.own
             } else {
-                &mut census.leaked
+                &mut groups.leaked
             };
             list.push(describe(container));
         }
-        census
+        groups
     }
 
-    fn remarks(&self) -> Vec<DoctorNote> {
-        let mut remarks = vec![remark("containers", format!("{} of this home", self.own.len()))];
+    fn notes(&self) -> Vec<DoctorNote> {
+        let mut notes = vec![note("containers", format!("{} of this home", self.own.len()))];
         if !self.leaked.is_empty() {
-            remarks.push(DoctorNote {
+            notes.push(DoctorNote {
                 topic: "leaked".to_owned(),
                 text: listed(&self.leaked, "of this home that no sandbox knows"),
                 advice: Some(
@@ -171,25 +171,24 @@ impl Census {
                 ),
             });
         }
-        if !self.errands.is_empty() {
-            remarks.push(DoctorNote {
-                topic: "errands".to_owned(),
-                text: listed(&self.errands, "left over from an errand, or still on one"),
+        if !self.helpers.is_empty() {
+            notes.push(DoctorNote {
+                topic: "helpers".to_owned(),
+                text: listed(&self.helpers, "helper containers, left over or still at work"),
                 advice: Some("`vestal prune` removes them once they are old".to_owned()),
             });
         }
-        if !self.bearers.is_empty() {
+        if !self.label_only.is_empty() {
             let what = "with this home's labels that Vestal did not make, left alone";
-            remarks.push(remark("labels", listed(&self.bearers, what)));
+            notes.push(note("labels", listed(&self.label_only, what)));
         }
         if !self.foreign.is_empty() {
-            remarks.push(remark("foreign", listed(&self.foreign, "of other homes, left alone")));
+            notes.push(note("foreign", listed(&self.foreign, "of other homes, left alone")));
         }
-        remarks
+        notes
     }
 }
 
-/// Returns a container's name and state.
 fn describe(container: &ContainerSummary) -> String {
     let name = container.names.iter().flatten().next().map(|name| name.trim_start_matches('/'));
     let id = || container.id.as_deref().unwrap_or("?").chars().take(12).collect::<String>();

@@ -44,19 +44,20 @@ fn containers() -> Vec<ContainerSummary> {
 #[test]
 fn containers_are_told_apart_by_whose_they_are() {
     let known = BTreeSet::from(["i1".to_owned()]);
-    let census = |instances| Census::new(&containers(), Survey { home: "mine", instances });
+    let groups =
+        |instances| ContainerGroups::new(&containers(), DoctorScope { home: "mine", instances });
     let names = |names: &[&str]| -> Vec<String> {
         names.iter().map(|name| format!("{name} (exited)")).collect()
     };
-    let expected = Census {
+    let expected = ContainerGroups {
         own: names(&["vestal-own-k"]),
         foreign: names(&["other", "old"]),
         leaked: names(&["vestal-lost-k"]),
-        errands: names(&["errand"]),
-        bearers: names(&["of-a-committed-image", "bare"]),
+        helpers: names(&["errand"]),
+        label_only: names(&["of-a-committed-image", "bare"]),
     };
-    assert_eq!(census(Some(&known)), expected);
-    let unsure = census(None);
+    assert_eq!(groups(Some(&known)), expected);
+    let unsure = groups(None);
     assert_eq!(unsure.own, names(&["vestal-own-k", "vestal-lost-k"]));
     assert_eq!(unsure.leaked, names(&[]));
 }
@@ -64,33 +65,30 @@ fn containers_are_told_apart_by_whose_they_are() {
 #[test]
 fn what_is_wrong_comes_with_what_to_do() {
     let known = BTreeSet::new();
-    let survey = Survey { home: "mine", instances: Some(&known) };
-    let remarks = Census::new(&containers(), survey).remarks();
-    let advised: Vec<_> = remarks
-        .iter()
-        .filter(|remark| remark.advice.is_some())
-        .map(|remark| remark.topic.as_str())
-        .collect();
-    assert_eq!(advised, ["leaked", "errands"]);
+    let scope = DoctorScope { home: "mine", instances: Some(&known) };
+    let notes = ContainerGroups::new(&containers(), scope).notes();
+    let advised: Vec<_> =
+        notes.iter().filter(|note| note.advice.is_some()).map(|note| note.topic.as_str()).collect();
+    assert_eq!(advised, ["leaked", "helpers"]);
     assert_eq!(
-        remarks[1].text,
+        notes[1].text,
         "2 of this home that no sandbox knows: vestal-own-k (exited), vestal-lost-k (exited)"
     );
-    assert_eq!(Census::default().remarks().len(), 1, "nothing wrong, nothing said");
+    assert_eq!(ContainerGroups::default().notes().len(), 1, "nothing wrong, no note");
 }
 
 #[test]
 fn a_long_list_is_cut_short() {
     let many: Vec<_> = (0..9).map(|number| container(&number.to_string(), &[])).collect();
-    let census = Census::new(&many, Survey { home: "mine", instances: None });
-    let foreign = &census.remarks()[1].text;
+    let groups = ContainerGroups::new(&many, DoctorScope { home: "mine", instances: None });
+    let foreign = &groups.notes()[1].text;
     assert!(foreign.starts_with("9 of other homes, left alone: 0 (exited), 1"), "{foreign}");
     assert!(foreign.ends_with("4 (exited), …"), "{foreign}");
 }
 
 fn info(value: serde_json::Value) -> EngineInfo {
-    let said: SystemInfo = serde_json::from_value(value).unwrap();
-    EngineInfo::new(said, Flavour::Docker, "1.41".to_owned())
+    let response: SystemInfo = serde_json::from_value(value).unwrap();
+    EngineInfo::new(response, Flavour::Docker, "1.41".to_owned())
 }
 
 #[test]
@@ -99,13 +97,13 @@ fn limits_that_hold_and_limits_that_do_not_are_named() {
         "MemoryLimit": true, "PidsLimit": true, "CpuCfsPeriod": true, "CpuCfsQuota": true,
         "Driver": "overlay2", "DriverStatus": [["Backing Filesystem", "extfs"]],
     }));
-    let remark = limits(&some);
+    let note = limits(&some);
     assert_eq!(
-        remark.text,
+        note.text,
         "enforced: terminal.container_memory, terminal.container_cpu, terminal.container_pids; \
          cannot be, so left out: terminal.container_disk"
     );
-    assert!(remark.advice.unwrap().starts_with("disk needs"));
+    assert!(note.advice.unwrap().starts_with("disk needs"));
     let none = limits(&info(json!({})));
     assert!(none.text.starts_with("none can be enforced"), "{}", none.text);
 }
@@ -114,25 +112,24 @@ fn limits_that_hold_and_limits_that_do_not_are_named() {
 async fn a_report_speaks_of_the_engine_and_of_our_containers() {
     let engine = FakeEngine::start(|head| {
         if head.contains("/info") {
-            let said = json!({
+            let response = json!({
                 "ServerVersion": "20.10", "Driver": "overlay2", "CgroupVersion": "2",
                 "CgroupDriver": "systemd", "SecurityOptions": ["name=seccomp", "name=rootless"],
                 "DriverStatus": [["Backing Filesystem", "extfs"]],
             });
-            return answer("200 OK", &said.to_string());
+            return answer("200 OK", &response.to_string());
         }
         answer("200 OK", r#"[{"Names": ["/x"], "Labels": {"vestal-home": "theirs"}}]"#)
     });
     let client = Client::connect(&engine.settings(), &engine.path("run")).await.unwrap();
-    let remarks = report(&client, Survey { home: "mine", instances: None }).await;
-    let said = |topic: &str| {
-        remarks.iter().find(|remark| remark.topic == topic).map(|remark| remark.text.as_str())
-    };
-    assert!(said("engine").unwrap().starts_with("Docker 20.10, rootless, API 1.41, at unix://"));
-    assert_eq!(said("storage"), Some("overlay2 on extfs"));
-    assert_eq!(said("cgroups"), Some("version 2, driver systemd"));
-    assert_eq!(said("containers"), Some("0 of this home"));
-    assert_eq!(said("foreign"), Some("1 of other homes, left alone: x"));
+    let notes = report(&client, DoctorScope { home: "mine", instances: None }).await;
+    let text =
+        |topic: &str| notes.iter().find(|note| note.topic == topic).map(|note| note.text.as_str());
+    assert!(text("engine").unwrap().starts_with("Docker 20.10, rootless, API 1.41, at unix://"));
+    assert_eq!(text("storage"), Some("overlay2 on extfs"));
+    assert_eq!(text("cgroups"), Some("version 2, driver systemd"));
+    assert_eq!(text("containers"), Some("0 of this home"));
+    assert_eq!(text("foreign"), Some("1 of other homes, left alone: x"));
     let list = &engine.requests()[1];
     assert!(list.contains("all=true") && list.contains("vestal-agent"), "{list}");
 }
@@ -141,8 +138,8 @@ async fn a_report_speaks_of_the_engine_and_of_our_containers() {
 async fn an_engine_that_refuses_is_part_of_the_report() {
     let engine = FakeEngine::start(|_| answer("500 Oops", r#"{"message": "no"}"#));
     let client = Client::connect(&engine.settings(), &engine.path("run")).await.unwrap();
-    let remarks = report(&client, Survey { home: "mine", instances: None }).await;
-    let topics: Vec<_> = remarks.iter().map(|remark| remark.topic.as_str()).collect();
+    let notes = report(&client, DoctorScope { home: "mine", instances: None }).await;
+    let topics: Vec<_> = notes.iter().map(|note| note.topic.as_str()).collect();
     assert_eq!(topics, ["engine", "containers"]);
-    assert!(remarks.iter().all(|remark| remark.advice.is_some()));
+    assert!(notes.iter().all(|note| note.advice.is_some()));
 }

@@ -1,4 +1,4 @@
-//! An engine of a test's own: a socket, and whatever answers the test gives.
+//! A fake engine for tests: a socket that gives the test's answers.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -9,31 +9,32 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
 use vestal_config::{Environment, Home, Override, Settings};
 
-/// What an engine answers to a ping.
-pub(super) const PING: &str = "HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nServer: Docker/20.10\r\n\
+/// The answer to a ping.
+pub(in crate::backends::docker) const PING: &str = "HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nServer: Docker/20.10\r\n\
                                Connection: close\r\nContent-Length: 2\r\n\r\nOK";
 
-/// An engine that answers as it is told.
-pub(super) struct FakeEngine {
+/// An engine that gives the test's answers.
+pub(in crate::backends::docker) struct FakeEngine {
     dir: TempDir,
     requests: Arc<Mutex<Vec<String>>>,
     task: JoinHandle<()>,
 }
 
 impl FakeEngine {
-    /// Starts an engine that answers pings by itself and everything else by
-    /// `answer`, which gets the request's head.
-    pub(super) fn start(answer: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+    /// Starts an engine that answers pings itself and everything else with `answer`,
+    /// which gets the request's head.
+    pub(in crate::backends::docker) fn start(
+        answer: impl Fn(&str) -> String + Send + Sync + 'static,
+    ) -> Self {
         Self::start_named("engine.sock", answer)
     }
 
-    pub(super) fn start_named(
+    pub(in crate::backends::docker) fn start_named(
         name: &str,
         answer: impl Fn(&str) -> String + Send + Sync + 'static,
     ) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        // A long name is bound through the directory's descriptor, as it is
-        // connected to.
+        // A long name is bound through the directory's descriptor.
         let path = dir.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         let short = super::socket::SocketPath::new(&path).unwrap();
@@ -48,21 +49,24 @@ impl FakeEngine {
         Self { dir, requests, task }
     }
 
-    pub(super) fn path(&self, name: &str) -> PathBuf {
+    pub(in crate::backends::docker) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// Returns the heads of all requests but pings, in order.
-    pub(super) fn requests(&self) -> Vec<String> {
+    /// Returns the heads of all requests except pings, in order.
+    pub(in crate::backends::docker) fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
     }
 
     /// Returns settings that choose this engine.
-    pub(super) fn settings(&self) -> Settings {
+    pub(in crate::backends::docker) fn settings(&self) -> Settings {
         self.settings_with(&[])
     }
 
-    pub(super) fn settings_with(&self, variables: &[(&str, &str)]) -> Settings {
+    pub(in crate::backends::docker) fn settings_with(
+        &self,
+        variables: &[(&str, &str)],
+    ) -> Settings {
         let host = format!("unix://{}", self.path("engine.sock").display());
         let own = [("DOCKER_HOST", host.as_str()), ("HOME", self.dir.path().to_str().unwrap())];
         settings(self.dir.path(), own.iter().chain(variables).copied(), &[])
@@ -76,7 +80,7 @@ impl Drop for FakeEngine {
 }
 
 /// Returns settings of a home below `dir`.
-pub(super) fn settings<'a>(
+pub(in crate::backends::docker) fn settings<'a>(
     dir: &Path,
     variables: impl IntoIterator<Item = (&'a str, &'a str)>,
     sets: &[&str],
@@ -91,10 +95,10 @@ pub(super) fn settings<'a>(
     )
 }
 
-/// Writes a program that may be run at once. Another process writes it: while
-/// this one has it open for writing, so has every child that is being started,
-/// and what is open for writing cannot be run.
-pub(super) fn write_program(path: &Path, script: &str) {
+/// Writes a program that can be run at once. Another process writes it: a file that
+/// this process has open for writing cannot be run, and a child that is being
+/// started inherits the descriptor.
+pub(in crate::backends::docker) fn write_program(path: &Path, script: &str) {
     let write = r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#;
     let status =
         std::process::Command::new("/bin/sh").arg("-c").arg(write).arg(path).arg(script).status();
@@ -102,7 +106,7 @@ pub(super) fn write_program(path: &Path, script: &str) {
 }
 
 /// Returns an answer with this status and body.
-pub(super) fn answer(status: &str, body: &str) -> String {
+pub(in crate::backends::docker) fn answer(status: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nConnection: close\r\n\
          Content-Length: {}\r\n\r\n{body}",
@@ -123,14 +127,14 @@ async fn serve(
         }
     }
     let head = String::from_utf8_lossy(&request).into_owned();
-    let words = if head.starts_with("GET /_ping ") {
+    let response = if head.starts_with("GET /_ping ") {
         PING.to_owned()
     } else {
         seen.lock().unwrap().push(head.clone());
         answer(&head)
     };
-    stream.write_all(words.as_bytes()).await.ok();
+    stream.write_all(response.as_bytes()).await.ok();
     stream.shutdown().await.ok();
-    // Whatever the caller still says is heard out, so that nothing is reset.
+    // The rest of the request is read, so that the connection is not reset.
     tokio::io::copy(&mut stream, &mut tokio::io::sink()).await.ok();
 }

@@ -1,20 +1,20 @@
-//! What an engine says of itself.
+//! The description of an engine.
 
 use bollard::models::{SystemInfo, SystemVersion};
 
-use super::fault::one_line;
+use super::error::one_line;
 
-/// Whose engine it is.
+/// The kind of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::backends::docker) enum Flavour {
-    /// Docker, or what behaves like it.
+    /// Docker, or a compatible engine.
     Docker,
     /// Podman.
     Podman,
 }
 
 impl Flavour {
-    /// Returns the name people know it by.
+    /// Returns the name of the engine.
     pub(in crate::backends::docker) fn name(self) -> &'static str {
         match self {
             Self::Docker => "Docker",
@@ -22,7 +22,7 @@ impl Flavour {
         }
     }
 
-    /// Returns whose engine says this of its parts.
+    /// Returns the kind of an engine with these components.
     pub(super) fn of(version: &SystemVersion) -> Self {
         let mut components = version.components.iter().flatten();
         if components.any(|component| component.name.contains("Podman")) {
@@ -33,29 +33,26 @@ impl Flavour {
     }
 }
 
-/// What an engine says of itself. What it does not say is empty, or no.
+/// The description of an engine. Values that it does not report are empty or false.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "the engine answers so many questions")]
+#[expect(clippy::struct_excessive_bools, reason = "the engine reports that many flags")]
 pub(in crate::backends::docker) struct EngineInfo {
-    /// Tells one engine from another, as far as it can be told.
+    /// Identifies the engine.
     pub(in crate::backends::docker) id: String,
-    /// Whose it is.
     pub(in crate::backends::docker) flavour: Flavour,
     /// Its version.
     pub(in crate::backends::docker) version: String,
     /// Version of the API in use.
     pub(in crate::backends::docker) api_version: String,
-    /// Whether it runs without root's rights.
+    /// Whether it runs without root privileges.
     pub(in crate::backends::docker) rootless: bool,
-    /// Whether root in a container is somebody else outside.
+    /// Whether root in a container is another user on the host.
     pub(in crate::backends::docker) userns_remap: bool,
-    /// How layers are stored.
     pub(in crate::backends::docker) storage_driver: String,
-    /// The filesystem below.
+    /// The filesystem of the storage driver.
     pub(in crate::backends::docker) backing_filesystem: String,
     /// Version of the cgroups.
     pub(in crate::backends::docker) cgroup_version: String,
-    /// Who manages them.
     pub(in crate::backends::docker) cgroup_driver: String,
     /// Whether memory can be limited.
     pub(in crate::backends::docker) can_limit_memory: bool,
@@ -63,25 +60,23 @@ pub(in crate::backends::docker) struct EngineInfo {
     pub(in crate::backends::docker) can_limit_cpu: bool,
     /// Whether the number of processes can be limited.
     pub(in crate::backends::docker) can_limit_pids: bool,
-    /// Whether a container's own filesystem can be limited. On XFS this still
-    /// depends on a mount option that the engine does not tell of.
+    /// Whether a container's filesystem can be limited. On XFS this also depends on a
+    /// mount option that the engine does not report.
     pub(in crate::backends::docker) can_limit_disk: bool,
-    /// Whether containers live on while the engine restarts.
+    /// Whether containers survive a restart of the engine.
     pub(in crate::backends::docker) live_restore: bool,
     /// Whether system calls are filtered.
     pub(in crate::backends::docker) seccomp: bool,
-    /// The architecture of its machine, in the engine's word for it.
+    /// The architecture of its machine, by the engine's name.
     pub(in crate::backends::docker) architecture: String,
-    /// The system it runs on.
     pub(in crate::backends::docker) operating_system: String,
-    /// What runs containers.
     pub(in crate::backends::docker) default_runtime: String,
 }
 
 impl EngineInfo {
-    /// Returns the same of an engine that is known to run without root's
-    /// rights, which Podman does not say in so many words.
-    pub(super) fn without_root(mut self) -> Self {
+    /// Returns the description of an engine that is known to be rootless, which
+    /// Podman does not always report.
+    pub(super) fn into_rootless(mut self) -> Self {
         self.rootless = true;
         if self.flavour == Flavour::Podman && self.cgroup_version == "1" {
             self.can_limit_memory = false;
@@ -91,13 +86,13 @@ impl EngineInfo {
         self
     }
 
-    /// Returns whether root of containers is somebody who has no rights to what
-    /// this program's user has made, unless a container goes without that.
-    pub(in crate::backends::docker) fn maps_root_away(&self) -> bool {
+    /// Returns whether root in containers is an unprivileged user of the host, who may
+    /// not access the files of this user. A container can opt out.
+    pub(in crate::backends::docker) fn remaps_root(&self) -> bool {
         self.flavour == Flavour::Docker && self.userns_remap && !self.rootless
     }
 
-    /// Reads what the engine said, which need not be complete.
+    /// Converts the engine's answer, which may be incomplete.
     pub(super) fn new(info: SystemInfo, flavour: Flavour, api_version: String) -> Self {
         let text = |value: Option<String>| value.as_deref().map(one_line).unwrap_or_default();
         let options = info.security_options.unwrap_or_default();
@@ -107,9 +102,8 @@ impl EngineInfo {
         let rootless = has_option(&options, "rootless");
         let cgroup_version = info.cgroup_version.map(|v| v.to_string()).unwrap_or_default();
         let cgroup_driver = info.cgroup_driver.map(|d| d.to_string()).unwrap_or_default();
-        // Without a manager nothing is limited, whatever the kernel could do;
-        // and Podman without root's rights drops limits on the old cgroups
-        // without a word.
+        // Without a cgroup driver nothing is limited. Rootless Podman silently drops
+        // limits on cgroups v1.
         let limits = cgroup_driver != "none"
             && !(flavour == Flavour::Podman && rootless && cgroup_version == "1");
         let root = text(info.docker_root_dir);
@@ -117,7 +111,7 @@ impl EngineInfo {
         Self {
             id: match flavour {
                 Flavour::Docker => text(info.id),
-                // Podman makes up a new id for every answer.
+                // Podman returns a new id with every answer.
                 Flavour::Podman => format!("podman:{name}:{root}"),
             },
             flavour,
@@ -146,7 +140,7 @@ impl EngineInfo {
 
 /// Returns the fields of a security option such as `name=seccomp,profile=default`.
 fn fields(option: &str) -> impl Iterator<Item = (&str, &str)> {
-    // Long ago an option was its bare name.
+    // Old engines report the bare name.
     option.split(',').map(|field| field.split_once('=').unwrap_or(("name", field)))
 }
 
@@ -173,7 +167,7 @@ fn backing_filesystem(status: &[Vec<String>]) -> String {
 fn can_limit_disk(driver: &str, backing: &str) -> bool {
     match driver {
         "btrfs" | "zfs" | "devicemapper" | "windowsfilter" => true,
-        // These use the project quotas of the filesystem below.
+        // These drivers use the project quotas of the filesystem.
         "overlay" | "overlay2" | "vfs" => backing == "xfs",
         _ => false,
     }

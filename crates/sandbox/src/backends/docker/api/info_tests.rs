@@ -55,27 +55,27 @@ fn an_engine_that_says_nothing_promises_nothing() {
 
 #[test]
 fn limits_without_a_manager_of_cgroups_are_none() {
-    let mut said = docker();
-    said["CgroupDriver"] = json!("none");
-    let rootless = info(said, Flavour::Docker);
+    let mut response = docker();
+    response["CgroupDriver"] = json!("none");
+    let rootless = info(response, Flavour::Docker);
     assert!(!rootless.can_limit_memory && !rootless.can_limit_cpu && !rootless.can_limit_pids);
 }
 
 #[test]
 fn limits_that_podman_drops_silently_are_none() {
-    let mut said = docker();
-    said["CgroupVersion"] = json!("1");
-    said["SecurityOptions"] = json!(["name=rootless", "name=seccomp,profile=default"]);
-    let podman = info(said.clone(), Flavour::Podman);
+    let mut response = docker();
+    response["CgroupVersion"] = json!("1");
+    response["SecurityOptions"] = json!(["name=rootless", "name=seccomp,profile=default"]);
+    let podman = info(response.clone(), Flavour::Podman);
     assert!(!podman.can_limit_memory && !podman.can_limit_cpu && !podman.can_limit_pids);
-    said["CgroupVersion"] = json!("2");
-    assert!(info(said, Flavour::Podman).can_limit_memory);
+    response["CgroupVersion"] = json!("2");
+    assert!(info(response, Flavour::Podman).can_limit_memory);
 }
 
 #[test]
 fn podman_is_known_by_its_store_because_its_id_changes() {
-    let said = |id: &str| json!({"ID": id, "Name": "host", "DockerRootDir": "/store"});
-    let id = |id: &str| info(said(id), Flavour::Podman).id;
+    let response = |id: &str| json!({"ID": id, "Name": "host", "DockerRootDir": "/store"});
+    let id = |id: &str| info(response(id), Flavour::Podman).id;
     assert_eq!(id("one"), "podman:host:/store");
     assert_eq!(id("one"), id("two"));
 }
@@ -109,11 +109,11 @@ fn security_options_old_and_new_are_read() {
 
 #[test]
 fn hostile_answers_stay_on_one_line() {
-    let said = json!({
+    let response = json!({
         "ServerVersion": "1\n2\u{1b}[2J",
         "DriverStatus": [[], ["Backing Filesystem"], ["Backing Filesystem", "x\ny", "z"]],
     });
-    let read = info(said, Flavour::Docker);
+    let read = info(response, Flavour::Docker);
     assert_eq!(read.version, "1 2 [2J");
     assert_eq!(read.backing_filesystem, "x y");
 }
@@ -121,8 +121,8 @@ fn hostile_answers_stay_on_one_line() {
 #[test]
 fn podman_is_known_by_its_parts() {
     let version = |name: &str| {
-        let said = json!({"Components": [{"Name": name, "Version": "1"}]});
-        Flavour::of(&serde_json::from_value(said).unwrap())
+        let response = json!({"Components": [{"Name": name, "Version": "1"}]});
+        Flavour::of(&serde_json::from_value(response).unwrap())
     };
     assert_eq!(version("Podman Engine"), Flavour::Podman);
     assert_eq!(version("Engine"), Flavour::Docker);

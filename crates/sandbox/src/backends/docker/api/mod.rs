@@ -1,29 +1,24 @@
-//! The engine's API: which engine, how it is reached, what it says of itself,
-//! its images and its refusals.
+//! The engine's API: choosing and reaching an engine, its description, its images
+//! and its errors.
 
 mod address;
 mod client;
 mod context;
-mod credentials;
 mod doctor;
+mod error;
 #[cfg(test)]
-mod fake_engine;
-mod fault;
-mod greeting;
+pub(in crate::backends::docker) mod fake_engine;
 mod image;
 mod info;
-pub(in crate::backends::docker) mod layers;
-mod own_image;
 mod podman;
-mod pull;
-mod reference;
+mod registry;
 mod socket;
 mod ssh;
-mod unreachable;
 
 pub(in crate::backends::docker) use client::Client;
-pub(in crate::backends::docker) use doctor::{Survey, report};
-pub(in crate::backends::docker) use fault::{Fault, fault};
-pub(in crate::backends::docker) use image::{ImageFacts, exists, known, resolve};
+pub(in crate::backends::docker) use doctor::{DoctorScope, report};
+pub(in crate::backends::docker) use error::{EngineFault, classify, error_text, one_line};
+#[cfg(test)]
+pub(in crate::backends::docker) use image::Reference;
+pub(in crate::backends::docker) use image::{ImageInfo, exists, find_by_id, find_or_pull, full_id};
 pub(in crate::backends::docker) use info::{EngineInfo, Flavour};
-pub(in crate::backends::docker) use own_image::OwnImage;

@@ -1,5 +1,5 @@
-//! Podman's service, started when it is needed. It ends by itself when nobody
-//! has used it for a while; containers do not notice.
+//! Podman's API service, started when it is needed. It exits after a while without
+//! connections; containers keep running.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -13,37 +13,35 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 use vestal_config::Environment;
 
-use super::address::{Address, Origin, Transport};
+use super::address::{Address, AddressSource, Transport};
 use super::context::find_program;
-use super::fault::one_line;
-use super::greeting::{ANSWER_WITHIN, Greeting, NoGreeting, greet};
-use super::socket::{make_private, private_dir};
-use super::unreachable;
+use super::error::{self, one_line};
+use super::socket::{PING_TIMEOUT, Ping, PingError, make_private, ping, private_dir};
 use crate::backend::BackendError;
 use crate::store::KeyLock;
 
-/// Seconds without a connection after which the service ends.
+/// Seconds without a connection after which the service exits.
 const IDLE_SECONDS: &str = "30";
 
-/// How long the service may take to answer. It does so in half a second; the
-/// rest is for machines that are slow and busy, and for its first start.
-const READY_WITHIN: Duration = Duration::from_mins(1);
+/// Longest time until the service answers. It takes half a second; the rest is for
+/// slow machines and for the first start.
+const READY_TIMEOUT: Duration = Duration::from_mins(1);
 
 const SOCKET: &str = "podman.sock";
 const LOCK: &str = "podman.lock";
 const LOG: &str = "podman.log";
 
-/// Podman's service, running or not.
+/// Podman's API service, running or not.
 #[derive(Debug, Clone)]
-pub(super) struct Service {
+pub(super) struct PodmanService {
     program: PathBuf,
-    /// A program that starts another in a session of its own, where there is one.
+    /// The `setsid` program, if there is one.
     setsid: Option<PathBuf>,
     dir: PathBuf,
     variables: Variables,
 }
 
-/// The service's environment; shown by names only.
+/// The service's environment. Debug output shows only the names.
 #[derive(Clone)]
 struct Variables(Vec<(OsString, OsString)>);
 
@@ -53,12 +51,12 @@ impl std::fmt::Debug for Variables {
     }
 }
 
-impl Service {
-    /// Returns the service of a home whose sockets are in `run_dir`.
+impl PodmanService {
+    /// Returns the service with its socket in `run_dir`.
     pub(super) fn new(program: PathBuf, run_dir: &Path, environment: &Environment) -> Self {
         let variables = environment
             .iter()
-            .filter(|(name, _)| is_podmans(name))
+            .filter(|(name, _)| is_podman_variable(name))
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .collect();
         Self {
@@ -69,58 +67,56 @@ impl Service {
         }
     }
 
-    /// Returns where it listens.
     pub(super) fn address(&self) -> Address {
-        Address { transport: Transport::Unix(self.socket()), origin: Origin::Started }
+        Address { transport: Transport::Unix(self.socket()), source: AddressSource::Started }
     }
 
-    /// Returns its socket.
     pub(super) fn socket(&self) -> PathBuf {
         self.dir.join(SOCKET)
     }
 
-    /// Makes sure that it answers, and starts it if it does not. Any number of
-    /// processes may ask at once; one of them starts it.
-    pub(super) async fn ensure(&self) -> Result<Greeting, BackendError> {
-        match greet(&self.socket(), ANSWER_WITHIN).await {
-            Err(NoGreeting::Absent(_)) => {}
-            other => return self.judge(other),
+    /// Starts the service unless it answers. Any number of processes may call this at
+    /// once; one of them starts it.
+    pub(super) async fn ensure(&self) -> Result<Ping, BackendError> {
+        match ping(&self.socket(), PING_TIMEOUT).await {
+            Err(PingError::NotListening(_)) => {}
+            other => return self.check(other),
         }
         make_private(&self.dir).map_err(BackendError::io(format!(
-            "make {} for this user alone",
+            "create {} for this user only",
             self.dir.display()
         )))?;
-        let _lock = KeyLock::acquire(&self.dir.join(LOCK), READY_WITHIN)
+        let _lock = KeyLock::acquire(&self.dir.join(LOCK), READY_TIMEOUT)
             .await
-            .map_err(|error| unreachable::lost(&self.address(), error.to_string()))?;
-        match greet(&self.socket(), ANSWER_WITHIN).await {
-            Err(NoGreeting::Absent(_)) => self.start().await,
-            other => self.judge(other),
+            .map_err(|error| error::connection_failed(&self.address(), error.to_string()))?;
+        match ping(&self.socket(), PING_TIMEOUT).await {
+            Err(PingError::NotListening(_)) => self.start().await,
+            other => self.check(other),
         }
     }
 
-    fn judge(&self, outcome: Result<Greeting, NoGreeting>) -> Result<Greeting, BackendError> {
-        outcome.map_err(|why| unreachable::no_greeting(&self.address(), &why))
+    fn check(&self, outcome: Result<Ping, PingError>) -> Result<Ping, BackendError> {
+        outcome.map_err(|why| error::ping_failed(&self.address(), &why))
     }
 
-    /// Starts the service. The caller holds the lock and has seen that nobody
+    /// Starts the service. The caller holds the lock and has checked that nothing
     /// listens.
-    async fn start(&self) -> Result<Greeting, BackendError> {
+    async fn start(&self) -> Result<Ping, BackendError> {
         self.remove_stale_socket().map_err(BackendError::io("remove a stale socket"))?;
         let mut log = self.open_log().map_err(BackendError::io("open the log of podman"))?;
         let mut child = self
             .spawn(&log)
             .map_err(BackendError::io(format!("start {}", self.program.display())))?;
-        let deadline = Instant::now() + READY_WITHIN;
+        let deadline = Instant::now() + READY_TIMEOUT;
         let mut pause = Duration::from_millis(10);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            match greet(&self.socket(), left).await {
-                Err(NoGreeting::Absent(_)) if !left.is_zero() => {}
-                Err(NoGreeting::Absent(_)) => {
-                    return self.judge(Err(NoGreeting::Slow(READY_WITHIN)));
+            match ping(&self.socket(), left).await {
+                Err(PingError::NotListening(_)) if !left.is_zero() => {}
+                Err(PingError::NotListening(_)) => {
+                    return self.check(Err(PingError::TimedOut(READY_TIMEOUT)));
                 }
-                other => return self.judge(other),
+                other => return self.check(other),
             }
             tokio::select! {
                 ended = child.wait() => {
@@ -132,20 +128,20 @@ impl Service {
         }
     }
 
-    /// Removes the socket of a service that is gone; it would be in the way.
+    /// Removes the socket that a service has left behind.
     fn remove_stale_socket(&self) -> io::Result<()> {
         match std::fs::symlink_metadata(self.socket()) {
             Ok(meta) if meta.file_type().is_socket() => std::fs::remove_file(self.socket()),
             Ok(_) => Err(io::Error::new(
                 ErrorKind::AlreadyExists,
-                format!("{} is no socket", self.socket().display()),
+                format!("{} is not a socket", self.socket().display()),
             )),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Opens an empty log, for the words of a service that fails.
+    /// Opens an empty log for the service's standard error.
     fn open_log(&self) -> io::Result<File> {
         OpenOptions::new()
             .read(true)
@@ -158,8 +154,7 @@ impl Service {
     }
 
     fn spawn(&self, log: &File) -> io::Result<Child> {
-        // The service belongs to nobody's terminal: what interrupts this
-        // process, or hangs up on it, is not meant for the service.
+        // The service must not get the signals of this process's terminal.
         let mut command = match &self.setsid {
             Some(setsid) => {
                 let mut command = Command::new(setsid);
@@ -187,30 +182,30 @@ impl Service {
     }
 
     fn ended(&self, status: &str, log: &mut File) -> BackendError {
-        let mut said = String::new();
+        let mut text = String::new();
         let read = log.seek(SeekFrom::Start(0)).and_then(|_| {
             let mut bytes = Vec::new();
             log.take(64 << 10).read_to_end(&mut bytes)?;
-            said = String::from_utf8_lossy(&bytes).into_owned();
+            text = String::from_utf8_lossy(&bytes).into_owned();
             Ok(())
         });
         let last = match read {
-            Ok(()) => said.lines().rfind(|line| !line.trim().is_empty()),
+            Ok(()) => text.lines().rfind(|line| !line.trim().is_empty()),
             Err(_) => None,
         };
-        let said = last.map(|line| format!(": {}", one_line(line))).unwrap_or_default();
+        let output = last.map(|line| format!(": {}", one_line(line))).unwrap_or_default();
         BackendError::Unreachable {
             address: self.address().to_string(),
-            reason: format!("{} ended at once ({status}){said}", self.program.display()),
-            advice: "see that `podman info` works, or name another engine with DOCKER_HOST"
+            reason: format!("{} exited at once ({status}){output}", self.program.display()),
+            advice: "make sure that `podman info` works, or select another engine with DOCKER_HOST"
                 .to_owned(),
         }
     }
 }
 
-/// Returns whether Podman has a use for a variable. The rest of the caller's
-/// environment, with its secrets, is none of a service's business.
-fn is_podmans(name: &OsStr) -> bool {
+/// Returns whether Podman needs a variable. The service gets no other variable of
+/// the caller, which may hold secrets.
+fn is_podman_variable(name: &OsStr) -> bool {
     const NAMES: &[&str] = &[
         "HOME",
         "PATH",

@@ -34,17 +34,17 @@ impl FakePodman {
         self.dir.path().join(name)
     }
 
-    fn service(&self) -> Service {
+    fn service(&self) -> PodmanService {
         self.service_in(&self.path("run"))
     }
 
-    fn service_in(&self, run_dir: &Path) -> Service {
+    fn service_in(&self, run_dir: &Path) -> PodmanService {
         let environment = Environment::from_pairs([
             ("PATH", "/usr/bin:/bin"),
             ("HOME", "/home/me"),
             ("API_TOKEN", "hunter2"),
         ]);
-        Service::new(self.path("podman"), run_dir, &environment)
+        PodmanService::new(self.path("podman"), run_dir, &environment)
     }
 
     /// Waits until the script has written a file.
@@ -93,8 +93,8 @@ async fn a_stampede_starts_one_service_past_a_stale_socket() {
         greetings = stampede => greetings,
         () = podman.serve() => unreachable!("the service listens for ever"),
     };
-    for greeting in greetings {
-        assert_eq!(greeting.unwrap().flavour, super::super::info::Flavour::Podman);
+    for ping in greetings {
+        assert_eq!(ping.unwrap().flavour, super::super::info::Flavour::Podman);
     }
     let socket = podman.path("run").join(SOCKET);
     let expected =
@@ -108,14 +108,14 @@ async fn a_service_that_answers_is_not_started_again() {
     fs::create_dir(podman.path("run")).unwrap();
     fs::write(podman.path("started"), "before\n").unwrap();
     let service = podman.service();
-    let greeted = async {
+    let pinged = async {
         while !service.socket().exists() {
             tokio::task::yield_now().await;
         }
         service.ensure().await
     };
     tokio::select! {
-        greeting = greeted => drop(greeting.unwrap()),
+        ping = pinged => drop(ping.unwrap()),
         () = podman.serve() => unreachable!("the service listens for ever"),
     }
     assert_eq!(podman.written("started").await, "before\n");
@@ -152,6 +152,6 @@ async fn what_is_no_socket_is_not_removed() {
     let path = podman.path("run").join(SOCKET);
     fs::write(&path, "precious").unwrap();
     let error = podman.service().ensure().await.unwrap_err();
-    assert!(error.to_string().contains("is no socket"), "{error}");
+    assert!(error.to_string().contains("is not a socket"), "{error}");
     assert_eq!(fs::read_to_string(path).unwrap(), "precious");
 }

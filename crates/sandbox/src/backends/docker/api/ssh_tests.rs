@@ -40,9 +40,10 @@ impl FakeSsh {
         Environment::from_pairs([("PATH", path.as_str())])
     }
 
-    fn bridge(&self) -> Bridge {
-        let login = Login { user: Some("me".to_owned()), host: "far".to_owned(), port: Some(2222) };
-        Bridge::open(&login, &self.path("run"), &self.environment()).unwrap()
+    fn tunnel(&self) -> SshTunnel {
+        let login =
+            SshLogin { user: Some("me".to_owned()), host: "far".to_owned(), port: Some(2222) };
+        SshTunnel::open(&login, &self.path("run"), &self.environment()).unwrap()
     }
 
     async fn connect(&self, host: &str) -> Result<Client, BackendError> {
@@ -79,33 +80,36 @@ async fn a_login_that_fails_says_why_and_what_to_try() {
 #[tokio::test]
 async fn without_an_ssh_the_user_is_told_to_get_one() {
     let dir = tempfile::tempdir().unwrap();
-    let login = Login { user: None, host: "far".to_owned(), port: None };
+    let login = SshLogin { user: None, host: "far".to_owned(), port: None };
     let environment = Environment::from_pairs([("PATH", "/nowhere")]);
-    let error = Bridge::open(&login, dir.path(), &environment).unwrap_err();
-    assert!(error.to_string().contains("no ssh on PATH"), "{error}");
+    let error = SshTunnel::open(&login, dir.path(), &environment).unwrap_err();
+    assert!(error.to_string().contains("ssh is not on PATH"), "{error}");
 }
 
 #[tokio::test]
 async fn each_direction_may_end_by_itself() {
     let ssh = FakeSsh::new("cat > heard; printf 'said after all was heard'; exec 1>&-; exit 0");
-    let bridge = ssh.bridge();
-    let mut stream = UnixStream::connect(bridge.path()).await.unwrap();
+    let tunnel = ssh.tunnel();
+    let mut stream = UnixStream::connect(tunnel.path()).await.unwrap();
     stream.write_all(b"all of it").await.unwrap();
     stream.shutdown().await.unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.unwrap();
     assert_eq!(answer, "said after all was heard");
     assert_eq!(fs::read_to_string(ssh.path("heard")).unwrap(), "all of it");
-    assert_eq!(bridge.complaint(), None);
+    assert_eq!(tunnel.last_error(), None);
 }
 
 /// Starts an `ssh` that reads for ever, and returns a pipe that ends with it.
-async fn endless(ssh: &FakeSsh, bridge: &Bridge) -> (UnixStream, tokio::net::unix::pipe::Receiver) {
+async fn endless(
+    ssh: &FakeSsh,
+    tunnel: &SshTunnel,
+) -> (UnixStream, tokio::net::unix::pipe::Receiver) {
     let fifo = ssh.path("alive");
     let mode = rustix::fs::Mode::from_raw_mode(0o600);
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     let mut alive = tokio::net::unix::pipe::OpenOptions::new().open_receiver(&fifo).unwrap();
-    let stream = UnixStream::connect(bridge.path()).await.unwrap();
+    let stream = UnixStream::connect(tunnel.path()).await.unwrap();
     let mut word = [0; 3];
     alive.read_exact(&mut word).await.unwrap();
     (stream, alive)
@@ -117,8 +121,8 @@ const ENDLESS: &str = "exec 9> alive; echo up >&9; read -r _; while :; do read -
 async fn an_ssh_whose_caller_left_is_ended() {
     let ssh = FakeSsh::new(ENDLESS);
     hold(&ssh);
-    let bridge = ssh.bridge();
-    let (stream, mut alive) = endless(&ssh, &bridge).await;
+    let tunnel = ssh.tunnel();
+    let (stream, mut alive) = endless(&ssh, &tunnel).await;
     drop(stream);
     assert_eq!(alive.read_to_end(&mut Vec::new()).await.unwrap(), 0);
 }
@@ -127,9 +131,9 @@ async fn an_ssh_whose_caller_left_is_ended() {
 async fn every_ssh_ends_with_its_bridge() {
     let ssh = FakeSsh::new(ENDLESS);
     hold(&ssh);
-    let bridge = ssh.bridge();
-    let (_stream, mut alive) = endless(&ssh, &bridge).await;
-    drop(bridge);
+    let tunnel = ssh.tunnel();
+    let (_stream, mut alive) = endless(&ssh, &tunnel).await;
+    drop(tunnel);
     assert_eq!(alive.read_to_end(&mut Vec::new()).await.unwrap(), 0);
 }
 
@@ -143,7 +147,7 @@ fn hold(ssh: &FakeSsh) {
 
 #[test]
 fn a_place_that_cannot_be_written_down_is_not_shared() {
-    let login = Login { user: None, host: "far".to_owned(), port: None };
+    let login = SshLogin { user: None, host: "far".to_owned(), port: None };
     let arguments = |dir: &str| {
         let ssh = Ssh::new("ssh".into(), &login, Path::new(dir), &Environment::default());
         ssh.arguments.join(" ")
@@ -155,6 +159,6 @@ fn a_place_that_cannot_be_written_down_is_not_shared() {
 #[tokio::test]
 async fn ssh_may_say_much_and_the_end_is_kept() {
     let flood = format!("{}\none\n\ntwo.\nthree.\n", "x".repeat(100_000));
-    assert_eq!(last_words(flood.as_bytes()).await.unwrap(), "one; two.; three");
-    assert_eq!(last_words(&b" \n"[..]).await, None);
+    assert_eq!(stderr_tail(flood.as_bytes()).await.unwrap(), "one; two.; three");
+    assert_eq!(stderr_tail(&b" \n"[..]).await, None);
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 
-use super::labels::{Marks, label};
+use super::labels::{ContainerLabels, label};
 use super::testing::{Bench, INSTANCE};
 use crate::backend::Owner;
 
@@ -15,7 +15,7 @@ fn ours() -> HashMap<String, String> {
 #[test]
 fn what_labels_say_is_read_back() {
     let bench = Bench::new();
-    let expected = Marks {
+    let expected = ContainerLabels {
         key: bench.key.hash(),
         home: "feedface".into(),
         instance: INSTANCE.into(),
@@ -27,7 +27,7 @@ fn what_labels_say_is_read_back() {
         spec: "c0ffee".into(),
         image: Some("debian:12".into()),
     };
-    assert_eq!(Marks::parse(&ours()), Some(expected));
+    assert_eq!(ContainerLabels::parse(&ours()), Some(expected));
 }
 
 #[test]
@@ -44,13 +44,13 @@ fn a_container_without_all_of_our_labels_is_not_ours() {
     for name in needed {
         let mut labels = ours();
         labels.remove(name);
-        assert_eq!(Marks::parse(&labels), None, "{name}");
+        assert_eq!(ContainerLabels::parse(&labels), None, "{name}");
         for wrong in ["", "x/../y", "\u{1b}[31m", &"x".repeat(10_000)] {
             labels.insert(name.to_owned(), wrong.to_owned());
-            assert_eq!(Marks::parse(&labels), None, "{name}={wrong}");
+            assert_eq!(ContainerLabels::parse(&labels), None, "{name}={wrong}");
         }
     }
-    assert_eq!(Marks::parse(&HashMap::new()), None);
+    assert_eq!(ContainerLabels::parse(&HashMap::new()), None);
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn labels_that_do_not_decide_are_made_harmless() {
     labels.remove(label::PROFILE);
     labels.insert(label::IMAGE.to_owned(), "a\u{1b}b".to_owned());
     labels.insert(label::OWNER.to_owned(), "{".repeat(5000));
-    let marks = Marks::parse(&labels).unwrap();
+    let marks = ContainerLabels::parse(&labels).unwrap();
     assert_eq!(marks.task, "__31m_.._");
     assert_eq!(marks.profile, "unknown");
     assert_eq!((marks.image, marks.owner), (None, None));
@@ -71,9 +71,9 @@ fn an_owner_that_came_with_the_image_is_not_the_containers() {
     let owner = serde_json::to_string(&Owner::current("docker").unwrap()).unwrap();
     let mut labels = ours();
     labels.insert(label::OWNER.to_owned(), owner);
-    assert_eq!(Marks::parse(&labels).unwrap().owner, None);
+    assert_eq!(ContainerLabels::parse(&labels).unwrap().owner, None);
     labels.insert(label::PERSIST.to_owned(), "0".to_owned());
-    assert!(Marks::parse(&labels).unwrap().owner.is_some());
+    assert!(ContainerLabels::parse(&labels).unwrap().owner.is_some());
 }
 
 #[test]
@@ -100,7 +100,7 @@ proptest! {
     ) {
         let mut labels = ours();
         labels.extend(values.into_iter().map(|(name, value)| (name.to_owned(), value)));
-        if let Some(marks) = Marks::parse(&labels) {
+        if let Some(marks) = ContainerLabels::parse(&labels) {
             for id in [&marks.key, &marks.home, &marks.instance, &marks.spec] {
                 prop_assert!(id.len() <= 64 && id.bytes().all(|b| b.is_ascii_graphic()));
             }

@@ -1,4 +1,4 @@
-//! Limits: which are asked for, which can be enforced, which the engine kept.
+//! Limits: which are set, which can be enforced, which the engine applied.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::backends::docker::settings::DockerSettings;
 use crate::backends::limits::LimitKind;
 
 impl LimitKind {
-    /// Returns the error for a limit that must hold and does not.
+    /// Returns the error for a required limit that cannot be enforced.
     pub(in crate::backends::docker) fn unenforceable(self, reason: &str) -> BackendError {
         BackendError::Unenforceable {
             key: self.key(),
@@ -22,9 +22,7 @@ impl LimitKind {
 
     fn reason(self) -> &'static str {
         match self {
-            Self::Cpu | Self::Memory | Self::Pids => {
-                "the container engine has no control group for it"
-            }
+            Self::Cpu | Self::Memory | Self::Pids => "the container engine has no cgroup for it",
             Self::Disk => "the container engine's storage has no quotas",
         }
     }
@@ -33,8 +31,8 @@ impl LimitKind {
         let key = self.key();
         match self {
             Self::Cpu | Self::Memory | Self::Pids => format!(
-                "set {key} to 0 to go without, or give the engine's user that control group \
-                 (`vestal doctor` shows what the engine can limit)"
+                "set {key} to 0 to go without, or delegate that cgroup controller to the engine's \
+                 user (`vestal doctor` shows what the engine can limit)"
             ),
             Self::Disk => format!(
                 "set {key} to 0 to go without, or keep the engine's data on XFS mounted with pquota"
@@ -43,8 +41,8 @@ impl LimitKind {
     }
 }
 
-/// Puts the limits into the host's part of a container, and returns the keys of
-/// those that cannot be enforced.
+/// Sets the limits of a container, and returns the keys of those that cannot be
+/// enforced.
 pub(super) fn apply(
     blueprint: &Blueprint<'_>,
     host: &mut HostConfig,
@@ -66,13 +64,13 @@ pub(super) fn apply(
     Ok(unenforced)
 }
 
-/// Checks what of the settings can be checked without making anything.
-pub(in crate::backends::docker) fn vet(
+/// Refuses required limits that the engine cannot enforce.
+pub(in crate::backends::docker) fn check_limits(
     settings: &DockerSettings,
     info: &EngineInfo,
 ) -> Result<(), BackendError> {
     for kind in LimitKind::ALL {
-        if settings.limits.requires(kind) && !able(info, kind) {
+        if settings.limits.requires(kind) && !can_limit(info, kind) {
             return Err(kind.unenforceable(kind.reason()));
         }
     }
@@ -80,10 +78,10 @@ pub(in crate::backends::docker) fn vet(
 }
 
 fn enforceable(blueprint: &Blueprint<'_>, kind: LimitKind) -> bool {
-    able(blueprint.info, kind) && !blueprint.leave_out.contains(&kind)
+    can_limit(blueprint.info, kind) && !blueprint.leave_out.contains(&kind)
 }
 
-fn able(info: &EngineInfo, kind: LimitKind) -> bool {
+fn can_limit(info: &EngineInfo, kind: LimitKind) -> bool {
     match kind {
         LimitKind::Cpu => info.can_limit_cpu,
         LimitKind::Memory => info.can_limit_memory,
@@ -95,7 +93,7 @@ fn able(info: &EngineInfo, kind: LimitKind) -> bool {
 fn set(host: &mut HostConfig, kind: LimitKind, value: u64) {
     let amount = |factor: u64| i64::try_from(value.saturating_mul(factor)).unwrap_or(i64::MAX);
     match kind {
-        // Thousandths of a processor; the engine counts in billionths.
+        // From thousandths of a processor to billionths.
         LimitKind::Cpu => host.nano_cpus = Some(amount(1_000_000)),
         LimitKind::Memory => host.memory = Some(amount(1 << 20)),
         LimitKind::Disk => {
@@ -105,12 +103,11 @@ fn set(host: &mut HostConfig, kind: LimitKind, value: u64) {
     }
 }
 
-/// Returns the limits that the engine was told of and did not take: some drop
-/// them without a word.
+/// Returns the limits that the engine silently dropped.
 ///
-/// A disk limit is not among them: engines that cannot enforce one refuse to
-/// make the container, and not all that can show it.
-pub(in crate::backends::docker) fn read_back(
+/// A disk limit is never among them: an engine that cannot enforce it refuses to
+/// create the container, and not every engine that can shows it.
+pub(in crate::backends::docker) fn limits_not_applied(
     inspect: &ContainerInspectResponse,
     body: &ContainerCreateBody,
 ) -> Vec<LimitKind> {
@@ -120,7 +117,7 @@ pub(in crate::backends::docker) fn read_back(
     let nothing = HostConfig::default();
     let got = inspect.host_config.as_ref().unwrap_or(&nothing);
     let holds = |asked: Option<i64>, got: Option<i64>| {
-        // Zero, and for processes also a negative number, stand for no limit.
+        // Zero, and for processes also a negative number, means no limit.
         asked.is_none_or(|asked| got.is_some_and(|got| (1..=asked).contains(&got)))
     };
     let quota = got.cpu_quota.is_some_and(|quota| quota > 0);

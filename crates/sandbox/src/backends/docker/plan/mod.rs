@@ -1,14 +1,11 @@
-//! What a container is made of: from settings and facts to the engine's terms,
-//! without asking anyone.
+//! The description of a container: settings and facts become the engine's request,
+//! without I/O.
 
 mod blueprint;
-mod body;
-mod capabilities;
 mod extra_args;
 mod labels;
 mod limits;
-mod name;
-mod places;
+mod mounts;
 mod process;
 
 #[cfg(test)]
@@ -25,8 +22,10 @@ mod tests;
 pub(in crate::backends::docker) use crate::backends::layout::{
     BOOT_DIR, GUEST_FILE, IO_DIR, STATE_DIR, WORKSPACE,
 };
-pub(in crate::backends::docker) use blueprint::{Blueprint, JobUser, Plan, Source, Ulimits};
-pub(in crate::backends::docker) use body::plan;
-pub(in crate::backends::docker) use labels::{Marks, label};
-pub(in crate::backends::docker) use limits::{read_back, vet};
-pub(in crate::backends::docker) use name::{container_name, name_of_marks};
+pub(in crate::backends::docker) use blueprint::{
+    Blueprint, JobUser, MountSource, Plan, Ulimits, plan,
+};
+pub(in crate::backends::docker) use labels::{
+    ContainerLabels, container_name, label, name_from_labels,
+};
+pub(in crate::backends::docker) use limits::{check_limits, limits_not_applied};

@@ -3,10 +3,9 @@
 use serde_json::Value;
 use vestal_config::{Environment, Home, Override, Settings};
 
-use super::blueprint::{Blueprint, JobUser, Plan, Source, Ulimits};
-use super::body::plan;
+use super::blueprint::{Blueprint, JobUser, MountSource, Plan, Ulimits, plan};
 use crate::backend::{BackendError, Owner};
-use crate::backends::docker::api::{EngineInfo, Flavour, ImageFacts};
+use crate::backends::docker::api::{EngineInfo, Flavour, ImageInfo};
 use crate::backends::docker::settings::{DockerSettings, HostUser};
 use crate::backends::limits::LimitKind;
 use crate::mounts::Mounts;
@@ -20,12 +19,12 @@ pub(super) struct Bench {
     pub(super) home: HomeId,
     pub(super) owner: Option<Owner>,
     pub(super) settings: DockerSettings,
-    pub(super) image: ImageFacts,
+    pub(super) image: ImageInfo,
     pub(super) info: EngineInfo,
     pub(super) user: JobUser,
-    pub(super) boot: Source,
-    pub(super) workspace: Source,
-    pub(super) home_dir: Source,
+    pub(super) boot: MountSource,
+    pub(super) workspace: MountSource,
+    pub(super) home_dir: MountSource,
     pub(super) mounts: Mounts,
     pub(super) hidden: Vec<std::path::PathBuf>,
     pub(super) leave_out: Vec<LimitKind>,
@@ -51,7 +50,7 @@ impl Bench {
         let env = Environment::from_pairs([("HOME", "/home/ada")]);
         let settings = Settings::load(&vestal_config::schema(), Home::at(dir.path()), env, sets);
         let mut settings = DockerSettings::read(&settings, overrides).unwrap();
-        // Whoever runs the tests: the one in the tests is always the same.
+        // Independent of the user who runs the tests.
         settings.host_user = settings.host_user.map(|_| HostUser { uid: 1000, gid: 100 });
         let home = HomeId("feedface".into());
         Self {
@@ -62,9 +61,9 @@ impl Bench {
             image: image(),
             info: engine(Flavour::Docker),
             user: JobUser { uid: 0, gid: 0, name: Some("root".into()), home: "/root".into() },
-            boot: Source::Bind("/s/boot".into()),
-            workspace: Source::Bind("/s/workspace".into()),
-            home_dir: Source::Bind("/s/home".into()),
+            boot: MountSource::Bind("/s/boot".into()),
+            workspace: MountSource::Bind("/s/workspace".into()),
+            home_dir: MountSource::Bind("/s/home".into()),
             mounts: Mounts::default(),
             hidden: Vec::new(),
             leave_out: Vec::new(),
@@ -93,8 +92,8 @@ impl Bench {
             info: &self.info,
             user: &self.user,
             boot: self.boot.clone(),
-            io: Source::Bind("/s/i:o".into()),
-            state: Source::Bind("/s/state".into()),
+            io: MountSource::Bind("/s/i:o".into()),
+            state: MountSource::Bind("/s/state".into()),
             workspace: self.workspace.clone(),
             home_dir: self.home_dir.clone(),
             mounts: &self.mounts,
@@ -108,7 +107,7 @@ impl Bench {
         self.try_plan().unwrap()
     }
 
-    /// Returns what the engine is told, as it goes over the wire.
+    /// Returns the request as JSON.
     pub(super) fn json(&self) -> Value {
         serde_json::to_value(self.plan().body).unwrap()
     }
@@ -119,8 +118,8 @@ impl Bench {
     }
 }
 
-fn image() -> ImageFacts {
-    ImageFacts {
+fn image() -> ImageInfo {
+    ImageInfo {
         name: "debian:12".into(),
         id: "sha256:1234".into(),
         user: None,

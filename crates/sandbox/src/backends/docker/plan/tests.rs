@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use bollard::models::{ContainerInspectResponse, HostConfig};
 use serde_json::{Value, json};
 
-use super::blueprint::{Source, Ulimits};
-use super::labels::{Marks, label};
-use super::limits::read_back;
+use super::blueprint::{MountSource, Ulimits};
+use super::labels::{ContainerLabels, label};
+use super::limits::limits_not_applied;
 use super::testing::{Bench, INSTANCE, engine};
 use crate::Overrides;
 use crate::backend::{BackendError, Owner};
@@ -116,7 +116,7 @@ fn an_owned_container_removes_itself_and_names_its_owner() {
     let body = serde_json::to_value(&plan.body).unwrap();
     assert_eq!(body["HostConfig"]["AutoRemove"], true);
     assert_eq!(body["Labels"][label::PERSIST], "0");
-    let marks = Marks::parse(&plan.body.labels.unwrap()).unwrap();
+    let marks = ContainerLabels::parse(&plan.body.labels.unwrap()).unwrap();
     assert_eq!(marks.owner, Some(owner));
 }
 
@@ -223,8 +223,8 @@ fn jobs_run_as_the_hosts_user_when_asked_for() {
 #[test]
 fn files_that_are_not_kept_are_in_memory() {
     let mut bench = Bench::new().non_root();
-    bench.workspace = Source::Tmpfs;
-    bench.home_dir = Source::Tmpfs;
+    bench.workspace = MountSource::Tmpfs;
+    bench.home_dir = MountSource::Tmpfs;
     let host = bench.host();
     let workspace = "rw,nosuid,nodev,exec,size=10g,mode=0777";
     assert_eq!(at(&host, "/workspace"), Some(json!(workspace)));
@@ -236,9 +236,9 @@ fn files_that_are_not_kept_are_in_memory() {
 #[test]
 fn files_on_an_engine_elsewhere_are_volumes() {
     let mut bench = Bench::new();
-    bench.workspace = Source::Volume("vestal-w".into());
-    bench.home_dir = Source::Anonymous;
-    bench.boot = Source::Anonymous;
+    bench.workspace = MountSource::Volume("vestal-w".into());
+    bench.home_dir = MountSource::Anonymous;
+    bench.boot = MountSource::Anonymous;
     let host = bench.host();
     // The guest has to be sent there.
     let boot = json!({"Type": "volume", "Target": "/.vestal/boot", "ReadOnly": false});
@@ -313,7 +313,7 @@ fn a_path_that_the_engine_cannot_be_told_is_refused_with_advice() {
     use std::os::unix::ffi::OsStringExt as _;
     let mut bench = Bench::new();
     let odd = std::ffi::OsString::from_vec(b"/srv/\xff".to_vec());
-    bench.workspace = Source::Bind(PathBuf::from(odd));
+    bench.workspace = MountSource::Bind(PathBuf::from(odd));
     let error = bench.try_plan().unwrap_err();
     assert!(matches!(error, BackendError::Advised { .. }), "{error}");
 }
@@ -506,29 +506,29 @@ fn limits_that_the_engine_dropped_are_noticed() {
         ..ContainerInspectResponse::default()
     };
     let asked = body.host_config.clone().unwrap();
-    assert_eq!(read_back(&inspect(asked.clone()), &body), []);
+    assert_eq!(limits_not_applied(&inspect(asked.clone()), &body), []);
     // Podman tells of a quota instead, and Docker may round.
     let quota = HostConfig { nano_cpus: Some(0), cpu_quota: Some(100_000), ..asked.clone() };
-    assert_eq!(read_back(&inspect(quota), &body), []);
+    assert_eq!(limits_not_applied(&inspect(quota), &body), []);
 
     let all = [LimitKind::Cpu, LimitKind::Memory, LimitKind::Pids];
-    assert_eq!(read_back(&ContainerInspectResponse::default(), &body), all);
+    assert_eq!(limits_not_applied(&ContainerInspectResponse::default(), &body), all);
     let zeros = HostConfig {
         nano_cpus: Some(0),
         memory: Some(0),
         pids_limit: Some(-1),
         ..HostConfig::default()
     };
-    assert_eq!(read_back(&inspect(zeros), &body), all);
+    assert_eq!(limits_not_applied(&inspect(zeros), &body), all);
     let engines_own = HostConfig { pids_limit: Some(2048), ..asked };
-    assert_eq!(read_back(&inspect(engines_own), &body), [LimitKind::Pids]);
+    assert_eq!(limits_not_applied(&inspect(engines_own), &body), [LimitKind::Pids]);
 
     let none = Bench::with(&[
         "terminal.container_cpu=0",
         "terminal.container_memory=0",
         "terminal.container_pids=0",
     ]);
-    assert_eq!(read_back(&ContainerInspectResponse::default(), &none.plan().body), []);
+    assert_eq!(limits_not_applied(&ContainerInspectResponse::default(), &none.plan().body), []);
 }
 
 #[test]
