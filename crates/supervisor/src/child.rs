@@ -188,7 +188,7 @@ async fn announced(pipe: &mut Option<Receiver>) {
             return;
         }
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// A child right after its start.
@@ -309,8 +309,8 @@ async fn pump(
     while !(out.done && err.done) {
         let quiet = last.map(|last: Instant| last.min(Instant::now() + QUIET));
         tokio::select! {
-            count = stdout.read(&mut out.buffer), if !out.done => out.take(count, &log),
-            count = stderr.read(&mut err.buffer), if !err.done => err.take(count, &log),
+            count = stdout.read(&mut out.buffer), if !out.done => out.take(&count, &log),
+            count = stderr.read(&mut err.buffer), if !err.done => err.take(&count, &log),
             _ = &mut ended, if last.is_none() => last = Some(Instant::now() + LAST_OUTPUT),
             () = sleep_until(quiet.unwrap_or_else(Instant::now)), if quiet.is_some() => break,
         }
@@ -332,10 +332,10 @@ impl Default for Stream {
 }
 
 impl Stream {
-    fn take(&mut self, count: io::Result<usize>, log: &SlotLog) {
+    fn take(&mut self, count: &io::Result<usize>, log: &SlotLog) {
         match count {
             Ok(0) | Err(_) => self.done = true,
-            Ok(count) => self.lines.push(&self.buffer[..count], |line| log.line(line)),
+            Ok(count) => self.lines.push(&self.buffer[..*count], |line| log.line(line)),
         }
     }
 }

@@ -84,8 +84,11 @@ mod tests {
 
     use super::*;
 
+    /// Whether it is open, and what came through.
+    type State = (bool, Vec<u8>);
+
     #[derive(Clone, Default)]
-    struct Gate(Arc<(Mutex<(bool, Vec<u8>)>, Condvar)>);
+    struct Gate(Arc<(Mutex<State>, Condvar)>);
 
     impl Write for Gate {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

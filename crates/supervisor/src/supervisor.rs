@@ -195,8 +195,12 @@ impl Supervisor {
         Notifier::stopping();
         let ended = body.end_all().await;
         if let Some((answer, passed_on)) = answer {
+            let told = match &ended {
+                Ok(()) => Ok(()),
+                Err(error) => Err(error.to_string()),
+            };
             // The client may be gone.
-            answer.send(ended.as_ref().map(|()| ()).map_err(ToString::to_string)).ok();
+            answer.send(told).ok();
             tokio::time::timeout(LAST_LINES, passed_on).await.ok();
         }
         serving.abort();

@@ -8,6 +8,7 @@ mod conversations;
 mod copy;
 mod docker;
 mod engine;
+mod gateway;
 mod interactive;
 mod jobs;
 mod kanban;

@@ -37,7 +37,7 @@ pub(crate) async fn run(dir: &Path) -> i32 {
         ["silent"] => {}
         ["flood", bytes] => {
             ready();
-            let (mut out, chunk) = (std::io::stdout().lock(), [b'x'; 64 << 10]);
+            let (mut out, chunk) = (std::io::stdout().lock(), vec![b'x'; 64 << 10]);
             for _ in 0..bytes.parse::<usize>().unwrap() / chunk.len() {
                 out.write_all(&chunk).unwrap();
             }
@@ -55,7 +55,9 @@ pub(crate) async fn run(dir: &Path) -> i32 {
             // One in its group that takes no notice of SIGTERM, and an orphan that does.
             let text =
                 format!("trap '' TERM; (exec sleep {mark}) & while :; do sleep {mark}; done");
-            Command::new("sh").args(["-c", &text]).spawn().unwrap();
+            let family = Command::new("sh").args(["-c", &text]).spawn().unwrap();
+            // It is the group's from now on.
+            drop(family);
             ready();
         }
         ["stubborn"] => {
