@@ -6,6 +6,7 @@ mod dispatch;
 mod error;
 mod extensions;
 mod find;
+mod gateway;
 mod health;
 mod job;
 mod model;
@@ -32,6 +33,10 @@ pub use extensions::{
     SkillVariableView, SkillView, SkillsView,
 };
 pub use find::{JobNotFound, JobPrefix, closest_name};
+pub use gateway::{
+    GatewayExitView, GatewayListenerView, GatewayLogLineView, GatewayOutcomeView,
+    GatewayStatusView, GatewayView, ManagerKind, ManagerView, UnitView,
+};
 pub use health::{CheckView, Health, HealthView};
 pub use job::{
     EndCause, JobPhase, JobView, RunSandboxView, RunView, SandboxBefore, SessionResult, timestamp,

@@ -10,8 +10,9 @@ use vestal_config::{ConfigError, Override};
 use vestal_sandbox::{Engine, Task, WhileBusy};
 
 use crate::commands::{
-    chat, completions, config, conversations, cp, doctor, inspect, jobs, kanban, lifecycle, logs,
-    mcp, memory, model, profile, prune, ps, rebuild, restore, run, shell, skills, snapshots,
+    chat, completions, config, conversations, cp, doctor, gateway, inspect, jobs, kanban,
+    lifecycle, logs, mcp, memory, model, profile, prune, ps, rebuild, restore, run, shell, skills,
+    snapshots, supervise,
 };
 use crate::error::Failure;
 use crate::find;
@@ -269,6 +270,8 @@ verbs! {
     Rm(lifecycle::RmArgs) = "rm",
     Prune(prune::PruneArgs) = "prune",
     Conversations(conversations::ConversationsArgs) = "conversations",
+    Gateway(gateway::GatewayArgs) = "gateway",
+    Supervise(supervise::SuperviseArgs) = "supervise",
     Kanban(kanban::KanbanArgs) = "kanban",
     Mcp(mcp::McpArgs) = "mcp",
     Memory(memory::MemoryArgs) = "memory",

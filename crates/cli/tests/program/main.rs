@@ -7,6 +7,7 @@ mod config;
 mod conversations;
 mod copy;
 mod docker;
+mod gateway;
 mod interactive;
 mod jobs;
 mod kanban;

@@ -7,6 +7,7 @@ use vestal_config::{Environment, Home, Settings, Source, keys};
 
 use super::named;
 use super::sandboxes;
+use crate::commands::gateway;
 use crate::confirm;
 use crate::context::Context;
 use crate::error::Failure;
@@ -211,6 +212,8 @@ pub(super) async fn delete(context: &Context, args: DeleteArgs) -> Result<Exit, 
         context.console.note("nothing was deleted");
         return Ok(Exit::No);
     }
+    // Nothing writes into the directory while it is deleted.
+    gateway::stop_before_removal(context, &name).await?;
     let removed = match found {
         Some(found) => {
             let what = format!("removing the sandboxes of profile {name}");

@@ -3,6 +3,7 @@
 
 mod agent;
 mod board;
+mod gateway;
 mod sandboxes;
 mod settings;
 

@@ -173,7 +173,7 @@ impl ContainerGroups {
         }
         if !self.helpers.is_empty() {
             notes.push(DoctorNote {
-                topic: "helpers".to_owned(),
+                topic: "errands".to_owned(),
                 text: listed(&self.helpers, "helper containers, left over or still at work"),
                 advice: Some("`vestal prune` removes them once they are old".to_owned()),
             });

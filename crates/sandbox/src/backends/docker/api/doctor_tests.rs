@@ -69,7 +69,7 @@ fn what_is_wrong_comes_with_what_to_do() {
     let notes = ContainerGroups::new(&containers(), scope).notes();
     let advised: Vec<_> =
         notes.iter().filter(|note| note.advice.is_some()).map(|note| note.topic.as_str()).collect();
-    assert_eq!(advised, ["leaked", "helpers"]);
+    assert_eq!(advised, ["leaked", "errands"]);
     assert_eq!(
         notes[1].text,
         "2 of this home that no sandbox knows: vestal-own-k (exited), vestal-lost-k (exited)"

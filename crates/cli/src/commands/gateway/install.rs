@@ -1,0 +1,180 @@
+//! `vestal gateway install` and `uninstall`: one unit of systemd for the supervisor of a home.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use clap::Args;
+use vestal_api::UnitView;
+use vestal_supervisor::{ControlError, Manager, Request, UnitScope, ask, unit_text};
+
+use super::lifecycle::no_answer;
+use super::slots::ProfileSlots;
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+
+const ANSWER_WITHIN: Duration = Duration::from_secs(5);
+
+const INSTALL_HELP: &str = "\
+Writes one unit of systemd that runs `vestal supervise` for this home, enables it and starts it. As a
+user's service it runs while you are logged in; `loginctl enable-linger` keeps it running after that.
+
+Examples:
+  vestal gateway install
+  sudo VESTAL_HOME=/srv/vestal vestal gateway install --system";
+
+/// Have systemd run the supervisor of this home.
+#[derive(Debug, Args)]
+#[command(after_help = INSTALL_HELP)]
+pub(super) struct InstallArgs {
+    /// As a service of the system, not of the user.
+    #[arg(long)]
+    system: bool,
+
+    /// Print a JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+const UNINSTALL_HELP: &str = "\
+Ends the supervisor with its gateways and removes the unit. Which gateways were running stays on
+record.
+
+Example:
+  vestal gateway uninstall";
+
+/// Remove the unit of systemd for this home.
+#[derive(Debug, Args)]
+#[command(after_help = UNINSTALL_HELP)]
+pub(super) struct UninstallArgs {
+    /// The service of the system, not of the user.
+    #[arg(long)]
+    system: bool,
+
+    /// Print a JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+struct Unit {
+    name: String,
+    path: PathBuf,
+    system: bool,
+}
+
+pub(super) async fn install(context: &Context, args: &InstallArgs) -> Result<Exit, Failure> {
+    let slots = ProfileSlots::new(context)?;
+    let unit = Unit::of(context, &slots, args.system)?;
+    // Its lock would keep the service from starting.
+    let list = Request::List { slots: Some(Vec::new()) };
+    match ask(&slots.run_dir(), &list, ANSWER_WITHIN).await {
+        Ok(answer) if answer.holder.manager != Manager::Systemd => {
+            let pid = answer.holder.process.pid;
+            return Err(Failure::new(format!("a supervisor runs for this home (pid {pid})"))
+                .advise("to end it with its gateways: vestal supervise --stop")
+                .with_exit(Exit::No));
+        }
+        Ok(_) | Err(ControlError::NotRunning(_)) => {}
+        Err(error) => return Err(no_answer(&error)),
+    }
+    let root = slots.root().root();
+    std::fs::create_dir_all(root)
+        .map_err(|error| Failure::io(&format!("make {}", root.display()), &error))?;
+    let scope = if args.system {
+        let owner = root.metadata().map_err(|error| Failure::io("look at the home", &error))?;
+        UnitScope::System { uid: owner.uid() }
+    } else {
+        UnitScope::User
+    };
+    unit.systemctl(&["--version"])?;
+    let text = unit_text(slots.program(), &["supervise"], root, scope);
+    let write = || {
+        std::fs::create_dir_all(unit.path.parent().unwrap_or(Path::new("/")))?;
+        std::fs::write(&unit.path, text)
+    };
+    write().map_err(|error| Failure::io(&format!("write {}", unit.path.display()), &error))?;
+    unit.systemctl(&["daemon-reload"])?;
+    unit.systemctl(&["enable", "--now", &unit.name])?;
+    if !args.json {
+        context.console.print(&format!("installed {} as {}", unit.name, unit.path.display()))?;
+        context.console.note("to start a gateway: vestal gateway start");
+    }
+    unit.tell(context, args.json)
+}
+
+pub(super) fn uninstall(context: &Context, args: &UninstallArgs) -> Result<Exit, Failure> {
+    let slots = ProfileSlots::new(context)?;
+    let unit = Unit::of(context, &slots, args.system)?;
+    if !unit.path.exists() {
+        return Err(
+            Failure::new(format!("{} is not installed", unit.path.display())).with_exit(Exit::No)
+        );
+    }
+    unit.systemctl(&["disable", "--now", &unit.name])?;
+    std::fs::remove_file(&unit.path)
+        .map_err(|error| Failure::io(&format!("remove {}", unit.path.display()), &error))?;
+    unit.systemctl(&["daemon-reload"])?;
+    if !args.json {
+        context.console.print(&format!("removed {}", unit.path.display()))?;
+    }
+    unit.tell(context, args.json)
+}
+
+impl Unit {
+    fn of(context: &Context, slots: &ProfileSlots, system: bool) -> Result<Self, Failure> {
+        let environment = context.environment();
+        let root = slots.root().root();
+        let user_home = environment.user_home();
+        let is_usual = user_home.as_ref().is_some_and(|home| home.join(".vestal") == root);
+        let name = if is_usual && !system {
+            "vestal.service".to_owned()
+        } else {
+            format!("vestal-{:08x}.service", hash(root))
+        };
+        let dir = if system {
+            PathBuf::from("/etc/systemd/system")
+        } else {
+            let config = environment.non_empty("XDG_CONFIG_HOME").map(PathBuf::from);
+            let config = config.filter(|path| path.is_absolute());
+            let config = config.or_else(|| user_home.map(|home| home.join(".config")));
+            config.ok_or_else(|| Failure::new("HOME is not set"))?.join("systemd/user")
+        };
+        Ok(Self { path: dir.join(&name), name, system })
+    }
+
+    fn systemctl(&self, arguments: &[&str]) -> Result<(), Failure> {
+        let mut command = Command::new("systemctl");
+        if !self.system {
+            command.arg("--user");
+        }
+        command.args(arguments);
+        let words = arguments.join(" ");
+        let output = command.output().map_err(|error| {
+            Failure::io("run systemctl", &error)
+                .advise("without systemd, `vestal gateway start` starts a supervisor, and `vestal supervise` runs one in the foreground")
+        })?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(Failure::new(format!("systemctl {words} failed: {said}")))
+    }
+
+    fn tell(&self, context: &Context, json: bool) -> Result<Exit, Failure> {
+        if json {
+            let (unit, path) = (self.name.clone(), self.path.display().to_string());
+            context.console.print_json(&UnitView { unit, path })?;
+        }
+        Ok(Exit::Success)
+    }
+}
+
+/// Tells homes apart in the names of units (FNV-1a).
+fn hash(root: &Path) -> u32 {
+    root.as_os_str()
+        .as_encoded_bytes()
+        .iter()
+        .fold(0x811c_9dc5, |hash: u32, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}

@@ -1,0 +1,278 @@
+//! `vestal gateway start`, `stop` and `restart`.
+
+use std::time::Duration;
+
+use clap::Args;
+use vestal_api::GatewayOutcomeView;
+use vestal_config::ProfileName;
+use vestal_supervisor::{
+    Answer, ControlError, DetachError, Done, Found, Outcome, RUN_VARIABLE, Request, Slot,
+    SlotSource as _, SupervisorError, ask, has_leftover, start_detached, stop_offline,
+};
+
+use super::Which;
+use super::slots::ProfileSlots;
+use crate::console::text;
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+
+/// Longer than a gateway may take to stop and to become ready.
+const ANSWER_WITHIN: Duration = Duration::from_mins(5);
+/// How long a supervisor may take to begin: it ends what an earlier one left first.
+const BEGIN_WITHIN: Duration = Duration::from_mins(2);
+/// How long another supervisor that began at the same time may take to answer.
+const OTHER_WITHIN: Duration = Duration::from_secs(10);
+const AGAIN: Duration = Duration::from_millis(50);
+
+const START_HELP: &str = "\
+Returns when the gateway is ready. It is started again when it ends by itself, and by the next
+supervisor after a reboot. The exit code is 1 if a gateway did not start.
+
+Examples:
+  vestal gateway start
+  vestal gateway start --all";
+
+/// Start gateways, and a supervisor if none runs.
+#[derive(Debug, Args)]
+#[command(after_help = START_HELP)]
+pub(super) struct StartArgs {
+    #[command(flatten)]
+    which: Which,
+
+    /// Print a JSON array.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn start(context: &Context, args: &StartArgs) -> Result<Exit, Failure> {
+    let (slots, which) = (ProfileSlots::new(context)?, args.which.slots(context)?);
+    begin(&slots).await?;
+    let answer = order(context, &slots, &Request::Start { slots: which }, "starting").await?;
+    report(context, args.json, answer.outcomes)
+}
+
+const STOP_HELP: &str = "\
+Returns when every process of the gateway is gone; otherwise names those that are alive and exits
+with 1. It stays stopped, also after a reboot, until it is started.
+
+Examples:
+  vestal gateway stop
+  vestal -p work gateway stop --json";
+
+/// Stop gateways; they stay stopped.
+#[derive(Debug, Args)]
+#[command(after_help = STOP_HELP)]
+pub(super) struct StopArgs {
+    #[command(flatten)]
+    which: Which,
+
+    /// Print a JSON array.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn stop(context: &Context, args: &StopArgs) -> Result<Exit, Failure> {
+    refuse_inside(context)?;
+    let (slots, which) = (ProfileSlots::new(context)?, args.which.slots(context)?);
+    let outcomes = stop_slots(context, &slots, which.as_deref()).await?;
+    report(context, args.json, outcomes)
+}
+
+const RESTART_HELP: &str = "\
+Running turns are let end first. A gateway that is stopped is started.
+
+Example:
+  vestal gateway restart --all";
+
+/// Stop and start gateways.
+#[derive(Debug, Args)]
+#[command(after_help = RESTART_HELP)]
+pub(super) struct RestartArgs {
+    #[command(flatten)]
+    which: Which,
+
+    /// Print a JSON array.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) async fn restart(context: &Context, args: &RestartArgs) -> Result<Exit, Failure> {
+    refuse_inside(context)?;
+    let (slots, which) = (ProfileSlots::new(context)?, args.which.slots(context)?);
+    begin(&slots).await?;
+    let answer = order(context, &slots, &Request::Restart { slots: which }, "restarting").await?;
+    report(context, args.json, answer.outcomes)
+}
+
+/// Refuses to stop gateways from within one: the command would end with it, and the turn that runs
+/// it would be waited for by the stop.
+fn refuse_inside(context: &Context) -> Result<(), Failure> {
+    match context.environment().non_empty(RUN_VARIABLE) {
+        Some(_) => Err(Failure::new("this command runs inside a gateway")
+            .advise("stop or restart gateways from a shell of your own")
+            .with_exit(Exit::No)),
+        None => Ok(()),
+    }
+}
+
+/// Stops the gateway of a profile that is about to be deleted.
+pub(crate) async fn stop_before_removal(
+    context: &Context,
+    profile: &ProfileName,
+) -> Result<(), Failure> {
+    let slots = ProfileSlots::new(context)?;
+    let (slot, run_dir) = (slots.slot(profile)?, slots.run_dir());
+    let list = Request::List { slots: Some(Vec::new()) };
+    let running = ask(&run_dir, &list, OTHER_WITHIN).await;
+    if matches!(running, Err(ControlError::NotRunning(_))) && !has_leftover(&run_dir, &slot.name) {
+        return Ok(());
+    }
+    let which = [profile.to_string()];
+    for outcome in stop_slots(context, &slots, Some(&which)).await? {
+        if let Some(error) = outcome.error {
+            return Err(Failure::new(format!(
+                "the gateway of profile {profile} is not stopped: {error}"
+            ))
+            .advise("nothing was deleted; end it and try again"));
+        }
+    }
+    Ok(())
+}
+
+/// Stops by the supervisor, or without one.
+async fn stop_slots(
+    context: &Context,
+    slots: &ProfileSlots,
+    which: Option<&[String]>,
+) -> Result<Vec<Outcome>, Failure> {
+    let request = Request::Stop { slots: which.map(<[String]>::to_vec) };
+    match ask_patiently(context, slots, &request, "stopping").await {
+        Ok(answer) => Ok(answer.outcomes),
+        Err(ControlError::NotRunning(_)) => {
+            let wanted = |slot: &Slot| {
+                which.is_none_or(|which| which.iter().any(|name| name == slot.name.as_str()))
+            };
+            let found = slots.slots().into_iter().filter_map(|found| match found {
+                Found::Slot(slot) => Some(*slot),
+                Found::Broken { .. } => None,
+            });
+            let slots_to_stop: Vec<Slot> = found.filter(wanted).collect();
+            let stopped = stop_offline(&slots.run_dir(), &slots_to_stop).await;
+            stopped.map_err(|error| Failure::new(error.to_string()).advise("try again"))
+        }
+        Err(error) => Err(no_answer(&error)),
+    }
+}
+
+async fn ask_patiently(
+    context: &Context,
+    slots: &ProfileSlots,
+    request: &Request,
+    doing: &str,
+) -> Result<Answer, ControlError> {
+    let run_dir = slots.run_dir();
+    let asking = ask(&run_dir, request, ANSWER_WITHIN);
+    context.console.while_waiting(doing, asking).await
+}
+
+async fn order(
+    context: &Context,
+    slots: &ProfileSlots,
+    request: &Request,
+    doing: &str,
+) -> Result<Answer, Failure> {
+    let answer = ask_patiently(context, slots, request, doing).await;
+    answer.map_err(|error| no_answer(&error))
+}
+
+/// Says why a supervisor does not answer.
+pub(crate) fn no_answer(error: &ControlError) -> Failure {
+    let failure = Failure::new(error.to_string());
+    match error {
+        ControlError::NotRunning(_) => failure.advise("to start one: vestal gateway start"),
+        ControlError::NoAnswer(Some(holder)) => {
+            failure.advise(format!("look at it with `ps -p {}`", holder.process.pid))
+        }
+        ControlError::NoAnswer(None) | ControlError::Io(_) => failure.advise("try again"),
+    }
+}
+
+/// Starts a supervisor unless one runs.
+async fn begin(slots: &ProfileSlots) -> Result<(), Failure> {
+    let run_dir = slots.run_dir();
+    let list = Request::List { slots: Some(Vec::new()) };
+    match ask(&run_dir, &list, OTHER_WITHIN).await {
+        Ok(_) => return Ok(()),
+        Err(ControlError::NotRunning(_)) => {}
+        Err(error) => return Err(no_answer(&error)),
+    }
+    let root = slots.root().root();
+    std::fs::create_dir_all(root)
+        .map_err(|error| Failure::io(&format!("make {}", root.display()), &error))?;
+    let log = slots.root().logs_dir().join("supervisor.log");
+    let (argv, env) = (slots.supervisor_command(), slots.environment());
+    match start_detached(&argv, env, root, &log, BEGIN_WITHIN).await {
+        Ok(()) => Ok(()),
+        Err(error @ DetachError::Ended { .. }) => {
+            // One that was started at the same time may have been first.
+            let deadline = tokio::time::Instant::now() + OTHER_WITHIN;
+            while tokio::time::Instant::now() < deadline {
+                if ask(&run_dir, &list, OTHER_WITHIN).await.is_ok() {
+                    return Ok(());
+                }
+                tokio::time::sleep(AGAIN).await;
+            }
+            Err(Failure::new(error.to_string()))
+        }
+        Err(error) => Err(Failure::new(error.to_string())),
+    }
+}
+
+/// Says what became of orders. One that was not done makes the exit code 1.
+fn report(context: &Context, json: bool, outcomes: Vec<Outcome>) -> Result<Exit, Failure> {
+    let failed = outcomes.iter().any(|outcome| outcome.error.is_some());
+    let console = context.console;
+    if json {
+        let views: Vec<GatewayOutcomeView> = outcomes.into_iter().map(Into::into).collect();
+        console.print_json(&views)?;
+    } else {
+        for Outcome { slot, done, error } in outcomes {
+            let slot = text::printable(&slot);
+            match (done, error) {
+                (Some(done), None) => console.print(&described(&slot, done))?,
+                (_, error) => {
+                    let reason = error.unwrap_or_default();
+                    console.explain(
+                        &Failure::new(format!("gateway {slot}: {reason}"))
+                            .advise(format!("what it printed: vestal -p {slot} gateway logs")),
+                    );
+                }
+            }
+        }
+    }
+    Ok(if failed { Exit::No } else { Exit::Success })
+}
+
+fn described(slot: &str, done: Done) -> String {
+    match done {
+        Done::Started => format!("gateway {slot} is running"),
+        Done::WasRunning => format!("gateway {slot} was running already"),
+        Done::Stopped => format!("gateway {slot} is stopped"),
+        Done::WasStopped => format!("gateway {slot} was not running"),
+    }
+}
+
+/// Says why a supervisor did not begin or did not end well.
+pub(crate) fn supervisor_failed(error: &SupervisorError) -> Failure {
+    let failure = Failure::new(error.to_string());
+    match error {
+        SupervisorError::Lock(vestal_supervisor::LockError::Held { .. }) => failure
+            .advise("to see what it does: vestal gateway status --all")
+            .advise("two containers cannot share a data directory; give each its own")
+            .with_exit(Exit::No),
+        SupervisorError::Lock(_) | SupervisorError::Io { .. } | SupervisorError::Alive(_) => {
+            failure
+        }
+    }
+}

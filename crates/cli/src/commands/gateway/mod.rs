@@ -1,0 +1,73 @@
+//! `vestal gateway`: its verbs, and what they share.
+
+mod install;
+mod lifecycle;
+mod logs;
+pub(crate) mod slots;
+mod status;
+
+use clap::{Args, Subcommand};
+
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+
+pub(crate) use lifecycle::{no_answer, stop_before_removal, supervisor_failed};
+
+const AFTER_HELP: &str = "\
+One supervisor per home keeps the gateways of all its profiles (`vestal supervise`). `start` starts
+one, detached, if none runs. -p NAME chooses the profile, --all means every profile.
+
+Example:
+  vestal -p work gateway start && vestal gateway list";
+
+/// Manage gateways: processes that serve a profile day and night.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct GatewayArgs {
+    #[command(subcommand)]
+    verb: GatewayVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum GatewayVerb {
+    Start(lifecycle::StartArgs),
+    Stop(lifecycle::StopArgs),
+    Restart(lifecycle::RestartArgs),
+    Status(status::StatusArgs),
+    List(status::ListArgs),
+    Logs(logs::LogsArgs),
+    Install(install::InstallArgs),
+    Uninstall(install::UninstallArgs),
+}
+
+pub(crate) async fn run(context: &Context, args: GatewayArgs) -> Result<Exit, Failure> {
+    match args.verb {
+        GatewayVerb::Start(args) => lifecycle::start(context, &args).await,
+        GatewayVerb::Stop(args) => lifecycle::stop(context, &args).await,
+        GatewayVerb::Restart(args) => lifecycle::restart(context, &args).await,
+        GatewayVerb::Status(args) => status::status(context, &args).await,
+        GatewayVerb::List(args) => status::list(context, &args).await,
+        GatewayVerb::Logs(args) => logs::run(context, &args).await,
+        GatewayVerb::Install(args) => install::install(context, &args).await,
+        GatewayVerb::Uninstall(args) => install::uninstall(context, &args),
+    }
+}
+
+/// Which gateways a command is about.
+#[derive(Debug, Clone, Args)]
+struct Which {
+    /// All profiles.
+    #[arg(long)]
+    all: bool,
+}
+
+impl Which {
+    /// Returns the slots; nothing means all of them.
+    fn slots(&self, context: &Context) -> Result<Option<Vec<String>>, Failure> {
+        if self.all {
+            return Ok(None);
+        }
+        Ok(Some(vec![context.home()?.profile().to_string()]))
+    }
+}

@@ -1,0 +1,98 @@
+//! `vestal supervise`.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use vestal_supervisor::{Manager, Options, Request, Supervisor, ask};
+
+use super::gateway::slots::ProfileSlots;
+use super::gateway::{no_answer, supervisor_failed};
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+
+/// Longer than gateways may take to end.
+const END_WITHIN: Duration = Duration::from_mins(5);
+
+const AFTER_HELP: &str = "\
+Runs in the foreground until SIGTERM or SIGINT, then ends the gateways; the next supervisor starts
+those that were running. Every line of a gateway goes to standard output and, with its time, to
+logs/gateways/PROFILE/current. It can be the first process of a container or a service of systemd
+(`vestal gateway install`); `vestal gateway start` starts one in the background. SIGHUP looks again
+which profiles there are.
+
+The exit code is 1 if another supervisor has this home.
+
+Examples:
+  vestal supervise
+  vestal supervise --stop";
+
+/// Keep the gateways of all profiles running.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct SuperviseArgs {
+    /// Run in the foreground, which is the default.
+    #[arg(long)]
+    foreground: bool,
+
+    /// End the supervisor of this home with its gateways; which of them were running stays on record.
+    #[arg(long, conflicts_with = "foreground")]
+    stop: bool,
+
+    /// Leave the caller's session, and print one byte when ready.
+    #[arg(long, hide = true, conflicts_with_all = ["foreground", "stop"])]
+    detached: bool,
+}
+
+pub(crate) async fn run(context: &Context, args: &SuperviseArgs) -> Result<Exit, Failure> {
+    let slots = ProfileSlots::new(context)?;
+    if args.stop {
+        let run_dir = slots.run_dir();
+        let ending = ask(&run_dir, &Request::Shutdown, END_WITHIN);
+        let answer = context.console.while_waiting("ending the gateways", ending).await;
+        let answer = answer.map_err(|error| no_answer(&error).with_exit(Exit::No))?;
+        if let Some(error) = answer.error {
+            return Err(Failure::new(error));
+        }
+        context
+            .console
+            .print(&format!("ended the supervisor (pid {})", answer.holder.process.pid))?;
+        return Ok(Exit::Success);
+    }
+    let detached = args.detached && !args.foreground;
+    if detached {
+        vestal_process::lead_session().map_err(|error| Failure::io("leave the session", &error))?;
+    }
+    slots.make_profiles_dir()?;
+    let is_first = std::process::id() == 1;
+    let manager = if is_first {
+        Manager::Container
+    } else if context.environment().non_empty("NOTIFY_SOCKET").is_some() {
+        Manager::Systemd
+    } else {
+        Manager::None
+    };
+    let output: Box<dyn Write + Send> =
+        if detached { Box::new(std::io::sink()) } else { Box::new(std::io::stdout()) };
+    let options = Options {
+        run_dir: slots.run_dir(),
+        logs_dir: slots.root().logs_dir(),
+        output,
+        manager,
+        reaps: is_first,
+        source: Arc::new(slots),
+    };
+    let supervisor = Supervisor::take(options).await.map_err(|error| supervisor_failed(&error))?;
+    let ready = || {
+        if detached {
+            // Whoever started it may be gone; the gateways are kept all the same.
+            context.console.write("1").ok();
+        } else {
+            context.console.note("supervising; `vestal gateway list` shows the gateways");
+        }
+    };
+    supervisor.run(ready).await.map_err(|error| supervisor_failed(&error))?;
+    Ok(Exit::Success)
+}

@@ -1,0 +1,41 @@
+#![doc = include_str!("../README.md")]
+
+mod boot_log;
+mod changes;
+mod child;
+mod control;
+mod detach;
+#[cfg(feature = "failpoints")]
+pub mod failpoint;
+#[cfg(not(feature = "failpoints"))]
+mod failpoint;
+mod files;
+mod lock;
+mod log;
+mod offline;
+mod orphans;
+mod output;
+mod policy;
+mod read_log;
+mod record;
+mod runner;
+mod serve;
+mod slot;
+mod state;
+mod status;
+mod supervisor;
+mod systemd;
+
+pub use child::{PLANNED_STOP_VARIABLE, READY_VARIABLE};
+pub use control::{Answer, ControlError, Outcome, Request, ask};
+pub use detach::{DetachError, announce_ready, start_detached};
+pub use lock::{Holder, LockError, Manager};
+pub use offline::{OfflineError, has_leftover, list_offline, stop_offline};
+pub use policy::{EXIT_PERMANENT, EXIT_RESTART, Ended, Next, Planned, RestartPolicy};
+pub use read_log::{Entry as LogEntry, LogReader, time_of};
+pub use record::{PlannedAction, PlannedStop, RUN_VARIABLE};
+pub use slot::{BadSlotName, Found, Slot, SlotName, SlotSource};
+pub use state::{Actual, Desired, PartState, StateError, read_actual, read_desired};
+pub use status::{Done, LastExit, SlotState, SlotStatus};
+pub use supervisor::{Options, Supervisor, SupervisorError};
+pub use systemd::{UnitScope, unit_text};

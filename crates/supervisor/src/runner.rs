@@ -1,0 +1,471 @@
+//! One slot: carries out orders, keeps its child running, and tells what it does.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, sleep_until};
+
+use crate::child::{ChildEvent, Running};
+use crate::failpoint;
+use crate::log::SlotLog;
+use crate::policy::{EXIT_PERMANENT, Ended, Next, Planned, RestartPolicy};
+use crate::record::{LeftoverError, PlannedAction, Records};
+use crate::slot::Slot;
+use crate::state::{self, Desired, StateError};
+use crate::status::{Done, LastExit, SlotState, SlotStatus};
+
+pub(crate) type Reply = oneshot::Sender<Result<Done, String>>;
+
+#[derive(Debug)]
+pub(crate) enum Order {
+    Start(Reply),
+    Stop(Reply),
+    Restart(Reply),
+    /// The slot no longer exists.
+    Remove(Reply),
+    /// The supervisor ends; what is desired stays as it is.
+    Leave(Reply),
+    /// Passed on to the child.
+    Signal(Signal),
+    /// In effect from the next start on.
+    Update(Box<Slot>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Runner {
+    slot: Slot,
+    records: Records,
+    log: SlotLog,
+    policy: RestartPolicy,
+    begun: Instant,
+    orders: mpsc::Receiver<Order>,
+    status: watch::Sender<SlotStatus>,
+    /// Those who wait for the child to be ready.
+    waiting: Vec<Reply>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Down,
+    Waiting(Instant),
+    Up {
+        running: Box<Running>,
+        ready_by: Option<Instant>,
+    },
+    /// No more orders are taken.
+    Over,
+}
+
+/// What happened to a running child.
+enum Event {
+    Order(Option<Order>),
+    Ended,
+    Ready,
+    NotReady,
+}
+
+impl Runner {
+    pub(crate) fn new(
+        slot: Slot,
+        records: Records,
+        log: SlotLog,
+        log_dir: PathBuf,
+    ) -> (Self, mpsc::Sender<Order>, watch::Receiver<SlotStatus>) {
+        let status = SlotStatus::new(slot.name.as_str(), log_dir);
+        let (status, seen) = watch::channel(status);
+        let (order, orders) = mpsc::channel(16);
+        let (policy, begun) = (RestartPolicy::default(), Instant::now());
+        let runner =
+            Self { slot, records, log, policy, begun, orders, status, waiting: Vec::new() };
+        (runner, order, seen)
+    }
+
+    /// Keeps the slot until it is removed or the supervisor ends. `started` is told whether the
+    /// child could be started, if it is to be started now.
+    pub(crate) async fn run(mut self, started: Option<oneshot::Sender<Result<(), String>>>) {
+        let mut phase = Phase::Down;
+        if let Some(started) = started {
+            phase = self.launch().await;
+            let result = match &phase {
+                Phase::Up { .. } => Ok(()),
+                _ => Err(self.status.borrow().reason.clone().unwrap_or_default()),
+            };
+            // A supervisor that no longer listens is about to end.
+            started.send(result).ok();
+        }
+        loop {
+            phase = match phase {
+                Phase::Down => match self.orders.recv().await {
+                    Some(order) => self.order_while_down(order).await,
+                    None => Phase::Over,
+                },
+                Phase::Waiting(until) => tokio::select! {
+                    order = self.orders.recv() => match order {
+                        Some(order) => self.order_while_waiting(order, until).await,
+                        None => Phase::Over,
+                    },
+                    () = sleep_until(until) => self.launch().await,
+                },
+                Phase::Up { running, ready_by } => self.while_up(running, ready_by).await,
+                Phase::Over => return,
+            };
+        }
+    }
+
+    async fn order_while_down(&mut self, order: Order) -> Phase {
+        match order {
+            Order::Start(done) | Order::Restart(done) => self.start(done).await,
+            Order::Stop(done) => {
+                let stopped = self.desire(Desired::Stopped);
+                if stopped.is_ok() {
+                    self.show(SlotState::Stopped, None);
+                }
+                answer(done, stopped.map(|()| Done::WasStopped));
+                Phase::Down
+            }
+            Order::Remove(done) | Order::Leave(done) => {
+                answer(done, Ok(Done::WasStopped));
+                Phase::Over
+            }
+            Order::Signal(_) => Phase::Down,
+            Order::Update(slot) => {
+                self.slot = *slot;
+                Phase::Down
+            }
+        }
+    }
+
+    async fn order_while_waiting(&mut self, order: Order, until: Instant) -> Phase {
+        match order {
+            Order::Start(done) | Order::Restart(done) => self.start(done).await,
+            Order::Stop(done) => match self.desire(Desired::Stopped) {
+                Ok(()) => {
+                    self.log.note("stopped while it waited for its next start");
+                    self.show(SlotState::Stopped, None);
+                    answer(done, Ok(Done::Stopped));
+                    Phase::Down
+                }
+                Err(error) => {
+                    answer(done, Err(error));
+                    Phase::Waiting(until)
+                }
+            },
+            Order::Remove(done) | Order::Leave(done) => {
+                answer(done, Ok(Done::WasStopped));
+                Phase::Over
+            }
+            Order::Signal(_) => Phase::Waiting(until),
+            Order::Update(slot) => {
+                self.slot = *slot;
+                Phase::Waiting(until)
+            }
+        }
+    }
+
+    async fn start(&mut self, done: Reply) -> Phase {
+        if let Err(error) = self.desire(Desired::Running) {
+            answer(done, Err(error));
+            return Phase::Down;
+        }
+        failpoint::reach("start.desired-written");
+        self.policy.forget();
+        self.waiting.push(done);
+        self.launch().await
+    }
+
+    async fn while_up(&mut self, mut running: Box<Running>, ready_by: Option<Instant>) -> Phase {
+        let late = ready_by.unwrap_or_else(Instant::now);
+        let event = tokio::select! {
+            order = self.orders.recv() => Event::Order(order),
+            event = running.event() => match event {
+                ChildEvent::Ready => Event::Ready,
+                ChildEvent::Ended => Event::Ended,
+            },
+            () = sleep_until(late), if ready_by.is_some() => Event::NotReady,
+        };
+        match event {
+            Event::Order(Some(order)) => self.order_while_up(order, running, ready_by).await,
+            // Nobody can give orders any more, so nobody keeps the child.
+            Event::Order(None) => {
+                self.end(*running, None).await.ok();
+                Phase::Over
+            }
+            Event::Ended => {
+                let ended = match running.collect().await {
+                    Ok(ended) => ended,
+                    Err((ended, error)) => return self.stuck(ended, &error),
+                };
+                self.forget_process();
+                self.after_end(ended, Planned::Nothing).await
+            }
+            Event::Ready => {
+                self.status.send_modify(|status| {
+                    status.state = SlotState::Running;
+                    status.ready_at = Some(state::now());
+                });
+                self.log.note("ready");
+                failpoint::reach("start.ready");
+                self.waiting.drain(..).for_each(|done| answer(done, Ok(Done::Started)));
+                Phase::Up { running, ready_by: None }
+            }
+            Event::NotReady => {
+                let why = format!("not ready within {:?}", self.slot.ready_within);
+                self.log.note(&why);
+                self.refuse_waiting(&why);
+                match self.end(*running, None).await {
+                    Ok(_) => self.after_end(Ended::NotReady, Planned::Nothing).await,
+                    Err(phase) => phase,
+                }
+            }
+        }
+    }
+
+    async fn order_while_up(
+        &mut self,
+        order: Order,
+        running: Box<Running>,
+        ready_by: Option<Instant>,
+    ) -> Phase {
+        match order {
+            Order::Start(done) => {
+                match (self.desire(Desired::Running), ready_by) {
+                    (Err(error), _) => answer(done, Err(error)),
+                    (Ok(()), None) => answer(done, Ok(Done::WasRunning)),
+                    (Ok(()), Some(_)) => self.waiting.push(done),
+                }
+                Phase::Up { running, ready_by }
+            }
+            Order::Stop(done) => {
+                if let Err(error) = self.desire(Desired::Stopped) {
+                    answer(done, Err(error));
+                    return Phase::Up { running, ready_by };
+                }
+                failpoint::reach("stop.desired-written");
+                self.finish(*running, Some(PlannedAction::Stop), done, Phase::Down).await
+            }
+            Order::Restart(done) => {
+                if let Err(error) = self.desire(Desired::Running) {
+                    answer(done, Err(error));
+                    return Phase::Up { running, ready_by };
+                }
+                match self.end(*running, Some(PlannedAction::Restart)).await {
+                    Ok(ended) => {
+                        self.waiting.push(done);
+                        self.after_end(ended, Planned::Restart).await
+                    }
+                    Err(phase) => {
+                        answer(done, Err(self.reason()));
+                        phase
+                    }
+                }
+            }
+            Order::Remove(done) => {
+                self.finish(*running, Some(PlannedAction::Stop), done, Phase::Over).await
+            }
+            Order::Leave(done) => self.finish(*running, None, done, Phase::Over).await,
+            Order::Signal(signal) => {
+                if let Err(error) = running.signal(signal) {
+                    tracing::warn!(%error, slot = %self.slot.name, "cannot pass a signal on");
+                }
+                Phase::Up { running, ready_by }
+            }
+            Order::Update(slot) => {
+                self.slot = *slot;
+                Phase::Up { running, ready_by }
+            }
+        }
+    }
+
+    /// Ends the child for good, answers, and goes on to a phase.
+    async fn finish(
+        &mut self,
+        running: Running,
+        plan: Option<PlannedAction>,
+        done: Reply,
+        then: Phase,
+    ) -> Phase {
+        match self.end(running, plan).await {
+            Ok(ended) => {
+                self.policy.forget();
+                self.note_end(ended);
+                self.show(SlotState::Stopped, None);
+                answer(done, Ok(Done::Stopped));
+                then
+            }
+            Err(phase) => {
+                answer(done, Err(self.reason()));
+                if matches!(then, Phase::Over) { then } else { phase }
+            }
+        }
+    }
+
+    /// Ends the child. On failure the slot is down, and the record of the process stays.
+    async fn end(&mut self, running: Running, plan: Option<PlannedAction>) -> Result<Ended, Phase> {
+        self.log.note(match plan {
+            Some(PlannedAction::Stop) => "stopping",
+            Some(PlannedAction::Restart) => "restarting",
+            None => "ending",
+        });
+        self.status.send_modify(|status| status.state = SlotState::Stopping);
+        self.refuse_waiting("it was stopped before it was ready");
+        match running.stop(&self.slot, &self.records, plan).await {
+            Ok(ended) => {
+                self.forget_process();
+                Ok(ended)
+            }
+            Err((ended, error)) => Err(self.stuck(ended, &error)),
+        }
+    }
+
+    /// Starts the child, unless an earlier one cannot be ended.
+    async fn launch(&mut self) -> Phase {
+        let grace = self.slot.stop_within;
+        if let Err(error) = self.records.end_leftover(&self.slot.name, grace).await {
+            return self.not_started(&format!("an earlier process of it: {error}"));
+        }
+        self.policy.started(self.begun.elapsed());
+        let running = match Running::spawn(&self.slot, &self.records, &self.log) {
+            Ok(running) => running,
+            Err(error) => {
+                self.forget_process();
+                return self.not_started(&error.to_string());
+            }
+        };
+        let pid = running.process.pid;
+        self.log.note(&format!("started as process {pid}"));
+        self.status.send_modify(|status| {
+            status.state = SlotState::Starting;
+            status.pid = Some(pid);
+            status.started_at = Some(state::now());
+            status.ready_at = None;
+            status.next_start_at = None;
+            status.reason = None;
+        });
+        let ready_by = Instant::now() + self.slot.ready_within;
+        Phase::Up { running: Box::new(running), ready_by: Some(ready_by) }
+    }
+
+    fn not_started(&mut self, why: &str) -> Phase {
+        self.log.note(why);
+        self.refuse_waiting(why);
+        let next = self.policy.ended(self.begun.elapsed(), Ended::NotStarted, Planned::Nothing);
+        self.note_end(Ended::NotStarted);
+        match next {
+            Next::Start { after } => self.wait(after, why),
+            Next::Stopped | Next::Held => Phase::Down,
+        }
+    }
+
+    async fn after_end(&mut self, ended: Ended, planned: Planned) -> Phase {
+        self.note_end(ended);
+        let what = described(ended);
+        self.log.note(&what);
+        if planned == Planned::Nothing {
+            self.refuse_waiting(&format!("{what} before it was ready"));
+        }
+        match self.policy.ended(self.begun.elapsed(), ended, planned) {
+            Next::Stopped => {
+                self.show(SlotState::Stopped, None);
+                Phase::Down
+            }
+            Next::Held => {
+                let why = self.own_reason().unwrap_or_else(|| {
+                    format!("it exited with code {EXIT_PERMANENT}: it cannot work as it is set up")
+                });
+                self.log.note("stays down until it is started by hand");
+                self.show(SlotState::Failed, Some(why));
+                Phase::Down
+            }
+            Next::Start { after } => {
+                if planned == Planned::Nothing {
+                    self.status.send_modify(|status| status.restarts += 1);
+                }
+                if after.is_zero() {
+                    return self.launch().await;
+                }
+                let why = match self.own_reason() {
+                    Some(reason) => format!("{what}: {reason}"),
+                    None => what,
+                };
+                self.wait(after, &why)
+            }
+        }
+    }
+
+    fn wait(&mut self, after: Duration, why: &str) -> Phase {
+        self.log.note(&format!("next start in {} s", after.as_secs()));
+        let at = jiff::Timestamp::now().checked_add(after).ok().map(state::stamp);
+        self.show(SlotState::Backoff, Some(why.to_owned()));
+        self.status.send_modify(|status| status.next_start_at = at);
+        Phase::Waiting(Instant::now() + after)
+    }
+
+    /// Some process of the slot cannot be ended. No other is started beside it.
+    fn stuck(&mut self, ended: Ended, error: &LeftoverError) -> Phase {
+        let why = error.to_string();
+        self.log.note(&why);
+        self.note_end(ended);
+        self.refuse_waiting(&why);
+        self.show(SlotState::Failed, Some(why));
+        Phase::Down
+    }
+
+    fn desire(&mut self, desired: Desired) -> Result<(), String> {
+        state::write_desired(&self.slot.desired, desired).map_err(|error| error.to_string())
+    }
+
+    /// Returns what the child itself said about its end.
+    fn own_reason(&self) -> Option<String> {
+        state::read_actual(&self.slot.actual).ok().flatten().and_then(|actual| actual.reason)
+    }
+
+    fn reason(&self) -> String {
+        self.status.borrow().reason.clone().unwrap_or_default()
+    }
+
+    fn forget_process(&mut self) {
+        let removed: Result<(), StateError> = self.records.remove(&self.slot.name);
+        if let Err(error) = removed {
+            // The next start finds the process gone.
+            tracing::warn!(%error, slot = %self.slot.name, "cannot remove a record");
+        }
+        failpoint::reach("stop.record-removed");
+    }
+
+    fn note_end(&mut self, ended: Ended) {
+        self.status.send_modify(|status| {
+            status.last_exit = Some(LastExit { ended, at: state::now() });
+            status.pid = None;
+            status.started_at = None;
+            status.ready_at = None;
+        });
+    }
+
+    fn show(&mut self, state: SlotState, reason: Option<String>) {
+        self.status.send_modify(|status| {
+            status.state = state;
+            status.reason = reason;
+            status.next_start_at = None;
+        });
+    }
+
+    fn refuse_waiting(&mut self, why: &str) {
+        self.waiting.drain(..).for_each(|done| answer(done, Err(why.to_owned())));
+    }
+}
+
+/// Answers an order. Whoever gave it may be gone.
+fn answer(done: Reply, result: Result<Done, String>) {
+    done.send(result).ok();
+}
+
+fn described(ended: Ended) -> String {
+    match ended {
+        Ended::Code(code) => format!("exited with code {code}"),
+        Ended::Signal(signal) => format!("ended by signal {signal}"),
+        Ended::NotReady => "not ready in time".to_owned(),
+        Ended::NotStarted => "not started".to_owned(),
+    }
+}

@@ -1,0 +1,496 @@
+//! The one parent of all slots of a home: boot, changes, signals, and the end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+
+use crate::boot_log::{BootAction, BootLog};
+use crate::changes::Changes;
+use crate::control;
+use crate::failpoint;
+use crate::lock::{Holder, HomeLock, LockError, Manager};
+use crate::log::SlotLog;
+use crate::orphans;
+use crate::output::RawOutput;
+use crate::record::{Leftover, Records};
+use crate::runner::{Order, Runner};
+use crate::serve;
+use crate::slot::{Found, Slot, SlotName, SlotSource};
+use crate::state;
+use crate::status::SlotStatus;
+use crate::systemd::Notifier;
+
+/// From SIGTERM to SIGKILL for what was left of a slot that no longer exists.
+const LEFTOVER_GRACE: Duration = Duration::from_secs(10);
+/// How long lines may take to be written at the end.
+const LAST_LINES: Duration = Duration::from_secs(1);
+/// Dead orphans are looked for this long after the system told of one.
+const REAP_AFTER: Duration = Duration::from_millis(100);
+
+/// What a supervisor works with.
+pub struct Options {
+    /// The directory of the home's running processes: lock, socket, records.
+    pub run_dir: PathBuf,
+    /// The directory of the home's logs.
+    pub logs_dir: PathBuf,
+    /// Says which slots there are.
+    pub source: Arc<dyn SlotSource>,
+    /// Gets every line of every child, as it came.
+    pub output: Box<dyn Write + Send>,
+    /// Who keeps this process itself.
+    pub manager: Manager,
+    /// Whether this process has to reap processes that lost their parent, as process 1 must.
+    pub reaps: bool,
+}
+
+/// Why a supervisor did not begin, or did not end well.
+#[derive(Debug, thiserror::Error)]
+pub enum SupervisorError {
+    /// Another one supervises the home, or the lock cannot be used.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The system refused something.
+    #[error("cannot {action}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// Processes of slots are still alive at the end.
+    #[error("not all children have ended: {}", .0.join("; "))]
+    Alive(Vec<String>),
+}
+
+pub(crate) fn failed(action: &'static str) -> impl FnOnce(io::Error) -> SupervisorError {
+    move |source| SupervisorError::Io { action, source }
+}
+
+/// What wakes the supervisor up.
+pub(crate) enum Wake {
+    /// Look again which slots there are, and tell when it is done.
+    Reconcile(Option<oneshot::Sender<()>>),
+    /// End; the sender tells when all children are gone, and is told when that was passed on.
+    Shutdown(oneshot::Sender<Result<(), String>>, oneshot::Receiver<()>),
+}
+
+/// A slot and the task that keeps it.
+pub(crate) struct Entry {
+    pub(crate) slot: Slot,
+    pub(crate) orders: mpsc::Sender<Order>,
+    pub(crate) status: watch::Receiver<SlotStatus>,
+    /// It no longer exists, and its child is being ended.
+    leaving: bool,
+}
+
+/// What the socket and the supervisor share.
+pub(crate) struct Shared {
+    pub(crate) holder: Holder,
+    pub(crate) wake: mpsc::Sender<Wake>,
+    pub(crate) booted: watch::Receiver<bool>,
+    entries: Mutex<BTreeMap<SlotName, Entry>>,
+    broken: Mutex<BTreeMap<String, String>>,
+    logs: PathBuf,
+}
+
+impl Shared {
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<SlotName, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn broken(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the names of all slots.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let entries = self.entries();
+        let present = entries.iter().filter(|(_, entry)| !entry.leaving);
+        present.map(|(name, _)| name.to_string()).collect()
+    }
+
+    /// Returns where orders to a slot go.
+    pub(crate) fn orders(&self, name: &str) -> Option<mpsc::Sender<Order>> {
+        let name = SlotName::new(name).ok()?;
+        let entries = self.entries();
+        entries.get(&name).filter(|entry| !entry.leaving).map(|entry| entry.orders.clone())
+    }
+
+    /// Returns what is known of slots, by name.
+    pub(crate) fn statuses(&self, names: Option<&[String]>) -> Vec<SlotStatus> {
+        let wanted = |name: &str| names.is_none_or(|names| names.iter().any(|one| one == name));
+        let found: Vec<(Slot, SlotStatus)> = self
+            .entries()
+            .iter()
+            .filter(|(name, entry)| wanted(name.as_str()) && !entry.leaving)
+            .map(|(_, entry)| (entry.slot.clone(), entry.status.borrow().clone()))
+            .collect();
+        let mut statuses: Vec<SlotStatus> =
+            found.into_iter().map(|(slot, status)| status.with_files(&slot)).collect();
+        for (name, reason) in self.broken().iter().filter(|(name, _)| wanted(name)) {
+            statuses.push(SlotStatus::broken(name, reason.clone(), self.logs.clone()));
+        }
+        statuses
+    }
+}
+
+/// The supervisor of a home, which holds its lock.
+pub struct Supervisor {
+    lock: HomeLock,
+    run_dir: PathBuf,
+    records: Records,
+    source: Arc<dyn SlotSource>,
+    reaps: bool,
+    raw: RawOutput,
+    boot_log: BootLog,
+    slot_logs: PathBuf,
+}
+
+impl Supervisor {
+    /// Takes the lock of a home. Whoever holds it already is named in the error.
+    pub async fn take(options: Options) -> Result<Self, SupervisorError> {
+        let Options { run_dir, logs_dir, source, output, manager, reaps } = options;
+        let lock = HomeLock::take(&run_dir, manager).await?;
+        failpoint::reach("boot.locked");
+        let raw = RawOutput::start(output).map_err(failed("start a thread"))?;
+        let boot_log = BootLog::new(logs_dir.join("container-boot.log"));
+        let slot_logs = logs_dir.join("gateways");
+        let records = Records::new(&run_dir);
+        Ok(Self { lock, run_dir, records, source, reaps, raw, boot_log, slot_logs })
+    }
+
+    /// Brings up what was up, calls `ready`, and keeps it so until a signal or a request ends it.
+    pub async fn run(self, ready: impl FnOnce()) -> Result<(), SupervisorError> {
+        let mut signals = AllSignals::listen().map_err(failed("listen for signals"))?;
+        let listener = control::listen(&self.run_dir).map_err(failed("open the control socket"))?;
+        let changes = Changes::new().map_err(failed("watch directories"))?;
+        let (wake, wakes) = mpsc::channel(64);
+        let (booted, has_booted) = watch::channel(false);
+        let shared = Arc::new(Shared {
+            holder: self.lock.holder.clone(),
+            wake,
+            booted: has_booted,
+            entries: Mutex::default(),
+            broken: Mutex::default(),
+            logs: self.slot_logs.clone(),
+        });
+        let serving = tokio::spawn(serve::serve(listener, Arc::clone(&shared)));
+        let mut body = Body { this: self, shared, changes, wakes, leaving: JoinSet::new() };
+        body.end_leftovers().await;
+        failpoint::reach("boot.leftovers-ended");
+        body.reconcile().await;
+        failpoint::reach("boot.slots-registered");
+        booted.send_replace(true);
+        let mut notifier = Notifier::start();
+        ready();
+        Notifier::ready();
+        let answer = body.until_told_to_end(&mut signals, &mut notifier).await;
+        Notifier::stopping();
+        let ended = body.end_all().await;
+        if let Some((answer, passed_on)) = answer {
+            let told = match &ended {
+                Ok(()) => Ok(()),
+                Err(error) => Err(error.to_string()),
+            };
+            // The client may be gone.
+            answer.send(told).ok();
+            tokio::time::timeout(LAST_LINES, passed_on).await.ok();
+        }
+        serving.abort();
+        body.this.raw.drain(LAST_LINES).await;
+        if let Err(error) = crate::files::remove(&control::socket_path(&body.this.run_dir)) {
+            tracing::warn!(%error, "cannot remove the control socket");
+        }
+        ended
+    }
+}
+
+type Told = (oneshot::Sender<Result<(), String>>, oneshot::Receiver<()>);
+
+struct Body {
+    this: Supervisor,
+    shared: Arc<Shared>,
+    changes: Changes,
+    wakes: mpsc::Receiver<Wake>,
+    /// Slots that no longer exist and are being ended.
+    leaving: JoinSet<SlotName>,
+}
+
+impl Body {
+    /// Ends what an earlier supervisor left, before anything is started.
+    async fn end_leftovers(&self) {
+        let slots = match self.this.records.slots() {
+            Ok(slots) => slots,
+            Err(error) => {
+                tracing::warn!(%error, "cannot look for what an earlier supervisor left");
+                return;
+            }
+        };
+        let graces: BTreeMap<SlotName, Duration> = self
+            .this
+            .source
+            .slots()
+            .into_iter()
+            .filter_map(|found| match found {
+                Found::Slot(slot) => Some((slot.name, slot.stop_within)),
+                Found::Broken { .. } => None,
+            })
+            .collect();
+        let mut ending = JoinSet::new();
+        for slot in slots {
+            let (records, log) = (self.this.records.clone(), self.log(&slot));
+            let grace = graces.get(&slot).copied().unwrap_or(LEFTOVER_GRACE);
+            ending.spawn(async move {
+                match records.end_leftover(&slot, grace).await {
+                    Ok(Leftover::None) => {}
+                    Ok(Leftover::Ended(process)) => {
+                        let pid = process.pid;
+                        log.note(&format!("ended process {pid}, left by an earlier supervisor"));
+                    }
+                    // It is tried again before the slot is started.
+                    Err(error) => log.note(&format!("left by an earlier supervisor: {error}")),
+                }
+            });
+        }
+        while ending.join_next().await.is_some() {}
+    }
+
+    fn log(&self, slot: &SlotName) -> SlotLog {
+        SlotLog::new(self.this.slot_logs.join(slot.as_str()), self.this.raw.clone())
+    }
+
+    /// Makes the slots the ones that the source names.
+    async fn reconcile(&mut self) {
+        // Watched before it is read: what changes in between is noticed.
+        self.changes.watch(self.this.source.watched());
+        let (mut slots, mut broken) = (BTreeMap::new(), BTreeMap::new());
+        for found in self.this.source.slots() {
+            match found {
+                // Two of one name would be two processes of one slot.
+                Found::Slot(slot) => {
+                    slots.entry(slot.name.clone()).or_insert(slot);
+                }
+                Found::Broken { name, reason } => {
+                    if self.shared.broken().get(&name) != Some(&reason) {
+                        self.this.boot_log.note(&name, None, &BootAction::Failed(reason.clone()));
+                    }
+                    broken.insert(name, reason);
+                }
+            }
+        }
+        *self.shared.broken() = broken;
+        let present: BTreeSet<SlotName> = slots.keys().cloned().collect();
+        self.remove_all_but(&present);
+        for slot in slots.into_values() {
+            self.register(*slot).await;
+        }
+    }
+
+    /// Registers a slot, and starts it if it was running before.
+    async fn register(&mut self, slot: Slot) {
+        let update = {
+            let mut entries = self.shared.entries();
+            match entries.get_mut(&slot.name) {
+                // It is registered anew once the old one is gone.
+                Some(entry) if entry.leaving => return,
+                Some(entry) if entry.slot == slot => return,
+                Some(entry) => {
+                    entry.slot = slot.clone();
+                    Some(entry.orders.clone())
+                }
+                None => None,
+            }
+        };
+        if let Some(orders) = update {
+            // A slot that takes no orders any more is about to be removed.
+            orders.send(Order::Update(Box::new(slot))).await.ok();
+            return;
+        }
+        let prior = state::prior(&slot.desired, &slot.actual);
+        let comes_back = prior.as_ref().is_ok_and(|prior| state::comes_back(prior.as_deref()));
+        if comes_back && !self.leaving.is_empty() {
+            // It may be one of those that are leaving under another name: two processes would serve
+            // the same directory. It is registered when they are gone.
+            return;
+        }
+        let name = slot.name.clone();
+        let log_dir = self.this.slot_logs.join(name.as_str());
+        let (runner, orders, status) =
+            Runner::new(slot.clone(), self.this.records.clone(), self.log(&name), log_dir);
+        let entry = Entry { slot, orders, status, leaving: false };
+        self.shared.entries().insert(name.clone(), entry);
+        let prior_state = prior.as_ref().ok().and_then(Option::as_deref);
+        let action = match &prior {
+            Ok(_) if comes_back => {
+                let (started, result) = oneshot::channel();
+                tokio::spawn(runner.run(Some(started)));
+                match result.await {
+                    Ok(Ok(())) => BootAction::Started,
+                    Ok(Err(reason)) => BootAction::Failed(reason),
+                    Err(_) => BootAction::Failed("its task ended".to_owned()),
+                }
+            }
+            Ok(_) => {
+                tokio::spawn(runner.run(None));
+                BootAction::Registered
+            }
+            Err(error) => {
+                tokio::spawn(runner.run(None));
+                BootAction::Failed(error.to_string())
+            }
+        };
+        self.this.boot_log.note(name.as_str(), prior_state, &action);
+    }
+
+    /// Ends the slots that no longer exist. Their names are free again once they are gone.
+    fn remove_all_but(&mut self, present: &BTreeSet<SlotName>) {
+        for (name, entry) in self.shared.entries().iter_mut() {
+            if present.contains(name) || entry.leaving {
+                continue;
+            }
+            entry.leaving = true;
+            let (name, orders) = (name.clone(), entry.orders.clone());
+            self.leaving.spawn(async move {
+                let (done, ended) = oneshot::channel();
+                if orders.send(Order::Remove(done)).await.is_ok()
+                    && let Ok(Err(error)) = ended.await
+                {
+                    tracing::warn!(%error, slot = %name, "a removed slot has processes left");
+                }
+                name
+            });
+        }
+    }
+
+    /// Does what is asked until the end is asked for. Returns who waits for it.
+    async fn until_told_to_end(
+        &mut self,
+        signals: &mut AllSignals,
+        notifier: &mut Notifier,
+    ) -> Option<Told> {
+        loop {
+            tokio::select! {
+                heard = signals.next() => match heard {
+                    Heard::End => return None,
+                    Heard::Reconcile => self.reconcile().await,
+                    Heard::PassOn(signal) => self.pass_on(signal).await,
+                    Heard::ChildEnded => if self.this.reaps {
+                        // One look for many that end at once.
+                        tokio::time::sleep(REAP_AFTER).await;
+                        if let Err(error) = orphans::reap() {
+                            tracing::warn!(%error, "cannot look for dead processes");
+                        }
+                    },
+                },
+                Some(wake) = self.wakes.recv() => match wake {
+                    Wake::Reconcile(done) => {
+                        self.reconcile().await;
+                        if let Some(done) = done {
+                            // Whoever asked may be gone.
+                            done.send(()).ok();
+                        }
+                    }
+                    Wake::Shutdown(answer, passed_on) => return Some((answer, passed_on)),
+                },
+                changed = self.changes.next() => {
+                    if let Err(error) = changed {
+                        tracing::warn!(%error, "cannot watch directories any more");
+                        return None;
+                    }
+                    self.reconcile().await;
+                }
+                Some(Ok(gone)) = self.leaving.join_next() => {
+                    self.shared.entries().remove(&gone);
+                    // One of the same name may have come meanwhile.
+                    self.reconcile().await;
+                }
+                () = notifier.watchdog_due() => Notifier::watchdog(),
+            }
+        }
+    }
+
+    async fn pass_on(&self, signal: Signal) {
+        for orders in self.all_orders() {
+            orders.send(Order::Signal(signal)).await.ok();
+        }
+    }
+
+    fn all_orders(&self) -> Vec<mpsc::Sender<Order>> {
+        self.shared.entries().values().map(|entry| entry.orders.clone()).collect()
+    }
+
+    /// Ends all children at once. What is desired of them stays, so that the next supervisor starts
+    /// them.
+    async fn end_all(&mut self) -> Result<(), SupervisorError> {
+        let named: Vec<(SlotName, mpsc::Sender<Order>)> = {
+            let entries = self.shared.entries();
+            entries.iter().map(|(name, entry)| (name.clone(), entry.orders.clone())).collect()
+        };
+        let mut ending = JoinSet::new();
+        for (name, orders) in named {
+            ending.spawn(async move {
+                let (done, ended) = oneshot::channel();
+                // A slot that takes no orders any more has ended.
+                orders.send(Order::Leave(done)).await.ok()?;
+                ended.await.ok()?.err().map(|error| format!("{name}: {error}"))
+            });
+        }
+        let mut alive = Vec::new();
+        while let Some(ended) = ending.join_next().await {
+            alive.extend(ended.ok().flatten());
+        }
+        while self.leaving.join_next().await.is_some() {}
+        if alive.is_empty() { Ok(()) } else { Err(SupervisorError::Alive(alive)) }
+    }
+}
+
+/// What a signal asks for.
+enum Heard {
+    End,
+    Reconcile,
+    PassOn(Signal),
+    ChildEnded,
+}
+
+struct AllSignals {
+    terminate: Signals,
+    interrupt: Signals,
+    quit: Signals,
+    hangup: Signals,
+    user1: Signals,
+    user2: Signals,
+    child: Signals,
+}
+
+impl AllSignals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            quit: signal(SignalKind::quit())?,
+            hangup: signal(SignalKind::hangup())?,
+            user1: signal(SignalKind::user_defined1())?,
+            user2: signal(SignalKind::user_defined2())?,
+            child: signal(SignalKind::child())?,
+        })
+    }
+
+    async fn next(&mut self) -> Heard {
+        tokio::select! {
+            _ = self.terminate.recv() => Heard::End,
+            _ = self.interrupt.recv() => Heard::End,
+            _ = self.quit.recv() => Heard::End,
+            _ = self.hangup.recv() => Heard::Reconcile,
+            _ = self.user1.recv() => Heard::PassOn(Signal::USR1),
+            _ = self.user2.recv() => Heard::PassOn(Signal::USR2),
+            _ = self.child.recv() => Heard::ChildEnded,
+        }
+    }
+}

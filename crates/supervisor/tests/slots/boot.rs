@@ -1,0 +1,116 @@
+//! What a new supervisor finds, and what changes while it runs.
+
+use std::os::unix::ffi::OsStrExt as _;
+
+use vestal_supervisor::{Done, Request, SlotState};
+use vestal_testkit::until;
+
+use crate::world::World;
+
+#[tokio::test]
+async fn one_broken_profile_keeps_no_other_down() {
+    let world = World::new();
+    for name in ["aa", "broken-list", "broken-text", "newer", "unreadable", "zz"] {
+        world.profile(name, "");
+    }
+    world.write("aa", "gateway_state.json", r#"{"gateway_state":"degraded"}"#);
+    world.write("broken-list", "gateway_state.json", "[]");
+    std::fs::write(world.dir("broken-text").join("gateway_state.json"), b"\xff\xfe").unwrap();
+    world.write("newer", "desired.json", r#"{"version":99,"desired":"running"}"#);
+    std::fs::create_dir(world.dir("unreadable").join("desired.json")).unwrap();
+    world.write("zz", "desired.json", r#"{"version":1,"desired":"running","updated_at":""}"#);
+    std::fs::create_dir(world.dir("Zed")).unwrap();
+    std::fs::create_dir(world.root().join("profiles").join(std::ffi::OsStr::from_bytes(b"a\xff")))
+        .unwrap();
+    let mut supervisor = world.supervise();
+    for up in ["aa", "zz"] {
+        world.until_state(up, SlotState::Running).await;
+    }
+    let lines = world.boot_log();
+    let find = |name: &str| {
+        let begin = format!("profile={name} ");
+        lines.iter().find(|line| line.starts_with(&begin)).unwrap_or_else(|| panic!("{lines:?}"))
+    };
+    assert_eq!(lines.len(), 8, "{lines:?}");
+    assert_eq!(find("aa"), "profile=aa prior_state=degraded action=started");
+    assert_eq!(find("zz"), "profile=zz prior_state=running action=started");
+    for (name, reason) in [
+        ("broken-list", "it is not an object"),
+        ("broken-text", "is damaged"),
+        ("newer", "has version 99"),
+        ("unreadable", "cannot read"),
+        ("Zed", "not a name"),
+    ] {
+        let line = find(name);
+        assert!(line.contains(" prior_state=missing action=failed reason="), "{line}");
+        assert!(line.contains(reason), "{line}");
+    }
+    assert!(lines.iter().any(|line| line.contains("not UTF-8")), "{lines:?}");
+    // A newer file is not touched, a damaged one gives way to what an operator wants.
+    let refused = world.start("newer").await.error.unwrap();
+    assert!(refused.contains("use the newer program"), "{refused}");
+    assert_eq!(world.start("broken-list").await.done, Some(Done::Started));
+    assert!(supervisor.terminate().success());
+    assert_eq!(world.children(), Vec::<u32>::new());
+}
+
+#[tokio::test]
+async fn the_next_supervisor_starts_what_ran_and_leaves_what_was_stopped() {
+    let world = World::new();
+    for name in ["up", "down", "never"] {
+        world.profile(name, "");
+    }
+    let mut supervisor = world.supervise();
+    world.start("up").await;
+    world.start("down").await;
+    world.stop("down").await;
+    assert!(supervisor.terminate().success());
+    // The child saw no plan, so that its own state says the same.
+    assert!(world.read("up", "gateway_state.json").contains("running"));
+    assert_eq!(world.children(), Vec::<u32>::new());
+    let mut supervisor = world.supervise();
+    world.until_state("up", SlotState::Running).await;
+    for name in ["down", "never"] {
+        assert_eq!(world.status(name).await.state, SlotState::Stopped);
+    }
+    assert_eq!(
+        world.boot_log()[3..],
+        [
+            "profile=down prior_state=stopped action=registered",
+            "profile=never prior_state=missing action=registered",
+            "profile=up prior_state=running action=started",
+        ]
+    );
+    let answer = world.ask(Request::Shutdown).await;
+    assert_eq!(answer.error, None);
+    assert!(supervisor.said().0.success());
+    assert_eq!(world.children(), Vec::<u32>::new());
+}
+
+#[tokio::test]
+async fn slots_follow_the_directories() {
+    let world = World::new();
+    world.profile("one", "");
+    let mut supervisor = world.supervise();
+    world.start("one").await;
+    world.profile("two", "");
+    // Known at once, whether or not the change was noticed.
+    assert_eq!(world.start("two").await.done, Some(Done::Started));
+    std::fs::rename(world.dir("one"), world.dir("uno")).unwrap();
+    vestal_testkit::until_async("the renamed one runs", || async {
+        let slots = world.ask(Request::List { slots: None }).await.slots;
+        let states: Vec<_> = slots.into_iter().map(|slot| (slot.name, slot.state)).collect();
+        states == [("two".to_owned(), SlotState::Running), ("uno".to_owned(), SlotState::Running)]
+    })
+    .await;
+    assert_eq!(world.starts("uno").len(), 2);
+    // The old one had ended before: they serve the same directory.
+    assert!(!world.dir("uno").join("doubled").exists());
+    std::fs::rename(world.dir("two"), world.root().join("gone")).unwrap();
+    until("the deleted one has ended", || world.children().len() == 1).await;
+    // One of the same name is another slot, which nobody started.
+    world.profile("two", "");
+    world.ask(Request::Reconcile).await;
+    world.until_state("two", SlotState::Stopped).await;
+    assert!(supervisor.terminate().success());
+}

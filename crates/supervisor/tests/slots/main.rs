@@ -1,0 +1,10 @@
+//! A supervisor and its children as real processes.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod boot;
+mod control;
+mod crashes;
+mod lifecycle;
+mod output;
+mod world;

@@ -1,0 +1,222 @@
+//! A home of its own for each test, and no process left of it afterwards.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use vestal_supervisor::{Answer, Outcome, Request, SlotState, SlotStatus, ask};
+use vestal_testkit::{PATIENCE, living, until};
+
+pub(crate) struct World {
+    root: tempfile::TempDir,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join("profiles")).unwrap();
+        Self { root }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    pub(crate) fn run_dir(&self) -> PathBuf {
+        self.root().join("run")
+    }
+
+    /// Returns the directory of a profile.
+    pub(crate) fn dir(&self, name: &str) -> PathBuf {
+        self.root().join("profiles").join(name)
+    }
+
+    /// Makes a profile whose child behaves in a way.
+    pub(crate) fn profile(&self, name: &str, behaviour: &str) {
+        std::fs::create_dir(self.dir(name)).unwrap();
+        self.write(name, "behaviour", behaviour);
+    }
+
+    pub(crate) fn write(&self, name: &str, file: &str, text: &str) {
+        std::fs::write(self.dir(name).join(file), text).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str, file: &str) -> String {
+        std::fs::read_to_string(self.dir(name).join(file)).unwrap_or_default()
+    }
+
+    /// Returns the pids of all children that a slot ever had.
+    pub(crate) fn starts(&self, name: &str) -> Vec<u32> {
+        self.read(name, "starts").lines().map(|line| line.parse().unwrap()).collect()
+    }
+
+    /// Returns how a supervisor of this home is started.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_supervised"));
+        command.arg("supervise").arg(self.root()).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts a supervisor and waits until it is ready.
+    pub(crate) fn supervise(&self) -> Supervised {
+        let supervised = Supervised::spawn(self.command());
+        assert!(supervised.is_ready(), "it ended at once");
+        supervised
+    }
+
+    pub(crate) async fn ask(&self, request: Request) -> Answer {
+        ask(&self.run_dir(), &request, PATIENCE).await.unwrap()
+    }
+
+    pub(crate) async fn start(&self, name: &str) -> Outcome {
+        one(self.ask(Request::Start { slots: Some(vec![name.to_owned()]) }).await)
+    }
+
+    pub(crate) async fn stop(&self, name: &str) -> Outcome {
+        one(self.ask(Request::Stop { slots: Some(vec![name.to_owned()]) }).await)
+    }
+
+    pub(crate) async fn status(&self, name: &str) -> SlotStatus {
+        let answer = self.ask(Request::List { slots: Some(vec![name.to_owned()]) }).await;
+        answer.slots.into_iter().next().unwrap_or_else(|| panic!("no slot {name}"))
+    }
+
+    pub(crate) async fn until_state(&self, name: &str, state: SlotState) -> SlotStatus {
+        let what = format!("{name} is {state:?}");
+        vestal_testkit::until_async(&what, || async { self.status(name).await.state == state })
+            .await;
+        self.status(name).await
+    }
+
+    /// Returns the lines of a slot's log without their times.
+    pub(crate) fn log(&self, name: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        let dir = self.root().join("logs/gateways").join(name);
+        vestal_supervisor::LogReader::new(dir)
+            .read(|entry| match entry {
+                vestal_supervisor::LogEntry::Line(line) => {
+                    assert!(vestal_supervisor::time_of(line).is_some(), "{line:?}");
+                    let text = String::from_utf8_lossy(line);
+                    lines.push(text.split_once(' ').unwrap().1.to_owned());
+                }
+                vestal_supervisor::LogEntry::Gap => panic!("a gap"),
+            })
+            .unwrap();
+        lines
+    }
+
+    /// Returns the lines of the boot log without their times.
+    pub(crate) fn boot_log(&self) -> Vec<String> {
+        let text = std::fs::read_to_string(self.root().join("logs/container-boot.log")).unwrap();
+        text.lines().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
+    }
+
+    /// Returns the living children of all slots.
+    pub(crate) fn children(&self) -> Vec<u32> {
+        let mut needle = b"child\0".to_vec();
+        needle.extend_from_slice(self.root().as_os_str().as_bytes());
+        living(|pid| mentions(pid, "cmdline", &needle))
+    }
+
+    pub(crate) async fn until_no_child(&self) {
+        until("no child is left", || self.children().is_empty()).await;
+    }
+}
+
+fn one(answer: Answer) -> Outcome {
+    let [outcome] = <[Outcome; 1]>::try_from(answer.outcomes).unwrap();
+    outcome
+}
+
+fn mentions(pid: u32, file: &str, needle: &[u8]) -> bool {
+    std::fs::read(format!("/proc/{pid}/{file}"))
+        .is_ok_and(|bytes| bytes.windows(needle.len()).any(|part| part == needle))
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // Only after a failure is anything left that names this home.
+        let needle = self.root().as_os_str().as_bytes();
+        let own = std::process::id();
+        for pid in living(|pid| {
+            pid != own && (mentions(pid, "cmdline", needle) || mentions(pid, "environ", needle))
+        }) {
+            send(pid, Signal::KILL);
+        }
+    }
+}
+
+/// Sends a signal to a process that may be gone.
+pub(crate) fn send(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).ok();
+}
+
+/// A supervisor that was started. It is killed when the test ends.
+pub(crate) struct Supervised {
+    child: Child,
+    said: std::sync::mpsc::Receiver<String>,
+    stdout: Option<std::thread::JoinHandle<Vec<u8>>>,
+}
+
+impl Supervised {
+    pub(crate) fn spawn(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let (stderr, mut stdout) = (child.stderr.take().unwrap(), child.stdout.take().unwrap());
+        let (line, said) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            BufReader::new(stderr).lines().map_while(Result::ok).for_each(|text| {
+                line.send(text).ok();
+            });
+        });
+        let stdout = std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            stdout.read_to_end(&mut bytes).unwrap();
+            bytes
+        });
+        Self { child, said, stdout: Some(stdout) }
+    }
+
+    /// Waits until it says that it is ready, or has ended.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.said.iter().any(|line| line == "ready")
+    }
+
+    /// Waits for its end and returns what it said.
+    pub(crate) fn said(&mut self) -> (ExitStatus, Vec<String>) {
+        let status = self.child.wait().unwrap();
+        (status, self.said.iter().collect())
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to end and waits for that.
+    pub(crate) fn terminate(&mut self) -> ExitStatus {
+        send(self.pid(), Signal::TERM);
+        self.child.wait().unwrap()
+    }
+
+    /// Returns all that it printed, once it has ended.
+    pub(crate) fn printed(&mut self) -> Vec<u8> {
+        self.stdout.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Supervised {
+    fn drop(&mut self) {
+        // After a failure only; a process that was waited for is not killed again.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.child.kill().ok();
+            self.child.wait().ok();
+        }
+    }
+}
