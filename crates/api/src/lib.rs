@@ -7,9 +7,11 @@ mod extensions;
 mod find;
 mod health;
 mod job;
+pub mod keys;
 mod model;
 mod profile;
 mod sandbox;
+mod schema;
 mod snapshot;
 mod transfer;
 mod turn;
@@ -45,6 +47,7 @@ pub use sandbox::{
     DriftView, GuestFacts, GuestView, OverridesView, ReapCause, ReapedView, RemovedView,
     SandboxDetailsView, SandboxState, SandboxView, StatsView, StoppedView, TaskStatsView,
 };
+pub use schema::{inherited_variables, schema};
 pub use snapshot::{ForkedView, RebuiltView, RestoredView, SnapshotView};
 pub use transfer::{CopiedView, Endpoint, TransferError, TransferPlan};
 pub use turn::{CostOrigin, CostStatus, KnownCost, TurnExitReason, TurnView, dollars};

@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
-use vestal_config::profiles::Profiles;
 use vestal_config::{
-    AnyKey as _, Audience, BackendChoice, Environment, Home, HomeError, Override, ProfileName,
-    Settings, keys,
+    AnyKey as _, Audience, Environment, Home, HomeError, Override, ProfileName, Settings,
 };
+use vestal_profiles::Profiles;
 use vestal_sandbox::backend::Declaration;
 use vestal_sandbox::{
-    CLOSE_WITHIN, Engine, Error, Notice, Overrides, Sandbox, StateBefore, Task, Terminations,
-    registered_backends,
+    BackendChoice, CLOSE_WITHIN, Engine, Error, Notice, Overrides, Sandbox, StateBefore, Task,
+    Terminations, keys, registered_backends,
 };
 
 use crate::cli::{Global, Wanted};
@@ -125,7 +124,7 @@ impl Context {
 
     /// Finds all profiles.
     pub(crate) fn profiles(&self) -> Result<Profiles, Failure> {
-        Ok(Profiles::locate(&vestal_config::schema(), &self.environment)?)
+        Ok(Profiles::locate(&vestal_api::schema(), &self.environment)?)
     }
 
     /// Finds the home of another profile.
@@ -146,7 +145,7 @@ impl Context {
 
     fn settings_with(&self, home: Home, more: Vec<Override>) -> Settings {
         let overrides = self.global.set.iter().cloned().chain(more).collect();
-        Settings::load(&vestal_config::schema(), home, self.environment.clone(), overrides)
+        Settings::load(&vestal_api::schema(), home, self.environment.clone(), overrides)
     }
 
     /// Says once per change of the files which names in the settings have no effect.
@@ -177,7 +176,7 @@ impl Context {
     /// Returns the backend that a name on the command line stands for.
     pub(crate) fn backend_named(&self, name: &str) -> Result<BackendChoice, Failure> {
         let named =
-            Override::parse(&vestal_config::schema(), &format!("{}={name}", keys::BACKEND.name()))?
+            Override::parse(&vestal_api::schema(), &format!("{}={name}", keys::BACKEND.name()))?
                 .given_as("-b");
         Ok(self.settings_with(self.home()?, vec![named]).get(&keys::BACKEND)?.value)
     }

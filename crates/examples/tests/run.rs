@@ -45,7 +45,7 @@ impl ExampleHome {
     fn remove_sandbox(&self) -> Result<(), Error> {
         let home = Home::at(self.vestal_home());
         let engine = Engine::open(Settings::load(
-            &vestal_config::schema(),
+            &vestal_sandbox::schema(),
             home,
             Environment::default(),
             Vec::new(),

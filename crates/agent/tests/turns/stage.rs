@@ -10,10 +10,10 @@ use vestal_agent::{
     Agent, AgentParts, Conversation, ConversationOptions, Event, EventSink, NoHuman, PromptParts,
     Selection, Start, TurnResult, settings, tools,
 };
-use vestal_config::{Environment, Home, Isolation, Override, Settings};
+use vestal_config::{Environment, Home, Override, Settings};
 use vestal_conversations::{ConversationId, Store};
 use vestal_model::{Api, Endpoint, Models, Part, UserMessage};
-use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Task};
+use vestal_sandbox::{Engine, FilesOnRemoval, Isolation, Overrides, Task};
 use vestal_scripted_model::{Script, ScriptedModel};
 pub(crate) use vestal_testkit::{PATIENCE, marker, processes_with};
 
@@ -204,8 +204,8 @@ fn load(root: &Path, set: &[String]) -> Settings {
         ("HOME", user.as_os_str()),
     ]);
     let overrides =
-        set.iter().map(|text| Override::parse(&vestal_config::schema(), text).unwrap()).collect();
-    Settings::load(&vestal_config::schema(), Home::at(root.join("vestal")), environment, overrides)
+        set.iter().map(|text| Override::parse(&vestal_agent::schema(), text).unwrap()).collect();
+    Settings::load(&vestal_agent::schema(), Home::at(root.join("vestal")), environment, overrides)
 }
 
 pub(crate) fn new() -> Start {

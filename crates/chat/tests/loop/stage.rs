@@ -18,10 +18,10 @@ use vestal_chat::{
     ChatError, ChatExit, ChatHost, ChatParts, ChatTerminal, HostMessage, OpenTarget,
     OpenedConversation, SuspendTerminal,
 };
-use vestal_config::{Environment, Home, Isolation, Override, Settings};
+use vestal_config::{Environment, Home, Override, Settings};
 use vestal_conversations::{ConversationId, Store, Stored, Title};
 use vestal_model::{Api, Endpoint, Models, UserMessage};
-use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Task, Termination};
+use vestal_sandbox::{Engine, FilesOnRemoval, Isolation, Overrides, Task, Termination};
 use vestal_scripted_model::{Script, ScriptedModel};
 pub(crate) use vestal_testkit::{PATIENCE, marker, processes_with, until};
 use vestal_tui::emulator::Emulator;
@@ -447,6 +447,6 @@ fn load(root: &Path, set: &[String]) -> Settings {
         ("HOME", user.as_os_str()),
     ]);
     let overrides =
-        set.iter().map(|text| Override::parse(&vestal_config::schema(), text).unwrap()).collect();
-    Settings::load(&vestal_config::schema(), Home::at(root.join("vestal")), environment, overrides)
+        set.iter().map(|text| Override::parse(&vestal_api::schema(), text).unwrap()).collect();
+    Settings::load(&vestal_api::schema(), Home::at(root.join("vestal")), environment, overrides)
 }

@@ -3,9 +3,8 @@
 
 use std::path::Path;
 
-use vestal_config::{VolumeSource, Volumes};
-
 use crate::backend::BackendError;
+use crate::settings::{VolumeSource, Volumes};
 
 /// Places that are the kernel's or ours, with all that is below them.
 pub(super) const NEVER: [&str; 4] = ["/.vestal", "/dev", "/proc", "/sys"];

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use vestal_config::OnConfigChange;
 use vestal_wire::{JobId, Request};
 
 use super::Inner;
@@ -12,6 +11,7 @@ use super::remove::Interrupt;
 use crate::backend::{Backend, Remedy};
 use crate::job::{self, JobFilter};
 use crate::notice::Notice;
+use crate::settings::OnConfigChange;
 use crate::spec::Drift;
 use crate::store::{KeyLock, SandboxDir};
 use crate::{Error, Key, Task};

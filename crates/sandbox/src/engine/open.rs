@@ -16,6 +16,7 @@ use crate::backend::{Availability, Backend, Confinement, Declaration, DoctorNote
 use crate::backends::{REGISTRY, Registration, registered};
 use crate::notice::Wording;
 use crate::sandbox::Handle;
+use crate::settings::SandboxSettings as _;
 use crate::store::{
     Guests, HomeContext, HomeError, HomeNotes, SandboxDir, StoreError, machine, open_home,
 };

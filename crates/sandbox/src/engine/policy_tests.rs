@@ -9,10 +9,9 @@ use crate::backends::local::Local;
 use crate::backends::native::Native;
 
 fn settings(home: &TempDir, sets: &[&str]) -> Settings {
-    let sets =
-        sets.iter().map(|text| Override::parse(&vestal_config::schema(), text).unwrap()).collect();
+    let sets = sets.iter().map(|text| Override::parse(&crate::schema(), text).unwrap()).collect();
     Settings::load(
-        &vestal_config::schema(),
+        &crate::schema(),
         Home::at(home.path()),
         Environment::from_pairs([("HOME", "/home/ada")]),
         sets,
@@ -124,7 +123,7 @@ fn a_directory_that_is_reached_by_a_planted_link_is_not_mounted() {
         let env =
             Environment::from_pairs([("HOME", "/nonexistent".as_ref()), ("PWD", way.as_os_str())]);
         let settings =
-            Settings::load(&vestal_config::schema(), Home::at(root.join("home")), env, Vec::new());
+            Settings::load(&crate::schema(), Home::at(root.join("home")), env, Vec::new());
         let engine = Engine::with_backends(settings, Vec::new()).unwrap();
         let task = engine.task_with_mount(&"t".parse().unwrap(), &root.join(dir));
         task.map_err(|error| error.to_string())

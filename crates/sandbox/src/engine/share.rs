@@ -15,6 +15,7 @@ use super::{Engine, Inner};
 use crate::backend::{Backend, BackendError, Instance, JobEnvironment};
 use crate::key::random_hex;
 use crate::publish::{Bundle, PublishError, PublishedName};
+use crate::settings::SandboxSettings as _;
 use crate::store::{SandboxDir, StoreError, make_private_dir};
 use crate::{Error, Key, Task, mounts};
 

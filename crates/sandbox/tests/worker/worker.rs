@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     while let Some(argument) = arguments.next() {
         if argument == "--set" {
             overrides.push(Override::parse(
-                &vestal_config::schema(),
+                &vestal_sandbox::schema(),
                 &arguments.next().ok_or("--set what?")?,
             )?);
         } else {
@@ -39,8 +39,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
         return Err("no verb and task".into());
     };
     let task: Task = task.parse()?;
-    let settings =
-        Settings::load(&vestal_config::schema(), Home::at(home), Environment::capture(), overrides);
+    let settings = Settings::load(
+        &vestal_sandbox::schema(),
+        Home::at(home),
+        Environment::capture(),
+        overrides,
+    );
     let engine = toy::open(settings)?;
     perform(&engine, verb, &task, rest.first().map(String::as_str)).await?;
     engine.close(vestal_sandbox::CLOSE_WITHIN).await;

@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use vestal_config::{DockerTransport, MountKind};
-
 use super::facts::Reach;
 use super::settings::DockerSettings;
 use crate::backend::BackendError;
 use crate::backends::binds::{At, refused, vet};
+use crate::settings::{DockerTransport, MountKind};
 
 /// Checks that directories can be mounted at the same path.
 pub(super) fn check(settings: &DockerSettings, is_remote: bool) -> Result<(), BackendError> {

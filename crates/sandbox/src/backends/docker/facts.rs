@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use vestal_config::DockerTransport;
 
 use super::api::{Client, ImageFacts};
 use super::backend::Docker;
@@ -13,6 +12,7 @@ use super::plan::{IO_DIR, JobUser, Ulimits};
 use super::settings::DockerSettings;
 use crate::HomeId;
 use crate::backend::BackendError;
+use crate::settings::DockerTransport;
 
 /// Where the home to fill is mounted for the errand.
 const HOME_TO_FILL: &str = "/.vestal/home";

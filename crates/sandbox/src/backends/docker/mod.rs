@@ -34,7 +34,7 @@ mod plan;
 mod ready;
 mod remove;
 mod save;
-mod settings;
+pub(crate) mod settings;
 mod show;
 mod strays;
 mod ulimits;

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use vestal_config::{ConfigError, MountKind, Settings, VolumeSource};
+use vestal_config::{ConfigError, Settings};
 use vestal_wire::{FaultCode, Role};
 
 use super::inspect::Seen;
@@ -22,6 +22,7 @@ use crate::client::socket::{PeerExpectation, connect};
 use crate::client::{CallError, Connection};
 use crate::files::{FileError, Files, Links};
 use crate::mounts::{self, Before, Mounts, Ours, Wanted, covers};
+use crate::settings::{MountKind, VolumeSource};
 
 /// How long the guest may take to say what it sees.
 const WITHIN: Duration = Duration::from_secs(10);
@@ -243,12 +244,8 @@ mod tests {
         let home = root.join("user/vestal");
         std::fs::create_dir_all(&home).unwrap();
         let env = vestal_config::Environment::from_pairs([("HOME", "/nonexistent")]);
-        let settings = Settings::load(
-            &vestal_config::schema(),
-            vestal_config::Home::at(&home),
-            env,
-            Vec::new(),
-        );
+        let settings =
+            Settings::load(&crate::schema(), vestal_config::Home::at(&home), env, Vec::new());
         let placed =
             |target: &str| Placed { source: root.clone(), target: target.into(), writable: true };
         let wanted = [Wanted { path: root.clone(), writable: true }];

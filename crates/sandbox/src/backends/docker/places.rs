@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use bollard::models::VolumeCreateRequest;
 use bollard::query_parameters::{ListVolumesOptionsBuilder, RemoveVolumeOptionsBuilder};
-use vestal_config::VolumeSource;
 
 use super::api::{Client, Fault, fault};
 use super::binds;
@@ -13,6 +12,7 @@ use super::facts::Reach;
 use super::plan::{Source, label};
 use super::settings::DockerSettings;
 use crate::backend::{BackendError, InstanceRequest, KeptVolumes};
+use crate::settings::VolumeSource;
 use crate::store::make_private_dir;
 use crate::{HomeId, Key};
 

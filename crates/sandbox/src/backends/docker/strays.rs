@@ -12,6 +12,7 @@ use super::backend::Docker;
 use super::locator::{DockerLocator, Transport};
 use super::save::named_below;
 use crate::backend::{BackendError, DoctorNote, FoundInstance, InstanceState};
+use crate::settings::SandboxSettings as _;
 
 /// How often images are listed again that change meanwhile.
 const LIST_TRIES: usize = 50;

@@ -31,7 +31,7 @@ mod private;
 mod report;
 mod rootfs;
 mod said;
-mod settings;
+pub(crate) mod settings;
 mod shared;
 mod stage;
 mod tier;

@@ -15,6 +15,7 @@ use super::settings::NativeSettings;
 use super::tier::Tier;
 use crate::ProgressSink;
 use crate::backend::BackendError;
+use crate::settings::SandboxSettings as _;
 
 impl Native {
     /// Returns the picture of this machine's `/etc` as it is now.

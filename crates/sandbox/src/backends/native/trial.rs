@@ -22,6 +22,7 @@ use crate::backend::{Availability, BackendError};
 use crate::backends::boot::make_open_dir;
 use crate::key::random_hex;
 use crate::mounts::Mounts;
+use crate::settings::SandboxSettings as _;
 use crate::store::{TRIAL, list_rubbish, make_private_dir, remove_tree};
 use crate::{Overrides, ProgressSink};
 
@@ -108,7 +109,7 @@ impl Native {
         let mut settings = NativeSettings::read(&self.settings, &Overrides::default())
             .map_err(BackendError::from)?;
         // What the user mounts is not what is to be seen.
-        settings.volumes = vestal_config::Volumes::EMPTY;
+        settings.volumes = crate::settings::Volumes::EMPTY;
         let facts = Facts::gather();
         let tier = choose::tier(&settings, &facts);
         let users = plan::users(tier, &facts);

@@ -36,12 +36,10 @@ impl User {
         let home = self.dir.path().to_str().unwrap();
         let environment =
             Environment::from_pairs([("HOME", home)].into_iter().chain(variables.iter().copied()));
-        let overrides = sets
-            .iter()
-            .map(|text| Override::parse(&vestal_config::schema(), text).unwrap())
-            .collect();
+        let overrides =
+            sets.iter().map(|text| Override::parse(&crate::schema(), text).unwrap()).collect();
         choose(&Settings::load(
-            &vestal_config::schema(),
+            &crate::schema(),
             Home::at(self.path("vestal")),
             environment,
             overrides,

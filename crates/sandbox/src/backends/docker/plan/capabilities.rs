@@ -1,6 +1,6 @@
 //! Capabilities: all dropped but a few, and what the user changes about that.
 
-use vestal_config::ExtraArgs;
+use crate::settings::ExtraArgs;
 
 const ALL: &str = "ALL";
 

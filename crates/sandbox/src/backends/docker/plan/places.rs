@@ -8,7 +8,6 @@ use bollard::models::{
     HostConfig, Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType,
     MountVolumeOptions,
 };
-use vestal_config::{HostPath, MountKind, Propagation, Volume, VolumeSource};
 
 use super::blueprint::{Blueprint, Source};
 use super::process::{First, Users};
@@ -18,6 +17,7 @@ use crate::backends::docker::binds;
 use crate::backends::docker::mounts::{Placed, of_settings};
 use crate::backends::layout::{BOOT_DIR, IO_DIR, STATE_DIR, WORKSPACE};
 use crate::mounts::covers;
+use crate::settings::{HostPath, MountKind, Propagation, Volume, VolumeSource};
 
 /// Directories that are the kernel's or ours. A home there is not mounted.
 const NO_HOME: [&str; 4] = ["/proc", "/sys", "/dev", "/.vestal"];
@@ -131,7 +131,7 @@ impl Places {
 
     fn extra_mount(
         &mut self,
-        extra: &vestal_config::Mount,
+        extra: &crate::settings::Mount,
         home: Option<&Path>,
     ) -> Result<(), BackendError> {
         let target = &extra.target;

@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use vestal_config::{Propagation, Volume, VolumeSource};
-
 use crate::backend::BackendError;
 use crate::backends::binds::{self, refused};
 use crate::backends::native::settings::NativeSettings;
 use crate::mounts::Wanted;
+use crate::settings::{Propagation, Volume, VolumeSource};
 
 /// Returns what of the host the settings mount.
 pub(in crate::backends::native) fn wanted(
