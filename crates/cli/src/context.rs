@@ -154,7 +154,7 @@ impl Context {
         let Some(home) = self.home_if_any() else { return };
         let audience =
             if std::io::stderr().is_terminal() { Audience::Person } else { Audience::Log };
-        for finding in self.settings_with(home, Vec::new()).untold_names(audience) {
+        for finding in self.settings_with(home, Vec::new()).unannounced_names(audience) {
             self.console.warn(&finding.message);
         }
     }

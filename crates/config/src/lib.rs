@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod announce;
 mod append;
 mod check;
 mod docs;
@@ -26,7 +27,6 @@ mod settings;
 mod show;
 mod source;
 mod suggest;
-mod told;
 mod value;
 mod yaml;
 
@@ -34,6 +34,7 @@ mod yaml;
 #[expect(unreachable_pub, reason = "what declares keys and choices makes them public")]
 mod testing;
 
+pub use announce::Audience;
 pub use append::{AppendOutcome, TakeOutcome, append, take_out};
 pub use check::{Finding, Severity};
 pub use entries::{remove_entry, set_entry};
@@ -61,6 +62,5 @@ pub use show::Row;
 pub use source::Source;
 #[cfg(test)]
 use testing::{keys, schema};
-pub use told::Audience;
 pub use value::{Decimal, Value};
 pub use yaml::{EditError, SyntaxError, Yaml, YamlKind};

@@ -1,4 +1,4 @@
-//! Telling of names that mean nothing once, and again when a file changes.
+//! Announces names without effect once, and again when their file changes.
 
 use std::fs::{self, OpenOptions};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -11,13 +11,13 @@ use crate::settings::Settings;
 use crate::source::Source;
 
 #[cfg(test)]
-#[path = "told_tests.rs"]
+#[path = "announce_tests.rs"]
 mod tests;
 
-/// What has been told that is remembered. More findings than this are told every time.
+/// Announcements that are remembered. More findings than this are announced every time.
 const REMEMBERED: usize = 256;
 
-/// Who is told. What a log has been told, a person has not read.
+/// Who reads an announcement. What a log has been given, a person has not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Audience {
     /// A person at a terminal.
@@ -32,18 +32,18 @@ impl Settings {
     ///
     /// Where that cannot be remembered, they are told again: a home that cannot be written is no
     /// reason to be silent.
-    pub fn untold_names(&self, audience: Audience) -> Vec<Finding> {
+    pub fn unannounced_names(&self, audience: Audience) -> Vec<Finding> {
         let mut findings = self.check_names();
         findings.retain(|finding| finding.severity != Severity::Note);
         if findings.is_empty() {
             return findings;
         }
         let memory = self.home().dir().join("settings-told");
-        let told = read(&memory);
+        let announced = read(&memory);
         let mark = |finding: &Finding| mark(finding, audience);
-        findings.retain(|finding| !told.contains(&mark(finding)));
+        findings.retain(|finding| !announced.contains(&mark(finding)));
         if !findings.is_empty() {
-            let mut all: Vec<String> = findings.iter().map(mark).chain(told).collect();
+            let mut all: Vec<String> = findings.iter().map(mark).chain(announced).collect();
             all.truncate(REMEMBERED);
             write(&memory, &all);
         }
