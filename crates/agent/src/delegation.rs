@@ -7,10 +7,9 @@ use std::time::Instant;
 use async_trait::async_trait;
 use futures_util::{StreamExt as _, stream};
 use tokio_util::sync::CancellationToken;
-use vestal_config::Isolation;
 use vestal_conversations::ConversationId;
 use vestal_model::{Endpoint, Part, UserMessage};
-use vestal_sandbox::Overrides;
+use vestal_sandbox::{Isolation, Overrides};
 
 use crate::EndReason;
 use crate::agent::Agent;

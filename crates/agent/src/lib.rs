@@ -40,5 +40,6 @@ pub use notebook::{Notebook, Notes, Todo, TodoStatus, Watched};
 pub use prompt::{PromptParts, Workspace, persona};
 pub use registry::{ALL, Registry, Selection, ToolSource};
 pub use sandbox::ConversationSandbox;
+pub use settings::{keys, schema};
 pub use tool::{Footprint, Oversized, Tool, ToolContext, ToolOutput};
 pub use turn::{Control, CostSum, Guardrails, Outcome, TurnError, TurnResult};

@@ -152,12 +152,10 @@ fn engine(root: &Path) -> Engine {
     let environment = Environment::from_pairs([("PATH", path), ("HOME", user.as_os_str())]);
     let settings =
         ["terminal.backend=local".to_owned(), format!("terminal.cwd={}", user.display())];
-    let settings = settings
-        .iter()
-        .map(|text| Override::parse(&vestal_config::schema(), text).unwrap())
-        .collect();
+    let settings =
+        settings.iter().map(|text| Override::parse(&crate::schema(), text).unwrap()).collect();
     let home = Home::at(root.join("vestal"));
-    Engine::open(Settings::load(&vestal_config::schema(), home, environment, settings)).unwrap()
+    Engine::open(Settings::load(&crate::schema(), home, environment, settings)).unwrap()
 }
 
 /// A person who answers from a list, and gives no answer when it is at

@@ -9,9 +9,11 @@ mod find;
 mod gateway;
 mod health;
 mod job;
+pub mod keys;
 mod model;
 mod profile;
 mod sandbox;
+mod schema;
 mod snapshot;
 mod task;
 mod task_change;
@@ -50,6 +52,7 @@ pub use sandbox::{
     DriftView, GuestFacts, GuestView, OverridesView, ReapCause, ReapedView, RemovedView,
     SandboxDetailsView, SandboxState, SandboxView, StatsView, StoppedView, TaskStatsView,
 };
+pub use schema::{inherited_variables, schema};
 pub use snapshot::{ForkedView, RebuiltView, RestoredView, SnapshotView};
 pub use task::{
     AttachedFileView, AttachmentView, BoardTaskView, CommentView, EventView, RelativeView,

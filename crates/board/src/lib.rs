@@ -28,6 +28,7 @@ pub use event::{Event, Kind, NewEvent};
 pub use id::{Authority, Fence, Host, HostName, InvalidId, RunId, TaskId};
 pub use log::{LogPolicy, log_path};
 pub use run::{Outcome, Process, Role, Run};
+pub use settings::{keys, schema};
 pub use status::{BlockKind, Status};
 pub use task::{
     Attachment, Comment, Failure, LaneKey, LaneShare, MAX_PRIORITY, PRIORITY_IS_WORTH, Task,

@@ -1,9 +1,12 @@
 //! The settings of boards and dispatchers.
 
+pub mod keys;
+mod values;
+
 use std::io;
 use std::time::Duration;
 
-use vestal_config::{AnyKey as _, Cap, ConfigError, Key, ProfileName, Resolved, Settings, keys};
+use vestal_config::{AnyKey as _, ConfigError, Key, ProfileName, Resolved, Schema, Settings};
 
 use crate::boards::Boards;
 use crate::dispatch::{Backoff, Budgets, Caps, FailurePolicy, Policy, Shown};
@@ -12,9 +15,16 @@ use crate::log::LogPolicy;
 use crate::store::{Durability, Retention};
 use crate::verbs::Thresholds;
 
+pub use values::{Cap, CountOrSame, DurabilityChoice, Uncapped};
+
 #[cfg(test)]
 #[path = "settings_tests.rs"]
 mod tests;
+
+/// Returns the schema of the board.
+pub fn schema() -> Schema {
+    Schema::new([&keys::GROUP])
+}
 
 const DAY: Duration = Duration::from_hours(24);
 /// How long things are kept that are kept for ever: longer than anybody asks.
@@ -44,8 +54,8 @@ pub enum HostError {
 /// Returns what a commit survives.
 pub fn durability(settings: &Settings) -> Result<Durability, ConfigError> {
     Ok(match settings.get(&keys::KANBAN_DURABILITY)?.value {
-        vestal_config::Durability::Full => Durability::Full,
-        vestal_config::Durability::Normal => Durability::Normal,
+        DurabilityChoice::Full => Durability::Full,
+        DurabilityChoice::Normal => Durability::Normal,
     })
 }
 

@@ -6,16 +6,9 @@ use super::*;
 fn settings(config: &str, sets: &[&str]) -> (TempDir, Settings) {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("config.yaml"), config).expect("written");
-    let sets = sets
-        .iter()
-        .map(|text| Override::parse(&vestal_config::schema(), text).expect("an assignment"))
-        .collect();
-    let settings = Settings::load(
-        &vestal_config::schema(),
-        Home::at(dir.path()),
-        Environment::default(),
-        sets,
-    );
+    let sets =
+        sets.iter().map(|text| Override::parse(&schema(), text).expect("an assignment")).collect();
+    let settings = Settings::load(&schema(), Home::at(dir.path()), Environment::default(), sets);
     (dir, settings)
 }
 

@@ -203,7 +203,7 @@ impl Chat {
 
     /// Rings the bell if the settings allow it.
     pub(crate) fn ring_bell(&mut self) {
-        let wanted = self.settings.get(&vestal_config::keys::DISPLAY_BELL);
+        let wanted = self.settings.get(&vestal_api::keys::DISPLAY_BELL);
         if wanted.is_ok_and(|bell| bell.value) {
             // A failed bell is harmless: the next frame notices if the terminal is gone.
             self.screen.bell().ok();

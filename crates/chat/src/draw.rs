@@ -2,10 +2,9 @@
 
 use std::time::Instant;
 
-use vestal_config::keys;
 use vestal_conversations::Kind as MessageKind;
 use vestal_model::Message;
-use vestal_sandbox::Task;
+use vestal_sandbox::{Task, keys};
 use vestal_tui::{Line, Span, style};
 
 use crate::chat::Chat;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinError;
 use vestal_agent::{Agent, EndReason};
-use vestal_config::{Settings, keys};
+use vestal_config::Settings;
 use vestal_model::UserMessage;
 use vestal_runtime::Termination;
 use vestal_tui::{Colour, Editor, History, Input, Key, Line, Screen};
@@ -93,9 +93,9 @@ impl Chat {
         let ChatParts { host, agent, settings, colour, history, questions, outside, first } = parts;
         let OpenedConversation { conversation, is_resumed, notices } = opened;
         let info = ConversationInfo::of(&conversation);
-        let shows_reasoning = settings.get(&keys::DISPLAY_SHOW_REASONING);
+        let shows_reasoning = settings.get(&vestal_api::keys::DISPLAY_SHOW_REASONING);
         let shows_reasoning = shows_reasoning.is_ok_and(|found| found.value);
-        let approval_timeout = settings.get(&keys::APPROVALS_TIMEOUT);
+        let approval_timeout = settings.get(&vestal_agent::keys::APPROVALS_TIMEOUT);
         let approval_timeout =
             approval_timeout.map_or(Duration::from_mins(1), |found| found.value.duration());
         let screen = Screen::new(surface.out, surface.size, colour).with_reflow(surface.reflow);

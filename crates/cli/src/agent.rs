@@ -35,8 +35,7 @@ pub(crate) async fn build(
     let mut builder = Runtime::builder(context.engine()?).redactor(redactor).remember_approvals();
     if toolsets.iter().any(|name| name == vestal_worker::tools::TOOLSET) {
         let boards = vestal_board::settings::boards(settings)?;
-        let choice =
-            vestal_config::keys::board_variable(context.environment()).map(Cow::into_owned);
+        let choice = vestal_board::keys::board_variable(context.environment()).map(Cow::into_owned);
         let name = settings.home().profile().to_string();
         let board = BoardContext::for_person(boards, choice, name);
         builder = builder.tools(|tools| vestal_worker::tools::add_to(tools, &board));

@@ -135,7 +135,7 @@ fn read(matches: &ArgMatches) -> Result<Cli, clap::Error> {
 const SET: &str = "set";
 
 fn parse_override(text: &str) -> Result<Override, ConfigError> {
-    Override::parse(&vestal_config::schema(), text)
+    Override::parse(&vestal_api::schema(), text)
 }
 
 /// The task a command is about.
@@ -342,7 +342,7 @@ mod tests {
         let [a, b, c] = texts;
         let cli = parsed(&["vestal", "--set", a, "config", "--set", b, "show", "--set", c]);
         let shown: Vec<String> = cli.global.set.iter().map(|set| format!("{set:?}")).collect();
-        let expected = texts.map(|text| Override::parse(&vestal_config::schema(), text).unwrap());
+        let expected = texts.map(|text| Override::parse(&vestal_api::schema(), text).unwrap());
         assert_eq!(shown, expected.map(|set| format!("{set:?}")));
     }
 

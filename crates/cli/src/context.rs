@@ -7,16 +7,15 @@ use std::time::Duration;
 
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
-use vestal_config::profiles::Profiles;
 use vestal_config::{
-    AnyKey as _, Audience, BackendChoice, Environment, Home, HomeError, Override, ProfileName,
-    Settings, keys,
+    AnyKey as _, Audience, Environment, Home, HomeError, Override, ProfileName, Settings,
 };
+use vestal_profiles::Profiles;
 use vestal_runtime::Terminations;
 use vestal_sandbox::backend::Declaration;
 use vestal_sandbox::{
-    CLOSE_WITHIN, Engine, EngineOptions, Error, Notice, Overrides, Sandbox, StateBefore, Task,
-    registered_backends,
+    BackendChoice, CLOSE_WITHIN, Engine, EngineOptions, Error, Notice, Overrides, Sandbox,
+    StateBefore, Task, keys, registered_backends,
 };
 
 use crate::cli::{Global, Wanted};
@@ -127,7 +126,7 @@ impl Context {
 
     /// Finds all profiles.
     pub(crate) fn profiles(&self) -> Result<Profiles, Failure> {
-        Ok(Profiles::locate(&vestal_config::schema(), &self.environment)?)
+        Ok(Profiles::locate(&vestal_api::schema(), &self.environment)?)
     }
 
     /// Finds the home of another profile.
@@ -153,12 +152,12 @@ impl Context {
         environment: Environment,
     ) -> Result<Settings, Failure> {
         let home = self.home()?.sibling(profile);
-        Ok(Settings::load(&vestal_config::schema(), home, environment, Vec::new()))
+        Ok(Settings::load(&vestal_api::schema(), home, environment, Vec::new()))
     }
 
     fn settings_with(&self, home: Home, more: Vec<Override>) -> Settings {
         let overrides = self.global.set.iter().cloned().chain(more).collect();
-        Settings::load(&vestal_config::schema(), home, self.environment.clone(), overrides)
+        Settings::load(&vestal_api::schema(), home, self.environment.clone(), overrides)
     }
 
     /// Says once per change of the files which names in the settings have no effect.
@@ -167,7 +166,7 @@ impl Context {
         let Some(home) = self.home_if_any() else { return };
         let audience =
             if std::io::stderr().is_terminal() { Audience::Person } else { Audience::Log };
-        for finding in self.settings_with(home, Vec::new()).untold_names(audience) {
+        for finding in self.settings_with(home, Vec::new()).unannounced_names(audience) {
             self.console.warn(&finding.message);
         }
     }
@@ -195,7 +194,7 @@ impl Context {
     /// Returns the backend that a name on the command line stands for.
     pub(crate) fn backend_named(&self, name: &str) -> Result<BackendChoice, Failure> {
         let named =
-            Override::parse(&vestal_config::schema(), &format!("{}={name}", keys::BACKEND.name()))?
+            Override::parse(&vestal_api::schema(), &format!("{}={name}", keys::BACKEND.name()))?
                 .given_as("-b");
         Ok(self.settings_with(self.home()?, vec![named]).get(&keys::BACKEND)?.value)
     }

@@ -42,62 +42,6 @@ pub(crate) const PROFILE_VARIABLE: Variable = Variable {
 /// Variables that decide where settings and profiles are found.
 pub(crate) const VARIABLES: &[Variable] = &[HOME_VARIABLE, PROFILE_VARIABLE];
 
-/// Variables that decide which container engine is used. They are read from the
-/// environment only, as the engines' own programs do; in a `.env` they are
-/// variables like any other.
-pub const ENGINE_VARIABLES: &[Variable] = &[
-    Variable {
-        name: "DOCKER_HOST",
-        doc: "Address of the container engine: `unix://`, `tcp://` or `ssh://`. Default: found by itself.",
-        scope: Scope::Environment,
-    },
-    Variable {
-        name: "DOCKER_CONTEXT",
-        doc: "Context of Docker's configuration to take the address from when `DOCKER_HOST` is not set.",
-        scope: Scope::Environment,
-    },
-    Variable {
-        name: "DOCKER_CONFIG",
-        doc: "Directory of Docker's configuration. Default: `~/.docker`.",
-        scope: Scope::Environment,
-    },
-    Variable {
-        name: "DOCKER_CERT_PATH",
-        doc: "Directory of the certificates for an engine reached by TLS. Default: that of `DOCKER_CONFIG`.",
-        scope: Scope::Environment,
-    },
-    Variable {
-        name: "DOCKER_TLS_VERIFY",
-        doc: "Whether a `tcp://` engine is reached by TLS: yes, when it is not empty.",
-        scope: Scope::Environment,
-    },
-    Variable {
-        name: "CONTAINER_HOST",
-        doc: "Address of Podman's service, when `DOCKER_HOST` is not set.",
-        scope: Scope::Environment,
-    },
-    Variable {
-        name: "XDG_RUNTIME_DIR",
-        doc: "Where the sockets of engines that run as you are.",
-        scope: Scope::Environment,
-    },
-];
-
-/// Variables that name the proxy which model providers are asked through, in
-/// capitals or small letters; the first that is set counts.
-pub const PROXY_VARIABLES: &[Variable] = &[
-    Variable {
-        name: "HTTPS_PROXY",
-        doc: "Address of the proxy that model providers are asked through. Addresses of this machine are never asked through it.",
-        scope: Scope::Environment,
-    },
-    Variable {
-        name: "ALL_PROXY",
-        doc: "The same, when `HTTPS_PROXY` is not set.",
-        scope: Scope::Environment,
-    },
-];
-
 /// A captured set of environment variables, in order of name.
 ///
 /// [`Environment::capture`] is the one place that reads the environment of the
@@ -137,12 +81,12 @@ impl Environment {
     }
 
     /// Sets a variable of this value; the process is not affected.
-    pub(crate) fn insert(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
+    pub fn insert(&mut self, name: impl Into<OsString>, value: impl Into<OsString>) {
         self.variables.insert(name.into(), value.into());
     }
 
     /// Removes a variable from this value; the process is not affected.
-    pub(crate) fn remove(&mut self, name: impl AsRef<OsStr>) {
+    pub fn remove(&mut self, name: impl AsRef<OsStr>) {
         self.variables.remove(name.as_ref());
     }
 

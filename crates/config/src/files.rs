@@ -52,8 +52,8 @@ pub(crate) fn load_dotenv(path: &Path) -> Result<EnvFile, Arc<FileError>> {
     Ok(EnvFile { path: path.to_owned(), content: DotEnv::parse(&bytes) })
 }
 
-/// Reads a text file; none when there is none.
-pub(crate) fn read_text(path: &Path) -> Result<Option<String>, FileProblem> {
+/// Reads a text file of a profile, of 1 MiB at most; none when there is none.
+pub fn read_text(path: &Path) -> Result<Option<String>, FileProblem> {
     let Some(bytes) = read(path)? else {
         return Ok(None);
     };

@@ -1,12 +1,13 @@
 //! Where a profile's files are.
 
 use std::fmt;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
 use crate::environment::{Environment, HOME_VARIABLE, PROFILE_VARIABLE};
-use crate::profiles::choice;
 
 const DEFAULT_PROFILE: &str = "default";
 const MAX_NAME: usize = 64;
@@ -104,6 +105,10 @@ fn list(names: &[ProfileName]) -> String {
     names.iter().map(ProfileName::as_str).collect::<Vec<_>>().join(", ")
 }
 
+const CHOICE_FILE: &str = "active_profile";
+/// More than any name has.
+const MAX_CHOICE: u64 = 256;
+
 /// The home of one profile, and the root that all profiles share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
@@ -126,7 +131,7 @@ impl Home {
                 let name = ProfileName::new(&name.to_string_lossy())?;
                 Self::named(root, name, PROFILE_VARIABLE.name)
             }
-            (None, None) => choice::follow(root),
+            (None, None) => follow(root),
         }
     }
 
@@ -237,6 +242,17 @@ impl Home {
         named
     }
 
+    /// Returns the file that says which profile is used when nobody names one.
+    pub fn choice_file(&self) -> PathBuf {
+        self.root.join(CHOICE_FILE)
+    }
+
+    /// Returns the profile that is chosen in [`Home::choice_file`], if any is, or says what is wrong
+    /// with the file.
+    pub fn chosen_profile(&self) -> Result<Option<ProfileName>, String> {
+        read_choice(&self.choice_file())
+    }
+
     /// Returns where the profiles beside `default` are.
     pub fn profiles_dir(&self) -> PathBuf {
         self.root.join("profiles")
@@ -260,6 +276,58 @@ fn root(env: &Environment) -> Result<PathBuf, HomeError> {
     match env.non_empty("HOME") {
         Some(value) => absolute("HOME", value).map(|home| home.join(".vestal")),
         None => Err(HomeError::NoHome),
+    }
+}
+
+/// Returns the home of the profile that is chosen below a root, else of `default`.
+fn follow(root: PathBuf) -> Result<Home, HomeError> {
+    let file = root.join(CHOICE_FILE);
+    let home = Home::at(root);
+    let unusable = |problem| HomeError::Choice { file: file.clone(), problem };
+    let Some(name) = read_choice(&file).map_err(unusable)? else {
+        return Ok(home);
+    };
+    let home = home.sibling(name);
+    if home.profile().is_default() {
+        return Ok(home);
+    }
+    match fs::read_dir(home.dir()) {
+        Ok(_) => Ok(home),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Err(unusable(format!("there is no profile {}", home.profile())))
+        }
+        Err(error) => Err(unusable(format!("{}: {error}", home.dir().display()))),
+    }
+}
+
+/// Reads the choice; none when there is none.
+fn read_choice(file: &Path) -> Result<Option<ProfileName>, String> {
+    match fs::metadata(file) {
+        // A root that is no directory, or may not be entered, is for those to
+        // tell who need it.
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied
+            ) =>
+        {
+            return Ok(None);
+        }
+        Err(error) => return Err(error.to_string()),
+        Ok(metadata) if !metadata.is_file() => return Err("it is no file".to_owned()),
+        Ok(_) => {}
+    }
+    let mut bytes = Vec::new();
+    File::open(file)
+        .and_then(|file| file.take(MAX_CHOICE + 1).read_to_end(&mut bytes))
+        .map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > MAX_CHOICE {
+        return Err("it is too long for a name".to_owned());
+    }
+    let text = String::from_utf8(bytes).map_err(|_| "it is not text".to_owned())?;
+    match text.trim() {
+        "" => Ok(None),
+        name => ProfileName::new(name).map(Some).map_err(|_| format!("{name:?} is no name")),
     }
 }
 

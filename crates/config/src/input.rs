@@ -22,24 +22,30 @@ pub enum Input<'a> {
 /// Why a value cannot be taken, to be read after "which …".
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    pub(crate) reason: String,
-    pub(crate) suggestion: Option<String>,
+    /// What is wrong.
+    pub reason: String,
+    /// What to do about it, where there is more to say than what is allowed.
+    pub suggestion: Option<String>,
     /// Whether the value may hold a secret and is not to be repeated.
-    pub(crate) secret: bool,
+    pub secret: bool,
 }
 
 impl Refusal {
-    pub(crate) fn new(reason: impl Into<String>) -> Self {
+    /// Makes a refusal: "is no …".
+    pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), suggestion: None, secret: false }
     }
 
-    pub(crate) fn suggesting(mut self, suggestion: Option<String>) -> Self {
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn suggesting(mut self, suggestion: Option<String>) -> Self {
         self.suggestion = suggestion;
         self
     }
 
     /// Keeps the value out of messages even though its key is public.
-    pub(crate) fn about_a_secret(mut self) -> Self {
+    #[must_use]
+    pub fn about_a_secret(mut self) -> Self {
         self.secret = true;
         self
     }
@@ -47,7 +53,7 @@ impl Refusal {
 
 impl<'a> Input<'a> {
     /// Reports whether the source names the key but says nothing.
-    pub(crate) fn is_unset(self, tilde_is_home: bool) -> bool {
+    pub fn is_unset(self, tilde_is_home: bool) -> bool {
         match self {
             Self::Text(text) => text.is_empty(),
             Self::Node(node) => node.is_null() && !(tilde_is_home && node.is_tilde()),
@@ -55,7 +61,7 @@ impl<'a> Input<'a> {
     }
 
     /// Returns the text of a single value.
-    pub(crate) fn scalar(self) -> Result<&'a str, Refusal> {
+    pub fn scalar(self) -> Result<&'a str, Refusal> {
         match self {
             Self::Text(text) => text.to_str().ok_or_else(|| Refusal::new("is not valid UTF-8")),
             Self::Node(node) => node
@@ -65,7 +71,7 @@ impl<'a> Input<'a> {
     }
 
     /// Returns the value as a tree; text is read as JSON.
-    pub(crate) fn tree(self) -> Result<Cow<'a, Node>, Refusal> {
+    pub fn tree(self) -> Result<Cow<'a, Node>, Refusal> {
         match self {
             Self::Node(node) => Ok(Cow::Borrowed(node)),
             Self::Text(_) => {
@@ -81,7 +87,7 @@ impl<'a> Input<'a> {
     }
 
     /// Returns the value for a message: short, on one line.
-    pub(crate) fn shown(self) -> String {
+    pub fn shown(self) -> String {
         let text = self.written();
         if text.chars().count() <= SHOWN {
             return text;
@@ -91,7 +97,7 @@ impl<'a> Input<'a> {
     }
 
     /// Returns the whole value on one line.
-    pub(crate) fn written(self) -> String {
+    pub fn written(self) -> String {
         match self {
             Self::Text(text) => format!("{:?}", text.to_string_lossy()),
             Self::Node(node) => match &node.kind {

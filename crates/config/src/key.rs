@@ -4,6 +4,7 @@ use crate::error::ConfigError;
 use crate::input::{Input, Refusal};
 use crate::kinds::Setting;
 use crate::settings::{Resolved, Settings};
+use crate::source::Source;
 use crate::value::Value;
 
 /// Whether a key's values may be shown.
@@ -39,11 +40,11 @@ pub enum Protection {
     /// It asks for isolation as well when it is not at its default: whoever sets it wants commands
     /// kept apart from this machine, and must not be given a sandbox without walls in its place.
     ///
-    /// Limits (`terminal.container_*`) ask for none: they bound what a sandbox may use and separate
-    /// nothing. Whoever requires them to hold is not to be given a sandbox that has none.
+    /// Limits ask for none: they bound what a sandbox may use and separate nothing. Whoever requires
+    /// them to hold is not to be given a sandbox that has none.
     Isolates,
-    /// The same, and only containers have what it asks for.
-    IsolatesContainers,
+    /// The same, and only sandboxes of this kind (in the plural: "containers") have what it asks for.
+    IsolatesIn(&'static str),
 }
 
 /// A declared key and everything known about it.
@@ -185,3 +186,44 @@ impl<T: Setting> AnyKey for Key<T> {
         self.read(input).ok()?.doubt().map(Refusal::new)
     }
 }
+
+/// A setting that asks for isolation, and where it was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IsolatingSetting {
+    /// The key.
+    pub key: &'static str,
+    /// Where its value came from.
+    pub source: Source,
+    /// The kind of sandboxes that alone has what it asks for, in the plural.
+    pub only_in: Option<&'static str>,
+}
+
+impl std::fmt::Display for IsolatingSetting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.key, self.source)
+    }
+}
+
+impl Settings {
+    /// Returns the settings in effect that ask for isolation. A value that is
+    /// the default asks for nothing; one that is wrong is an error.
+    pub fn isolating(&self) -> Result<Vec<IsolatingSetting>, ConfigError> {
+        let mut found = Vec::new();
+        for key in self.schema.keys() {
+            let only_in = match key.protection() {
+                Protection::None | Protection::Guards => continue,
+                Protection::Isolates => None,
+                Protection::IsolatesIn(kind) => Some(kind),
+            };
+            let Resolved { value, source } = key.resolve(self)?;
+            if value != key.default_untyped() {
+                found.push(IsolatingSetting { key: key.name(), source, only_in });
+            }
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+#[path = "key_tests.rs"]
+mod tests;

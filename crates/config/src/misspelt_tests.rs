@@ -71,7 +71,6 @@ fn every_key_that_protects_is_guarded_against_its_near_misses() {
         ("terminal: {docker_images: x}", "terminal.docker_image"),
         ("terminal: {rootfs: /srv/root}", "terminal.native_rootfs"),
         ("approvals: {dney: [rm *]}", "approvals.deny"),
-        ("approvals: {unatended: deny}", "approvals.unattended"),
         ("aprovals: {mode: manual}", "approvals.mode"),
         ("security: {redact_secret: true}", "security.redact_secrets"),
     ] {

@@ -64,7 +64,7 @@ macro_rules! keys {
         )+
 
         /// The keys of this group, in the order in which they are documented.
-        pub static KEYS: &[&dyn $crate::AnyKey] = &[$(&$id),+];
+        pub(crate) static KEYS: &[&dyn $crate::AnyKey] = &[$(&$id),+];
     };
     (@or $default:expr) => { $default };
     (@or $default:expr, $given:expr) => { $given };
@@ -144,10 +144,10 @@ impl Schema {
         Self { groups, first_words: words.into_iter().collect() }
     }
 
-    /// Returns the schema with a further group.
+    /// Returns the schema with further groups behind its own.
     #[must_use]
-    pub fn with(&self, group: &'static Group) -> Self {
-        Self::new(self.groups().chain([group]))
+    pub fn with(&self, groups: impl IntoIterator<Item = &'static Group>) -> Self {
+        Self::new(self.groups().chain(groups))
     }
 
     pub(crate) fn groups(&self) -> impl Iterator<Item = &'static Group> + use<> {
@@ -256,13 +256,80 @@ fn first_word(name: &str) -> Option<&str> {
     name.split_once('_').map(|(word, _)| word)
 }
 
-impl Settings {
-    /// Returns the variables that hold secrets because a setting says so.
-    pub fn secret_variables(&self) -> Result<Vec<EnvName>, ConfigError> {
-        let mut all = Vec::new();
-        for group in self.schema.groups() {
-            all.extend((group.secret_variables)(self)?);
+/// The variables that hold secrets because a setting says so.
+#[derive(Debug)]
+pub struct SecretVariables {
+    /// Those that are known.
+    pub names: Vec<EnvName>,
+    /// Why there may be more: a setting that could name some cannot be read.
+    pub unread: Option<ConfigError>,
+}
+
+impl SecretVariables {
+    /// Returns all of them, or why they are not known.
+    pub fn complete(self) -> Result<Vec<EnvName>, ConfigError> {
+        match self.unread {
+            None => Ok(self.names),
+            Some(error) => Err(error),
         }
-        Ok(all)
     }
 }
+
+/// Shorter values are words that text is full of.
+const SHORTEST: usize = 6;
+
+impl Settings {
+    /// Returns the variables that hold secrets because a setting says so. A group that cannot be read
+    /// hides none of another's.
+    pub fn secret_variables(&self) -> SecretVariables {
+        let mut found = SecretVariables { names: Vec::new(), unread: None };
+        for group in self.schema.groups() {
+            match (group.secret_variables)(self) {
+                Ok(names) => found.names.extend(names),
+                Err(error) => found.unread = found.unread.or(Some(error)),
+            }
+        }
+        found
+    }
+
+    /// Returns the values of all secrets at hand: variables of the environment
+    /// and of `.env` that are secrets by their name or because a setting says so,
+    /// and what the groups of the schema know. Addresses are none.
+    ///
+    /// Places that cannot be read have none; whoever needs them is told why.
+    pub fn known_secrets(&self) -> Vec<String> {
+        let named = self.secret_variables().names;
+        let is_secret = |name: &str| {
+            self.schema.is_secret(name) || named.iter().any(|own| own.as_str() == name)
+        };
+        let mut found: Vec<String> = Vec::new();
+        for (name, value) in self.env.iter() {
+            if is_secret(&name.to_string_lossy()) {
+                found.push(value.to_string_lossy().into_owned());
+            }
+        }
+        if let Ok(file) = &self.dotenv {
+            for entry in &file.content.entries {
+                if is_secret(entry.name.as_str()) {
+                    found.push(entry.value().to_string_lossy().into_owned());
+                }
+            }
+        }
+        found.extend(self.schema.groups().flat_map(|group| (group.secrets)(self)));
+        found.retain(|value| value.len() >= SHORTEST && !is_plain_address(value));
+        found.sort();
+        found.dedup();
+        found
+    }
+}
+
+/// Reports whether a value is an address without a password in it.
+fn is_plain_address(value: &str) -> bool {
+    ["http://", "https://"]
+        .iter()
+        .any(|scheme| value.strip_prefix(scheme).is_some_and(|rest| !rest.contains('@')))
+}
+
+#[cfg(test)]
+#[path = "schema_tests.rs"]
+mod tests;

@@ -1,7 +1,6 @@
 //! The settings in effect.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::environment::Environment;
@@ -10,12 +9,10 @@ use crate::files::{self, ConfigFile, EnvFile};
 use crate::home::Home;
 use crate::input::Refusal;
 use crate::key::{AnyKey, Key, Secrecy};
-use crate::keys;
-use crate::kinds::{EnvName, EnvNames, EnvPairs, Setting};
+use crate::kinds::{EnvName, Setting};
 use crate::layers::{Given, Layer};
 use crate::overrides::Override;
 use crate::schema::Schema;
-use crate::secrets::{self, Class};
 use crate::source::Source;
 use crate::value::{MASK, Value};
 
@@ -47,16 +44,6 @@ pub struct Settings {
     pub(crate) overrides: Vec<Override>,
     pub(crate) dotenv: Result<EnvFile, Arc<FileError>>,
     pub(crate) file: Result<ConfigFile, Arc<FileError>>,
-}
-
-/// The environment of a command.
-#[derive(Clone, PartialEq, Eq)]
-pub struct JobEnvironment {
-    /// Names and values, in order of name.
-    pub variables: Vec<(OsString, OsString)>,
-    /// Names in `terminal.env_passthrough` that are never passed on and, in a
-    /// container, are not in `terminal.docker_forward_env` either.
-    pub refused: Vec<EnvName>,
 }
 
 impl Settings {
@@ -125,111 +112,12 @@ impl Settings {
             Resolved { value: entry.value().to_owned(), source }
         }))
     }
-
-    /// Returns the directory that sandboxes are kept in.
-    pub fn sandboxes_dir(&self) -> Result<Resolved<PathBuf>, ConfigError> {
-        let Resolved { value, source } = self.get(&keys::SANDBOX_DIR)?;
-        let user_home = self.env.user_home();
-        let value = value.resolve(self.home.sandboxes_dir(), user_home.as_deref());
-        Ok(Resolved { value, source })
-    }
-
-    /// Returns the environment of a command on this machine: the caller's
-    /// without secrets, what `terminal.env_passthrough` lets through, and
-    /// `terminal.env` on top.
-    pub fn job_environment(&self) -> Result<JobEnvironment, ConfigError> {
-        let passthrough = self.get(&keys::ENV_PASSTHROUGH)?.value;
-        let own = self.provider_keys()?;
-        let (passed, refused) = parted(&passthrough, &own);
-        let mut variables = Environment::from_pairs(secrets::strip(&self.env, &passed).variables);
-        own.iter().for_each(|name| variables.remove(name.as_str()));
-        self.pass_on(passed.iter(), &keys::ENV_PASSTHROUGH, &mut variables)?;
-        self.put(&keys::ENV, &mut variables)?;
-        Ok(JobEnvironment { variables: owned(&variables), refused })
-    }
-
-    /// Returns what a command in a container gets on top of the image's own
-    /// environment. Nothing is inherited: what `terminal.env_passthrough` lets
-    /// through, what `terminal.docker_forward_env` names, `terminal.env` and
-    /// `terminal.docker_env`; of one name the last counts.
-    ///
-    /// A name in `terminal.docker_forward_env` is forwarded whatever it is: who
-    /// names a secret there wants it in the container.
-    pub fn container_environment(&self) -> Result<JobEnvironment, ConfigError> {
-        let passthrough = self.get(&keys::ENV_PASSTHROUGH)?.value;
-        let forwarded = self.get(&keys::DOCKER_FORWARD_ENV)?.value;
-        let (passed, mut refused) = parted(&passthrough, &self.provider_keys()?);
-        let mut variables = Environment::default();
-        self.pass_on(passed.iter(), &keys::ENV_PASSTHROUGH, &mut variables)?;
-        self.pass_on(forwarded.iter(), &keys::DOCKER_FORWARD_ENV, &mut variables)?;
-        self.put(&keys::ENV, &mut variables)?;
-        self.put(&keys::DOCKER_ENV, &mut variables)?;
-        refused.retain(|name| !forwarded.contains(name.as_str()));
-        Ok(JobEnvironment { variables: owned(&variables), refused })
-    }
-
-    /// Returns the variables that hold keys of the user's own providers: secrets
-    /// like those of providers that are built in, whatever they are called.
-    fn provider_keys(&self) -> Result<EnvNames, ConfigError> {
-        Ok(self.secret_variables()?.into_iter().collect())
-    }
-
-    /// Adds variables of these names that are set, in the environment or in `.env`.
-    fn pass_on<'a>(
-        &self,
-        names: impl Iterator<Item = &'a EnvName>,
-        key: &Key<EnvNames>,
-        variables: &mut Environment,
-    ) -> Result<(), ConfigError> {
-        for name in names {
-            let found =
-                self.variable(name).map_err(|file| ConfigError::File { key: key.name(), file })?;
-            if let Some(Resolved { value, .. }) = found {
-                variables.insert(name.as_str(), value);
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds the variables that a key holds.
-    fn put(&self, key: &Key<EnvPairs>, variables: &mut Environment) -> Result<(), ConfigError> {
-        for (name, value) in self.get(key)?.value.iter() {
-            variables.insert(name.as_str(), value);
-        }
-        Ok(())
-    }
-}
-
-/// Parts the names in `terminal.env_passthrough` into those that are passed on
-/// and those that never are.
-fn parted(passthrough: &EnvNames, provider_keys: &EnvNames) -> (EnvNames, Vec<EnvName>) {
-    let passes = |name: &EnvName| {
-        secrets::class_of(name.as_str()).is_none_or(Class::may_be_passed_on)
-            && !provider_keys.contains(name.as_str())
-    };
-    let (passed, refused): (Vec<_>, Vec<_>) = passthrough.iter().cloned().partition(passes);
-    (passed.into_iter().collect(), refused)
-}
-
-fn owned(variables: &Environment) -> Vec<(OsString, OsString)> {
-    variables.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// Shows which settings, not what they are: some may be secrets.
 impl std::fmt::Debug for Settings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Settings").field("home", &self.home).finish_non_exhaustive()
-    }
-}
-
-/// Shows names only: the values may be secrets.
-impl std::fmt::Debug for JobEnvironment {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names: Vec<_> = self.variables.iter().map(|(name, _)| name).collect();
-        f.debug_struct("JobEnvironment")
-            .field("variables", &names)
-            .field("refused", &self.refused)
-            .finish()
     }
 }
 

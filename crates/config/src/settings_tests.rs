@@ -1,11 +1,10 @@
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
-
 use proptest::prelude::*;
 
 use super::*;
-use crate::kinds::{BackendChoice, Seconds, StartDir};
-use crate::testing::TestHome;
+use crate::keys;
+use crate::keys::Backend;
+use crate::kinds::Seconds;
+use crate::testing::{Directory, TestHome};
 
 #[test]
 fn a_wrong_value_breaks_only_its_own_key() {
@@ -14,7 +13,7 @@ fn a_wrong_value_breaks_only_its_own_key() {
     assert!(settings.get(&keys::TIMEOUT).is_err());
     assert!(settings.get(&keys::JOB_LOG_BYTES).is_err());
     assert_eq!(settings.get(&keys::JOBS_KEPT).expect("fine").value.get(), 7);
-    assert_eq!(settings.get(&keys::BACKEND).expect("fine").value, BackendChoice::Auto);
+    assert_eq!(settings.get(&keys::BACKEND).expect("fine").value, Backend::Auto);
     let broken: Vec<_> =
         settings.rows().into_iter().filter(|r| r.error.is_some()).map(|r| r.key).collect();
     assert_eq!(broken, ["terminal.timeout", "terminal.job_log_bytes"]);
@@ -24,7 +23,7 @@ fn a_wrong_value_breaks_only_its_own_key() {
 fn an_error_names_key_value_source_and_what_is_allowed() {
     let home =
         TestHome::with_config("terminal:\n  timeout: soon\n").dotenv("\nTERMINAL_ISOLATION=tsk\n");
-    let settings = home.settings(&[("TERMINAL_ENV", "modal")], &["terminal.jobs_kept=0"]);
+    let settings = home.settings(&[("TERMINAL_ENV", "lcal")], &["terminal.jobs_kept=0"]);
     let message = |name: &str| settings.get_by_name(name).expect_err("wrong").to_string();
     let (config, dotenv) = (home.path("config.yaml"), home.path(".env"));
     assert_eq!(
@@ -39,14 +38,14 @@ fn an_error_names_key_value_source_and_what_is_allowed() {
         message("terminal.isolation"),
         format!(
             "terminal.isolation is \"tsk\" ({}:2 (TERMINAL_ISOLATION)), which is no known isolation; \
-             allowed: shared, conversation, task; did you mean task?",
+             allowed: shared, task; did you mean task?",
             dotenv.display()
         )
     );
     assert_eq!(
         message("terminal.backend"),
-        "terminal.backend is \"modal\" (environment variable TERMINAL_ENV), which is a backend \
-         that is not in this version; allowed: auto, native, docker, local"
+        "terminal.backend is \"lcal\" (environment variable TERMINAL_ENV), which is no backend; \
+         allowed: auto, local; did you mean local?"
     );
     assert_eq!(
         message("terminal.jobs_kept"),
@@ -102,14 +101,8 @@ fn a_secret_value_is_in_no_error_and_no_table() {
 fn two_names_of_one_key_must_agree() {
     let home = TestHome::new();
     let both = |a, b| home.settings(&[("TERMINAL_ENV", a), ("TERMINAL_BACKEND", b)], &[]);
-    assert_eq!(
-        both("local", "LOCAL").get(&keys::BACKEND).expect("agree").value,
-        BackendChoice::Named("local")
-    );
-    assert_eq!(
-        both("", "local").get(&keys::BACKEND).expect("one").value,
-        BackendChoice::Named("local")
-    );
+    assert_eq!(both("local", "LOCAL").get(&keys::BACKEND).expect("agree").value, Backend::Local);
+    assert_eq!(both("", "local").get(&keys::BACKEND).expect("one").value, Backend::Local);
     assert_eq!(
         both("local", "auto").get(&keys::BACKEND).expect_err("differ").to_string(),
         "terminal.backend is set twice and differently: \"local\" (environment variable TERMINAL_ENV) \
@@ -141,7 +134,7 @@ fn a_place_that_says_nothing_is_passed_over() {
     let settings = home.settings(&[("TERMINAL_TIMEOUT", "")], &["terminal.timeout="]);
     assert_eq!(settings.get(&keys::TIMEOUT).expect("fine").value, Seconds::new(7));
     assert_eq!(settings.get(&keys::JOBS_KEPT).expect("fine").source, Source::Default);
-    assert_eq!(settings.get(&keys::CWD).expect("fine").value, StartDir::At("~".into()));
+    assert_eq!(settings.get(&keys::CWD).expect("fine").value, Directory("~".into()));
 }
 
 #[test]
@@ -222,13 +215,13 @@ fn assignments_on_the_command_line_are_checked_at_once_for_their_key() {
     assert_eq!(error("=1"), "there is no key ");
     let settings = TestHome::new()
         .settings(&[], &["terminal.cwd=/a=b # c", "terminal.env_passthrough=[A, B]"]);
-    assert_eq!(settings.get(&keys::CWD).expect("fine").value, StartDir::At("/a=b # c".into()));
+    assert_eq!(settings.get(&keys::CWD).expect("fine").value, Directory("/a=b # c".into()));
     assert_eq!(
         settings.get_by_name("terminal.env_passthrough").expect("fine").value.to_string(),
         "[A, B]"
     );
     let settings = TestHome::new().settings(&[], &["terminal.cwd='/x y'"]);
-    assert_eq!(settings.get(&keys::CWD).expect("fine").value, StartDir::At("/x y".into()));
+    assert_eq!(settings.get(&keys::CWD).expect("fine").value, Directory("/x y".into()));
 }
 
 #[test]
@@ -241,146 +234,6 @@ fn two_profiles_in_one_process_differ() {
 }
 
 #[test]
-fn sandboxes_are_in_the_home_unless_told_otherwise() {
-    let home = TestHome::new();
-    let default = home.settings(&[], &[]).sandboxes_dir().expect("fine");
-    assert_eq!(default, Resolved { value: home.path("sandboxes"), source: Source::Default });
-    let env = [("HOME", "/home/ada"), ("TERMINAL_SANDBOX_DIR", "~/boxes")];
-    let moved = home.settings(&env, &[]).sandboxes_dir().expect("fine");
-    assert_eq!(moved.value, PathBuf::from("/home/ada/boxes"));
-}
-
-#[test]
-fn commands_get_the_environment_without_secrets_and_with_what_was_asked_for() {
-    let home = TestHome::with_config(
-        "terminal:\n  env_passthrough: [GH_TOKEN, TAVILY_API_KEY, OPENAI_API_KEY, EXTRA]\n  env: {LANG: C, PORT: 80}\n",
-    )
-    .dotenv("TAVILY_API_KEY=from-file\nEXTRA=x\nOPENAI_API_KEY=no\nHIDDEN=no\n");
-    let env = [
-        ("PATH", "/bin"),
-        ("LANG", "en"),
-        ("GH_TOKEN", "g"),
-        ("SLACK_BOT_TOKEN", "s"),
-        ("OPENAI_API_KEY", "o"),
-        ("AWS_ACCESS_KEY_ID", "a"),
-        ("SSH_AUTH_SOCK", "/s"),
-    ];
-    let job = home.settings(&env, &[]).job_environment().expect("fine");
-    let text =
-        |(name, value): &(OsString, OsString)| format!("{}={}", name.display(), value.display());
-    assert_eq!(
-        job.variables.iter().map(text).collect::<Vec<_>>(),
-        [
-            "AWS_ACCESS_KEY_ID=a",
-            "EXTRA=x",
-            "GH_TOKEN=g",
-            "LANG=C",
-            "PATH=/bin",
-            "PORT=80",
-            "SSH_AUTH_SOCK=/s",
-            "TAVILY_API_KEY=from-file"
-        ]
-    );
-    assert_eq!(job.refused.iter().map(EnvName::as_str).collect::<Vec<_>>(), ["OPENAI_API_KEY"]);
-    assert!(!format!("{job:?}").contains("from-file"));
-}
-
-#[test]
-fn commands_get_variables_that_are_not_utf8() {
-    let odd = OsString::from_vec(b"\xff".to_vec());
-    let env = Environment::from_pairs([(odd.clone(), odd.clone())]);
-    let settings = Settings::load(&crate::schema(), TestHome::new().home(), env, Vec::new());
-    assert_eq!(settings.job_environment().expect("fine").variables, [(odd.clone(), odd)]);
-}
-
-fn pairs(job: &JobEnvironment) -> Vec<String> {
-    let text = |(n, v): &(OsString, OsString)| format!("{}={}", n.display(), v.display());
-    job.variables.iter().map(text).collect()
-}
-
-#[test]
-fn commands_in_containers_get_only_what_was_asked_for() {
-    let home = TestHome::with_config(
-        "terminal:
-  env_passthrough: [GH_TOKEN, OPENAI_API_KEY, ANTHROPIC_API_KEY, FROM_FILE]
-  docker_forward_env: [OPENAI_API_KEY, SLACK_BOT_TOKEN, NOT_SET, EMPTY, FROM_FILE_TOO]
-  env: {LANG: C, PORT: 80}
-  docker_env: {PORT: 8080, ON: true, NOTHING: null, HALF: 0.5}
-",
-    )
-    .dotenv("FROM_FILE=f\nFROM_FILE_TOO=g\nOPENAI_API_KEY=hidden\nOTHER=no\n");
-    let env = [
-        ("PATH", "/bin"),
-        ("HOME", "/home/ada"),
-        ("AWS_ACCESS_KEY_ID", "a"),
-        ("GH_TOKEN", "g"),
-        ("OPENAI_API_KEY", "o"),
-        ("ANTHROPIC_API_KEY", "never"),
-        ("SLACK_BOT_TOKEN", "s"),
-        ("EMPTY", ""),
-    ];
-    let job = home.settings(&env, &[]).container_environment().expect("fine");
-    assert_eq!(
-        pairs(&job),
-        [
-            "FROM_FILE=f",
-            "FROM_FILE_TOO=g",
-            "GH_TOKEN=g",
-            "HALF=0.5",
-            "LANG=C",
-            "NOTHING=",
-            "ON=true",
-            "OPENAI_API_KEY=o",
-            "PORT=8080",
-            "SLACK_BOT_TOKEN=s",
-        ]
-    );
-    let refused: Vec<_> = job.refused.iter().map(EnvName::as_str).collect();
-    assert_eq!(refused, ["ANTHROPIC_API_KEY"]);
-    assert!(!format!("{job:?}").contains("8080"));
-}
-
-#[test]
-fn of_one_name_in_a_container_the_last_place_counts() {
-    let steps = [
-        ("terminal.env_passthrough=[\"A\"]", "A=here"),
-        ("terminal.env={\"A\": \"env\"}", "A=env"),
-        ("terminal.docker_env={\"A\": \"docker\"}", "A=docker"),
-    ];
-    let env = [("A", "here")];
-    let mut sets = Vec::new();
-    for (set, expected) in steps {
-        sets.push(set);
-        let job = TestHome::new().settings(&env, &sets).container_environment().expect("fine");
-        assert_eq!(pairs(&job), [expected]);
-    }
-    let forwarded = ["terminal.docker_forward_env=[\"A\"]", "terminal.env={\"A\": \"env\"}"];
-    let job = TestHome::new().settings(&env, &forwarded).container_environment().expect("fine");
-    assert_eq!(pairs(&job), ["A=env"]);
-}
-
-#[test]
-fn a_broken_dotenv_is_an_error_for_a_name_that_must_be_looked_up_there() {
-    let home = TestHome::new();
-    std::fs::create_dir(home.path(".env")).expect("made");
-    let vars = |env: &[(&str, &str)]| {
-        home.settings(env, &[]).container_environment().map(|job| pairs(&job))
-    };
-    // Whatever is not in the environment would be in the file.
-    let whole = [
-        ("TERMINAL_DOCKER_FORWARD_ENV", "[\"A\"]"),
-        ("TERMINAL_ENV_PASSTHROUGH", "[]"),
-        ("TERMINAL_JOB_ENV", "{}"),
-        ("TERMINAL_DOCKER_ENV", "{}"),
-        ("VESTAL_PROVIDERS", "{}"),
-    ];
-    let error = vars(&whole).expect_err("needed").to_string();
-    assert!(error.contains("; terminal.docker_forward_env cannot be read until"), "{error}");
-    let here: Vec<_> = whole.into_iter().chain([("A", "x")]).collect();
-    assert_eq!(vars(&here).expect("not needed"), ["A=x"]);
-}
-
-#[test]
 fn a_value_that_was_set_is_told_from_the_same_default() {
     let settings = TestHome::new().settings(&[("TERMINAL_CONTAINER_CPU", "1")], &[]);
     let cpu = settings.get(&keys::CONTAINER_CPU).expect("fine");
@@ -388,88 +241,6 @@ fn a_value_that_was_set_is_told_from_the_same_default() {
     assert_eq!(&cpu.value, keys::CONTAINER_CPU.default_value());
     assert!(!cpu.is_default());
     assert!(pids.is_default());
-}
-
-#[test]
-fn keys_of_containers_have_the_promised_defaults() {
-    let rows = TestHome::new().settings(&[], &[]).rows();
-    let of = |name: &str| {
-        let row = rows.iter().find(|row| row.key == format!("terminal.{name}")).expect("a key");
-        row.value.as_ref().expect("a value").to_string()
-    };
-    for (name, default) in [
-        ("docker_image", "nikolaik/python-nodejs:python3.11-nodejs20"),
-        ("docker_forward_env", "[]"),
-        ("docker_env", "{}"),
-        ("docker_volumes", "[]"),
-        ("docker_extra_args", "[]"),
-        ("docker_mount_cwd_to_workspace", "false"),
-        ("docker_network", "true"),
-        ("docker_run_as_host_user", "false"),
-        ("docker_keep_entrypoint", "false"),
-        ("docker_transport", "auto"),
-        ("docker_binary", ""),
-        ("container_cpu", "1"),
-        ("container_memory", "5120"),
-        ("container_disk", "51200"),
-        ("container_pids", "256"),
-        ("container_persistent", "true"),
-    ] {
-        assert_eq!(of(name), default, "{name}");
-    }
-}
-
-#[test]
-fn keys_of_the_agent_have_the_promised_defaults() {
-    let rows = TestHome::new().settings(&[], &[]).rows();
-    let of = |name: &str| {
-        let row = rows.iter().find(|row| row.key == name).expect("a key");
-        row.value.as_ref().expect("a value").to_string()
-    };
-    for (name, default) in [
-        ("model.default", ""),
-        ("model.provider", "auto"),
-        ("model.base_url", ""),
-        ("model.api_mode", "auto"),
-        ("model.context_length", "auto"),
-        ("model.max_output_tokens", "auto"),
-        ("model.prices", "{}"),
-        ("providers", "{}"),
-        ("fallback_providers", "[]"),
-        ("agent.max_turns", "90"),
-        ("agent.api_max_retries", "8"),
-        ("agent.request_timeout", "120"),
-        ("agent.system_prompt", ""),
-        ("agent.clarify_timeout", "3600"),
-        ("toolsets", "[all]"),
-        ("agent.disabled_toolsets", "[]"),
-        ("agent.disabled_tools", "[]"),
-        ("compression.enabled", "true"),
-        ("compression.threshold", "0.5"),
-        ("compression.target_ratio", "0.2"),
-        ("compression.protect_first_n", "3"),
-        ("compression.protect_last_n", "20"),
-        ("delegation.max_iterations", "50"),
-        ("delegation.max_concurrent_children", "3"),
-        ("delegation.max_spawn_depth", "1"),
-        ("delegation.subagent_auto_approve", "false"),
-        ("delegation.max_summary_chars", "24000"),
-        ("approvals.mode", "manual"),
-        ("approvals.timeout", "60"),
-        ("approvals.deny", "[]"),
-        ("approvals.unattended", "deny"),
-        ("command_allowlist", "[]"),
-        ("security.redact_secrets", "true"),
-        ("tool_output.max_bytes", "50000"),
-        ("tool_output.max_lines", "2000"),
-        ("tool_output.max_line_length", "2000"),
-        ("tool_loop_guardrails.warn_after", "3"),
-        ("tool_loop_guardrails.stop_after", "8"),
-        ("code_execution.timeout", "300"),
-        ("code_execution.max_tool_calls", "50"),
-    ] {
-        assert_eq!(of(name), default, "{name}");
-    }
 }
 
 #[test]
@@ -494,47 +265,6 @@ fn a_model_may_be_named_in_short() {
 }
 
 #[test]
-fn keys_of_providers_are_in_no_table_and_no_error_and_their_addresses_are() {
-    let home = TestHome::with_config(
-        "model:\n  api_key: hunter2\nproviders:\n  here: {base_url: \"http://h\", api_key: hunter2}\n",
-    );
-    let settings = home.settings(&[], &[]);
-    let shown = format!("{:?} {:?}", settings.rows(), settings.check());
-    assert!(!shown.contains("hunter2"), "{shown}");
-    assert!(shown.contains("http://h"), "{shown}");
-    let key = settings.get(&keys::MODEL_API_KEY).expect("fine").value;
-    assert_eq!((key.expose(), format!("{key:?}")), (Some("hunter2"), "****".to_owned()));
-    for wrong in ["model: {api_key: \"hun ter2\"}\n", "providers: {a: {api_key: hunter2}}\n"] {
-        let settings = TestHome::with_config(wrong).settings(&[], &[]);
-        let shown = format!("{:?} {:?}", settings.rows(), settings.check());
-        assert!(!shown.contains("ter2"), "{shown}");
-    }
-}
-
-#[test]
-fn commands_get_no_key_of_a_provider_whatever_its_variable_is_called() {
-    let home = TestHome::with_config(
-        "providers:\n  here: {base_url: \"http://h\", api_key_env: MY_MODEL}\n\
-         terminal: {env_passthrough: [MY_MODEL, VESTAL_PROVIDERS]}\n",
-    );
-    let env = [("MY_MODEL", "hunter2"), ("VESTAL_API_KEY", "hunter2"), ("A", "b")];
-    let settings = home.settings(&env, &[]);
-    let job = settings.job_environment().expect("fine");
-    assert_eq!(pairs(&job), ["A=b"]);
-    let refused: Vec<_> = job.refused.iter().map(EnvName::as_str).collect();
-    assert_eq!(refused, ["MY_MODEL", "VESTAL_PROVIDERS"]);
-    let container = settings.container_environment().expect("fine");
-    assert_eq!((pairs(&container).len(), container.refused.len()), (0, 2));
-    // Who names it for containers wants it there.
-    let asked = home.settings(&env, &["terminal.docker_forward_env=[\"MY_MODEL\"]"]);
-    assert_eq!(pairs(&asked.container_environment().expect("fine")), ["MY_MODEL=hunter2"]);
-    // The agent itself finds it.
-    let name = EnvName::new("MY_MODEL").expect("a name");
-    let found = settings.variable(&name).expect("readable").expect("set");
-    assert_eq!(found.source, Source::Environment { name: "MY_MODEL".to_owned() });
-}
-
-#[test]
 fn a_named_key_is_looked_up_in_the_environment_before_the_file() {
     let home = TestHome::new().dotenv("OPENAI_API_KEY=file\nOTHER_KEY=file\n");
     let settings = home.settings(&[("OPENAI_API_KEY", "process"), ("OTHER_KEY", "")], &[]);
@@ -547,24 +277,12 @@ fn a_named_key_is_looked_up_in_the_environment_before_the_file() {
     assert_eq!(look("NO_KEY"), None);
 }
 
-#[test]
-fn variables_of_engines_are_read_from_the_environment_as_they_are() {
-    let env: Vec<_> = crate::ENGINE_VARIABLES.iter().map(|v| (v.name, "x")).collect();
-    let home = TestHome::new().dotenv("DOCKER_HOST=unix:///elsewhere\n");
-    let settings = home.settings(&env, &[]);
-    for variable in crate::ENGINE_VARIABLES {
-        assert_eq!(settings.environment().get(variable.name), Some("x".as_ref()));
-    }
-    assert_eq!(home.settings(&[], &[]).environment().get("DOCKER_HOST"), None);
-}
-
 proptest! {
     #[test]
     fn no_file_panics(config in any::<Vec<u8>>(), dotenv in any::<Vec<u8>>()) {
         let home = TestHome::with_config(config).dotenv(dotenv);
         let settings = home.settings(&[], &[]);
         drop((settings.rows(), settings.check()));
-        drop((settings.job_environment(), settings.container_environment()));
     }
 
     #[test]

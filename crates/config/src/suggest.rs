@@ -1,10 +1,7 @@
 //! "Did you mean …".
 
 /// Returns the candidate a mistyped name most likely meant.
-pub(crate) fn closest<'a>(
-    name: &str,
-    candidates: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let name = name.to_ascii_lowercase();
     // Nobody mistypes a name of hundreds of characters, and comparing is quadratic.
     if name.len() > 128 {

@@ -12,7 +12,7 @@ use tokio::process::{Child, Command};
 use vestal_board::dispatch::FailurePolicy;
 use vestal_board::log::{self, LogPolicy};
 use vestal_board::{HostName, RunId, TaskId};
-use vestal_config::{ENGINE_VARIABLES, Environment, PROXY_VARIABLES, ProfileName};
+use vestal_config::{Environment, ProfileName};
 use vestal_process::ProcessId;
 
 use crate::workspace::{WorkspaceDir, WorkspaceError};
@@ -94,7 +94,8 @@ pub struct ProgramLauncher {
     pub root: PathBuf,
     /// The dispatcher's environment; workers get an allowed part of it.
     pub environment: Environment,
-    /// Further variables that workers get.
+    /// Further variables that workers get: those that the settings name, and those that choose what
+    /// every process of the program uses, such as a proxy.
     pub passthrough: Vec<String>,
     /// How their logs are rotated.
     pub log: LogPolicy,
@@ -246,14 +247,9 @@ pub(crate) fn marks(task: &vestal_board::TaskId, run: vestal_board::RunId) -> Ve
 }
 
 fn is_allowed(name: &str, passthrough: &[String]) -> bool {
-    let is_any = |variables: &[vestal_config::Variable]| {
-        variables.iter().any(|variable| variable.name.eq_ignore_ascii_case(name))
-    };
     COMMON.contains(&name)
         || name == "no_proxy"
         || name.starts_with("LC_")
-        || ENGINE_VARIABLES.iter().any(|variable| variable.name == name)
-        || is_any(PROXY_VARIABLES)
         || passthrough.iter().any(|allowed| allowed == name)
 }
 

@@ -47,7 +47,7 @@ fn a_worker_gets_none_of_the_dispatchers_secrets() {
     ]);
     let variables = environment(
         &dispatcher,
-        &["CHOSEN".to_owned()],
+        &["CHOSEN", "DOCKER_HOST", "https_proxy"].map(str::to_owned),
         Path::new("/root"),
         &spec(WorkspaceDir::default()),
     );
@@ -108,7 +108,7 @@ fn a_worker_says_about_its_failure_what_its_dispatcher_would() {
     let home = vestal_config::Home::at(dir.path());
     std::fs::write(home.config_file(), "kanban: {failure_limit: 3}").unwrap();
     let settings = vestal_config::Settings::load(
-        &vestal_config::schema(),
+        &vestal_board::schema(),
         home,
         Environment::from_pairs(pairs),
         Vec::new(),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use vestal_board::dispatch::{Liveness, OutsideLoad, WatchedRun, takes_slot};
 use vestal_board::verbs::steps::exclusive_directory;
-use vestal_board::{Board, Result, Run};
-use vestal_config::{ConfigError, Settings, keys};
+use vestal_board::{Board, Result, Run, keys};
+use vestal_config::{ConfigError, Settings};
 
 use crate::dispatcher::Dispatcher;
 use crate::liveness::{liveness, session_of};
@@ -216,7 +216,7 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             std::fs::write(dir.path().join("config.yaml"), config).unwrap();
             let settings = Settings::load(
-                &vestal_config::schema(),
+                &vestal_board::schema(),
                 Home::at(dir.path()),
                 Environment::default(),
                 Vec::new(),

@@ -40,7 +40,7 @@ impl Drop for ExampleHome {
     fn drop(&mut self) {
         let home = Home::at(self.0.vestal());
         clean_up(move || async move {
-            let schema = vestal_config::schema();
+            let schema = vestal_sandbox::schema();
             let settings = Settings::load(&schema, home, Environment::default(), Vec::new());
             let engine = Engine::open(settings).unwrap();
             let task = "example".parse().unwrap();

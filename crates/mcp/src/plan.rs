@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{Access, access};
-use vestal_config::{Environment, McpConnection, McpServer, McpTransport, Settings, Unresolved};
+use vestal_config::{Environment, Settings, Unresolved};
 
 use crate::server::ServerError;
+use crate::settings::{McpConnection, McpServer, McpTransport};
 
 #[derive(Debug)]
 pub(crate) struct ServerPlan {

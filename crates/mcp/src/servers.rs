@@ -9,11 +9,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use vestal_agent::redact::Redactor;
 use vestal_agent::{Tool, ToolSource};
-use vestal_config::{McpServer, Settings, keys};
+use vestal_config::Settings;
 
 use crate::connect::{Live, connect, leave};
+use crate::keys;
 use crate::plan::ServerPlan;
 use crate::server::{Server, ServerError, ServerStatus, ServersShared, keep, list};
+use crate::settings::McpServer;
 use crate::stderr::ServerLog;
 use crate::tool::{RemoteTool, ToolStatus, UniqueNames, one_line};
 
@@ -237,7 +239,7 @@ impl Drop for Servers {
 }
 
 fn redactor(settings: &Settings) -> Redactor {
-    match settings.get(&keys::SECURITY_REDACT_SECRETS) {
+    match settings.get(&vestal_agent::keys::SECURITY_REDACT_SECRETS) {
         Ok(found) if !found.value => Redactor::off(),
         _ => Redactor::new(settings.known_secrets()),
     }

@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use vestal_agent::redact::Redactor;
 use vestal_agent::{Memory, Recalled, Tool};
-use vestal_config::{ConfigError, Settings, keys};
+use vestal_config::{ConfigError, Settings};
 use vestal_conversations::Store;
 
 use crate::entries::{Entries, Target, clean};
 use crate::files::{Files, NoteLimits};
+use crate::keys;
 use crate::search::SessionSearch;
 use crate::tool::MemoryTool;
 

@@ -4,6 +4,7 @@
 mod entries;
 mod file_memory;
 mod files;
+pub mod keys;
 mod search;
 #[cfg(test)]
 mod testing;

@@ -30,7 +30,7 @@ impl Stage {
         let store = Store::open(dir.path().join("home/state.db")).await.unwrap();
         let environment = Environment::from_pairs([("HOME", dir.path().as_os_str())]);
         let settings = Settings::load(
-            &vestal_config::schema(),
+            &vestal_agent::schema().with([&crate::keys::GROUP]),
             Home::at(dir.path().join("home")),
             environment,
             Vec::new(),

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use vestal_agent::{
     Conversation, ConversationOptions, Human, PromptParts, Registry, Selection, Start,
 };
-use vestal_config::{Isolation, Settings, keys};
+use vestal_config::Settings;
 use vestal_conversations::{ConversationId, Title};
 use vestal_model::Endpoint;
-use vestal_sandbox::{Overrides, Task};
+use vestal_sandbox::{Isolation, Overrides, Task, keys};
 
 use crate::prompt::PromptContext;
 use crate::{Runtime, RuntimeError, endpoints};

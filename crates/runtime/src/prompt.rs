@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use vestal_agent::{PromptParts, Workspace};
-use vestal_config::{ConfigError, Settings, keys};
+use vestal_config::{ConfigError, Settings};
 use vestal_sandbox::Overrides;
 use vestal_sandbox::backend::Confinement;
 
@@ -22,7 +22,7 @@ pub(crate) struct PromptContext {
 impl Runtime {
     /// Returns what the model is told in every conversation of the profile.
     pub(crate) fn base_prompt(&self, settings: &Settings) -> Result<PromptParts, ConfigError> {
-        let instructions = settings.get(&keys::AGENT_SYSTEM_PROMPT)?.value;
+        let instructions = settings.get(&vestal_agent::keys::AGENT_SYSTEM_PROMPT)?.value;
         Ok(PromptParts {
             persona: vestal_agent::persona(&settings.home().dir()),
             instructions: instructions.get().map(str::to_owned),
@@ -40,10 +40,10 @@ impl Runtime {
         cwd: Option<PathBuf>,
         overrides: &Overrides,
     ) -> Result<PromptContext, ConfigError> {
-        let configured = settings.get(&keys::BACKEND)?.value.named();
+        let configured = settings.get(&vestal_sandbox::keys::BACKEND)?.value.named();
         let backend = overrides.backend.clone().or_else(|| configured.map(str::to_owned));
-        let mounts =
-            overrides.mount.is_some() || settings.get(&keys::DOCKER_MOUNT_CWD_TO_WORKSPACE)?.value;
+        let mounts = overrides.mount.is_some()
+            || settings.get(&vestal_sandbox::keys::DOCKER_MOUNT_CWD_TO_WORKSPACE)?.value;
         let engine = self.agent.engine();
         let confinement = backend.as_deref().and_then(|backend| engine.confinement(backend));
         let sees_cwd = mounts || confinement == Some(Confinement::None);

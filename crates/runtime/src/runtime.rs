@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use vestal_agent::approvals::Remember;
 use vestal_agent::redact::Redactor;
-use vestal_agent::{Agent, AgentParts, Registry};
-use vestal_config::{AnyKey as _, ConfigError, Settings, keys};
+use vestal_agent::{Agent, AgentParts, Registry, keys};
+use vestal_config::{AnyKey as _, ConfigError, Settings};
 use vestal_conversations::Store;
 use vestal_mcp::Servers;
 use vestal_model::{Endpoint, Models};

@@ -38,9 +38,9 @@ impl Fixture {
             format!("model.default={model}"),
         ];
         let set =
-            set.iter().map(|set| Override::parse(&vestal_config::schema(), set).unwrap()).collect();
+            set.iter().map(|set| Override::parse(&vestal_api::schema(), set).unwrap()).collect();
         let home = Home::at(self.dir.path());
-        let settings = Settings::load(&vestal_config::schema(), home, Environment::default(), set);
+        let settings = Settings::load(&vestal_api::schema(), home, Environment::default(), set);
         Runtime::builder(Engine::open(settings).unwrap()).build().await.unwrap()
     }
 }

@@ -25,6 +25,7 @@ pub mod backend;
 pub mod client;
 pub mod files;
 pub mod job;
+pub mod settings;
 
 pub use backends::registered as registered_backends;
 pub use command::{Command, Input, InvalidCommand, new_job_id};
@@ -46,6 +47,7 @@ pub use publish::{
     Bundle, BundleError, Content as BundleContent, Item as BundleItem, PublishError, PublishedName,
 };
 pub use sandbox::{Cleanup, JobWarning, Opening, Reach, Sandbox};
+pub use settings::{BackendChoice, Handing, Isolation, SandboxSettings, keys, schema};
 pub use snapshot::{
     Forked, InvalidSnapshotName, Rebuild, Rebuilt, Restored, Snapshot, SnapshotName, WhileBusy,
 };

@@ -21,6 +21,7 @@ pub(crate) use self::stores::{Cover, admit_store, covers, is_replaced};
 use self::stores::{Pin, Pins};
 use self::walk::{Astray, Reached, links_on_the_way, walk};
 use crate::backend::{BackendError, InstanceRequest};
+use crate::settings::SandboxSettings as _;
 use crate::store::{HomeNotes, make_private_dir};
 
 /// Where root keeps what all homes of this machine share. No sandbox sees it:

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use vestal_config::{AnyKey as _, keys};
+use vestal_config::AnyKey as _;
 
 use crate::catalogue::{Broken, Survey};
 use crate::error::SkillError;
 use crate::front_matter::{FrontMatter, Problem};
 use crate::invoke::Need;
+use crate::keys;
 use crate::manage::Staging;
 use crate::package::{Package, PackedFile};
 use crate::skill::{INSTRUCTIONS, MAX_INSTRUCTIONS, Skill, SkillName};

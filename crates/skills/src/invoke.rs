@@ -2,8 +2,8 @@
 
 use std::io::Read as _;
 
-use vestal_config::{EnvName, Handing, Settings};
-use vestal_sandbox::Sandbox;
+use vestal_config::{EnvName, Settings};
+use vestal_sandbox::{Handing, Sandbox, SandboxSettings as _};
 
 use crate::error::SkillError;
 use crate::front_matter::{SkillVariable, part};

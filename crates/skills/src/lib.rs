@@ -5,6 +5,7 @@ mod error;
 mod front_matter;
 mod install;
 mod invoke;
+pub mod keys;
 mod manage;
 mod package;
 mod path;

@@ -7,8 +7,8 @@ use std::fs;
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
-use vestal_config::{EnvName, Handing};
-use vestal_sandbox::{Bundle, BundleContent};
+use vestal_config::EnvName;
+use vestal_sandbox::{Bundle, BundleContent, Handing, SandboxSettings as _};
 
 use crate::error::SkillError;
 use crate::front_matter::FrontMatter;

@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use vestal_agent::redact::Redactor;
 use vestal_agent::{ALL, Registry, Tool, ToolSource};
-use vestal_config::{EnvName, Key, Names, Settings, keys};
+use vestal_config::{EnvName, Key, Names, Settings};
 use vestal_sandbox::{BundleError, Engine};
 
 use crate::catalogue::{Catalogue, Survey};
 use crate::error::SkillError;
 use crate::invoke::Need;
+use crate::keys;
 use crate::skill::Skill;
 use crate::tools::{SkillManage, SkillViewTool, SkillsList, TOOLSET};
 
@@ -271,10 +272,10 @@ impl Skills {
     fn is_offered(&self) -> bool {
         let names = |key: &Key<Names>| self.settings().get(key).map(|found| found.value);
         let has = |key: &Key<Names>, name: &str| names(key).is_ok_and(|own| own.contains(name));
-        let is_on = [ALL, TOOLSET].iter().any(|name| has(&keys::TOOLSETS, name));
+        let is_on = [ALL, TOOLSET].iter().any(|name| has(&vestal_agent::keys::TOOLSETS, name));
         is_on
-            && !has(&keys::AGENT_DISABLED_TOOLSETS, TOOLSET)
-            && !has(&keys::AGENT_DISABLED_TOOLS, "skill_view")
+            && !has(&vestal_agent::keys::AGENT_DISABLED_TOOLSETS, TOOLSET)
+            && !has(&vestal_agent::keys::AGENT_DISABLED_TOOLS, "skill_view")
     }
 }
 

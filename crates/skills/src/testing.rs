@@ -43,10 +43,12 @@ impl SkillHome {
         let pairs = [("PATH", path), ("HOME", user)].into_iter().chain(env.iter().copied());
         let sets = sets
             .iter()
-            .map(|text| Override::parse(&vestal_config::schema(), text).unwrap())
+            .map(|text| {
+                Override::parse(&vestal_agent::schema().with([&crate::keys::GROUP]), text).unwrap()
+            })
             .collect();
         Settings::load(
-            &vestal_config::schema(),
+            &vestal_agent::schema().with([&crate::keys::GROUP]),
             Home::at(self.dir.path()),
             Environment::from_pairs(pairs),
             sets,

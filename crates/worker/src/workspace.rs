@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 use vestal_board::{Board, Outcome, Run, Task, TaskId, Workspace};
-use vestal_config::{ConfigError, Isolation, Settings, is_within, keys};
+use vestal_config::{ConfigError, Settings, is_within};
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::{Depth, FileError, Files, Links, Overwrite, Parents};
-use vestal_sandbox::{Engine, Error, InvalidTask, Overrides, Sandbox, Task as SandboxTask};
+use vestal_sandbox::{
+    Engine, Error, InvalidTask, Isolation, Overrides, Sandbox, Task as SandboxTask, keys,
+};
 
 /// The directory of scratch directories below a sandbox's workspace.
 const KANBAN: &str = "kanban";

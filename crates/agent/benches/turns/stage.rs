@@ -11,10 +11,10 @@ use vestal_agent::{
     Agent, AgentParts, ConversationOptions, NoHuman, PromptParts, Selection, Start, settings, tools,
 };
 use vestal_bench::Result;
-use vestal_config::{Environment, Home, Isolation, Override, Settings};
+use vestal_config::{Environment, Home, Override, Settings};
 use vestal_conversations::Store;
 use vestal_model::{Api, Endpoint, Models, Part, UserMessage};
-use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Task};
+use vestal_sandbox::{Engine, FilesOnRemoval, Isolation, Overrides, Task};
 use vestal_scripted_model::{Reply, Rule, Script, ScriptedModel};
 
 /// What the model is told to have it call `terminal` once.
@@ -67,9 +67,9 @@ impl Stage {
             ("HOME", user.as_os_str()),
         ]);
         let start =
-            Override::parse(&vestal_config::schema(), &format!("terminal.cwd={}", user.display()))?;
+            Override::parse(&vestal_agent::schema(), &format!("terminal.cwd={}", user.display()))?;
         Ok(Settings::load(
-            &vestal_config::schema(),
+            &vestal_agent::schema(),
             Home::at(self.home()),
             environment,
             vec![start],

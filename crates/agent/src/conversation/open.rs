@@ -9,10 +9,9 @@ use jiff::Zoned;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
-use vestal_config::Isolation;
 use vestal_conversations::{ConversationId, Error, New, ParentKind, Store, Title};
 use vestal_model::Endpoint;
-use vestal_sandbox::{Command, InvalidTask, Overrides, Task};
+use vestal_sandbox::{Command, InvalidTask, Isolation, Overrides, Task};
 
 use super::Conversation;
 use super::record::NOTES;

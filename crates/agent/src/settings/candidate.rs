@@ -1,9 +1,10 @@
 //! A provider that could be configured, before anything is in the settings.
 
-use vestal_config::{ApiMode, EnvName};
+use vestal_config::EnvName;
 use vestal_model::{Endpoint, Secret, is_same_server};
 
 use super::endpoints::{self, BUILT_IN, CUSTOM, KeyOwner};
+use crate::settings::ApiMode;
 
 /// A provider that could be configured.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use vestal_config::{
-    ApiMode, ConfigError, EnvName, FileError, ProfileName, Provider, ProviderChoice, Settings, keys,
-};
+use vestal_config::{ConfigError, EnvName, FileError, ProfileName, Settings};
 use vestal_model::{Api, Endpoint, Prices, Secret, is_same_server};
 
 use super::inherited::inherited;
+use crate::settings::{ApiMode, Provider, ProviderChoice, keys};
 
 /// A provider that needs no address.
 pub(super) struct BuiltIn {
@@ -290,7 +289,7 @@ fn finish(
 }
 
 #[expect(clippy::cast_precision_loss, reason = "prices are far below 2^52 millionths")]
-fn dollars(price: vestal_config::Price) -> f64 {
+fn dollars(price: crate::settings::Price) -> f64 {
     price.millionths() as f64 / 1e6
 }
 

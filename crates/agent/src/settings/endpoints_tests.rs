@@ -5,7 +5,7 @@ fn settings(config: &str, env: &[(&str, &str)]) -> (tempfile::TempDir, Settings)
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("config.yaml"), config).unwrap();
     let env = Environment::from_pairs(env.iter().copied());
-    let settings = Settings::load(&vestal_config::schema(), Home::at(dir.path()), env, Vec::new());
+    let settings = Settings::load(&crate::schema(), Home::at(dir.path()), env, Vec::new());
     (dir, settings)
 }
 

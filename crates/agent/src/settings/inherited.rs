@@ -3,9 +3,10 @@
 //! All of it or nothing: address, model and key are taken from one profile, so
 //! a key goes to the address that it was given for and to no other.
 
-use vestal_config::{EnvName, ProfileName, Settings, Source, keys};
+use vestal_config::{EnvName, ProfileName, Settings, Source};
 
 use super::endpoints::{BUILT_IN, EndpointError};
+use crate::settings::keys;
 
 /// Returns the settings of the profile `default`, for a profile that does not
 /// say at all who is asked; nothing where its own settings count.
@@ -77,8 +78,7 @@ mod tests {
         write("profiles/writer/config.yaml", config);
         write("profiles/writer/.env", dotenv);
         let home = Home::at(dir.path()).sibling(ProfileName::new("writer").unwrap());
-        let settings =
-            Settings::load(&vestal_config::schema(), home, Environment::default(), Vec::new());
+        let settings = Settings::load(&crate::schema(), home, Environment::default(), Vec::new());
         let chain = endpoints(&settings, None).map_err(|error| error.to_string())?;
         Ok((format!("{} {}", chain[0].base_url, chain[0].model), chain[0].key.clone()))
     }

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use vestal_config::{
-    ApprovalMode, ConfigError, Key, Names, PROXY_VARIABLES, Patterns, Settings, Unattended, keys,
-};
+use vestal_config::{ConfigError, Key, Names, Patterns, Settings};
 use vestal_model::ListCache;
 
 use crate::agent::{AgentOptions, Delegation};
@@ -14,6 +12,7 @@ use crate::compress::Compression;
 use crate::limits::Limits;
 use crate::memory::MemoryTimeouts;
 use crate::registry::Selection;
+use crate::settings::{ApprovalMode, PROXY_VARIABLES, Unattended, keys};
 use crate::turn::Guardrails;
 
 /// Tells apart "never" and a time so long that nobody will see its end.
@@ -87,7 +86,7 @@ fn limits(settings: &Settings) -> Result<Limits, ConfigError> {
     let bytes = settings.get(&keys::TOOL_OUTPUT_MAX_BYTES)?.value.get();
     let clarify = settings.get(&keys::AGENT_CLARIFY_TIMEOUT)?.value;
     Ok(Limits {
-        command_timeout: settings.get(&keys::TIMEOUT)?.value.duration(),
+        command_timeout: settings.get(&vestal_sandbox::keys::TIMEOUT)?.value.duration(),
         output_bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
         output_lines: size(settings, &keys::TOOL_OUTPUT_MAX_LINES)?,
         line_length: size(settings, &keys::TOOL_OUTPUT_MAX_LINE_LENGTH)?,

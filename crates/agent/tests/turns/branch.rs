@@ -2,8 +2,8 @@
 
 use serde_json::json;
 use vestal_agent::{EndReason, Start, Switch};
-use vestal_config::Isolation;
 use vestal_conversations::{Error, ParentKind};
+use vestal_sandbox::Isolation;
 use vestal_scripted_model::{Reply, Rule, Script};
 
 use crate::stage::{Stage, new, said};

@@ -8,10 +8,10 @@ use vestal_agent::{
     Agent, AgentParts, Conversation, ConversationOptions, Event, EventSink, NoHuman, PromptParts,
     Selection, Start, TurnResult, settings, tools,
 };
-use vestal_config::{Environment, Home, Isolation, Override, Settings};
+use vestal_config::{Environment, Home, Override, Settings};
 use vestal_conversations::{ConversationId, Store};
 use vestal_model::{Api, Endpoint, Models, Part, UserMessage};
-use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Task};
+use vestal_sandbox::{Engine, FilesOnRemoval, Isolation, Overrides, Task};
 use vestal_scripted_model::{Script, ScriptedModel};
 pub(crate) use vestal_testkit::{PATIENCE, marker, processes_with, until};
 use vestal_testkit::{TestHome, clean_up};
@@ -49,7 +49,7 @@ impl Stage {
     }
 
     pub(crate) fn settings(&self) -> Settings {
-        let schema = vestal_config::schema();
+        let schema = vestal_agent::schema();
         let overrides = self.set.iter().map(|text| Override::parse(&schema, text).unwrap());
         let environment = Environment::from_pairs(self.home.variables());
         Settings::load(&schema, Home::at(self.home.vestal()), environment, overrides.collect())

@@ -59,10 +59,10 @@ impl Stage {
         let none: [(&str, &str); 0] = [];
         let environment = Environment::from_pairs(none);
         let host_cap =
-            Override::parse(&vestal_config::schema(), "kanban.max_in_progress_per_host=1000")
+            Override::parse(&vestal_board::schema(), "kanban.max_in_progress_per_host=1000")
                 .unwrap();
         let settings = Settings::load(
-            &vestal_config::schema(),
+            &vestal_board::schema(),
             Home::at(home.path()),
             environment,
             vec![host_cap],

@@ -17,7 +17,7 @@ use vestal_chat::{
     ChatError, ChatExit, ChatHost, ChatParts, ChatTerminal, HostMessage, OpenTarget,
     OpenedConversation, SuspendTerminal,
 };
-use vestal_config::{Environment, Home, Isolation, Override, Settings};
+use vestal_config::{Environment, Home, Override, Settings};
 use vestal_conversations::{ConversationId, Store, Stored, Title};
 use vestal_model::{Api, Endpoint, Models, UserMessage};
 use vestal_runtime::Termination;
@@ -78,7 +78,7 @@ impl Stage {
     }
 
     pub(crate) fn settings(&self) -> Settings {
-        let schema = vestal_config::schema();
+        let schema = vestal_api::schema();
         let overrides = self.set.iter().map(|text| Override::parse(&schema, text).unwrap());
         let environment = Environment::from_pairs(self.home.variables());
         Settings::load(&schema, Home::at(self.home.vestal()), environment, overrides.collect())

@@ -91,11 +91,11 @@ pub(crate) fn run(context: &Context, args: ConfigArgs) -> Result<Exit, Failure> 
         }
         ConfigVerb::Check { json } => check(context, json),
         ConfigVerb::Docs { schema: false } => {
-            context.console.write(&vestal_config::schema().markdown())?;
+            context.console.write(&vestal_api::schema().markdown())?;
             Ok(Exit::Success)
         }
         ConfigVerb::Docs { schema: true } => {
-            context.console.print_json(&vestal_config::schema().json_schema())?;
+            context.console.print_json(&vestal_api::schema().json_schema())?;
             Ok(Exit::Success)
         }
     }

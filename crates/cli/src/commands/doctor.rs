@@ -5,10 +5,10 @@ use std::path::Path;
 
 use clap::Args;
 use vestal_api::{CheckView, Health, HealthView};
-use vestal_config::{BackendChoice, Settings, keys};
+use vestal_config::Settings;
 use vestal_sandbox::backend::Availability;
 use vestal_sandbox::client::{PROTOCOL_MAJOR, PROTOCOL_MINOR};
-use vestal_sandbox::{Drift, Engine, GUEST, Pruned, Summary, SummaryState};
+use vestal_sandbox::{BackendChoice, Drift, Engine, GUEST, Pruned, Summary, SummaryState, keys};
 
 use crate::console::{Console, DIM, GREEN, RED, YELLOW, text};
 use crate::context::Context;

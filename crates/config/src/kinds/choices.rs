@@ -1,4 +1,4 @@
-//! Settings that are one of a few words.
+//! Yes or no, and settings that are one of a few words.
 
 use serde_json::json;
 
@@ -7,7 +7,22 @@ use crate::input::{Input, Refusal};
 use crate::suggest;
 use crate::value::Value;
 
-/// Declares an enum whose variants are the words allowed.
+/// Declares a type of setting that is one of a few words: an enum with a variant for each.
+///
+/// ```
+/// vestal_config::choices! {
+///     /// How bread is baked.
+///     Crust, "known crust", {
+///         /// Soft.
+///         Soft = "soft",
+///         /// Hard.
+///         Hard = "hard",
+///     }
+/// }
+///
+/// assert_eq!(Crust::Hard.as_str(), "hard");
+/// ```
+#[macro_export]
 macro_rules! choices {
     (
         $(#[$outer:meta])*
@@ -38,37 +53,51 @@ macro_rules! choices {
             }
         }
 
-        impl Setting for $name {
+        impl $crate::Setting for $name {
             type Limits = ();
 
-            fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
-                choose(input, Self::WORDS, $noun)
+            fn read(
+                input: $crate::kind::Input<'_>,
+                (): &(),
+            ) -> Result<Self, $crate::kind::Refusal> {
+                $crate::kind::choose(input, Self::WORDS, $noun)
             }
 
-            fn to_value(&self) -> Value {
-                Value::Text(self.as_str().to_owned())
+            fn to_value(&self) -> $crate::Value {
+                $crate::Value::Text(self.as_str().to_owned())
             }
 
             fn allowed((): &()) -> String {
-                words(Self::WORDS).join(", ")
+                $crate::kind::words(Self::WORDS).join(", ")
             }
 
             fn examples((): &()) -> Vec<String> {
-                words(Self::WORDS).into_iter().rev().map(str::to_owned).collect()
+                $crate::kind::words(Self::WORDS).into_iter().rev().map(str::to_owned).collect()
             }
 
-            fn schema((): &()) -> serde_json::Value {
-                json!({"enum": words(Self::WORDS)})
+            fn schema((): &()) -> $crate::kind::Json {
+                $crate::kind::one_of(&$crate::kind::words(Self::WORDS))
             }
         }
     };
 }
 
-fn words<T>(all: &[(&'static str, T)]) -> Vec<&'static str> {
+/// Returns the words of choices.
+pub fn words<T>(all: &[(&'static str, T)]) -> Vec<&'static str> {
     all.iter().map(|(word, _)| *word).collect()
 }
 
-fn choose<T: Copy>(input: Input<'_>, all: &[(&'static str, T)], noun: &str) -> Result<T, Refusal> {
+/// Returns the JSON schema of a value that is one of these words.
+pub fn one_of(words: &[&str]) -> serde_json::Value {
+    json!({"enum": words})
+}
+
+/// Reads one of a few words. `noun` is what the message calls them: "is no `noun`".
+pub fn choose<T: Copy>(
+    input: Input<'_>,
+    all: &[(&'static str, T)],
+    noun: &str,
+) -> Result<T, Refusal> {
     let text = input.scalar()?.trim().to_ascii_lowercase();
     if let Some((_, choice)) = all.iter().find(|(word, _)| *word == text) {
         return Ok(*choice);
@@ -77,80 +106,30 @@ fn choose<T: Copy>(input: Input<'_>, all: &[(&'static str, T)], noun: &str) -> R
     Err(Refusal::new(format!("is no {noun}")).suggesting(meant))
 }
 
-choices! {
-    /// What happens when settings changed since a sandbox was made.
-    OnConfigChange, "known reaction", {
-        /// Names the keys that differ and goes on.
-        Warn = "warn",
-        /// Makes a new instance as soon as the sandbox is idle.
-        Recreate = "recreate",
-        /// Says nothing and goes on.
-        Keep = "keep",
-    }
-}
+impl Setting for bool {
+    type Limits = ();
 
-choices! {
-    /// How conversations map to sandboxes.
-    Isolation, "known isolation", {
-        /// One sandbox per profile.
-        Shared = "shared",
-        /// One per conversation.
-        Conversation = "conversation",
-        /// One per task.
-        Task = "task",
+    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+        match input.scalar()?.trim().to_ascii_lowercase().as_str() {
+            "true" | "1" | "yes" | "on" => Ok(true),
+            "false" | "0" | "no" | "off" => Ok(false),
+            _ => Err(Refusal::new("is neither yes nor no")),
+        }
     }
-}
 
-choices! {
-    /// How the guest in a container is reached.
-    DockerTransport, "known transport", {
-        /// By the socket when host and container share it, else by the engine.
-        Auto = "auto",
-        /// By a socket in a directory that host and container share.
-        Socket = "socket",
-        /// By a stream that the engine carries.
-        Exec = "exec",
+    fn to_value(&self) -> Value {
+        Value::Bool(*self)
     }
-}
 
-choices! {
-    /// What a change that was reported survives.
-    Durability, "known durability", {
-        /// A loss of power.
-        Full = "full",
-        /// The death of every process; a loss of power may take the last moments.
-        Normal = "normal",
+    fn allowed((): &()) -> String {
+        "true or false (also 1/0, yes/no, on/off)".to_owned()
     }
-}
 
-choices! {
-    /// What a provider speaks.
-    ApiMode, "known way to speak to a provider", {
-        /// What its name and its address speak for.
-        Auto = "auto",
-        /// Chat completions, as `OpenAI` began them.
-        ChatCompletions = "chat_completions",
-        /// Messages, as Anthropic has them.
-        AnthropicMessages = "anthropic_messages",
+    fn examples((): &()) -> Vec<String> {
+        vec!["false".to_owned(), "true".to_owned()]
     }
-}
 
-choices! {
-    /// Whether dangerous commands are asked about.
-    ApprovalMode, "known way to approve", {
-        /// A person is asked.
-        Manual = "manual",
-        /// Nobody is asked. What is never allowed stays refused.
-        Off = "off",
-    }
-}
-
-choices! {
-    /// What happens to a dangerous command when nobody can be asked.
-    Unattended, "known answer", {
-        /// It is not run.
-        Deny = "deny",
-        /// It is run.
-        Allow = "allow",
+    fn schema((): &()) -> serde_json::Value {
+        json!({"type": "boolean"})
     }
 }

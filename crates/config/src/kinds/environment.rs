@@ -1,4 +1,4 @@
-//! Names of variables, and variables with their values.
+//! Names of variables, variables with their values, and keys and tokens.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,8 +7,8 @@ use serde_json::json;
 
 use super::Setting;
 use crate::input::{Input, Refusal};
-use crate::value::Value;
-use crate::yaml::{Entry, Node, NodeKind};
+use crate::value::{MASK, Value};
+use crate::yaml::{Entry, Node};
 
 const NAME_PATTERN: &str = "^[A-Za-z_][A-Za-z0-9_]*$";
 const NAME_IN_WORDS: &str = "a letter or _ followed by letters, digits and _";
@@ -83,7 +83,7 @@ impl Setting for EnvNames {
     fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
         let hint = || Some("write it as [\"NAME\", \"OTHER\"]".to_owned());
         let tree = input.tree().map_err(|refusal| refusal.suggesting(hint()))?;
-        let NodeKind::List { items, .. } = &tree.kind else {
+        let Some(items) = tree.items() else {
             let reason = format!("is {}, not a list", tree.noun());
             return Err(Refusal::new(reason).suggesting(hint()));
         };
@@ -161,7 +161,7 @@ impl Setting for EnvPairs {
     fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
         let hint = || Some("write it as {\"NAME\": \"value\"}".to_owned());
         let tree = input.tree().map_err(|refusal| refusal.suggesting(hint()))?;
-        let NodeKind::Map { entries, .. } = &tree.kind else {
+        let Some(entries) = tree.entries() else {
             let reason = format!("is {}, not a map", tree.noun());
             return Err(Refusal::new(reason).suggesting(hint()));
         };
@@ -195,5 +195,70 @@ impl Setting for EnvPairs {
             "propertyNames": {"pattern": NAME_PATTERN},
             "additionalProperties": {"type": ["string", "number", "boolean", "null"]},
         })
+    }
+}
+
+/// The longest secret; keys of providers are far shorter.
+const MAX_BYTES: usize = 16 << 10;
+
+/// A key or a token; empty means none. It is in no debug output.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// No secret.
+    pub const EMPTY: Self = Self(String::new());
+
+    /// Makes a secret of text as it stands in a variable. A key goes into the
+    /// header of a request, so it is printable ASCII without blanks.
+    pub fn new(text: &str) -> Result<Self, &'static str> {
+        let text = text.trim();
+        if text.len() > MAX_BYTES {
+            return Err("is too long for a key");
+        }
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err("contains characters that no key has");
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// Returns the secret itself, or none when there is none.
+    pub fn expose(&self) -> Option<&str> {
+        (!self.0.is_empty()).then_some(self.0.as_str())
+    }
+}
+
+/// Shows whether there is one, never what it is.
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_empty() { "Secret(none)" } else { MASK })
+    }
+}
+
+impl Setting for Secret {
+    type Limits = ();
+
+    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+        Self::new(input.scalar()?).map_err(|reason| Refusal::new(reason).about_a_secret())
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Text(self.0.clone())
+    }
+
+    fn in_words(&self) -> Option<String> {
+        self.0.is_empty().then(|| "none".to_owned())
+    }
+
+    fn allowed((): &()) -> String {
+        "a key: printable characters without blanks".to_owned()
+    }
+
+    fn examples((): &()) -> Vec<String> {
+        vec!["sk-first-example".to_owned(), "sk-second-example".to_owned()]
+    }
+
+    fn schema((): &()) -> serde_json::Value {
+        json!({"type": "string"})
     }
 }

@@ -1,9 +1,10 @@
-//! Limits of containers, where 0 stands for none.
+//! Limits, where 0 stands for none.
 
 use serde_json::json;
 
+use super::Setting;
 use super::amounts::{PLAIN, Range, Unit};
-use super::{Setting, docker};
+use super::read::scaled;
 use crate::input::{Input, Refusal};
 use crate::value::{Decimal, Value};
 
@@ -65,7 +66,7 @@ impl Setting for Cpus {
 
     fn read(input: Input<'_>, limits: &Range) -> Result<Self, Refusal> {
         let text = input.scalar()?.trim();
-        let thousandths = docker::scaled(text, 1000)
+        let thousandths = scaled(text, 1000)
             .ok_or_else(|| Refusal::new("is not a number of processors, such as 2 or 0.5"))?;
         let zero = text.bytes().all(|b| matches!(b, b'0' | b'.'));
         if zero || (limits.min..=limits.max).contains(&thousandths) {

@@ -1,46 +1,20 @@
-//! The types settings have.
+//! The types that settings of several owners have. What only one owner needs is declared there.
 
 mod amounts;
-mod backend;
-mod caps;
 mod choices;
-mod docker;
 mod environment;
-mod flag;
-mod items;
+mod fractions;
 mod limits;
-mod mcp;
-mod model;
-mod moment;
-mod places;
-mod secret;
+mod read;
 mod text;
-mod tokens;
-mod url;
 
 pub use amounts::{Bytes, Count, DAY, Range, Seconds, SecondsOrNever, YEAR};
-pub use backend::{BackendChoice, BackendNames};
-pub use caps::{Cap, CountOrSame, Uncapped};
-pub use choices::{
-    ApiMode, ApprovalMode, DockerTransport, Durability, Isolation, OnConfigChange, Unattended,
-};
-pub use docker::{
-    Device, DockerBinary, ExtraArgs, Gpus, HostPath, ImageName, Mount, MountKind, PortMapping,
-    Propagation, Protocol, Relabel, Seccomp, SecurityOption, Ulimit, Volume, VolumeSource, Volumes,
-};
-pub use environment::{EnvName, EnvNames, EnvPairs};
+pub use choices::{choose, one_of, words};
+pub use environment::{EnvName, EnvNames, EnvPairs, Secret};
+pub use fractions::{Fraction, Moment};
 pub use limits::{CountOrNone, Cpus, Megabytes};
-pub use mcp::{Headers, McpConnection, McpServer, McpServerName, McpServers, McpTransport};
-pub use model::{
-    Fallback, Fallbacks, Price, Prices, Provider, ProviderChoice, ProviderName, Providers,
-    TokenPrices,
-};
-pub use moment::Moment;
-pub use places::{Rootfs, SandboxDir, StartDir};
-pub use secret::Secret;
-pub use text::{Lines, Names, Patterns, Text, TextLimits};
-pub use tokens::{Fraction, TokensOrAuto};
-pub use url::BaseUrl;
+pub use read::{Fields, expand, path, scaled, texts};
+pub use text::{Lines, Names, Patterns, Text, TextLimits, is_name};
 
 use crate::input::{Input, Refusal};
 use crate::value::Value;
@@ -48,16 +22,6 @@ use crate::value::Value;
 #[cfg(test)]
 #[path = "kinds_tests.rs"]
 mod kinds_tests;
-
-/// Limits that a key and an entry of a map share.
-pub(crate) mod limits_of {
-    use super::{Lines, Range, TextLimits};
-
-    /// Of the name of a model.
-    pub(crate) const MODEL_NAME: TextLimits = TextLimits { max_bytes: 256, lines: Lines::One };
-    /// Of the tokens that a model takes.
-    pub(crate) const CONTEXT_LENGTH: Range = Range { min: 1024, max: 100_000_000 };
-}
 
 /// A type that a setting can have: how it is read, checked, shown and described.
 pub trait Setting: Clone + PartialEq + std::fmt::Debug + Send + Sync + 'static {
@@ -68,7 +32,6 @@ pub trait Setting: Clone + PartialEq + std::fmt::Debug + Send + Sync + 'static {
     const TILDE_IS_HOME: bool = false;
 
     /// Reads a value that was given, or says why it cannot be taken.
-    #[doc(hidden)]
     fn read(input: Input<'_>, limits: &Self::Limits) -> Result<Self, Refusal>;
 
     /// Returns the value without its type.

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::json;
 
-use super::{Setting, items};
+use super::Setting;
+use super::read::texts;
 use crate::input::{Input, Refusal};
 use crate::value::Value;
 
@@ -93,8 +94,8 @@ impl Names {
     /// No names.
     pub const EMPTY: Self = Self(Cow::Borrowed(&[]));
 
-    /// Makes the names of a default, which the tests of the schema check.
-    pub(crate) const fn declared(names: &'static [Cow<'static, str>]) -> Self {
+    /// Makes the names of a default.
+    pub const fn declared(names: &'static [Cow<'static, str>]) -> Self {
         Self(Cow::Borrowed(names))
     }
 
@@ -114,7 +115,7 @@ impl Setting for Names {
 
     fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
         let mut names: Vec<Cow<'static, str>> = Vec::new();
-        for name in items::texts(input, r#"write it as ["name", "other"]"#)? {
+        for name in texts(input, r#"write it as ["name", "other"]"#)? {
             if !is_name(&name) {
                 return Err(Refusal::new(format!("holds {name:?}, which is no name")));
             }
@@ -143,7 +144,7 @@ impl Setting for Names {
 }
 
 /// Reports whether text may name a tool, a toolset or a provider.
-pub(super) fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     (1..=MAX_NAME).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.:".contains(&b))
 }
@@ -176,7 +177,7 @@ impl Setting for Patterns {
 
     fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
         let mut patterns = Vec::new();
-        for pattern in items::texts(input, r#"write it as ["git status", "ls *"]"#)? {
+        for pattern in texts(input, r#"write it as ["git status", "ls *"]"#)? {
             if pattern.trim().is_empty() {
                 return Err(Refusal::new("holds an empty pattern"));
             }

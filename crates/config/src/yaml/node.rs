@@ -52,16 +52,18 @@ pub(crate) enum Layout {
 
 /// A key of a map and its value.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
-    pub(crate) key: Node,
-    pub(crate) value: Node,
+pub struct Entry {
+    /// The key.
+    pub key: Node,
+    /// Its value.
+    pub value: Node,
     /// Came from another map by a merge key (`<<`) and is not written here.
     pub(crate) merged: bool,
 }
 
 impl Entry {
     /// Returns the key's text, unless the key is not a scalar.
-    pub(crate) fn name(&self) -> Option<&str> {
+    pub fn name(&self) -> Option<&str> {
         self.key.scalar()
     }
 }
@@ -97,8 +99,24 @@ impl Node {
         })
     }
 
+    /// Returns the items of a list.
+    pub fn items(&self) -> Option<&[Self]> {
+        match &self.kind {
+            NodeKind::List { items, .. } => Some(items),
+            _ => None,
+        }
+    }
+
+    /// Returns the entries of a map.
+    pub fn entries(&self) -> Option<&[Entry]> {
+        match &self.kind {
+            NodeKind::Map { entries, .. } => Some(entries),
+            _ => None,
+        }
+    }
+
     /// Returns the text of a scalar.
-    pub(crate) fn scalar(&self) -> Option<&str> {
+    pub fn scalar(&self) -> Option<&str> {
         match &self.kind {
             NodeKind::Scalar { text, .. } => Some(text),
             _ => None,
@@ -111,7 +129,7 @@ impl Node {
     }
 
     /// Reports whether the value is YAML's null, written or missing.
-    pub(crate) fn is_null(&self) -> bool {
+    pub fn is_null(&self) -> bool {
         matches!(
             &self.kind,
             NodeKind::Scalar { text, style: Style::Plain }
@@ -125,7 +143,7 @@ impl Node {
     }
 
     /// Returns what the node is, for messages.
-    pub(crate) fn noun(&self) -> &str {
+    pub fn noun(&self) -> &str {
         match &self.kind {
             NodeKind::Scalar { .. } if self.is_null() => "empty",
             NodeKind::Scalar { .. } => "a single value",

@@ -57,7 +57,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let environment = Environment::capture();
     let home = Home::locate(&environment, None)?;
     let engine =
-        Engine::open(Settings::load(&vestal_config::schema(), home, environment, Vec::new()))?;
+        Engine::open(Settings::load(&vestal_api::schema(), home, environment, Vec::new()))?;
 
     // The standard tools, skills, memory and MCP servers of the profile, and ours.
     let runtime =

@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let environment = Environment::capture();
     let home = Home::locate(&environment, None)?;
     let engine =
-        Engine::open(Settings::load(&vestal_config::schema(), home, environment, Vec::new()))?;
+        Engine::open(Settings::load(&vestal_sandbox::schema(), home, environment, Vec::new()))?;
     let task: Task = "example".parse()?;
     let sandbox = engine.sandbox(&task).await?;
 

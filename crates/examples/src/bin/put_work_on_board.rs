@@ -15,7 +15,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let environment = Environment::capture();
     let home = Home::locate(&environment, None)?;
     let boards = vestal_board::settings::boards(&Settings::load(
-        &vestal_config::schema(),
+        &vestal_board::schema(),
         home,
         environment,
         Vec::new(),

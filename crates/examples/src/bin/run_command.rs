@@ -15,7 +15,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let environment = Environment::capture();
     let home = Home::locate(&environment, None)?;
     let engine =
-        Engine::open(Settings::load(&vestal_config::schema(), home, environment, Vec::new()))?;
+        Engine::open(Settings::load(&vestal_sandbox::schema(), home, environment, Vec::new()))?;
 
     // A task names a sandbox. The first use creates it; every later process finds it.
     let task: Task = "example".parse()?;

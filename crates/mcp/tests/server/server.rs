@@ -93,7 +93,7 @@ async fn main() {
             let home = vestal_config::Home::at(options.notes.expect("a home"));
             let environment = vestal_config::Environment::capture();
             let settings = vestal_config::Settings::load(
-                &vestal_config::schema(),
+                &vestal_agent::schema().with([&vestal_mcp::keys::GROUP]),
                 home,
                 environment,
                 Vec::new(),

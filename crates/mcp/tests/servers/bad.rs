@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use vestal_agent::ToolSource as _;
-use vestal_config::{McpServerName, keys};
-use vestal_mcp::{ServerError, ServerState, Servers};
+use vestal_mcp::{McpServerName, ServerError, ServerState, Servers, keys};
 
 use crate::stage::{Stage, marker, names, processes_with, server, until};
 

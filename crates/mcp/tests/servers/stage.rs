@@ -90,7 +90,12 @@ impl Stage {
             variables.push(("VESTAL_MCP_DISCOVERY_TIMEOUT", "60".as_ref()));
         }
         let environment = Environment::from_pairs(variables);
-        Settings::load(&vestal_config::schema(), Home::at(self.dir.path()), environment, Vec::new())
+        Settings::load(
+            &vestal_agent::schema().with([&vestal_mcp::keys::GROUP]),
+            Home::at(self.dir.path()),
+            environment,
+            Vec::new(),
+        )
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {

@@ -80,10 +80,10 @@ impl Stage {
         let host = ground.host().map(|host| ("DOCKER_HOST", host.into()));
         let environment = Environment::from_pairs(own.chain(host));
         let overrides =
-            overrides.iter().map(|text| Override::parse(&vestal_config::schema(), text));
+            overrides.iter().map(|text| Override::parse(&vestal_sandbox::schema(), text));
         let overrides = overrides.collect::<std::result::Result<_, _>>()?;
         let settings = Settings::load(
-            &vestal_config::schema(),
+            &vestal_sandbox::schema(),
             Home::at(home),
             environment.clone(),
             overrides,

@@ -3,9 +3,8 @@
 
 use std::path::Path;
 
-use vestal_config::{VolumeSource, Volumes};
-
 use crate::backend::BackendError;
+use crate::settings::{VolumeSource, Volumes};
 
 /// Directories of the kernel and of Vestal, with everything below them.
 pub(super) const NEVER: [&str; 4] = ["/.vestal", "/dev", "/proc", "/sys"];

@@ -1,7 +1,8 @@
 //! Limits of a sandbox with a system of its own, as the settings have them.
 
-use vestal_config::{AnyKey as _, ConfigError, Key, Resolved, Setting, Settings, keys};
+use vestal_config::{AnyKey as _, ConfigError, Key, Resolved, Setting, Settings};
 
+use crate::settings::keys;
 use crate::spec::Ceiling;
 
 /// What a limit is on.

@@ -17,4 +17,4 @@ mod spawn;
 mod start_dir;
 
 pub use registry::registered;
-pub(crate) use registry::{REGISTRY, Registration};
+pub(crate) use registry::{REGISTRY, RESERVED_NAMES, Registration};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vestal_config::Settings;
+use vestal_config::{Group, Settings};
 
 use super::docker::Docker;
 use super::local::Local;
@@ -12,9 +12,11 @@ use crate::HomeId;
 use crate::backend::{Backend, Declaration};
 
 /// A backend that can be opened.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Registration {
     pub(crate) declaration: &'static Declaration,
+    /// The settings that only this backend has.
+    pub(crate) settings: Option<&'static Group>,
     /// Returns the backend for a home. Nothing is asked or started yet.
     pub(crate) open: fn(&Arc<Settings>, &HomeId) -> Arc<dyn Backend>,
 }
@@ -24,17 +26,24 @@ pub(crate) struct Registration {
 pub(crate) const REGISTRY: &[Registration] = &[
     Registration {
         declaration: &native::DECLARATION,
+        settings: Some(&native::settings::GROUP),
         open: |settings, _| Arc::new(Native::new(Arc::clone(settings))),
     },
     Registration {
         declaration: &docker::DECLARATION,
+        settings: Some(&docker::settings::GROUP),
         open: |settings, home| Arc::new(Docker::new(Arc::clone(settings), home.clone())),
     },
     Registration {
         declaration: &local::DECLARATION,
+        settings: None,
         open: |settings, _| Arc::new(Local::of(settings)),
     },
 ];
+
+/// Names of backends that a later version will have.
+pub(crate) const RESERVED_NAMES: &[&str] =
+    &["ssh", "apptainer", "singularity", "modal", "daytona", "kubernetes"];
 
 /// Returns what every backend of this version declares, the best first.
 pub fn registered() -> impl Iterator<Item = &'static Declaration> {
@@ -45,14 +54,24 @@ pub fn registered() -> impl Iterator<Item = &'static Declaration> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use vestal_config::{AnyKey as _, keys};
+    use vestal_config::AnyKey as _;
 
     use super::*;
+    use crate::settings::keys;
 
     #[test]
-    fn the_setting_allows_exactly_the_names_that_are_registered() {
+    fn the_documentation_of_the_setting_names_the_backends_in_their_order() {
         let names: Vec<&str> = registered().map(|declared| declared.name).collect();
-        assert_eq!(keys::BACKEND.allowed(), format!("auto, {}", names.join(", ")));
+        let (doc, order) = (keys::BACKEND.doc(), names.join(", else "));
+        assert!(doc.ends_with(&format!("{order}.")), "{doc}");
+    }
+
+    #[test]
+    fn every_key_that_a_backend_declares_is_in_the_schema_of_sandboxes() {
+        let schema = crate::schema();
+        for key in REGISTRY.iter().filter_map(|own| own.settings).flat_map(|own| own.keys) {
+            assert!(schema.find(key.name()).is_some(), "{}", key.name());
+        }
     }
 
     #[test]
@@ -62,6 +81,7 @@ mod tests {
         assert_eq!(names.len(), distinct.len());
         for declared in registered() {
             assert!(declared.mistaken_names.iter().all(|(name, _)| !distinct.contains(name)));
+            assert!(!RESERVED_NAMES.contains(&declared.name));
         }
     }
 }

@@ -3,10 +3,11 @@
 
 use std::path::{Path, PathBuf};
 
-use vestal_config::{AnyKey as _, Volume, Volumes, keys};
+use vestal_config::AnyKey as _;
 
 use super::limits::{Limits, default_ceiling};
 use crate::binds::{self, BINDS};
+use crate::settings::{Volume, Volumes, keys};
 use crate::spec::{Tightening, UNKNOWN_SETTINGS};
 
 /// The settings that such sandboxes have in common.

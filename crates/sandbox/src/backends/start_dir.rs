@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use vestal_config::{ConfigError, Settings, StartDir, keys};
+use vestal_config::{ConfigError, Settings};
 
 use crate::Overrides;
+use crate::settings::{StartDir, keys};
 
 /// Returns where commands start, unless that is the workspace. A directory of
 /// the host means nothing in such a sandbox.

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use minicbor::bytes::ByteVec;
-use vestal_config::{EnvName, OnConfigChange, keys};
+use vestal_config::EnvName;
+use crate::settings::{OnConfigChange, keys};
 use vestal_wire::{EnvVar, GuestSettings, Role};
 
 use super::attach::{Attached, StateBefore, greet};
@@ -21,6 +22,7 @@ use crate::backend::{
 };
 use crate::key::random_hex;
 use crate::notice::Notice;
+use crate::settings::{OnConfigChange, SandboxSettings as _, keys};
 use crate::store::{
     InstanceMark, InstanceRecord, Intent, KeyLock, Record, SandboxDir, StoreError, make_private_dir,
 };

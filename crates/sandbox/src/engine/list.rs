@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
 use tokio::time::Instant;
-use vestal_config::{AnyKey as _, keys};
+use vestal_config::AnyKey as _;
 use vestal_wire::{AttachJob, Reply, Request, Role, Status};
 
 use super::attach::{GreetError, greet};
@@ -19,6 +19,7 @@ use super::{Engine, Inner};
 use crate::backend::{Backend, Description, Instance, InstanceState, Locator};
 use crate::client::Connection;
 use crate::job::{JobStream, Observer};
+use crate::settings::keys;
 use crate::spec::Drift;
 use crate::store::{InstanceMark, Record, SandboxDir, list_dirs};
 use crate::{Error, Overrides, ProcessId, Task};

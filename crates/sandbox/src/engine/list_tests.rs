@@ -75,9 +75,9 @@ impl Diagnostics for Hung {
 
 /// Returns an engine with that many sandboxes on a backend that never answers.
 fn hung(home: &TempDir, sandboxes: usize) -> Engine {
-    let sets = vec![Override::parse(&vestal_config::schema(), "terminal.backend=docker").unwrap()];
+    let sets = vec![Override::parse(&crate::schema(), "terminal.backend=docker").unwrap()];
     let env = Environment::from_pairs([("HOME", "/home/ada")]);
-    let settings = Settings::load(&vestal_config::schema(), Home::at(home.path()), env, sets);
+    let settings = Settings::load(&crate::schema(), Home::at(home.path()), env, sets);
     let waiting = ProbeTimeouts { listing: SHORT, examining: SHORT };
     let engine = Engine::with_probe_timeouts(settings, vec![Arc::new(Hung)], waiting).unwrap();
     for number in 0..sandboxes {

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use vestal_config::{Settings, keys};
+use vestal_config::Settings;
+use crate::settings::keys;
 use vestal_wire::EnvVar;
 
 use super::owned::OwnedInstances;
@@ -22,6 +23,7 @@ use crate::key::hex;
 use crate::mounts::planted_link;
 use crate::notice::Wording;
 use crate::sandbox::Handle;
+use crate::settings::SandboxSettings as _;
 use crate::store::{
     Guests, HomeContext, HomeError, HomeNotes, SandboxDir, StoreError, holds_sandboxes_of,
     is_below, machine, open_home, resettle, running_guests,

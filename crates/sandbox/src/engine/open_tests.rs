@@ -5,7 +5,7 @@ use super::*;
 
 fn settings(home: &TempDir) -> Settings {
     let environment = Environment::from_pairs([("HOME", "/home/ada")]);
-    Settings::load(&vestal_config::schema(), Home::at(home.path()), environment, Vec::new())
+    Settings::load(&crate::schema(), Home::at(home.path()), environment, Vec::new())
 }
 
 fn named(task: &str, dir: &str) -> String {
@@ -29,7 +29,7 @@ fn a_directory_that_is_reached_by_a_planted_link_is_not_mounted() {
         let env =
             Environment::from_pairs([("HOME", "/nonexistent".as_ref()), ("PWD", way.as_os_str())]);
         let settings =
-            Settings::load(&vestal_config::schema(), Home::at(root.join("home")), env, Vec::new());
+            Settings::load(&crate::schema(), Home::at(root.join("home")), env, Vec::new());
         let engine = Engine::with_backends(settings, Vec::new()).unwrap();
         let task = engine.task_with_mount(&"t".parse().unwrap(), &root.join(dir));
         task.map_err(|error| error.to_string())

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use vestal_config::{AnyKey as _, BackendChoice, OnConfigChange, StartDir, keys};
+use vestal_config::AnyKey as _;
+use crate::settings::{BackendChoice, OnConfigChange, StartDir, keys};
 use vestal_wire::{JobId, Request};
 
 use super::attach::Attached;
@@ -146,9 +147,10 @@ impl Inner {
                 return Err(Error::NotIsolated { task: task.to_string(), isolating, reasons });
             }
             if !backend.takes_images()
-                && let Some(setting) = isolating.iter().find(|setting| setting.containers_only)
+                && let Some((setting, kind)) =
+                    isolating.iter().find_map(|own| Some((own, own.only_in?)))
             {
-                reasons.push(format!("{}: only containers have {setting}", backend.name()));
+                reasons.push(format!("{}: only {kind} have {setting}", backend.name()));
                 continue;
             }
             // Images are fetched for those who ask for a container, not for

@@ -9,10 +9,9 @@ use crate::backends::local::Local;
 use crate::backends::native::Native;
 
 fn settings(home: &TempDir, sets: &[&str]) -> Settings {
-    let sets =
-        sets.iter().map(|text| Override::parse(&vestal_config::schema(), text).unwrap()).collect();
+    let sets = sets.iter().map(|text| Override::parse(&crate::schema(), text).unwrap()).collect();
     Settings::load(
-        &vestal_config::schema(),
+        &crate::schema(),
         Home::at(home.path()),
         Environment::from_pairs([("HOME", "/home/ada")]),
         sets,

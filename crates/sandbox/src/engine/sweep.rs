@@ -331,8 +331,7 @@ mod tests {
     async fn what_a_failed_creation_left_goes_and_files_without_a_record_are_named() {
         let home = tempfile::tempdir().unwrap();
         let env = Environment::from_pairs([("HOME", home.path())]);
-        let settings =
-            Settings::load(&vestal_config::schema(), Home::at(home.path()), env, Vec::new());
+        let settings = Settings::load(&crate::schema(), Home::at(home.path()), env, Vec::new());
         let engine = Engine::with_backends(settings, Vec::new()).unwrap();
         let (failed, files) =
             (engine.sandboxes_dir().join("failed"), engine.sandboxes_dir().join("files"));

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use vestal_config::{Settings, Volume, VolumeSource, keys};
+use vestal_config::Settings;
 
 use super::exposed::{Exposed, NAME};
 use super::walk::{Astray, Identity, walk};
@@ -20,6 +20,7 @@ use super::{lasting, real};
 use crate::Error;
 use crate::binds::BINDS;
 use crate::key::hex;
+use crate::settings::{SandboxSettings as _, Volume, VolumeSource, keys};
 use crate::store::{
     HomeError, StoreError, make_private_dir, read_regular, read_versioned, replace, write_versioned,
 };

@@ -23,10 +23,10 @@ impl World {
         let set = format!("terminal.sandbox_dir={}", dir.display());
         let env = Environment::from_pairs([("HOME", "/nonexistent")]);
         Settings::load(
-            &vestal_config::schema(),
+            &crate::schema(),
             Home::at(self.root.join("home")),
             env,
-            vec![Override::parse(&vestal_config::schema(), &set).unwrap()],
+            vec![Override::parse(&crate::schema(), &set).unwrap()],
         )
     }
 
@@ -119,12 +119,8 @@ fn notes_on_homes_are_covered_in_sandboxes_that_the_users_home_is_mounted_in() {
     symlink(&user, world.root.join("link")).unwrap();
     for name in ["user", "link"] {
         let env = Environment::from_pairs([("HOME", world.root.join(name).as_os_str())]);
-        let settings = Settings::load(
-            &vestal_config::schema(),
-            Home::at(world.root.join("home")),
-            env,
-            Vec::new(),
-        );
+        let settings =
+            Settings::load(&crate::schema(), Home::at(world.root.join("home")), env, Vec::new());
         let ours = super::super::Ours::of(&settings).unwrap();
         super::super::make_ours(&ours, &user);
         let covers = super::super::covers(&ours.hidden, &user, Path::new("/w"));

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use vestal_config::{AnyKey as _, ExtraArgs, MountKind, Volume, VolumeSource, keys};
+use vestal_config::AnyKey as _;
 
 use super::Sandbox;
 use crate::backend::{Confinement, WORKSPACE};
 use crate::binds::{BINDS, from_spec};
+use crate::settings::{ExtraArgs, MountKind, Volume, VolumeSource, keys};
 use crate::spec::UNKNOWN_SETTINGS;
 
 #[cfg(test)]
@@ -150,7 +151,7 @@ fn volumes(made: &BTreeMap<String, String>, user_home: Option<&Path>) -> Vec<Ope
 }
 
 fn mounts(extra: &ExtraArgs, user_home: Option<&Path>) -> Vec<Opening> {
-    let opening = |mount: &vestal_config::Mount| match &mount.kind {
+    let opening = |mount: &crate::settings::Mount| match &mount.kind {
         MountKind::Bind { source, .. } => {
             let host = source.resolve(user_home).unwrap_or_else(|| source.as_str().to_owned());
             let target = mount.target.as_str().into();

@@ -113,10 +113,10 @@ fn a_copied_home_does_not_take_the_sandboxes_that_the_original_keeps_elsewhere()
     let path = |name: &str| root.path().join(name);
     let open = |home: &str, sandboxes: &str| {
         let set = format!("terminal.sandbox_dir={}", path(sandboxes).display());
-        let sets = vec![vestal_config::Override::parse(&vestal_config::schema(), &set).unwrap()];
+        let sets = vec![vestal_config::Override::parse(&crate::schema(), &set).unwrap()];
         let env = vestal_config::Environment::from_pairs([("HOME", root.path())]);
         let settings = vestal_config::Settings::load(
-            &vestal_config::schema(),
+            &crate::schema(),
             vestal_config::Home::at(path(home)),
             env,
             sets,

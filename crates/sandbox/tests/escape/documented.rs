@@ -12,7 +12,7 @@ fn named() -> BTreeSet<&'static str> {
     let names =
         code.filter(|text| text.matches('_').count() >= 3 && !text.contains(['.', ':', '/']));
     names
-        .filter(|name| vestal_config::schema().find(&format!("terminal.{name}")).is_none())
+        .filter(|name| vestal_sandbox::schema().find(&format!("terminal.{name}")).is_none())
         .collect()
 }
 

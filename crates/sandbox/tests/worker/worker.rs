@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     while let Some(argument) = arguments.next() {
         if argument == "--set" {
             overrides.push(Override::parse(
-                &vestal_config::schema(),
+                &vestal_sandbox::schema(),
                 &arguments.next().ok_or("--set what?")?,
             )?);
         } else {
@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let task: Task = task.parse()?;
     let settings =
-        Settings::load(&vestal_config::schema(), Home::at(home), Environment::capture(), overrides);
+        Settings::load(&vestal_sandbox::schema(), Home::at(home), Environment::capture(), overrides);
     let launch_dir = Some(std::env::current_dir()?);
     let engine = toy::open(settings, EngineOptions { launch_dir, ..EngineOptions::default() })?;
     perform(&engine, verb, &task, rest.first().map(String::as_str)).await?;

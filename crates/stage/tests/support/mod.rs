@@ -272,11 +272,8 @@ impl Stage {
         String::from_utf8(line).unwrap()
     }
 
-/// The host id of root in sandboxes that root builds: outside of all ranges that
-/// others assign.
-pub(crate) const SHIFTED: u32 = 0x7000_0000;
-
-/// A variable in the environment that marks processes of the stage.
+    /// Returns the recorded first process.
+    pub(crate) fn first(&self) -> u32 {
         let record = fs::read_to_string(&self.record).unwrap();
         record.split(['{', ':', ',']).nth(2).unwrap().parse().unwrap()
     }

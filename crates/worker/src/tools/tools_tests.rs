@@ -32,7 +32,7 @@ impl Stage {
         let board = boards.open_to_write(&Slug::default_board()).await.unwrap();
         let environment = Environment::from_pairs([("HOME", dir.path().to_str().unwrap())]);
         let settings =
-            Settings::load(&vestal_config::schema(), Home::at(dir.path()), environment, vec![]);
+            Settings::load(&vestal_agent::schema(), Home::at(dir.path()), environment, vec![]);
         let engine = Engine::open(settings).unwrap();
         let task = SandboxTask::default_task();
         let sandbox = ConversationSandbox::new(engine, task, Overrides::default(), "session");

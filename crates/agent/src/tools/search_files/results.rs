@@ -107,7 +107,7 @@ pub(super) async fn counts(
     let shown = counts.len();
     let mut result = json!({ "counts": counts });
     let more = counted.more || counted.files.len() > request.offset + shown;
-    finish(&mut result, request, format, more, &counted.last);
+    finish(&mut result, request, shown, more, &counted.last);
     // What is counted are the lines, whichever files are shown.
     result["total_count"] = counted.files.iter().map(|(_, count)| count).sum::<usize>().into();
     result["total_files"] = counted.files.len().into();

@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::unbounded_channel;
 use vestal_agent::settings::EndpointError;
 use vestal_chat::{ChatExit, ChatParts, HostMessage};
-use vestal_config::{Environment, Settings, keys};
+use vestal_config::{Environment, Settings};
 use vestal_runtime::{OpenRequest, Placement, Termination, Which};
 use vestal_sandbox::backend::HostDirectories;
+use vestal_sandbox::keys;
 use vestal_tui::Colour;
 
 use super::directories::{Directories, is_project};

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use vestal_agent::{
-    Conversation, EndReason, Event, EventSink, Human, NoHuman, Outcome, TurnResult,
+    Conversation, EndReason, Event, EventSink, Human, NoHuman, Outcome, TurnResult, keys,
 };
 use vestal_api::{CostStatus, KnownCost};
-use vestal_config::keys;
 use vestal_model::UserMessage;
 use vestal_runtime::{Opened, Runtime, Termination, Terminations};
 

@@ -46,7 +46,7 @@ impl<'c> BoardContext<'c> {
             },
             None => {
                 boards
-                    .current(vestal_config::keys::board_variable(context.environment()).as_deref())
+                    .current(vestal_board::keys::board_variable(context.environment()).as_deref())
                     .await?
             }
         };

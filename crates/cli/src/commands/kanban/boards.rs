@@ -322,7 +322,7 @@ pub(super) async fn switch(ctx: &BoardContext<'_>, args: &SwitchArgs) -> Result<
     } else {
         ctx.console().print(&format!("{slug} is now the current board"))?;
     }
-    if let Some(other) = vestal_config::keys::board_variable(ctx.context.environment())
+    if let Some(other) = vestal_board::keys::board_variable(ctx.context.environment())
         && other.trim() != slug.as_str()
     {
         ctx.console().warn(&format!("VESTAL_KANBAN_BOARD names {other} and takes precedence"));

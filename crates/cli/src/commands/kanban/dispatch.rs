@@ -202,11 +202,13 @@ fn options(
 pub(super) fn launcher(ctx: &BoardContext<'_>) -> Result<ProgramLauncher, Failure> {
     let program = std::env::current_exe()
         .map_err(|error| Failure::io("find the path of this program", &error))?;
+    let mut passthrough = settings::env_passthrough(ctx.settings())?;
+    passthrough.extend(vestal_api::inherited_variables());
     Ok(ProgramLauncher {
         program,
         root: ctx.context.home()?.root().to_owned(),
         environment: ctx.context.environment().clone(),
-        passthrough: settings::env_passthrough(ctx.settings())?,
+        passthrough,
         log: settings::worker_log(ctx.settings())?,
     })
 }

@@ -6,8 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use vestal_api::{HeartbeatView, TaskRunView};
 use vestal_board::verbs::{Claim, Heartbeat};
-use vestal_board::{Role, Run, RunId, Status, TaskId, log_path, settings as board_settings};
-use vestal_config::keys;
+use vestal_board::{Role, Run, RunId, Status, TaskId, keys, log_path, settings as board_settings};
 use vestal_runtime::Terminations;
 use vestal_worker::{Limits, Log, SweepParts, WorkerExit, WorkerParts};
 

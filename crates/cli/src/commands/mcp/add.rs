@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use vestal_config::{
-    AnyKey as _, McpServer, McpServerName, Override, Settings, Value, keys, remove_entry, secrets,
-    set_entry,
-};
+use vestal_config::{AnyKey as _, Override, Settings, Value, remove_entry, set_entry};
+use vestal_mcp::{McpServer, McpServerName, keys};
+use vestal_sandbox::settings::secrets;
 
 use super::servers::{failure, probe, summary};
 use crate::context::Context;
@@ -186,9 +185,9 @@ fn understood(
 ) -> Result<McpServer, Failure> {
     let all = Value::Map([(name.to_string(), entry.clone())].into());
     let given =
-        Override::parse(&vestal_config::schema(), &format!("{}={all}", keys::MCP_SERVERS.name()))?;
+        Override::parse(&vestal_api::schema(), &format!("{}={all}", keys::MCP_SERVERS.name()))?;
     let settings = Settings::load(
-        &vestal_config::schema(),
+        &vestal_api::schema(),
         context.home()?,
         context.environment().clone(),
         vec![given],

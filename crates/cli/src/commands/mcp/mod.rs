@@ -5,7 +5,8 @@ mod servers;
 
 use clap::{Args, Subcommand};
 use vestal_api::closest_name;
-use vestal_config::{AnyKey as _, McpServer, McpServerName, Settings, keys};
+use vestal_config::{AnyKey as _, Settings};
+use vestal_mcp::{McpServer, McpServerName, keys};
 
 use crate::context::Context;
 use crate::error::Failure;

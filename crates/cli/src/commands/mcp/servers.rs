@@ -3,8 +3,8 @@
 use clap::Args;
 use vestal_agent::redact::Redactor;
 use vestal_api::{McpServerView, McpTestView};
-use vestal_config::{McpConnection, McpServer, McpServerName, Settings, keys};
-use vestal_mcp::{Probe, ServerError, Servers};
+use vestal_config::Settings;
+use vestal_mcp::{McpConnection, McpServer, McpServerName, Probe, ServerError, Servers, keys};
 
 use crate::console::{Cell, DIM, Table, YELLOW, text};
 use crate::context::Context;

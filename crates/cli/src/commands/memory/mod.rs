@@ -8,8 +8,8 @@ use std::path::Path;
 
 use clap::{Args, Subcommand};
 use vestal_api::NotesView;
-use vestal_config::{AnyKey as _, keys};
-use vestal_memory::{Change, Enabled, Entries, Files, MemoryError, Target};
+use vestal_config::AnyKey as _;
+use vestal_memory::{Change, Enabled, Entries, Files, MemoryError, Target, keys};
 
 use crate::context::Context;
 use crate::error::Failure;

@@ -5,9 +5,10 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 use tokio::task::JoinSet;
+use vestal_agent::keys;
 use vestal_agent::settings::{self, Candidate, EndpointError, KeyOwner, ProviderRow};
 use vestal_api::{DefaultModelView, ModelsView, ProviderView, closest_name, explained};
-use vestal_config::{AnyKey as _, Resolved, Settings, keys};
+use vestal_config::{AnyKey as _, Resolved, Settings};
 use vestal_model::{Endpoint, Freshness, ListCache, Models};
 
 use super::cache;

@@ -5,8 +5,9 @@ mod questions;
 use std::time::Duration;
 
 use clap::Args;
+use vestal_agent::keys;
 use vestal_agent::settings::{self, Candidate, KeyOwner};
-use vestal_config::{AnyKey as _, EnvName, Resolved, Settings, Source, keys};
+use vestal_config::{AnyKey as _, EnvName, Resolved, Settings, Source};
 use vestal_model::{Endpoint, Message, ModelError, ModelInfo, Models, Options, Request};
 
 use self::questions::{AfterFailure, Key, Questions};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use vestal_api::{ExportedProfileView, ImportedProfileView};
-use vestal_config::{AnyKey, Environment, Settings, keys};
+use vestal_config::{AnyKey, Environment, Settings};
 
 use super::named;
 use crate::console::text;
@@ -77,14 +77,14 @@ Example:
 
 /// Settings of an imported profile that deserve a look before a command is run.
 const TELLING: [&dyn AnyKey; 8] = [
-    &keys::BACKEND,
-    &keys::DOCKER_VOLUMES,
-    &keys::DOCKER_EXTRA_ARGS,
-    &keys::APPROVALS_MODE,
-    &keys::APPROVALS_UNATTENDED,
-    &keys::DELEGATION_SUBAGENT_AUTO_APPROVE,
-    &keys::MODEL_BASE_URL,
-    &keys::PROVIDERS,
+    &vestal_sandbox::keys::BACKEND,
+    &vestal_sandbox::keys::DOCKER_VOLUMES,
+    &vestal_sandbox::keys::DOCKER_EXTRA_ARGS,
+    &vestal_agent::keys::APPROVALS_MODE,
+    &vestal_agent::keys::APPROVALS_UNATTENDED,
+    &vestal_agent::keys::DELEGATION_SUBAGENT_AUTO_APPROVE,
+    &vestal_agent::keys::MODEL_BASE_URL,
+    &vestal_agent::keys::PROVIDERS,
 ];
 
 /// Create a profile from an archive.
@@ -109,7 +109,7 @@ pub(super) fn import(context: &Context, args: &ImportArgs) -> Result<Exit, Failu
     let imported = context.profiles()?.import(&args.file, name.as_ref())?;
     let (home, console) = (&imported.home, context.console);
     let settings =
-        Settings::load(&vestal_config::schema(), home.clone(), Environment::default(), Vec::new());
+        Settings::load(&vestal_api::schema(), home.clone(), Environment::default(), Vec::new());
     let is_set = |key: &&&dyn AnyKey| key.resolve(&settings).is_ok_and(|own| !own.is_default());
     let telling: Vec<&'static str> = TELLING.iter().filter(is_set).map(|key| key.name()).collect();
     if args.json {

@@ -2,8 +2,9 @@
 
 use clap::Args;
 use vestal_api::{CreatedProfileView, DeletedProfileView, RenamedProfileView};
-use vestal_config::profiles::Start;
-use vestal_config::{Environment, Home, Settings, Source, keys};
+use vestal_config::{Environment, Home, Settings, Source};
+use vestal_profiles::Start;
+use vestal_sandbox::keys;
 
 use super::named;
 use super::sandboxes;
@@ -61,7 +62,7 @@ pub(super) fn create(context: &Context, args: &CreateArgs) -> Result<Exit, Failu
         console.warn(&format!("{path} was not copied: it is neither a file nor a directory"));
     }
     let settings = Settings::load(
-        &vestal_config::schema(),
+        &vestal_api::schema(),
         created.home.clone(),
         Environment::default(),
         Vec::new(),
@@ -89,7 +90,7 @@ pub(super) fn create(context: &Context, args: &CreateArgs) -> Result<Exit, Failu
 /// Says which model a new profile asks, unless that is its own.
 fn tell_model(context: &Context, home: &Home) {
     let settings = Settings::load(
-        &vestal_config::schema(),
+        &vestal_api::schema(),
         home.clone(),
         context.environment().clone(),
         Vec::new(),

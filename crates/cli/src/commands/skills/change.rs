@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use vestal_api::{InstalledSkillView, RemovedSkillView};
-use vestal_config::{AnyKey as _, SetOutcome, keys};
-use vestal_skills::{Proposal, SkillName, State};
+use vestal_config::{AnyKey as _, SetOutcome};
+use vestal_skills::{Proposal, SkillName, State, keys};
 
 use super::read::amount;
 use super::skills;

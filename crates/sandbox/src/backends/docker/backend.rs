@@ -99,7 +99,7 @@ impl Docker {
             None => Client::connect_to_running(&self.settings, &self.run_dir).await?,
         };
         let info = client.info().await?;
-        let image = self.settings.get(&vestal_config::keys::DOCKER_IMAGE)?.value;
+        let image = self.settings.get(&crate::settings::keys::DOCKER_IMAGE)?.value;
         if !api::exists(&client, image.as_str()).await? {
             return Err(BackendError::NoImage {
                 image: image.as_str().to_owned(),

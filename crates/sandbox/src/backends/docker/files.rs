@@ -342,7 +342,7 @@ impl Docker {
 
     /// Returns any image that the engine has: the guest needs nothing in it.
     pub(super) async fn any_image(&self, client: &Client) -> Result<String, BackendError> {
-        let configured = self.settings.get(&vestal_config::keys::DOCKER_IMAGE)?.value;
+        let configured = self.settings.get(&crate::settings::keys::DOCKER_IMAGE)?.value;
         if api::exists(client, configured.as_str()).await? {
             return Ok(configured.as_str().to_owned());
         }

@@ -31,7 +31,7 @@ mod lifecycle;
 mod mounts;
 mod plan;
 mod prepare;
-mod settings;
+pub(crate) mod settings;
 mod storage;
 
 use super::boot;

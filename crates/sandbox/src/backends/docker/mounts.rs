@@ -11,7 +11,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use vestal_config::{ConfigError, DockerTransport, MountKind, Settings, VolumeSource};
+use vestal_config::{ConfigError, Settings};
+use crate::settings::{DockerTransport, MountKind, VolumeSource};
 use vestal_wire::{FaultCode, Role};
 
 use super::inspect::InspectedContainer;
@@ -25,6 +26,7 @@ use crate::client::socket::{PeerExpectation, connect};
 use crate::client::{CallError, Connection};
 use crate::files::{FileError, Files, Links};
 use crate::mounts::{self, Before, Mounts, Ours, Wanted, covers};
+use crate::settings::{MountKind, VolumeSource};
 
 /// Longest time for an answer of the guest.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);

@@ -10,7 +10,7 @@ const BOOT: u64 = 7;
 
 fn settings(home: &Path) -> Settings {
     let env = vestal_config::Environment::from_pairs([("HOME", "/nonexistent")]);
-    Settings::load(&vestal_config::schema(), vestal_config::Home::at(home), env, Vec::new())
+    Settings::load(&crate::schema(), vestal_config::Home::at(home), env, Vec::new())
 }
 
 /// Returns one mount of the host, whose recorded inode is 0.

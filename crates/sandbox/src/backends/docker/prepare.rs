@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use vestal_config::DockerTransport;
+use crate::settings::DockerTransport;
 
 use super::api::{Client, ImageInfo};
 use super::backend::Docker;

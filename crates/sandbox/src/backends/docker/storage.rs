@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use bollard::models::VolumeCreateRequest;
 use bollard::query_parameters::{ListVolumesOptionsBuilder, RemoveVolumeOptionsBuilder};
-use vestal_config::VolumeSource;
 
 use super::api::{Client, EngineFault, classify};
 use super::boot::make_open_dir;
@@ -14,6 +13,7 @@ use super::plan::{MountSource, label};
 use super::prepare::Sharing;
 use super::settings::DockerSettings;
 use crate::backend::{BackendError, InstanceRequest, KeptVolumes};
+use crate::settings::VolumeSource;
 use crate::store::make_private_dir;
 use crate::{HomeId, Key};
 

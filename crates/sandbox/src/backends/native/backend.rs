@@ -33,6 +33,7 @@ use crate::backends::scope::Scope;
 use crate::backends::show;
 use crate::client::socket::{PeerExpectation, connect};
 use crate::embedded::{GUEST_PROGRAM, Program, STAGE_PROGRAM};
+use crate::settings::SandboxSettings as _;
 use crate::store::{InstanceMark, StoreError, remove_tree};
 use crate::{Bundle, Overrides, ProgressSink, PublishedName, Spec};
 

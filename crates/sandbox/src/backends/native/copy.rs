@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use vestal_config::{AnyKey as _, keys};
+use vestal_config::AnyKey as _;
 
 use super::backend::{Native, all_possible_users};
 use super::launch::system_of;
@@ -11,6 +11,7 @@ use super::tier::Tier;
 use crate::ProgressSink;
 use crate::backend::{BackendError, Base, CopyTotals, Instance, InstanceRequest, SavedSystem};
 use crate::backends::copying::{How, copy};
+use crate::settings::keys;
 
 /// Directory of the overlay layers in an instance and in a copy.
 const LAYERS: &str = "layers";

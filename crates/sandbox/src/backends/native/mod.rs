@@ -31,7 +31,7 @@ mod records;
 mod resolve;
 mod rootfs;
 mod seccomp;
-mod settings;
+pub(crate) mod settings;
 mod stage;
 mod tier;
 

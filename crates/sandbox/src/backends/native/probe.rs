@@ -99,7 +99,7 @@ impl Native {
         let mut settings = NativeSettings::read(&self.settings, &Overrides::default())
             .map_err(BackendError::from)?;
         // The user's volumes are not part of the probe.
-        settings.volumes = vestal_config::Volumes::EMPTY;
+        settings.volumes = crate::settings::Volumes::EMPTY;
         let facts = Facts::gather();
         let tier = tier::choose(&settings, &facts);
         let users = plan::users(tier, &facts);

@@ -1,15 +1,93 @@
-//! The settings that shape native sandboxes.
+//! The settings of native sandboxes, and all that shape one.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use vestal_config::{AnyKey as _, ConfigError, Settings, Source, Volumes, keys};
+use serde_json::json;
+use vestal_config::kind::{Input, Refusal, expand, path};
+use vestal_config::{
+    AnyKey as _, ConfigError, Group, Protection, Setting, Settings, Source, Value,
+};
 
 use crate::backends::limits::Limits;
 use crate::backends::shaping::{self, Shaping};
 use crate::backends::start_dir::start_dir;
 use crate::mounts::Ours;
+use crate::settings::{SandboxSettings as _, Volumes, keys};
 use crate::spec::Tightening;
 use crate::{Overrides, Spec};
+
+vestal_config::keys! {
+    /// System of native sandboxes, in place of this machine's own: a directory or an archive (tar,
+    /// as it is or compressed with gzip) that holds a root filesystem with a shell, such as
+    /// `docker export` writes. Packages can be installed in it.
+    NATIVE_ROOTFS: Rootfs = "terminal.native_rootfs" {
+        default: Rootfs::Host,
+        limits: (),
+        env: ["TERMINAL_NATIVE_ROOTFS"],
+        protection: Protection::Isolates,
+    }
+}
+
+/// The settings of this owner.
+pub(crate) static GROUP: Group = Group { prefixes: &["native_"], ..Group::of(KEYS) };
+
+/// What native sandboxes have for a system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rootfs {
+    /// This machine's own.
+    Host,
+    /// A directory or an archive of it: absolute, or below the user's home as `~/…`.
+    At(PathBuf),
+}
+
+impl Rootfs {
+    const HOST: &str = "host";
+
+    /// Returns the directory or archive, if it is not this machine's own.
+    pub fn resolve(&self, user_home: Option<&Path>) -> Option<PathBuf> {
+        match self {
+            Self::Host => None,
+            Self::At(path) => Some(expand(path, user_home)),
+        }
+    }
+}
+
+impl Setting for Rootfs {
+    type Limits = ();
+
+    const TILDE_IS_HOME: bool = true;
+
+    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+        let path = path(input)?;
+        if path.as_os_str() == OsStr::new(Self::HOST) {
+            return Ok(Self::Host);
+        }
+        if path.is_absolute() || path.starts_with("~") {
+            return Ok(Self::At(path));
+        }
+        Err(Refusal::new("is a relative path, which would mean another place in every directory"))
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Text(match self {
+            Self::Host => Self::HOST.to_owned(),
+            Self::At(path) => path.to_string_lossy().into_owned(),
+        })
+    }
+
+    fn allowed((): &()) -> String {
+        "host for this machine's own, an absolute path, or one that starts with ~/".to_owned()
+    }
+
+    fn examples((): &()) -> Vec<String> {
+        vec!["/srv/debian".to_owned(), "~/debian.tar.gz".to_owned()]
+    }
+
+    fn schema((): &()) -> serde_json::Value {
+        json!({"type": "string", "pattern": "^(host$|[/~])"})
+    }
+}
 
 /// The settings that shape a native sandbox, read once for it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,10 +8,9 @@ use crate::binds::BINDS;
 
 fn read(sets: &[&str], overrides: &Overrides) -> NativeSettings {
     let home = tempfile::tempdir().unwrap();
-    let sets =
-        sets.iter().map(|text| Override::parse(&vestal_config::schema(), text).unwrap()).collect();
+    let sets = sets.iter().map(|text| Override::parse(&crate::schema(), text).unwrap()).collect();
     let env = Environment::from_pairs([("HOME", "/home/ada")]);
-    let settings = Settings::load(&vestal_config::schema(), Home::at(home.path()), env, sets);
+    let settings = Settings::load(&crate::schema(), Home::at(home.path()), env, sets);
     NativeSettings::read(&settings, overrides).unwrap()
 }
 
@@ -111,4 +110,19 @@ fn our_own_directories_are_known_wherever_they_are() {
     assert_eq!(made.own_dirs.len(), 3);
     assert_eq!(made.busy_dirs.len(), 2);
     assert!(made.busy_dirs.contains(&PathBuf::from("/opt/boxes")), "{:?}", made.busy_dirs);
+}
+
+#[test]
+fn a_root_filesystem_is_the_hosts_or_named_by_its_whole_path() {
+    let home = Some(Path::new("/home/ada"));
+    let resolve = |text: &str| {
+        Rootfs::read(Input::Text(text.as_ref()), &()).map(|rootfs| rootfs.resolve(home))
+    };
+    assert_eq!(resolve("host"), Ok(None));
+    assert_eq!(resolve("/srv/debian"), Ok(Some(PathBuf::from("/srv/debian"))));
+    assert_eq!(resolve("~/debian.tar"), Ok(Some(PathBuf::from("/home/ada/debian.tar"))));
+    for wrong in ["debian", "./debian", ""] {
+        assert!(resolve(wrong).is_err(), "{wrong}");
+    }
+    assert_eq!(Rootfs::Host.to_value(), Value::Text("host".to_owned()));
 }

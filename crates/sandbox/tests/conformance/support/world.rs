@@ -248,10 +248,10 @@ impl World {
         let base = self.base_settings();
         let overrides = base.iter().map(String::as_str).chain(overrides.iter().copied());
         let overrides = overrides
-            .map(|text| Override::parse(&vestal_config::schema(), text).unwrap())
+            .map(|text| Override::parse(&vestal_sandbox::schema(), text).unwrap())
             .collect();
         Settings::load(
-            &vestal_config::schema(),
+            &vestal_sandbox::schema(),
             Home::at(self.home()),
             Environment::from_pairs(variables),
             overrides,

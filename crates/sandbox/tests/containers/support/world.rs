@@ -101,10 +101,10 @@ impl World {
     pub(crate) fn settings(&self, overrides: &[&str]) -> Settings {
         let overrides = self.base_settings().chain(overrides.iter().copied());
         let overrides = overrides
-            .map(|text| Override::parse(&vestal_config::schema(), text).unwrap())
+            .map(|text| Override::parse(&vestal_sandbox::schema(), text).unwrap())
             .collect();
         let environment = Environment::from_pairs(self.variables());
-        Settings::load(&vestal_config::schema(), Home::at(self.home()), environment, overrides)
+        Settings::load(&vestal_sandbox::schema(), Home::at(self.home()), environment, overrides)
     }
 
     /// Returns a new engine on the home, as another process would have.
@@ -125,10 +125,10 @@ impl World {
         let environment = Environment::from_pairs(variables);
         let overrides = self
             .base_settings()
-            .map(|text| Override::parse(&vestal_config::schema(), text).unwrap())
+            .map(|text| Override::parse(&vestal_sandbox::schema(), text).unwrap())
             .collect();
         Engine::open(Settings::load(
-            &vestal_config::schema(),
+            &vestal_sandbox::schema(),
             Home::at(self.home()),
             environment,
             overrides,
@@ -145,9 +145,9 @@ impl World {
         let home = Home::locate(&environment, Some(profile)).unwrap();
         let overrides = self
             .base_settings()
-            .map(|text| Override::parse(&vestal_config::schema(), text).unwrap())
+            .map(|text| Override::parse(&vestal_sandbox::schema(), text).unwrap())
             .collect();
-        Engine::open(Settings::load(&vestal_config::schema(), home, environment, overrides))
+        Engine::open(Settings::load(&vestal_sandbox::schema(), home, environment, overrides))
             .unwrap()
     }
 

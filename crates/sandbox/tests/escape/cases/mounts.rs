@@ -108,10 +108,10 @@ pub(crate) async fn the_home_of_vestal_is_covered_in_what_is_mounted(cell: &Cell
 fn engine_at(cell: &Cell, home: &Path, volumes: &str) -> Engine {
     let pairs = [("HOME", cell.world.user_home().to_str().unwrap().to_owned())];
     let sets = ["terminal.backend=native", volumes]
-        .map(|text| Override::parse(&vestal_config::schema(), text).unwrap());
+        .map(|text| Override::parse(&vestal_sandbox::schema(), text).unwrap());
     let environment = Environment::from_pairs(pairs);
     Engine::open(Settings::load(
-        &vestal_config::schema(),
+        &vestal_sandbox::schema(),
         Home::at(home),
         environment,
         sets.to_vec(),

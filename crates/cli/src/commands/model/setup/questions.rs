@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use vestal_agent::keys;
 use vestal_agent::settings::{Candidate, key_owner};
-use vestal_config::{AnyKey as _, Override, Settings, keys};
+use vestal_config::{AnyKey as _, Override, Settings};
 use vestal_model::ModelInfo;
 
 use super::matching;
@@ -113,9 +114,9 @@ impl Questions<'_> {
         let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
         let key = keys::MODEL_BASE_URL.name();
         let read =
-            Override::parse(&vestal_config::schema(), &format!("{key}={text}")).and_then(|given| {
+            Override::parse(&vestal_api::schema(), &format!("{key}={text}")).and_then(|given| {
                 let settings = Settings::load(
-                    &vestal_config::schema(),
+                    &vestal_api::schema(),
                     self.settings.home().clone(),
                     self.settings.environment().clone(),
                     vec![given],

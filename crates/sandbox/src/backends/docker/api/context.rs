@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
-use vestal_config::{Environment, Settings, keys};
+use vestal_config::{Environment, Settings};
 
 use super::address::{Address, AddressSource, TlsFiles, TlsOptions, Transport};
 use crate::backend::BackendError;
+use crate::settings::keys;
 
 /// Largest file of the docker CLI that is read.
 const MAX_FILE: u64 = 1 << 20;

@@ -42,10 +42,10 @@ impl User {
             Environment::from_pairs([("HOME", home)].into_iter().chain(variables.iter().copied()));
         let overrides = sets
             .iter()
-            .map(|text| Override::parse(&vestal_config::schema(), text).unwrap())
+            .map(|text| Override::parse(&crate::schema(), text).unwrap())
             .collect();
         choose_engine(&Settings::load(
-            &vestal_config::schema(),
+            &crate::schema(),
             Home::at(self.path("vestal")),
             environment,
             overrides,

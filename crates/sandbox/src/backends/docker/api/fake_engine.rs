@@ -86,9 +86,9 @@ pub(in crate::backends::docker) fn settings<'a>(
     sets: &[&str],
 ) -> Settings {
     let overrides =
-        sets.iter().map(|text| Override::parse(&vestal_config::schema(), text).unwrap()).collect();
+        sets.iter().map(|text| Override::parse(&crate::schema(), text).unwrap()).collect();
     Settings::load(
-        &vestal_config::schema(),
+        &crate::schema(),
         Home::at(dir.join("vestal")),
         Environment::from_pairs(variables),
         overrides,

@@ -10,11 +10,11 @@ use bollard::models::{
     ContainerCreateBody, DeviceMapping, DeviceRequest, HostConfig, PortBinding, PortMap,
     ResourcesUlimits,
 };
-use vestal_config::{ExtraArgs, Gpus, HostPath, Seccomp, SecurityOption};
 
 use super::blueprint::{Blueprint, Ulimits};
 use crate::backend::BackendError;
 use crate::backends::docker::api::{EngineInfo, Flavour};
+use crate::settings::{ExtraArgs, Gpus, HostPath, Seccomp, SecurityOption};
 
 /// Largest filter for system calls that is read.
 const MAX_PROFILE: u64 = 4 << 20;

@@ -8,7 +8,6 @@ use bollard::models::{
     HostConfig, Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType,
     MountVolumeOptions,
 };
-use vestal_config::{HostPath, MountKind, Propagation, Volume, VolumeSource};
 
 use super::blueprint::{Blueprint, MountSource};
 use super::process::{FirstProcess, Users};
@@ -17,6 +16,7 @@ use crate::backends::docker::api::Flavour;
 use crate::backends::docker::mounts::{HostMount, bind_target, mounts_of_settings};
 use crate::backends::layout::{BOOT_DIR, IO_DIR, STATE_DIR, WORKSPACE};
 use crate::mounts::covers;
+use crate::settings::{HostPath, MountKind, Propagation, Volume, VolumeSource};
 
 /// Directories of the kernel and of Vestal, where no home is mounted.
 const NO_HOME: [&str; 4] = ["/proc", "/sys", "/dev", "/.vestal"];
@@ -129,7 +129,7 @@ impl ContainerMounts {
 
     fn extra_mount(
         &mut self,
-        extra: &vestal_config::Mount,
+        extra: &crate::settings::Mount,
         home: Option<&Path>,
     ) -> Result<(), BackendError> {
         let target = &extra.target;

@@ -1,7 +1,7 @@
 //! The first process of a container: its program, its user, its capabilities.
 
 use bollard::models::{ContainerCreateBody, HealthConfig};
-use vestal_config::ExtraArgs;
+use crate::settings::ExtraArgs;
 
 use super::blueprint::Blueprint;
 use crate::backends::docker::api::Flavour;

@@ -43,12 +43,10 @@ impl Bench {
 
     pub(super) fn asking(sets: &[&str], overrides: &Overrides) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let sets = sets
-            .iter()
-            .map(|text| Override::parse(&vestal_config::schema(), text).unwrap())
-            .collect();
+        let sets =
+            sets.iter().map(|text| Override::parse(&crate::schema(), text).unwrap()).collect();
         let env = Environment::from_pairs([("HOME", "/home/ada")]);
-        let settings = Settings::load(&vestal_config::schema(), Home::at(dir.path()), env, sets);
+        let settings = Settings::load(&crate::schema(), Home::at(dir.path()), env, sets);
         let mut settings = DockerSettings::read(&settings, overrides).unwrap();
         // Independent of the user who runs the tests.
         settings.host_user = settings.host_user.map(|_| HostUser { uid: 1000, gid: 100 });

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use vestal_config::{Propagation, Volume, VolumeSource};
+use crate::settings::{Propagation, Volume, VolumeSource};
 
 use super::layout::{Access, Layout};
 use crate::backend::BackendError;

@@ -40,13 +40,10 @@ impl Fixture {
     }
 
     pub(super) fn asking(tier: Tier, sets: &[&str], overrides: &Overrides) -> Self {
-        let sets = sets
-            .iter()
-            .map(|text| Override::parse(&vestal_config::schema(), text).unwrap())
-            .collect();
+        let sets =
+            sets.iter().map(|text| Override::parse(&crate::schema(), text).unwrap()).collect();
         let env = Environment::from_pairs([("HOME", "/home/ada")]);
-        let settings =
-            Settings::load(&vestal_config::schema(), Home::at("/home/ada/.vestal"), env, sets);
+        let settings = Settings::load(&crate::schema(), Home::at("/home/ada/.vestal"), env, sets);
         let dirs = HostDirs {
             instance: "/s/i".into(),
             boot: "/s/i/boot".into(),

@@ -1,4 +1,4 @@
-use vestal_config::{AnyKey as _, keys};
+use vestal_config::AnyKey as _;
 use vestal_wire::{IdRange, Mapping, Network, Purpose};
 
 use super::testing::{Fixture, text};
@@ -6,6 +6,7 @@ use super::users;
 use crate::backends::native::facts::{SubordinateIds, SystemDirKind};
 use crate::backends::native::private::PrivatePaths;
 use crate::backends::native::tier::{Owners, Tier};
+use crate::settings::keys;
 
 #[test]
 fn an_ordinary_users_sandbox_sees_the_host_and_can_change_nothing_of_it() {

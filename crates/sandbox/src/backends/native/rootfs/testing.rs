@@ -122,7 +122,7 @@ impl Fixture {
         let setting = RootfsSetting { path: path.to_owned(), source };
         let home = Home::at(self.path("home"));
         let settings = Settings::load(
-            &vestal_config::schema(),
+            &crate::schema(),
             home,
             Environment::from_pairs([("HOME", "/")]),
             Vec::new(),

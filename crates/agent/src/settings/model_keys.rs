@@ -1,0 +1,126 @@
+//! Which model answers, and who serves it.
+
+use vestal_config::{
+    ConfigError, EnvName, Group, Range, Scope, Secrecy, Secret, Settings, Text, Variable,
+};
+
+use super::base_url::BaseUrl;
+use super::prices::Prices;
+use super::providers::{
+    ApiMode, CONTEXT_LENGTH, Fallbacks, MODEL_NAME, ProviderChoice, Providers, TokensOrAuto,
+};
+
+vestal_config::keys! {
+    /// Model that the agent talks to. In `config.yaml`, `model: NAME` says the same in short.
+    MODEL_DEFAULT: Text = "model.default" {
+        default: Text::EMPTY,
+        limits: MODEL_NAME,
+        env: ["VESTAL_MODEL"],
+        aliases: ["model"],
+    }
+
+    /// Who serves the model: a provider that is built in, or a name in `providers`. `auto` takes
+    /// what the address, the model and the keys at hand speak for.
+    MODEL_PROVIDER: ProviderChoice = "model.provider" {
+        default: ProviderChoice::Auto,
+        limits: (),
+        env: ["VESTAL_PROVIDER"],
+    }
+
+    /// Address of a server of your own: the provider `custom`, which `auto` takes when this is set.
+    MODEL_BASE_URL: BaseUrl = "model.base_url" {
+        default: BaseUrl::EMPTY,
+        limits: (),
+        env: ["VESTAL_BASE_URL"],
+    }
+
+    /// Key for the server at `model.base_url`. Without an address: for the built-in provider that
+    /// `model.provider` names, in place of the one in its own variable. It is sent to no other
+    /// server. `.env` is the place for it: `VESTAL_API_KEY=…`.
+    MODEL_API_KEY: Secret = "model.api_key" {
+        default: Secret::EMPTY,
+        limits: (),
+        env: ["VESTAL_API_KEY"],
+        secrecy: Secrecy::Secret,
+    }
+
+    /// What the provider speaks. `auto` goes by its name and its address.
+    MODEL_API_MODE: ApiMode = "model.api_mode" {
+        default: ApiMode::Auto,
+        limits: (),
+        env: ["VESTAL_API_MODE"],
+    }
+
+    /// Tokens that the model takes. `auto` goes by what the provider says.
+    MODEL_CONTEXT_LENGTH: TokensOrAuto = "model.context_length" {
+        default: TokensOrAuto::Auto,
+        limits: CONTEXT_LENGTH,
+        env: ["VESTAL_CONTEXT_LENGTH"],
+    }
+
+    /// Tokens that one answer may have. `auto` leaves it to the provider, or to the largest it
+    /// takes where it wants to be told.
+    MODEL_MAX_OUTPUT_TOKENS: TokensOrAuto = "model.max_output_tokens" {
+        default: TokensOrAuto::Auto,
+        limits: Range { min: 1, max: 100_000_000 },
+        env: ["VESTAL_MAX_OUTPUT_TOKENS"],
+    }
+
+    /// What tokens of a model cost, in US dollars per million, for the cost that is shown. It goes
+    /// before what is known of the model.
+    MODEL_PRICES: Prices = "model.prices" {
+        default: Prices::EMPTY,
+        limits: (),
+        env: ["VESTAL_MODEL_PRICES"],
+    }
+
+    /// Providers of your own. `api_key_env` names the variable that holds the key, in the
+    /// environment or in `.env`; commands never get that variable. A name that is built in
+    /// replaces what is built in.
+    PROVIDERS: Providers = "providers" {
+        default: Providers::EMPTY,
+        limits: (),
+        env: ["VESTAL_PROVIDERS"],
+        secrecy: Secrecy::Within(&["api_key"]),
+    }
+
+    /// Whom to ask, one after the other, when the provider fails.
+    FALLBACK_PROVIDERS: Fallbacks = "fallback_providers" {
+        default: Fallbacks::EMPTY,
+        limits: (),
+        env: ["VESTAL_FALLBACK_PROVIDERS"],
+    }
+}
+
+/// The settings of this owner.
+pub(super) static GROUP: Group =
+    Group { variables: PROXY_VARIABLES, secret_variables, secrets, ..Group::of(KEYS) };
+
+/// Variables that name the proxy which model providers are asked through, in
+/// capitals or small letters; the first that is set counts.
+pub const PROXY_VARIABLES: &[Variable] = &[
+    Variable {
+        name: "HTTPS_PROXY",
+        doc: "Address of the proxy that model providers are asked through. Addresses of this machine are never asked through it.",
+        scope: Scope::Environment,
+    },
+    Variable {
+        name: "ALL_PROXY",
+        doc: "The same, when `HTTPS_PROXY` is not set.",
+        scope: Scope::Environment,
+    },
+];
+
+/// Returns the variables that hold keys of the user's own providers: secrets
+/// like those of providers that are built in, whatever they are called.
+fn secret_variables(settings: &Settings) -> Result<Vec<EnvName>, ConfigError> {
+    let providers = settings.get(&PROVIDERS)?.value;
+    Ok(providers.iter().filter_map(|(_, own)| own.api_key_env.clone()).collect())
+}
+
+fn secrets(settings: &Settings) -> Vec<String> {
+    let providers = settings.get(&PROVIDERS).map_or(Providers::EMPTY, |found| found.value);
+    let key = settings.get(&MODEL_API_KEY).map_or(Secret::EMPTY, |found| found.value);
+    let keys = providers.iter().map(|(_, own)| &own.api_key).chain([&key]);
+    keys.filter_map(Secret::expose).map(str::to_owned).collect()
+}

@@ -1,7 +1,0 @@
-//! Prints `docs/configuration.md`.
-
-use std::io::Write;
-
-fn main() -> std::io::Result<()> {
-    std::io::stdout().write_all(vestal_config::schema().markdown().as_bytes())
-}

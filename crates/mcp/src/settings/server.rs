@@ -1,0 +1,312 @@
+//! One server.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use vestal_config::kind::{Fields, Input, Node, Refusal, texts};
+use vestal_config::{EnvPairs, Names, Range, Seconds, Setting, Value};
+
+use super::Headers;
+
+/// Entries of every server.
+const COMMON: &[&str] =
+    &["enabled", "timeout", "connect_timeout", "tools", "supports_parallel_tool_calls"];
+
+/// Entries of a server that is a program.
+const OF_PROGRAMS: &[&str] = &["command", "args", "env", "cwd"];
+
+/// Entries of a server that has an address.
+const OF_ADDRESSES: &[&str] = &["url", "headers", "transport"];
+
+/// Entries that files of a fuller setup have; they are taken and do nothing.
+const WITHOUT_EFFECT: &[&str] =
+    &["keepalive_interval", "idle_timeout_seconds", "max_lifetime_seconds"];
+
+/// Longest command, argument or address.
+const MAX_BYTES: usize = 4096;
+
+/// How long a call may take.
+const TIMEOUT: Range = Range { min: 1, max: 86_400 };
+
+/// How long connecting may take.
+const CONNECT_TIMEOUT: Range = Range { min: 1, max: 3600 };
+
+/// One server of tools. What it is started and asked with may hold secrets and
+/// is in no debug output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpServer {
+    /// Whether it is used at all.
+    pub enabled: bool,
+    /// How it is reached.
+    pub connection: McpConnection,
+    /// How long one call may take without a sign of life.
+    pub timeout: Seconds,
+    /// How long connecting may take.
+    pub connect_timeout: Seconds,
+    /// The tools that are taken, by the server's names; none: all.
+    pub include: Option<Names>,
+    /// The tools that are not taken.
+    pub exclude: Names,
+    /// Whether its tools may run beside each other.
+    pub supports_parallel_tool_calls: bool,
+    pub(super) has_entries_without_effect: bool,
+}
+
+/// How a server is reached. Text may refer to variables as `${NAME}`.
+#[derive(Clone, PartialEq, Eq)]
+pub enum McpConnection {
+    /// It is a program that is started and spoken to over its standard streams.
+    Program {
+        /// The program: a path, or a name that is looked up.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Variables it gets besides the harmless ones.
+        env: EnvPairs,
+        /// Where it is started.
+        cwd: Option<PathBuf>,
+    },
+    /// It has an address.
+    Address {
+        /// The address.
+        url: String,
+        /// What is sent with every request.
+        headers: Headers,
+        /// What it speaks.
+        transport: McpTransport,
+    },
+}
+
+/// What a server with an address speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum McpTransport {
+    /// Streamable HTTP.
+    Http,
+    /// The older HTTP with server-sent events.
+    Sse,
+}
+
+impl McpTransport {
+    /// Returns the word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Sse => "sse",
+        }
+    }
+
+    fn read(node: &Node) -> Result<Self, Refusal> {
+        match Input::Node(node).scalar()?.trim().to_ascii_lowercase().as_str() {
+            "http" | "streamable-http" | "streamable_http" => Ok(Self::Http),
+            "sse" => Ok(Self::Sse),
+            _ => Err(Refusal::new("is neither http nor sse")),
+        }
+    }
+}
+
+/// Shows how it is reached, and nothing that could be a secret.
+impl fmt::Debug for McpConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Program { args, env, cwd, .. } => f
+                .debug_struct("Program")
+                .field("args", &args.len())
+                .field("env", env)
+                .field("cwd", cwd)
+                .finish_non_exhaustive(),
+            Self::Address { headers, transport, .. } => f
+                .debug_struct("Address")
+                .field("headers", headers)
+                .field("transport", transport)
+                .finish_non_exhaustive(),
+        }
+    }
+}
+
+impl McpServer {
+    /// Reads the entries of a server.
+    pub(super) fn read(name: &str, node: &Node) -> Result<Self, Refusal> {
+        let known: Vec<&str> = [OF_PROGRAMS, OF_ADDRESSES, COMMON, WITHOUT_EFFECT].concat();
+        let fields = Fields::read(node, name, &known)?;
+        let has = |entry: &&&str| matches!(fields.value(entry, |_| Ok(())), Ok(Some(())));
+        let connection = match (fields.value("command", text)?, fields.value("url", text)?) {
+            (Some(_), Some(_)) => {
+                return Err(Refusal::new(format!("gives {name} both a command and a url")));
+            }
+            (None, None) => {
+                let hint = "a program has a command, a server elsewhere a url".to_owned();
+                let reason = format!("gives {name} neither a command nor a url");
+                return Err(Refusal::new(reason).suggesting(Some(hint)));
+            }
+            (Some(command), None) => {
+                if let Some(entry) = OF_ADDRESSES.iter().find(has) {
+                    return Err(Refusal::new(format!("gives {name} a command and {entry}")));
+                }
+                program(&fields, command)?
+            }
+            (None, Some(url)) => {
+                if let Some(entry) = OF_PROGRAMS.iter().find(has) {
+                    return Err(Refusal::new(format!("gives {name} a url and {entry}")));
+                }
+                address(&fields, url)?
+            }
+        };
+        let flag = |node| bool::read(Input::Node(node), &());
+        let seconds = |limits: &'static Range| move |node| Seconds::read(Input::Node(node), limits);
+        let (include, exclude) = fields.value("tools", tools)?.unwrap_or((None, Names::EMPTY));
+        Ok(Self {
+            enabled: fields.value("enabled", flag)?.unwrap_or(true),
+            connection,
+            timeout: fields.value("timeout", seconds(&TIMEOUT))?.unwrap_or(Seconds::new(300)),
+            connect_timeout: fields
+                .value("connect_timeout", seconds(&CONNECT_TIMEOUT))?
+                .unwrap_or(Seconds::new(60)),
+            include,
+            exclude,
+            supports_parallel_tool_calls: fields
+                .value("supports_parallel_tool_calls", flag)?
+                .unwrap_or(false),
+            has_entries_without_effect: WITHOUT_EFFECT.iter().any(|entry| has(&entry)),
+        })
+    }
+
+    pub(super) fn to_value(&self) -> Value {
+        let text = |text: &str| Value::Text(text.to_owned());
+        let mut fields = BTreeMap::new();
+        let mut put = |name: &str, value| drop(fields.insert(name.to_owned(), value));
+        match &self.connection {
+            McpConnection::Program { command, args, env, cwd } => {
+                put("command", text(command));
+                if !args.is_empty() {
+                    put("args", Value::List(args.iter().map(|arg| text(arg)).collect()));
+                }
+                if env.iter().next().is_some() {
+                    put("env", env.to_value());
+                }
+                if let Some(cwd) = cwd {
+                    put("cwd", text(&cwd.to_string_lossy()));
+                }
+            }
+            McpConnection::Address { url, headers, transport } => {
+                put("url", text(url));
+                if !headers.is_empty() {
+                    put("headers", headers.to_value());
+                }
+                put("transport", text(transport.as_str()));
+            }
+        }
+        if !self.enabled {
+            put("enabled", Value::Bool(false));
+        }
+        put("timeout", self.timeout.to_value());
+        put("connect_timeout", self.connect_timeout.to_value());
+        if self.supports_parallel_tool_calls {
+            put("supports_parallel_tool_calls", Value::Bool(true));
+        }
+        let mut tools = BTreeMap::new();
+        if let Some(include) = &self.include {
+            tools.insert("include".to_owned(), include.to_value());
+        }
+        if self.exclude.iter().next().is_some() {
+            tools.insert("exclude".to_owned(), self.exclude.to_value());
+        }
+        if !tools.is_empty() {
+            put("tools", Value::Map(tools));
+        }
+        Value::Map(fields)
+    }
+
+    pub(super) fn allowed() -> String {
+        let (program, address) = (OF_PROGRAMS.join(", "), OF_ADDRESSES.join(", "));
+        format!("maps with {program}, or with {address}; and with {}", COMMON.join(", "))
+    }
+
+    pub(super) fn schema() -> serde_json::Value {
+        let list = json!({"type": "array", "items": {"type": "string"}});
+        let map = json!({"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}});
+        json!({
+            "type": "object",
+            "oneOf": [{"required": ["command"]}, {"required": ["url"]}],
+            "additionalProperties": false,
+            "properties": {
+                "command": {"type": "string"},
+                "args": list,
+                "env": EnvPairs::schema(&()),
+                "cwd": {"type": "string"},
+                "url": {"type": "string"},
+                "headers": map,
+                "transport": {"enum": ["http", "sse"]},
+                "enabled": {"type": "boolean"},
+                "timeout": Seconds::schema(&TIMEOUT),
+                "connect_timeout": Seconds::schema(&CONNECT_TIMEOUT),
+                "supports_parallel_tool_calls": {"type": "boolean"},
+                "tools": {
+                    "type": "object",
+                    "additionalProperties": false,
+                    "properties": {"include": list, "exclude": list},
+                },
+                "keepalive_interval": {},
+                "idle_timeout_seconds": {},
+                "max_lifetime_seconds": {},
+            },
+        })
+    }
+}
+
+fn program(fields: &Fields<'_>, command: String) -> Result<McpConnection, Refusal> {
+    let args = |node| {
+        let args = texts(Input::Node(node), r#"write it as ["first", "second"]"#)?;
+        if args.iter().any(|arg| arg.contains('\0')) {
+            return Err(Refusal::new("holds an argument with a NUL character"));
+        }
+        Ok(args)
+    };
+    Ok(McpConnection::Program {
+        command,
+        args: fields.value("args", args)?.unwrap_or_default(),
+        env: fields
+            .value("env", |node| EnvPairs::read(Input::Node(node), &()))?
+            .unwrap_or(EnvPairs::EMPTY),
+        cwd: fields.value("cwd", text)?.map(PathBuf::from),
+    })
+}
+
+fn address(fields: &Fields<'_>, url: String) -> Result<McpConnection, Refusal> {
+    let lower = url.to_ascii_lowercase();
+    let is_address = lower.starts_with("http://") || lower.starts_with("https://");
+    // An address may be a variable altogether; what it says is seen when it is used.
+    if !is_address && !url.starts_with("${") {
+        return Err(Refusal::new("has a url that does not begin with http:// or https://"));
+    }
+    Ok(McpConnection::Address {
+        url,
+        headers: fields.value("headers", Headers::read)?.unwrap_or_default(),
+        transport: fields.value("transport", McpTransport::read)?.unwrap_or(McpTransport::Http),
+    })
+}
+
+/// Reads which tools are taken.
+fn tools(node: &Node) -> Result<(Option<Names>, Names), Refusal> {
+    let fields = Fields::read(node, "tools", &["include", "exclude"])?;
+    let names = |node| Names::read(Input::Node(node), &());
+    let exclude = fields.value("exclude", names)?.unwrap_or(Names::EMPTY);
+    Ok((fields.value("include", names)?, exclude))
+}
+
+/// Reads text that is not empty and fits on a line.
+fn text(node: &Node) -> Result<String, Refusal> {
+    let text = Input::Node(node).scalar()?.trim();
+    if text.is_empty() {
+        return Err(Refusal::new("is empty"));
+    }
+    if text.len() > MAX_BYTES {
+        return Err(Refusal::new(format!("is longer than {MAX_BYTES} bytes")));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(Refusal::new("contains control characters"));
+    }
+    Ok(text.to_owned())
+}

@@ -1,0 +1,21 @@
+#![doc = include_str!("../README.md")]
+
+mod create;
+mod error;
+mod export;
+mod import;
+mod profiles;
+mod show;
+mod site;
+
+pub use create::{Created, Start};
+pub use error::ProfileError;
+pub use export::Exported;
+pub use import::Imported;
+pub use profiles::Profiles;
+pub use show::{Details, Listing, ProfileView, Stray};
+
+#[cfg(test)]
+mod profiles_tests;
+#[cfg(test)]
+mod transfer_tests;
