@@ -45,7 +45,7 @@ fn measured<P>(
 }
 
 /// Returns facts about this machine, for people who compare numbers.
-fn machine_facts() -> Vec<(&'static str, String)> {
+pub fn machine_facts() -> Vec<(&'static str, String)> {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let model = read("/proc/cpuinfo")

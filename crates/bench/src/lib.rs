@@ -7,7 +7,7 @@ pub mod program;
 pub mod report;
 pub mod sample;
 
-pub use command_line::run;
+pub use command_line::{machine_facts, run};
 
 /// A failure of the benchmark itself.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;

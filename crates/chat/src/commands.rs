@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use vestal_agent::Question;
 use vestal_agent::slash::{
-    self, COMMANDS, Command, CommandKind, Group, Invocation, SlashError, Timing, Value, nearest, parse,
+    self, COMMANDS, Command, CommandKind, Group, Invocation, SlashError, Timing, Value, nearest,
+    parse,
 };
 use vestal_conversations::Filter;
 use vestal_tui::{Completer as _, Completion, Line, Paths, Span, style};

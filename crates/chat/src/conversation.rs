@@ -178,7 +178,7 @@ impl Chat {
         // A conversation that is still open cannot be opened again, not even here.
         let is_same = matches!(&what, OpenTarget::Resume { id: wanted, .. } if *wanted == id);
         if is_same {
-            close(before).await;
+            Box::pin(close(before)).await;
             return match self.open(what).await {
                 Ok(opened) => {
                     self.enter_conversation(opened).await;
@@ -196,7 +196,7 @@ impl Chat {
         }
         match self.open(what).await {
             Ok(opened) => {
-                close(before).await;
+                Box::pin(close(before)).await;
                 self.enter_conversation(opened).await;
                 Ok(())
             }

@@ -420,7 +420,8 @@ mod tests {
         fs::write(dir.path().join("config.yaml"), config).unwrap();
         let environment = Environment::default();
         let home = Home::at(dir.path());
-        let settings = Settings::load(&vestal_board::settings::schema(), home, environment, Vec::new());
+        let settings =
+            Settings::load(&vestal_board::settings::schema(), home, environment, Vec::new());
         let policy = GcPolicy::from_settings(&settings).unwrap();
         let day = Duration::from_hours(24);
         assert_eq!((policy.retention.events, policy.logs), (day * 3, Some(day * 2)));

@@ -46,12 +46,12 @@ fn a_broken_skill_is_named_with_what_to_do_and_the_others_go_on() {
     };
     for (name, line, reason) in [
         ("z", None, "has the same name, twin"),
-        ("garbage", Some(1), "no UTF-8"),
-        ("line", Some(3), "no YAML"),
+        ("garbage", Some(1), "not UTF-8"),
+        ("line", Some(3), "not valid YAML"),
         ("large", None, "larger than 256 KiB"),
         ("small", None, "in capitals"),
         ("nothing", Some(1), "no front matter"),
-        ("folder", None, "no file"),
+        ("folder", None, "not a file"),
         ("linked", None, "a link"),
         ("elsewhere", None, "a link"),
     ] {

@@ -84,7 +84,7 @@ fn a_skill_is_made_in_a_category_which_goes_with_its_last() {
     assert_eq!(home.names(), Vec::<String>::new());
     create(&home, "one", "").unwrap();
     let inside = Change::Create { content: text("two", ""), category: Some(name("one")) };
-    assert!(change(&home, "two", inside).unwrap_err().to_string().contains("no category"));
+    assert!(change(&home, "two", inside).unwrap_err().to_string().contains("is not a category"));
 }
 
 #[test]

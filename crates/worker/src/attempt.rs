@@ -44,7 +44,7 @@ impl Worker {
             Err(AttemptError(resolution)) => return Some(resolution),
         };
         let resolution = self.converse(&mut started, &events).await;
-        self.clean_up(started).await;
+        Box::pin(self.clean_up(started)).await;
         resolution
     }
 

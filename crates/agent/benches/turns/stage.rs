@@ -68,12 +68,7 @@ impl Stage {
         ]);
         let start =
             Override::parse(&vestal_agent::schema(), &format!("terminal.cwd={}", user.display()))?;
-        Ok(Settings::load(
-            &vestal_agent::schema(),
-            Home::at(self.home()),
-            environment,
-            vec![start],
-        ))
+        Ok(Settings::load(&vestal_agent::schema(), Home::at(self.home()), environment, vec![start]))
     }
 
     /// Returns the program with nothing in its environment but what it needs.

@@ -21,7 +21,7 @@ use vestal_config::{Environment, Home, Override, Settings};
 use vestal_conversations::{ConversationId, Store, Stored, Title};
 use vestal_model::{Api, Endpoint, Models, UserMessage};
 use vestal_runtime::Termination;
-use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Task};
+use vestal_sandbox::{Engine, FilesOnRemoval, Isolation, Overrides, Task};
 use vestal_scripted_model::{Script, ScriptedModel};
 pub(crate) use vestal_testkit::{PATIENCE, marker, processes_with, until};
 use vestal_testkit::{TestHome, clean_up};

@@ -6,11 +6,11 @@ use vestal_api::closest_name;
 use vestal_board::boards::BoardsError;
 use vestal_board::settings::HostError;
 use vestal_board::{Error as BoardError, Refusal};
-use vestal_config::profiles::ProfileError;
 use vestal_config::{ConfigError, HomeError, ProfileName, SetError};
 use vestal_conversations::Error as ConversationError;
 use vestal_database::Error as DatabaseError;
 use vestal_model::SetupError;
+use vestal_profiles::ProfileError;
 use vestal_runtime::RuntimeError;
 
 use super::Failure;

@@ -20,7 +20,7 @@ fn write_log(world: &World, file: &str, lines: &[(&str, &str)]) {
 fn a_home_has_one_supervisor_which_says_who_it_is() {
     let world = World::new();
     let mut first = world.start(["supervise"]);
-    assert!(first.note().contains("supervising"));
+    assert!(first.error_line().contains("supervising"));
     let status = world.vestal(["gateway", "status", "--json"]).exits(1).json();
     assert_eq!(status["manager"]["kind"], "supervisor");
     let pid = status["manager"]["pid"].to_string();
@@ -156,7 +156,7 @@ fn systemd_gets_one_unit_for_the_home() {
     assert_eq!(calls.lines().collect::<Vec<_>>(), expected);
     // A supervisor that has the home already would keep the service from starting.
     let mut supervisor = world.start(["supervise"]);
-    assert!(supervisor.note().contains("supervising"));
+    assert!(supervisor.error_line().contains("supervising"));
     let refused = call(&["gateway", "install"]).exits(1);
     assert!(refused.stderr.contains("vestal supervise --stop"), "{refused:?}");
     supervisor.signal(Signal::INT);

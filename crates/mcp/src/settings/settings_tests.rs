@@ -5,7 +5,7 @@ use crate::keys;
 
 fn settings(text: &str) -> Settings {
     let schema = Schema::new([&keys::GROUP]);
-    let set = Override::parse(&schema, &format!("{text}")).expect(text);
+    let set = Override::parse(&schema, &format!("mcp_servers={text}")).expect(text);
     Settings::load(&schema, Home::at("/nowhere"), Environment::default(), vec![set])
 }
 

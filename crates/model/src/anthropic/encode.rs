@@ -201,7 +201,7 @@ fn entries<'a>(
     for turn in turns {
         match turn {
             HistoryTurn::User(message) => {
-                push(&mut entries, MessagesRole::User, user(message, quirks))
+                push(&mut entries, MessagesRole::User, user(message, quirks));
             }
             HistoryTurn::Assistant { message, calls } => {
                 let (blocks, results) = assistant(endpoint, message, calls, quirks)?;

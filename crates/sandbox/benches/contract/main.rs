@@ -34,7 +34,7 @@ use crate::options::{Options, Plan};
 use crate::stage::{Ground, Stage, Theatre};
 use vestal_bench::program::Program;
 use vestal_bench::report::{Format, Report};
-use vestal_bench::{machine, program as built};
+use vestal_bench::{machine_facts, program as built};
 
 use vestal_bench::Result;
 
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &Options) -> Result<Report> {
-    let mut report = Report::new(machine::facts());
+    let mut report = Report::new(machine_facts());
     let measured = measure(&mut report, options.plan);
     // Also what was measured before something did not work.
     match options.format {

@@ -9,7 +9,6 @@ use std::time::Duration;
 use jiff::Timestamp;
 use minicbor::bytes::ByteVec;
 use vestal_config::EnvName;
-use crate::settings::{OnConfigChange, keys};
 use vestal_wire::{EnvVar, GuestSettings, Role};
 
 use super::attach::{Attached, StateBefore, greet};

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Duration;
 
+use crate::settings::keys;
 use futures_util::future::join_all;
 use vestal_config::Settings;
-use crate::settings::keys;
 use vestal_wire::EnvVar;
 
 use super::owned::OwnedInstances;

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use vestal_config::AnyKey as _;
 use crate::settings::{BackendChoice, OnConfigChange, StartDir, keys};
+use vestal_config::AnyKey as _;
 use vestal_wire::{JobId, Request};
 
 use super::attach::Attached;

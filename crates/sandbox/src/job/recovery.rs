@@ -210,6 +210,7 @@ impl Recovery {
 
     /// Adds to an error that the job may still be running, unless the error
     /// tells what became of it.
+    #[expect(clippy::match_same_arms, reason = "an arm between them takes some of the second")]
     pub(super) fn with_job(&self, job: &JobId, error: Error) -> Error {
         let source = match error {
             // What has been stopped or removed runs no jobs.

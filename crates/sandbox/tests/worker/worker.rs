@@ -39,8 +39,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
         return Err("no verb and task".into());
     };
     let task: Task = task.parse()?;
-    let settings =
-        Settings::load(&vestal_sandbox::schema(), Home::at(home), Environment::capture(), overrides);
+    let settings = Settings::load(
+        &vestal_sandbox::schema(),
+        Home::at(home),
+        Environment::capture(),
+        overrides,
+    );
     let launch_dir = Some(std::env::current_dir()?);
     let engine = toy::open(settings, EngineOptions { launch_dir, ..EngineOptions::default() })?;
     perform(&engine, verb, &task, rest.first().map(String::as_str)).await?;

@@ -301,11 +301,8 @@ pub(crate) fn end(first: u32) {
     }
 }
 
-/// The host id of root in sandboxes that root builds: outside of all ranges that
-/// others assign.
-pub(crate) const SHIFTED: u32 = 0x7000_0000;
-
-/// A variable in the environment that marks processes of the stage.
+/// Returns all processes of a sandbox and its stages: those in its mount namespace, and those
+/// that were started with its path in their environment.
 pub(crate) fn processes_of(sandbox: &TestSandbox) -> Vec<u32> {
     naming(sandbox.dir.path(), &["environ", "mountinfo"])
 }

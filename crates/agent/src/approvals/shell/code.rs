@@ -189,7 +189,7 @@ impl ScriptWalk<'_> {
                 self.writes(&written, it);
             }
             KnownProgram::OtherUse | KnownProgram::Unknown => {
-                self.asks(super::understand::OTHER_USE, it)
+                self.asks(super::understand::OTHER_USE, it);
             }
         }
     }

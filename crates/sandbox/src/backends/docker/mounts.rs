@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use vestal_config::{ConfigError, Settings};
-use crate::settings::{DockerTransport, MountKind, VolumeSource};
 use vestal_wire::{FaultCode, Role};
 
 use super::inspect::InspectedContainer;
@@ -26,7 +25,7 @@ use crate::client::socket::{PeerExpectation, connect};
 use crate::client::{CallError, Connection};
 use crate::files::{FileError, Files, Links};
 use crate::mounts::{self, Before, Mounts, Ours, Wanted, covers};
-use crate::settings::{MountKind, VolumeSource};
+use crate::settings::{DockerTransport, MountKind, VolumeSource};
 
 /// Longest time for an answer of the guest.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);

@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::settings::DockerTransport;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use crate::settings::DockerTransport;
 
 use super::api::{Client, ImageInfo};
 use super::backend::Docker;

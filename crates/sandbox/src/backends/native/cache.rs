@@ -24,6 +24,7 @@ use super::tier::Tier;
 use crate::ProgressSink;
 use crate::backend::BackendError;
 use crate::key::{hex, random_hex};
+use crate::settings::SandboxSettings as _;
 use crate::store::make_private_dir;
 
 impl Native {

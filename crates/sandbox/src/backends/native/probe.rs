@@ -25,6 +25,7 @@ use crate::backends::boot::make_open_dir;
 use crate::backends::scope::Scope;
 use crate::key::random_hex;
 use crate::mounts::Mounts;
+use crate::settings::SandboxSettings as _;
 use crate::store::{TRIAL, list_rubbish, make_private_dir, remove_tree};
 use crate::{Overrides, ProgressSink};
 

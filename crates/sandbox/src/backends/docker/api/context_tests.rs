@@ -40,10 +40,8 @@ impl User {
         let home = self.dir.path().to_str().unwrap();
         let environment =
             Environment::from_pairs([("HOME", home)].into_iter().chain(variables.iter().copied()));
-        let overrides = sets
-            .iter()
-            .map(|text| Override::parse(&crate::schema(), text).unwrap())
-            .collect();
+        let overrides =
+            sets.iter().map(|text| Override::parse(&crate::schema(), text).unwrap()).collect();
         choose_engine(&Settings::load(
             &crate::schema(),
             Home::at(self.path("vestal")),

@@ -20,6 +20,7 @@ use crate::backend::{BackendError, DoctorNote, FoundInstance, InstanceState};
 use crate::backends::docker::api::{Client, EngineFault, classify};
 use crate::backends::docker::backend::Docker;
 use crate::backends::docker::identity::{DockerLocator, Transport};
+use crate::settings::SandboxSettings as _;
 
 /// Prefix of every name.
 const PREFIX: &str = "localhost/vestal/";

@@ -1,7 +1,7 @@
 //! The first process of a container: its program, its user, its capabilities.
 
-use bollard::models::{ContainerCreateBody, HealthConfig};
 use crate::settings::ExtraArgs;
+use bollard::models::{ContainerCreateBody, HealthConfig};
 
 use super::blueprint::Blueprint;
 use crate::backends::docker::api::Flavour;
