@@ -6,8 +6,8 @@
 //! request had left, and asks with [`lookup`] what became of it.
 
 mod control;
-mod recovery;
 mod find;
+mod recovery;
 mod running;
 mod stream;
 
@@ -31,9 +31,9 @@ pub use control::{
     AfterInput, JobFilter, JobList, jobs, kill, lookup, resize, signal, wait, write,
 };
 pub use control::{end_session, of_session};
+pub use find::{FoundJob, FoundJobs, find, find_in};
 pub use recovery::{JobOutcome, SentJob};
 pub(crate) use recovery::{KillOnDrop, Observer};
-pub use find::{FoundJob, FoundJobs, find, find_in};
 pub use running::{Follow, JobEvent, JobInput, RunningJob};
 pub use stream::JobStream;
 pub(crate) use stream::run as run_through_losses;
@@ -175,7 +175,12 @@ pub async fn spawn_background(
     match input {
         Input::Null | Input::Piped => {}
         Input::Bytes(_) | Input::Reader(_) => {
-            write(connection, &info.id, input, AfterInput::Close).await?;
+            // The command runs: a connection that is lost now loses its input, not the start.
+            let written = write(connection, &info.id, input, AfterInput::Close).await;
+            written.map_err(|error| match error {
+                JobError::Lost { job, source, .. } => JobError::InputLost { job, source },
+                error => error,
+            })?;
         }
     }
     Ok(info)

@@ -94,7 +94,13 @@ impl Sandbox {
         let started = match job::spawn_background(connection, command).await {
             Ok(info) => Ok(info),
             Err(error) => match SentJob::lost(&error) {
-                Some(sent) => self.outcome(&sent).await?.into_info(),
+                Some(sent) => match self.outcome(&sent).await {
+                    Ok(outcome) => outcome.into_info(),
+                    // It may run: whoever hears of it must know which job it is.
+                    Err(source) => {
+                        Err(Error::LostJob { job: sent.job.clone(), source: Box::new(source) })
+                    }
+                },
                 None => Err(error.into()),
             },
         };

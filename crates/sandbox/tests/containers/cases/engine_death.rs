@@ -13,10 +13,14 @@ async fn own_world() -> (World, OwnEngine) {
 
 /// Returns whether an error says that the engine is gone.
 fn is_unreachable(error: &Error) -> bool {
-    let Error::Backend { source, .. } = error else {
-        return false;
-    };
-    matches!(source, BackendError::Unreachable { .. }) && source.advice().is_some()
+    match error {
+        Error::Backend { source, .. } => {
+            matches!(source, BackendError::Unreachable { .. }) && source.advice().is_some()
+        }
+        // A job that may go on without the engine is named with it.
+        Error::LostJob { source, .. } => is_unreachable(source),
+        _ => false,
+    }
 }
 
 pub(crate) async fn an_engine_that_dies_while_a_sandbox_is_made_leaves_none_or_one() {
