@@ -116,10 +116,16 @@ impl Runner {
 
     async fn order_while_down(&mut self, order: Order) -> Phase {
         match order {
-            Order::Start(done) | Order::Restart(done) => self.start(done).await,
+            Order::Start(done) | Order::Restart(done) => self.start(done, Phase::Down).await,
             Order::Stop(done) => {
                 let stopped = self.desire(Desired::Stopped);
                 if stopped.is_ok() {
+                    // A process that survived an earlier stop is not down because it was asked.
+                    let left = self.records.end_leftover(&self.slot.name, self.slot.stop_within);
+                    if let Err(error) = left.await {
+                        answer(done, Err(error.to_string()));
+                        return Phase::Down;
+                    }
                     self.show(SlotState::Stopped, None);
                 }
                 answer(done, stopped.map(|()| Done::WasStopped));
@@ -139,7 +145,9 @@ impl Runner {
 
     async fn order_while_waiting(&mut self, order: Order, until: Instant) -> Phase {
         match order {
-            Order::Start(done) | Order::Restart(done) => self.start(done).await,
+            Order::Start(done) | Order::Restart(done) => {
+                self.start(done, Phase::Waiting(until)).await
+            }
             Order::Stop(done) => match self.desire(Desired::Stopped) {
                 Ok(()) => {
                     self.log.note("stopped while it waited for its next start");
@@ -164,10 +172,11 @@ impl Runner {
         }
     }
 
-    async fn start(&mut self, done: Reply) -> Phase {
+    /// Starts the child; `otherwise` is what it goes on with if that cannot be written down.
+    async fn start(&mut self, done: Reply, otherwise: Phase) -> Phase {
         if let Err(error) = self.desire(Desired::Running) {
             answer(done, Err(error));
-            return Phase::Down;
+            return otherwise;
         }
         failpoint::reach("start.desired-written");
         self.policy.forget();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use vestal_process::ProcessId;
 use vestal_supervisor::{Manager, Options, Request, Supervisor, ask};
 
 use super::gateway::slots::ProfileSlots;
@@ -14,7 +15,9 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 /// Longer than gateways may take to end.
-const END_WITHIN: Duration = Duration::from_mins(5);
+const END_WITHIN: Duration = Duration::from_mins(65);
+/// How long a supervisor may take to exit once all of its gateways are gone.
+const GONE_WITHIN: Duration = Duration::from_secs(10);
 
 const AFTER_HELP: &str = "\
 Runs in the foreground until SIGTERM or SIGINT, then ends the gateways; the next supervisor starts
@@ -56,6 +59,7 @@ pub(crate) async fn run(context: &Context, args: &SuperviseArgs) -> Result<Exit,
         if let Some(error) = answer.error {
             return Err(Failure::new(error));
         }
+        gone(&answer.holder.process).await?;
         context
             .console
             .print(&format!("ended the supervisor (pid {})", answer.holder.process.pid))?;
@@ -95,4 +99,15 @@ pub(crate) async fn run(context: &Context, args: &SuperviseArgs) -> Result<Exit,
     };
     supervisor.run(ready).await.map_err(|error| supervisor_failed(&error))?;
     Ok(Exit::Success)
+}
+
+/// Waits until a supervisor that has answered is gone: it answers a moment before.
+async fn gone(process: &ProcessId) -> Result<(), Failure> {
+    let failed = |error| Failure::io("look at the supervisor", &error);
+    let Some(handle) = process.handle().map_err(failed)? else { return Ok(()) };
+    if handle.ended_within(GONE_WITHIN).await.map_err(failed)? {
+        return Ok(());
+    }
+    let pid = process.pid;
+    Err(Failure::new(format!("the gateways have ended, but the supervisor (pid {pid}) has not")))
 }
