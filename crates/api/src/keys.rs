@@ -1,6 +1,10 @@
 //! How front ends look and behave: their settings, which whoever reads a profile has to know.
 
-use vestal_config::Group;
+use vestal_config::{
+    Count, Group, Lines, Protection, Range, Seconds, Secrecy, Secret, Text, TextLimits,
+};
+
+const LINE: TextLimits = TextLimits { max_bytes: 4096, lines: Lines::One };
 
 vestal_config::keys! {
     /// Whether what the model thinks is shown in the chat.
@@ -15,6 +19,78 @@ vestal_config::keys! {
         default: true,
         limits: (),
         env: ["VESTAL_BELL"],
+    }
+
+    /// Whether the gateway serves an API that is shaped like OpenAI's. It needs a key:
+    /// `api_server.key`.
+    API_SERVER_ENABLED: bool = "api_server.enabled" {
+        default: false,
+        limits: (),
+        env: ["API_SERVER_ENABLED"],
+    }
+
+    /// Address that the API server listens on; empty for `127.0.0.1`. `0.0.0.0` is every address
+    /// of this machine.
+    API_SERVER_HOST: Text = "api_server.host" {
+        default: Text::EMPTY,
+        limits: LINE,
+        env: ["API_SERVER_HOST"],
+    }
+
+    /// Port that the API server listens on; 0 for any that is free. Each profile's gateway needs
+    /// its own.
+    API_SERVER_PORT: Count = "api_server.port" {
+        default: Count::new(8642),
+        limits: Range { min: 0, max: 65_535 },
+        env: ["API_SERVER_PORT"],
+    }
+
+    /// Key that requests must carry (`Authorization: Bearer KEY`), at least 16 characters, also on
+    /// loopback. Its place is `.env`: `API_SERVER_KEY=…`.
+    API_SERVER_KEY: Secret = "api_server.key" {
+        default: Secret::EMPTY,
+        limits: (),
+        env: ["API_SERVER_KEY"],
+        secrecy: Secrecy::Secret,
+        protection: Protection::Guards,
+        travels: false,
+    }
+
+    /// Origins, separated by commas, whose pages may use the API from a browser; empty for none.
+    API_SERVER_CORS_ORIGINS: Text = "api_server.cors_origins" {
+        default: Text::EMPTY,
+        limits: LINE,
+        env: ["API_SERVER_CORS_ORIGINS"],
+    }
+
+    /// Name of the model that clients of the API see; empty for the profile's name, or
+    /// `vestal-agent` for the default profile.
+    API_SERVER_MODEL_NAME: Text = "api_server.model_name" {
+        default: Text::EMPTY,
+        limits: LINE,
+        env: ["API_SERVER_MODEL_NAME"],
+    }
+
+    /// Turns that the gateway runs at once; further requests are refused with 429.
+    API_SERVER_MAX_CONCURRENT_RUNS: Count = "api_server.max_concurrent_runs" {
+        default: Count::new(10),
+        limits: Range { min: 1, max: 10_000 },
+        env: ["VESTAL_API_SERVER_MAX_CONCURRENT_RUNS"],
+    }
+
+    /// Time that running turns have to end when the gateway stops, before they are interrupted.
+    AGENT_RESTART_DRAIN_TIMEOUT: Seconds = "agent.restart_drain_timeout" {
+        default: Seconds::new(0),
+        limits: Range { min: 0, max: 3600 },
+        env: ["VESTAL_RESTART_DRAIN_TIMEOUT"],
+    }
+
+    /// Whether the gateway starts workers for ready tasks of the boards, as
+    /// `vestal kanban dispatch --watch` does.
+    KANBAN_DISPATCH_IN_GATEWAY: bool = "kanban.dispatch_in_gateway" {
+        default: true,
+        limits: (),
+        env: ["VESTAL_KANBAN_DISPATCH_IN_GATEWAY"],
     }
 }
 

@@ -35,6 +35,10 @@ pub(crate) enum Exit {
     Command(u8),
     /// How a worker of the board ended.
     Worker(WorkerExit),
+    /// A gateway wants to be started again.
+    Restart,
+    /// A gateway cannot start before something is changed.
+    Permanent,
 }
 
 impl Exit {
@@ -55,6 +59,8 @@ impl Exit {
             Self::Terminated(signal) => 128 + signal.number(),
             Self::Command(code) => code,
             Self::Worker(exit) => exit.code(),
+            Self::Restart => 75,
+            Self::Permanent => 78,
         }
     }
 }

@@ -16,8 +16,8 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 
-/// Threads beside the one that a chat is drawn by.
-const CHAT_THREADS: usize = 2;
+/// Threads of a chat, beside the one that it is drawn by, and of a gateway.
+const THREADS: usize = 2;
 
 /// Runs the program and returns how it ends.
 pub(crate) fn run() -> Exit {
@@ -58,14 +58,19 @@ pub(crate) fn run() -> Exit {
 }
 
 /// Runs a command in a runtime of one thread: all there is to do is to wait. A
-/// chat has more of them, so that no key waits for what a turn does.
+/// chat has more of them, so that no key waits for what a turn does, and so has a
+/// gateway, so that no request waits for another's.
 fn start(context: &Context, verb: Verb) -> std::io::Result<Result<Exit, Failure>> {
     use tokio::runtime::Builder;
-    let is_chat = matches!(&verb, Verb::Chat(args) if args.is_interactive(context.environment()));
+    let is_threaded = match &verb {
+        Verb::Chat(args) => args.is_interactive(context.environment()),
+        Verb::Gateway(args) => args.is_server(),
+        _ => false,
+    };
     let mut builder =
-        if is_chat { Builder::new_multi_thread() } else { Builder::new_current_thread() };
-    if is_chat {
-        builder.worker_threads(CHAT_THREADS);
+        if is_threaded { Builder::new_multi_thread() } else { Builder::new_current_thread() };
+    if is_threaded {
+        builder.worker_threads(THREADS);
     }
     let runtime = builder.enable_all().build()?;
     let result = runtime.block_on(dispatch(context, verb));

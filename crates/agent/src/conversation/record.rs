@@ -14,6 +14,11 @@ use crate::redact::Redactor;
 pub(crate) const NOTES: &str = "notes";
 
 impl Conversation {
+    /// Takes over what was said elsewhere, by a client's account, before anything is said here.
+    pub async fn take_over(&mut self, said: Vec<Message>) -> Result<(), Error> {
+        self.append(said).await
+    }
+
     /// Stores messages and then lets the model see them.
     pub(crate) async fn append(&mut self, messages: Vec<Message>) -> Result<(), Error> {
         let news: Vec<NewMessage> =

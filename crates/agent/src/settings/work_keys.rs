@@ -269,7 +269,6 @@ static RESERVED: &[&str] = &[
     "agent.environment_probe",
     "agent.gateway_timeout",
     "agent.gateway_timeout_warning",
-    "agent.restart_drain_timeout",
     "agent.verify_on_stop",
     "compression.abort_on_summary_failure",
     "compression.in_place",

@@ -219,7 +219,6 @@ static RESERVED: &[&str] = &[
     "kanban.auto_decompose_per_tick",
     "kanban.auto_promote_children",
     "kanban.auto_subscribe_on_create",
-    "kanban.dispatch_in_gateway",
     "kanban.orchestrator_profile",
 ];
 

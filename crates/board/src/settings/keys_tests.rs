@@ -121,7 +121,7 @@ fn a_cap_that_is_none_is_a_warning_and_cannot_be_set() {
 #[test]
 fn keys_of_the_board_that_mean_nothing_yet_are_told_from_misspelt_ones() {
     let home = TestHome::with_config(
-        "kanban:\n  dispatch_in_gateway: true\n  auto_decompose: true\n  max_spwan: 3\n  \
+        "kanban:\n  auto_promote_children: true\n  auto_decompose: true\n  max_spwan: 3\n  \
          diagnostics:\n    crash_treshold: 2\n",
     );
     let root = format!("{}:", home.home().config_file().display());
@@ -133,7 +133,7 @@ fn keys_of_the_board_that_mean_nothing_yet_are_told_from_misspelt_ones() {
             "4:3: there is no key kanban.max_spwan; did you mean kanban.max_spawn?",
             "6:5: there is no key kanban.diagnostics.crash_treshold; did you mean \
              kanban.diagnostics.crash_threshold?",
-            "2:3: kanban.dispatch_in_gateway has no meaning in this version",
+            "2:3: kanban.auto_promote_children has no meaning in this version",
             "3:3: kanban.auto_decompose has no meaning in this version",
         ]
     );

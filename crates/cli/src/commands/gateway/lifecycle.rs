@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use vestal_api::GatewayOutcomeView;
 use vestal_config::ProfileName;
+use vestal_gateway::StatusAnswer;
 use vestal_supervisor::{
     Answer, ControlError, DetachError, Done, Found, Outcome, RUN_VARIABLE, Request, Slot,
     SlotSource as _, SupervisorError, ask, has_leftover, start_detached, stop_offline,
@@ -17,8 +18,10 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 
-/// Longer than a gateway may take to stop and to become ready.
-const ANSWER_WITHIN: Duration = Duration::from_mins(5);
+/// Longer than a gateway may take to stop, with the longest drain, and to become ready.
+const ANSWER_WITHIN: Duration = Duration::from_mins(65);
+/// How long a gateway without a supervisor may take to end, likewise.
+const STOP_WITHIN: Duration = Duration::from_mins(62);
 /// How long a supervisor may take to begin: it ends what an earlier one left first.
 const BEGIN_WITHIN: Duration = Duration::from_mins(2);
 /// How long another supervisor that began at the same time may take to answer.
@@ -80,7 +83,7 @@ pub(super) async fn stop(context: &Context, args: &StopArgs) -> Result<Exit, Fai
 }
 
 const RESTART_HELP: &str = "\
-Running turns are let end first. A gateway that is stopped is started.
+Running turns have agent.restart_drain_timeout seconds to end. A gateway that is stopped is started.
 
 Example:
   vestal gateway restart --all";
@@ -125,7 +128,13 @@ pub(crate) async fn stop_before_removal(
     let (slot, run_dir) = (slots.slot(profile)?, slots.run_dir());
     let list = Request::List { slots: Some(Vec::new()) };
     let running = ask(&run_dir, &list, OTHER_WITHIN).await;
-    if matches!(running, Err(ControlError::NotRunning(_))) && !has_leftover(&run_dir, &slot.name) {
+    let home = slots.root().sibling(profile.clone()).dir();
+    let is_unsupervised =
+        matches!(vestal_gateway::ask_status(&home).await, Ok(StatusAnswer::Answers(_)));
+    if matches!(running, Err(ControlError::NotRunning(_)))
+        && !has_leftover(&run_dir, &slot.name)
+        && !is_unsupervised
+    {
         return Ok(());
     }
     let which = [profile.to_string()];
@@ -147,8 +156,8 @@ async fn stop_slots(
     which: Option<&[String]>,
 ) -> Result<Vec<Outcome>, Failure> {
     let request = Request::Stop { slots: which.map(<[String]>::to_vec) };
-    match ask_patiently(context, slots, &request, "stopping").await {
-        Ok(answer) => Ok(answer.outcomes),
+    let mut outcomes = match ask_patiently(context, slots, &request, "stopping").await {
+        Ok(answer) => answer.outcomes,
         Err(ControlError::NotRunning(_)) => {
             let wanted = |slot: &Slot| {
                 which.is_none_or(|which| which.iter().any(|name| name == slot.name.as_str()))
@@ -159,9 +168,39 @@ async fn stop_slots(
             });
             let slots_to_stop: Vec<Slot> = found.filter(wanted).collect();
             let stopped = stop_offline(&slots.run_dir(), &slots_to_stop).await;
-            stopped.map_err(|error| Failure::new(error.to_string()).advise("try again"))
+            stopped.map_err(|error| Failure::new(error.to_string()).advise("try again"))?
         }
-        Err(error) => Err(no_answer(&error)),
+        Err(error) => return Err(no_answer(&error)),
+    };
+    for outcome in &mut outcomes {
+        if outcome.done == Some(Done::WasStopped) {
+            stop_unsupervised(slots, outcome).await;
+        }
+    }
+    Ok(outcomes)
+}
+
+/// Stops a gateway that somebody runs in a terminal, of which no supervisor knows.
+async fn stop_unsupervised(slots: &ProfileSlots, outcome: &mut Outcome) {
+    let Ok(profile) = ProfileName::new(&outcome.slot) else { return };
+    let home = slots.root().sibling(profile).dir();
+    let failed = |outcome: &mut Outcome, error: String| {
+        (outcome.done, outcome.error) = (None, Some(error));
+    };
+    let state = match vestal_gateway::ask_stop(&home, false).await {
+        Ok(Some(state)) => state,
+        Ok(None) => return,
+        Err(error) => return failed(outcome, error.to_string()),
+    };
+    let is_gone = match state.process().handle() {
+        Ok(Some(process)) => process.ended_within(STOP_WITHIN).await.unwrap_or(false),
+        Ok(None) => true,
+        Err(error) => return failed(outcome, error.to_string()),
+    };
+    if is_gone {
+        outcome.done = Some(Done::Stopped);
+    } else {
+        failed(outcome, format!("process {} was asked to end and is still alive", state.pid));
     }
 }
 

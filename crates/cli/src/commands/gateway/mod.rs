@@ -3,6 +3,7 @@
 mod install;
 mod lifecycle;
 mod logs;
+mod run;
 pub(crate) mod slots;
 mod status;
 
@@ -31,6 +32,7 @@ pub(crate) struct GatewayArgs {
 
 #[derive(Debug, Subcommand)]
 enum GatewayVerb {
+    Run(run::RunArgs),
     Start(lifecycle::StartArgs),
     Stop(lifecycle::StopArgs),
     Restart(lifecycle::RestartArgs),
@@ -43,6 +45,7 @@ enum GatewayVerb {
 
 pub(crate) async fn run(context: &Context, args: GatewayArgs) -> Result<Exit, Failure> {
     match args.verb {
+        GatewayVerb::Run(args) => Box::pin(run::run(context, &args)).await,
         GatewayVerb::Start(args) => lifecycle::start(context, &args).await,
         GatewayVerb::Stop(args) => lifecycle::stop(context, &args).await,
         GatewayVerb::Restart(args) => lifecycle::restart(context, &args).await,
@@ -60,6 +63,13 @@ struct Which {
     /// All profiles.
     #[arg(long)]
     all: bool,
+}
+
+impl GatewayArgs {
+    /// Reports whether this serves a profile in this process.
+    pub(crate) fn is_server(&self) -> bool {
+        matches!(self.verb, GatewayVerb::Run(_))
+    }
 }
 
 impl Which {

@@ -7,8 +7,8 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use vestal_config::profiles::Profiles;
-use vestal_config::{Home, ProfileName};
+use vestal_config::{Environment, Home, ProfileName, Settings};
+use vestal_profiles::Profiles;
 use vestal_supervisor::{Found, Slot, SlotName, SlotSource};
 
 use crate::context::Context;
@@ -17,7 +17,8 @@ use crate::error::Failure;
 /// What follows `vestal -p NAME` in a slot.
 const GATEWAY_COMMAND: [&str; 3] = ["gateway", "run", "--supervised"];
 
-/// From SIGTERM to SIGKILL. A gateway lets running turns end within its own, shorter time.
+/// From SIGTERM to SIGKILL, beyond the time that the settings give running turns: to interrupt
+/// them, to let the dispatcher finish what it has claimed, and to let go of sandboxes.
 const STOP_WITHIN: Duration = Duration::from_secs(90);
 /// A gateway that is not ready by then is started again.
 const READY_WITHIN: Duration = Duration::from_mins(2);
@@ -28,6 +29,7 @@ pub(crate) struct ProfileSlots {
     profiles: Profiles,
     program: PathBuf,
     environment: BTreeMap<OsString, OsString>,
+    captured: Environment,
 }
 
 impl ProfileSlots {
@@ -36,7 +38,8 @@ impl ProfileSlots {
         let program = std::env::current_exe()
             .map_err(|error| Failure::io("find the program vestal", &error))?;
         let environment = environment(context, profiles.root());
-        Ok(Self { profiles, program, environment })
+        let captured = context.environment().clone();
+        Ok(Self { profiles, program, environment, captured })
     }
 
     /// Returns the home that all profiles share.
@@ -77,6 +80,11 @@ impl ProfileSlots {
         let name = SlotName::new(profile.as_str());
         let name = name.map_err(|error| Failure::new(error.to_string()))?;
         let home = self.root().sibling(profile.clone());
+        // Settings that cannot be read are the gateway's to complain about.
+        let settings =
+            Settings::load(&vestal_api::schema(), home.clone(), self.captured.clone(), Vec::new());
+        let drain = settings.get(&vestal_api::keys::AGENT_RESTART_DRAIN_TIMEOUT);
+        let drain = drain.map_or(Duration::ZERO, |found| found.value.duration());
         let mut argv: Vec<OsString> =
             vec![self.program.clone().into(), "-p".into(), profile.as_str().into()];
         argv.extend(GATEWAY_COMMAND.map(OsString::from));
@@ -87,7 +95,7 @@ impl ProfileSlots {
             dir: self.root().root().to_owned(),
             desired: home.dir().join("gateway_desired.json"),
             actual: home.dir().join("gateway_state.json"),
-            stop_within: STOP_WITHIN,
+            stop_within: STOP_WITHIN + drain,
             ready_within: READY_WITHIN,
         })
     }

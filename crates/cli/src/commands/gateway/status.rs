@@ -5,7 +5,11 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 use vestal_api::{GatewayStatusView, GatewayView, ManagerView};
-use vestal_supervisor::{ControlError, Request, SlotSource as _, SlotState, ask, list_offline};
+use vestal_config::ProfileName;
+use vestal_gateway::StatusAnswer;
+use vestal_supervisor::{
+    ControlError, Request, SlotSource as _, SlotState, SlotStatus, ask, list_offline,
+};
 
 use super::Which;
 use super::lifecycle::no_answer;
@@ -137,6 +141,19 @@ pub(super) async fn list(context: &Context, args: &ListArgs) -> Result<Exit, Fai
 }
 
 /// Asks the supervisor; without one the files tell.
+/// Shows a gateway that somebody runs in a terminal, of which no supervisor knows.
+async fn show_unsupervised(slots: &ProfileSlots, status: &mut SlotStatus) {
+    let Ok(profile) = ProfileName::new(&status.name) else { return };
+    let home = slots.root().sibling(profile).dir();
+    let Ok(StatusAnswer::Answers(state)) = vestal_gateway::ask_status(&home).await else { return };
+    status.state = SlotState::Running;
+    status.pid = Some(state.pid);
+    status.started_at = Some(state.started_at.to_string());
+    status.ready_at.clone_from(&status.started_at);
+    status.next_start_at = None;
+    status.reason = Some("it runs in a terminal, and no supervisor keeps it".to_owned());
+}
+
 async fn find(context: &Context, which: Option<Vec<String>>) -> Result<GatewayStatusView, Failure> {
     let slots = ProfileSlots::new(context)?;
     let request = Request::List { slots: which.clone() };
@@ -156,6 +173,11 @@ async fn find(context: &Context, which: Option<Vec<String>>) -> Result<GatewaySt
             let logs = slots.root().logs_dir();
             statuses = list_offline(&slots.run_dir(), &logs, slots.slots());
             statuses.retain(|status| which.contains(&status.name));
+        }
+    }
+    for status in &mut statuses {
+        if matches!(status.state, SlotState::Stopped | SlotState::Failed | SlotState::Backoff) {
+            show_unsupervised(&slots, status).await;
         }
     }
     let now = Timestamp::now();

@@ -16,6 +16,8 @@ use vestal_dispatcher::{
 };
 use vestal_runtime::Terminations;
 
+use vestal_gateway::DispatcherHost;
+
 use super::board_context::BoardContext;
 use super::display;
 use crate::console::{Console, DIM, GREEN, RED, YELLOW, json, text};
@@ -36,7 +38,7 @@ Examples:
   vestal kanban dispatch --max 4 --json | jq -r '.spawned[].task_id'";
 
 /// Start workers for ready tasks.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 #[command(after_help = DISPATCH_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(super) struct DispatchArgs {
@@ -172,6 +174,25 @@ fn policy(ctx: &BoardContext<'_>, args: &DispatchArgs) -> Result<Policy, Failure
         policy.shown = Shown::All;
     }
     Ok(policy)
+}
+
+/// Returns the dispatcher of all boards, as `--watch` has it, for a gateway to host. What happens
+/// goes into the log.
+pub(super) fn hosted(ctx: &BoardContext<'_>) -> Result<DispatcherHost, Failure> {
+    let policy = policy(ctx, &DispatchArgs::default())?;
+    let retention = GcPolicy::from_settings(ctx.settings())?;
+    let tell = |event: DispatchEvent| match event {
+        DispatchEvent::NotStarted { .. }
+        | DispatchEvent::Survived { .. }
+        | DispatchEvent::Problem { .. } => tracing::warn!("{event}"),
+        event => tracing::info!("{event}"),
+    };
+    let boards = ctx.boards().clone();
+    Ok(DispatcherHost {
+        dispatcher: Dispatcher::new(options(ctx, policy, Some(retention), tell)?),
+        boards: OpenBoards::new(boards.clone(), None),
+        watch_lock: Box::new(move || WatchLock::take(&boards, None)),
+    })
 }
 
 fn options(

@@ -18,6 +18,7 @@ mod values;
 use clap::{Args, Command, FromArgMatches as _, Subcommand};
 use vestal_board::boards::Slug;
 use vestal_board::store::Query;
+use vestal_gateway::DispatcherHost;
 
 use self::board_context::BoardContext;
 use crate::context::Context;
@@ -104,6 +105,11 @@ pub(crate) async fn run(context: &Context, args: KanbanArgs) -> Result<Exit, Fai
 
 /// Tasks that are named at once where names are completed.
 const NAMED: u32 = 500;
+
+/// Returns the dispatcher of all boards, for a gateway to host.
+pub(crate) async fn hosted_dispatcher(context: &Context) -> Result<DispatcherHost, Failure> {
+    dispatch::hosted(&BoardContext::new(context, None).await?)
+}
 
 /// Returns the names of the boards there are.
 pub(crate) async fn board_names(context: &Context) -> Result<Vec<String>, Failure> {

@@ -1,0 +1,167 @@
+//! `vestal gateway run`: the gateway of a profile in this process.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use vestal_config::{Environment, Settings};
+use vestal_gateway::{Gateway, GatewayEnd, GatewayError, GatewaySettings, Shutdown};
+use vestal_supervisor::{
+    PLANNED_STOP_VARIABLE, PlannedAction, PlannedStop, READY_VARIABLE, announce_ready,
+};
+
+use crate::agent;
+use crate::commands::kanban;
+use crate::context::Context;
+use crate::error::Failure;
+use crate::exit::Exit;
+
+const RUN_HELP: &str = "\
+Serves the profile until it is stopped: the API server (api_server.enabled), and the dispatcher of the
+boards (kanban.dispatch_in_gateway). `vestal gateway start` runs it supervised instead, so that it
+comes back after a crash or a reboot.
+
+Exit codes: 0 stopped on purpose (Ctrl-C, `vestal gateway stop`), 1 ended by SIGTERM, 75 wants to be
+started again (SIGUSR1), 78 cannot start until something is changed: the reason is in
+gateway_state.json.
+
+Examples:
+  vestal gateway run
+  API_SERVER_ENABLED=true API_SERVER_KEY=$(openssl rand -hex 32) vestal -p work gateway run";
+
+/// Serve a profile in the foreground.
+#[derive(Debug, Args)]
+#[command(after_help = RUN_HELP)]
+pub(super) struct RunArgs {
+    /// Say that a supervisor started it.
+    #[arg(long, hide = true)]
+    supervised: bool,
+}
+
+pub(super) async fn run(context: &Context, args: &RunArgs) -> Result<Exit, Failure> {
+    let loaded = context.settings()?;
+    let home = loaded.home().clone();
+    let gateway = match Gateway::claim(&home.dir(), home.profile().as_str()) {
+        Ok(gateway) => gateway,
+        Err(error @ GatewayError::AlreadyRunning { .. }) => {
+            return Err(Failure::new(error.to_string())
+                .advise("to see it: vestal gateway status; to end it: vestal gateway stop")
+                .with_exit(Exit::Permanent));
+        }
+        Err(error) => return Err(Failure::new(error.to_string())),
+    };
+    // From here on whatever keeps it from starting is on record.
+    let end = match serve(context, &gateway, &loaded, args).await {
+        Ok(end) => end,
+        Err(failure) => {
+            gateway.startup_failed(failure.message().unwrap_or("it could not start"));
+            return Err(failure);
+        }
+    };
+    if end.stuck > 0 {
+        let message = format!("{} turns did not end although they were interrupted", end.stuck);
+        return Err(Failure::new(message));
+    }
+    Ok(match end.shutdown {
+        Shutdown::Planned => Exit::Success,
+        Shutdown::Unplanned => Exit::No,
+        Shutdown::Restart => Exit::Restart,
+    })
+}
+
+async fn serve(
+    context: &Context,
+    gateway: &Gateway,
+    loaded: &Settings,
+    args: &RunArgs,
+) -> Result<GatewayEnd, Failure> {
+    let wanted = GatewaySettings::new(loaded)
+        .map_err(|error| Failure::from(error).with_exit(Exit::Permanent))?
+        .map_err(|error| Failure::new(error.to_string()).with_exit(Exit::Permanent))?;
+    let (sender, receiver) = mpsc::channel(4);
+    listen_for_signals(context.environment(), sender.clone())
+        .map_err(|error| Failure::io("listen for signals", &error))?;
+    let dispatcher =
+        if wanted.dispatch { Some(kanban::hosted_dispatcher(context).await?) } else { None };
+    let runtime = agent::build(context, loaded, &[]).await?;
+    let engine = runtime.agent().engine().clone();
+    if !args.supervised {
+        context.console.note(&serving(&wanted, loaded));
+    }
+    let served = gateway.serve(runtime.clone(), wanted, dispatcher, (sender, receiver), || {
+        let descriptor = context.environment().non_empty(READY_VARIABLE);
+        let announced = descriptor.and_then(|name| name.to_str()).map(announce_ready);
+        if let Some(Err(error)) = announced {
+            tracing::warn!(%error, "readiness was not announced");
+        }
+    });
+    let end = match served.await {
+        Ok(end) => end,
+        Err(error) => {
+            let exit = if error.is_permanent() { Exit::Permanent } else { Exit::Failed };
+            return Err(Failure::new(error.to_string()).with_exit(exit));
+        }
+    };
+    context.close(&engine).await;
+    runtime.close().await;
+    Ok(end)
+}
+
+/// Says in a line what is served.
+fn serving(wanted: &GatewaySettings, settings: &Settings) -> String {
+    let mut parts = Vec::new();
+    if let Some(server) = &wanted.api_server {
+        parts.push(format!("API on {}:{}", server.host, server.port));
+    }
+    if wanted.dispatch {
+        parts.push("the boards".to_owned());
+    }
+    let profile = settings.home().profile();
+    if parts.is_empty() {
+        return format!(
+            "gateway of profile {profile}: nothing to serve yet; to serve an API, set API_SERVER_ENABLED=true and API_SERVER_KEY"
+        );
+    }
+    format!("gateway of profile {profile} serves {}; Ctrl-C stops it", parts.join(" and "))
+}
+
+/// Hands signals on: SIGINT and a planned SIGTERM stop, another SIGTERM or SIGHUP ends what
+/// should come back, SIGUSR1 asks to be started again.
+fn listen_for_signals(
+    environment: &Environment,
+    sender: mpsc::Sender<Shutdown>,
+) -> std::io::Result<()> {
+    let note = environment.non_empty(PLANNED_STOP_VARIABLE).map(PathBuf::from);
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    let mut restart = signal(SignalKind::user_defined1())?;
+    tokio::spawn(async move {
+        loop {
+            let shutdown = tokio::select! {
+                _ = interrupt.recv() => Shutdown::Planned,
+                _ = terminate.recv() => meaning_of_sigterm(note.as_deref()),
+                _ = hang_up.recv() => Shutdown::Unplanned,
+                _ = restart.recv() => Shutdown::Restart,
+            };
+            if sender.send(shutdown).await.is_err() {
+                return;
+            }
+        }
+    });
+    Ok(())
+}
+
+/// Returns what SIGTERM means: a supervisor leaves a note when the end is planned.
+fn meaning_of_sigterm(note: Option<&Path>) -> Shutdown {
+    match note.map(PlannedStop::of_this_process) {
+        Some(Ok(Some(PlannedStop { action: PlannedAction::Stop, .. }))) => Shutdown::Planned,
+        Some(Ok(Some(PlannedStop { action: PlannedAction::Restart, .. }))) => Shutdown::Restart,
+        Some(Ok(None)) | None => Shutdown::Unplanned,
+        Some(Err(error)) => {
+            tracing::warn!(%error, "the note about a planned stop cannot be read");
+            Shutdown::Unplanned
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The control socket: how other processes ask a gateway what it does, and ask it to stop.
+//!
+//! Whether a gateway is alive is answered by the gateway itself or by the identity of its
+//! process, never by taking its lock: a question must not be able to keep one from starting.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, mpsc};
+
+use crate::lifecycle::Shutdown;
+use crate::state::{GatewayState, StateFile};
+
+/// The longest request.
+const MAX_REQUEST: u64 = 4096;
+
+/// The longest answer.
+const MAX_ANSWER: u64 = 1 << 20;
+
+/// How long one request may take to come, and an answer to go.
+const WITHIN: Duration = Duration::from_secs(5);
+
+/// Connections that are served at once; others wait.
+const MAX_CONNECTIONS: usize = 64;
+
+/// A request, one line of JSON.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "verb", rename_all = "snake_case")]
+enum ControlRequest {
+    Status,
+    Stop { restart: bool },
+}
+
+/// An answer, one line of JSON.
+#[derive(Debug, Serialize, Deserialize)]
+struct ControlAnswer {
+    ok: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    state: Option<GatewayState>,
+}
+
+/// What a gateway says when it is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StatusAnswer {
+    /// It answers; this is its state.
+    Answers(Box<GatewayState>),
+    /// Nobody listens.
+    NotRunning,
+}
+
+/// Why a gateway could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// The socket cannot be used.
+    #[error("failed to ask the gateway at {}: {source}", path.display())]
+    Io {
+        /// The socket.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It did not answer in time.
+    #[error("the gateway at {} does not answer", .0.display())]
+    Silent(PathBuf),
+    /// It refused.
+    #[error("the gateway refused: {0}")]
+    Refused(String),
+}
+
+/// Returns the socket in a profile's home.
+pub fn control_path(home: &Path) -> PathBuf {
+    home.join("run").join("gateway.sock")
+}
+
+/// Asks the gateway of a profile's home what it does.
+pub async fn ask_status(home: &Path) -> Result<StatusAnswer, ControlError> {
+    let path = control_path(home);
+    let Some(answer) = ask(&path, &ControlRequest::Status).await? else {
+        return Ok(StatusAnswer::NotRunning);
+    };
+    match answer.state {
+        Some(state) => Ok(StatusAnswer::Answers(Box::new(state))),
+        None => Err(ControlError::Refused(answer.error.unwrap_or_default())),
+    }
+}
+
+/// Asks the gateway of a profile's home to stop, as an operator means it, and returns who it was;
+/// nothing if nobody listens. It is gone when its process is.
+pub async fn ask_stop(home: &Path, restart: bool) -> Result<Option<GatewayState>, ControlError> {
+    let path = control_path(home);
+    let Some(answer) = ask(&path, &ControlRequest::Stop { restart }).await? else {
+        return Ok(None);
+    };
+    if answer.ok {
+        Ok(answer.state)
+    } else {
+        Err(ControlError::Refused(answer.error.unwrap_or_default()))
+    }
+}
+
+async fn ask(path: &Path, request: &ControlRequest) -> Result<Option<ControlAnswer>, ControlError> {
+    let failed = |source: io::Error| ControlError::Io { path: path.to_owned(), source };
+    let asking = async {
+        let Some(mut stream) = connect(path).await? else { return Ok(None) };
+        let mut line = serde_json::to_vec(request)?;
+        line.push(b'\n');
+        stream.write_all(&line).await?;
+        let mut answer = Vec::new();
+        stream.take(MAX_ANSWER).read_to_end(&mut answer).await?;
+        Ok::<_, io::Error>(Some(serde_json::from_slice(&answer)?))
+    };
+    match tokio::time::timeout(WITHIN, asking).await {
+        Ok(answer) => answer.map_err(failed),
+        Err(_) => Err(ControlError::Silent(path.to_owned())),
+    }
+}
+
+/// Connects; nothing if nobody listens.
+async fn connect(path: &Path) -> io::Result<Option<UnixStream>> {
+    let connected = match Anchor::open(path)? {
+        Some(anchor) => UnixStream::connect(anchor.path()).await,
+        None => return Ok(None),
+    };
+    match connected {
+        Ok(stream) => Ok(Some(stream)),
+        Err(error)
+            if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The directory of a socket, held open: a home may be deeper than the 108 bytes that the path of
+/// a socket may have, and the path through the descriptor never is.
+struct Anchor {
+    dir: rustix::fd::OwnedFd,
+    name: PathBuf,
+}
+
+impl Anchor {
+    /// Opens the directory; nothing if there is none.
+    fn open(path: &Path) -> io::Result<Option<Self>> {
+        let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::Error::other("the socket has no directory"));
+        };
+        match openat(CWD, dir, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(dir) => Ok(Some(Self { dir, name: name.into() })),
+            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        Path::new("/proc/self/fd").join(self.dir.as_raw_fd().to_string()).join(&self.name)
+    }
+}
+
+/// Serves the control socket until it is dropped.
+#[derive(Debug)]
+pub(crate) struct ControlSocket {
+    path: PathBuf,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl ControlSocket {
+    /// Begins to listen. The caller holds the gateway's lock, so what has the socket's name is
+    /// what an earlier gateway left.
+    pub(crate) fn listen(
+        home: &Path,
+        state: Arc<StateFile>,
+        shutdown: mpsc::Sender<Shutdown>,
+    ) -> io::Result<Self> {
+        let path = control_path(home);
+        let anchor =
+            Anchor::open(&path)?.ok_or_else(|| io::Error::other("there is no directory for it"))?;
+        match fs::remove_file(anchor.path()) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(anchor.path())?;
+        // The directory is private; this is for a home whose directory is not.
+        fs::set_permissions(anchor.path(), fs::Permissions::from_mode(0o600))?;
+        let task = tokio::spawn(serve(listener, state, shutdown));
+        Ok(Self { path, task })
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        self.task.abort();
+        // One that is left behind refuses connections, which says the same.
+        if let Err(error) = fs::remove_file(&self.path) {
+            tracing::debug!(%error, "the control socket was not removed");
+        }
+    }
+}
+
+async fn serve(listener: UnixListener, state: Arc<StateFile>, shutdown: mpsc::Sender<Shutdown>) {
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let (state, shutdown) = (Arc::clone(&state), shutdown.clone());
+                tokio::spawn(async move {
+                    let served = tokio::time::timeout(WITHIN, answer(stream, &state, &shutdown));
+                    match served.await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(error)) => tracing::debug!(%error, "a control connection failed"),
+                        Err(_) => tracing::debug!("a control connection took too long"),
+                    }
+                    drop(slot);
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a control connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn answer(
+    stream: UnixStream,
+    state: &StateFile,
+    shutdown: &mpsc::Sender<Shutdown>,
+) -> io::Result<()> {
+    let peer = stream.peer_cred()?.uid();
+    let own = rustix::process::geteuid().as_raw();
+    let (reader, mut writer) = stream.into_split();
+    let mut line = String::new();
+    BufReader::new(reader.take(MAX_REQUEST)).read_line(&mut line).await?;
+    let refused =
+        |error: &str| ControlAnswer { ok: false, error: Some(error.to_owned()), state: None };
+    let answer = match serde_json::from_str(&line) {
+        _ if peer != own && peer != 0 => refused("another user asks"),
+        Err(error) => refused(&format!("not a request: {error}")),
+        Ok(ControlRequest::Status) => {
+            ControlAnswer { ok: true, error: None, state: Some(state.read()) }
+        }
+        Ok(ControlRequest::Stop { restart }) => {
+            let shutdown_kind = if restart { Shutdown::Restart } else { Shutdown::Planned };
+            match shutdown.try_send(shutdown_kind) {
+                // Full: it has been asked already.
+                Ok(()) | Err(mpsc::error::TrySendError::Full(_)) => {
+                    ControlAnswer { ok: true, error: None, state: Some(state.read()) }
+                }
+                Err(mpsc::error::TrySendError::Closed(_)) => refused("it is about to end"),
+            }
+        }
+    };
+    let mut line = serde_json::to_vec(&answer)?;
+    line.push(b'\n');
+    writer.write_all(&line).await?;
+    writer.shutdown().await
+}

@@ -1,0 +1,367 @@
+//! The life of a gateway: start, serve, drain, end.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use vestal_runtime::Runtime;
+
+use crate::control::ControlSocket;
+use crate::dispatch::{self, DispatcherHost};
+use crate::http::HttpServer;
+use crate::settings::{ApiServerError, GatewaySettings};
+use crate::state::{GatewayPhase, GatewayState, ListenerPhase, StateFile};
+use crate::turns::{Drained, Turns};
+
+/// The name of the API server in the state.
+const API_SERVER: &str = "api_server";
+
+/// How long answers that are complete may take to leave.
+const FLUSH_WITHIN: Duration = Duration::from_millis(500);
+
+/// How long the dispatcher may take to end: it finishes the starts of workers that it has claimed.
+const DISPATCHER_WITHIN: Duration = Duration::from_secs(35);
+
+/// How often changes of the number of turns are written: the file is for people and supervisors,
+/// and a request must not pay for it.
+const COUNT_EVERY: Duration = Duration::from_millis(500);
+
+/// Why a gateway is to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shutdown {
+    /// An operator wants it down.
+    Planned,
+    /// Somebody ends the process; it should come back.
+    Unplanned,
+    /// It is to be started again.
+    Restart,
+}
+
+/// How a gateway ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GatewayEnd {
+    /// Why.
+    pub shutdown: Shutdown,
+    /// Turns that did not end although they were interrupted.
+    pub stuck: usize,
+}
+
+/// Why a gateway did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// Another one serves the profile.
+    #[error("a gateway of profile {profile} runs already{}", pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default())]
+    AlreadyRunning {
+        /// The profile.
+        profile: String,
+        /// Its process, if known.
+        pid: Option<u32>,
+    },
+    /// The API server cannot be started with these settings.
+    #[error(transparent)]
+    ApiServer(#[from] ApiServerError),
+    /// The address of the API server cannot be listened on.
+    #[error("the API server cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Files of the home cannot be used.
+    #[error("cannot use {}: {source}", path.display())]
+    Home {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl GatewayError {
+    /// Reports whether trying again cannot help before somebody changes something.
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            Self::ApiServer(_) => true,
+            // An address that is not there yet, or no descriptors, may pass.
+            Self::Listen { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied)
+            }
+            Self::AlreadyRunning { .. } | Self::Home { .. } => false,
+        }
+    }
+
+    const fn code(&self) -> &'static str {
+        match self {
+            Self::AlreadyRunning { .. } => "already_running",
+            Self::ApiServer(error) => error.code(),
+            Self::Listen { .. } => "address_unavailable",
+            Self::Home { .. } => "home_unusable",
+        }
+    }
+}
+
+/// The right to be the gateway of a profile, and the record of being it.
+///
+/// Made first of all, so that whatever fails after it is on record.
+#[derive(Debug)]
+pub struct Gateway {
+    home: PathBuf,
+    state: Arc<StateFile>,
+    /// Held for the life of the process; the file is never removed, since a lock on a removed
+    /// file would let a second gateway in.
+    _lock: File,
+}
+
+impl Gateway {
+    /// Becomes the gateway of the profile in this home.
+    pub fn claim(home: &Path, profile: &str) -> Result<Self, GatewayError> {
+        let run = home.join("run");
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |source| GatewayError::Home { path, source }
+        };
+        DirBuilder::new().recursive(true).mode(0o700).create(&run).map_err(failed(&run))?;
+        let path = run.join("gateway.lock");
+        let lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(failed(&path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let holder = vestal_process::lock_holder(&path, vestal_process::Lock::Whole);
+                let pid = holder.ok().flatten();
+                return Err(GatewayError::AlreadyRunning { profile: profile.to_owned(), pid });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(&path)(source)),
+        }
+        let state =
+            StateFile::begin(home, profile).map_err(failed(&crate::state::state_path(home)))?;
+        Ok(Self { home: home.to_owned(), state: Arc::new(state), _lock: lock })
+    }
+
+    /// Returns what the gateway says about itself.
+    pub fn state(&self) -> GatewayState {
+        self.state.read()
+    }
+
+    /// Records that it cannot start, and why.
+    pub fn startup_failed(&self, reason: &str) {
+        self.state.update(|state| {
+            state.gateway_state = GatewayPhase::StartupFailed;
+            state.exit_reason = Some(reason.to_owned());
+        });
+    }
+
+    /// Serves until `shutdown` says otherwise. `on_ready` is called once everything is served.
+    ///
+    /// The sender of `shutdown` is given as well: the control socket uses it.
+    pub async fn serve(
+        &self,
+        runtime: Runtime,
+        settings: GatewaySettings,
+        dispatcher: Option<DispatcherHost>,
+        (sender, mut shutdown): (mpsc::Sender<Shutdown>, mpsc::Receiver<Shutdown>),
+        on_ready: impl FnOnce(),
+    ) -> Result<GatewayEnd, GatewayError> {
+        let turns = Turns::new(runtime, settings.max_runs);
+        let mut serving = match self.start(&turns, &settings, dispatcher, sender).await {
+            Ok(serving) => serving,
+            Err(error) => {
+                self.startup_failed(&error.to_string());
+                return Err(error);
+            }
+        };
+        self.state.update(|state| state.gateway_state = GatewayPhase::Running);
+        on_ready();
+        let why = self.wait(&turns, &mut serving, &mut shutdown).await;
+        let drained = self.drain(&turns, serving, settings.drain, why, &mut shutdown).await;
+        Ok(GatewayEnd { shutdown: why, stuck: drained.stuck })
+    }
+
+    async fn start(
+        &self,
+        turns: &Turns,
+        settings: &GatewaySettings,
+        dispatcher: Option<DispatcherHost>,
+        sender: mpsc::Sender<Shutdown>,
+    ) -> Result<Serving, GatewayError> {
+        let control = ControlSocket::listen(&self.home, Arc::clone(&self.state), sender);
+        let path = crate::control::control_path(&self.home);
+        let control = control.map_err(|source| GatewayError::Home { path, source })?;
+        let api_server = match &settings.api_server {
+            Some(server) => Some(self.start_api_server(server.clone(), turns).await?),
+            None => None,
+        };
+        let stop_dispatcher = CancellationToken::new();
+        let dispatcher = dispatcher.map(|host| {
+            self.state
+                .listener(dispatch::NAME, |listener| listener.state = ListenerPhase::Connecting);
+            tokio::spawn(host.run(Arc::clone(&self.state), stop_dispatcher.clone()))
+        });
+        Ok(Serving { control, api_server, dispatcher, stop_dispatcher })
+    }
+
+    async fn start_api_server(
+        &self,
+        server: crate::settings::ApiServer,
+        turns: &Turns,
+    ) -> Result<HttpServer, GatewayError> {
+        let address = format!("{}:{}", server.host, server.port);
+        let started = HttpServer::start(server, turns.clone(), Arc::clone(&self.state)).await;
+        match started {
+            Ok(server) => {
+                let address = server.address().to_string();
+                tracing::info!(address, "the API server listens");
+                self.state.listener(API_SERVER, |listener| {
+                    listener.state = ListenerPhase::Connected;
+                    listener.address = Some(address);
+                });
+                Ok(server)
+            }
+            Err(source) => {
+                let error = GatewayError::Listen { address, source };
+                self.listener_failed(API_SERVER, error.code(), &error.to_string());
+                Err(error)
+            }
+        }
+    }
+
+    fn listener_failed(&self, name: &str, code: &str, message: &str) {
+        self.state.listener(name, |listener| {
+            listener.state = ListenerPhase::Failed;
+            listener.error_code = Some(code.to_owned());
+            listener.error_message = Some(message.to_owned());
+        });
+    }
+
+    /// Waits until it is to end, and keeps the state true meanwhile.
+    async fn wait(
+        &self,
+        turns: &Turns,
+        serving: &mut Serving,
+        shutdown: &mut mpsc::Receiver<Shutdown>,
+    ) -> Shutdown {
+        let mut active = turns.active();
+        let mut written = 0;
+        let mut tick = tokio::time::interval(COUNT_EVERY);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut is_changed = false;
+        loop {
+            tokio::select! {
+                biased;
+                why = shutdown.recv() => return why.unwrap_or(Shutdown::Unplanned),
+                reason = ended(&mut serving.api_server) => {
+                    serving.api_server = None;
+                    tracing::error!(reason, "the API server ended");
+                    self.listener_failed(API_SERVER, "server_ended", &reason);
+                }
+                Ok(()) = active.changed(), if !is_changed => is_changed = true,
+                _ = tick.tick(), if is_changed => {
+                    is_changed = false;
+                    let now = *active.borrow_and_update();
+                    if now != written {
+                        written = now;
+                        self.state.update(|state| state.active_agents = now);
+                    }
+                }
+            }
+        }
+    }
+
+    async fn drain(
+        &self,
+        turns: &Turns,
+        mut serving: Serving,
+        patience: Duration,
+        why: Shutdown,
+        shutdown: &mut mpsc::Receiver<Shutdown>,
+    ) -> Drained {
+        turns.stop_taking();
+        self.state.update(|state| {
+            state.gateway_state = GatewayPhase::Draining;
+            state.active_agents = *turns.active().borrow();
+            state.restart_requested = why == Shutdown::Restart;
+        });
+        serving.stop_dispatcher.cancel();
+        if let Some(server) = &serving.api_server {
+            server.stop_accepting();
+        }
+        // Whoever asks a second time does not want to wait.
+        let hurry = async {
+            if shutdown.recv().await.is_none() {
+                std::future::pending::<()>().await;
+            }
+        };
+        let drained = turns.drain(patience, hurry).await;
+        if let Some(server) = serving.api_server.take() {
+            server.stop(FLUSH_WITHIN).await;
+            self.state.listener(API_SERVER, |listener| listener.state = ListenerPhase::Stopped);
+        }
+        if let Some(mut dispatcher) = serving.dispatcher.take()
+            && tokio::time::timeout(DISPATCHER_WITHIN, &mut dispatcher).await.is_err()
+        {
+            tracing::warn!("the dispatcher did not end in time");
+            dispatcher.abort();
+        }
+        if drained.interrupted > 0 {
+            tracing::warn!(
+                interrupted = drained.interrupted,
+                stuck = drained.stuck,
+                "turns were interrupted"
+            );
+        }
+        self.record_end(why, &drained);
+        drop(serving.control);
+        drained
+    }
+
+    /// Records the end. One that nobody planned stays `running`, so that whoever brings gateways
+    /// back after a crash or a reboot brings this one back.
+    fn record_end(&self, why: Shutdown, drained: &Drained) {
+        let reason = match why {
+            Shutdown::Planned => "stopped by an operator",
+            Shutdown::Unplanned => "terminated",
+            Shutdown::Restart => "restart requested",
+        };
+        let interrupted = match drained.interrupted {
+            0 => String::new(),
+            1 => "; 1 turn was interrupted".to_owned(),
+            count => format!("; {count} turns were interrupted"),
+        };
+        self.state.update(|state| {
+            state.gateway_state = match why {
+                Shutdown::Planned => GatewayPhase::Stopped,
+                Shutdown::Unplanned | Shutdown::Restart => GatewayPhase::Running,
+            };
+            state.active_agents = drained.stuck;
+            state.exit_reason = Some(format!("{reason}{interrupted}"));
+        });
+    }
+}
+
+/// What a gateway has started.
+struct Serving {
+    control: ControlSocket,
+    api_server: Option<HttpServer>,
+    dispatcher: Option<tokio::task::JoinHandle<()>>,
+    stop_dispatcher: CancellationToken,
+}
+
+/// Returns when the server has ended; never if there is none.
+async fn ended(server: &mut Option<HttpServer>) -> String {
+    match server {
+        Some(server) => server.ended().await,
+        None => std::future::pending().await,
+    }
+}

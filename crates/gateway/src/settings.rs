@@ -1,0 +1,205 @@
+//! What the settings ask of a gateway.
+
+use std::time::Duration;
+
+use vestal_api::keys;
+use vestal_config::{ConfigError, Key, Secret, Settings, Text};
+
+/// The shortest key that is taken.
+const MIN_KEY: usize = 16;
+
+/// Texts that stand in examples. A key that everybody knows protects nothing.
+const PLACEHOLDERS: &[&str] = &[
+    "changeme",
+    "change-me",
+    "change_me",
+    "your-api-key",
+    "your_api_key",
+    "yourapikey",
+    "placeholder",
+    "example",
+    "replace-me",
+    "replace_me",
+    "secret",
+    "password",
+    "xxxx",
+];
+
+/// What the settings ask of a gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GatewaySettings {
+    /// The API server, if there is to be one.
+    pub api_server: Option<ApiServer>,
+    /// Turns that may run at once.
+    pub max_runs: usize,
+    /// How long turns that run may take to end before they are interrupted.
+    pub drain: Duration,
+    /// Whether the board is dispatched.
+    pub dispatch: bool,
+}
+
+/// An API server that can be started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiServer {
+    /// The address or name it listens on.
+    pub host: String,
+    /// The port; 0 for any that is free.
+    pub port: u16,
+    /// The name of the model that clients see.
+    pub model_name: String,
+    /// Origins whose pages may ask from a browser.
+    pub cors_origins: Vec<String>,
+    key: Secret,
+}
+
+impl ApiServer {
+    /// Returns the key that requests must carry; it is there, and long enough.
+    pub(crate) fn key(&self) -> &str {
+        self.key.expose().unwrap_or_default()
+    }
+}
+
+/// Why the API server cannot be started as the settings have it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApiServerError {
+    /// There is no key.
+    #[error(
+        "the API server is enabled and has no key; put API_SERVER_KEY=… into .env, with what `openssl rand -hex 32` prints"
+    )]
+    NoKey,
+    /// The key is too short to protect anything.
+    #[error(
+        "the key of the API server has {length} characters and needs at least {MIN_KEY}; make one with: openssl rand -hex 32"
+    )]
+    ShortKey {
+        /// How long it is.
+        length: usize,
+    },
+    /// An origin that is none.
+    #[error(
+        "{origin:?} in api_server.cors_origins is not an origin; write it as https://host or http://host:port"
+    )]
+    BadOrigin {
+        /// What is written there.
+        origin: String,
+    },
+    /// The key stands in examples.
+    #[error("the key of the API server is a placeholder; make one with: openssl rand -hex 32")]
+    PlaceholderKey,
+}
+
+impl ApiServerError {
+    /// Returns a name for it that stays the same.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NoKey => "key_missing",
+            Self::ShortKey { .. } => "key_too_short",
+            Self::PlaceholderKey => "key_placeholder",
+            Self::BadOrigin { .. } => "cors_origin_invalid",
+        }
+    }
+}
+
+impl GatewaySettings {
+    /// Reads them. A key that protects nothing is an error of its own: the server must not be
+    /// started without one, on loopback either, where every page in a browser can ask.
+    pub fn new(settings: &Settings) -> Result<Result<Self, ApiServerError>, ConfigError> {
+        let api_server = match api_server(settings)? {
+            Ok(api_server) => api_server,
+            Err(error) => return Ok(Err(error)),
+        };
+        let runs = settings.get(&keys::API_SERVER_MAX_CONCURRENT_RUNS)?.value.get();
+        Ok(Ok(Self {
+            api_server,
+            max_runs: usize::try_from(runs).unwrap_or(usize::MAX),
+            drain: settings.get(&keys::AGENT_RESTART_DRAIN_TIMEOUT)?.value.duration(),
+            dispatch: settings.get(&keys::KANBAN_DISPATCH_IN_GATEWAY)?.value,
+        }))
+    }
+}
+
+fn api_server(
+    settings: &Settings,
+) -> Result<Result<Option<ApiServer>, ApiServerError>, ConfigError> {
+    if !settings.get(&keys::API_SERVER_ENABLED)?.value {
+        return Ok(Ok(None));
+    }
+    let key = settings.get(&keys::API_SERVER_KEY)?.value;
+    if let Err(error) = check_key(key.expose()) {
+        return Ok(Err(error));
+    }
+    let text = |key: &Key<Text>| -> Result<Option<String>, ConfigError> {
+        Ok(settings.get(key)?.value.get().map(str::to_owned))
+    };
+    let profile = settings.home().profile();
+    let default_name =
+        if profile.is_default() { "vestal-agent".to_owned() } else { profile.to_string() };
+    let origins = text(&keys::API_SERVER_CORS_ORIGINS)?.unwrap_or_default();
+    let origins = origins.split(',').map(|origin| origin.trim().trim_end_matches('/'));
+    let origins: Vec<&str> = origins.filter(|origin| !origin.is_empty()).collect();
+    if let Some(bad) = origins.iter().find(|origin| !is_origin(origin)) {
+        return Ok(Err(ApiServerError::BadOrigin { origin: (*bad).to_owned() }));
+    }
+    let port = settings.get(&keys::API_SERVER_PORT)?.value.get();
+    Ok(Ok(Some(ApiServer {
+        host: text(&keys::API_SERVER_HOST)?.unwrap_or_else(|| "127.0.0.1".to_owned()),
+        port: u16::try_from(port).unwrap_or(u16::MAX),
+        model_name: text(&keys::API_SERVER_MODEL_NAME)?.unwrap_or(default_name),
+        cors_origins: origins.into_iter().map(str::to_owned).collect(),
+        key,
+    })))
+}
+
+/// Every origin at once is none: whoever has the key could be any page.
+fn is_origin(text: &str) -> bool {
+    let host = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    host.is_some_and(|host| {
+        let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-.:[]_".contains(&byte);
+        !host.is_empty() && host.bytes().all(is_fine)
+    })
+}
+
+fn check_key(key: Option<&str>) -> Result<(), ApiServerError> {
+    let key = key.ok_or(ApiServerError::NoKey)?;
+    let folded = key.to_ascii_lowercase();
+    let first = folded.as_bytes().first();
+    let is_one_character = folded.bytes().all(|byte| Some(&byte) == first);
+    if is_one_character || PLACEHOLDERS.iter().any(|known| folded.starts_with(known)) {
+        return Err(ApiServerError::PlaceholderKey);
+    }
+    if key.len() < MIN_KEY {
+        return Err(ApiServerError::ShortKey { length: key.len() });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_a_scheme_and_a_host() {
+        for good in ["https://a.example", "http://localhost:3000", "http://[::1]:80"] {
+            assert!(is_origin(good), "{good}");
+        }
+        for bad in ["*", "a.example", "https://", "https://a/b", "https://a b", "file:///x", "null"]
+        {
+            assert!(!is_origin(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_protects_nothing_is_refused() {
+        assert_eq!(check_key(None), Err(ApiServerError::NoKey));
+        assert_eq!(check_key(Some("short")), Err(ApiServerError::ShortKey { length: 5 }));
+        for known in [
+            "changeme-changeme-changeme",
+            "your-api-key-goes-in-here",
+            "xxxxxxxxxxxxxxxxxxxx",
+            "0000000000000000",
+        ] {
+            assert_eq!(check_key(Some(known)), Err(ApiServerError::PlaceholderKey), "{known}");
+        }
+        assert_eq!(check_key(Some("9f86d081884c7d659a2feaa0c55ad015")), Ok(()));
+    }
+}
