@@ -51,7 +51,7 @@ fn a_broken_skill_is_named_with_what_to_do_and_the_others_go_on() {
         ("large", None, "larger than 256 KiB"),
         ("small", None, "in capitals"),
         ("nothing", Some(1), "no front matter"),
-        ("folder", None, "not a file"),
+        ("folder", None, "not a regular file"),
         ("linked", None, "a link"),
         ("elsewhere", None, "a link"),
     ] {
