@@ -3,6 +3,7 @@
 mod conversation;
 mod error;
 mod prompt;
+mod remote_human;
 mod runtime;
 mod signals;
 
@@ -10,5 +11,8 @@ pub use conversation::{
     OpenRequest, Opened, Placement, SANDBOX_CHOICE, SandboxChoice, Toolsets, Which,
 };
 pub use error::RuntimeError;
+pub use remote_human::{
+    AnswerError, QuestionEvent, RemoteAnswer, RemoteHuman, RemoteQuestion, RemoteQuestionKind,
+};
 pub use runtime::{Runtime, RuntimeBuilder, endpoints, redactor};
 pub use signals::{Termination, Terminations};
