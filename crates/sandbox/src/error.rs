@@ -107,6 +107,14 @@ pub enum Error {
         /// What went wrong with the connection.
         reason: String,
     },
+    /// The sandbox runs, and its guest does not answer.
+    #[error("the sandbox of task {task:?} is running and its guest does not answer: {reason}")]
+    Unresponsive {
+        /// The task.
+        task: String,
+        /// What went wrong with the connection.
+        reason: String,
+    },
     /// The directory belongs to another home or profile.
     #[error(
         "{} was made for another home, profile or task: set terminal.sandbox_dir to a directory \

@@ -81,6 +81,10 @@ impl From<Error> for Failure {
             }
         }
     }
+            Error::Unresponsive { task, .. } => failure.advise(format!(
+                "to start it again, which ends what runs in it: vestal run -t {} true",
+                quoted(&task)
+            )),
 }
 
 impl From<HomeError> for Failure {

@@ -19,6 +19,9 @@ use crate::{Error, Key, Overrides, SnapshotName, Task, failpoint, job};
 /// How long a killed instance may take to be gone.
 pub(super) const END_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How often a guest is asked to end if it is idle, where the answer is lost.
+const ASKED_TO_END: u32 = 3;
+
 /// What a stop is allowed to interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interrupt {
@@ -98,36 +101,43 @@ impl Inner {
         interrupt: Interrupt,
     ) -> Result<(), Error> {
         let grace = self.stop_grace()?;
-        let connection = match greet(backend, instance, Role::Observer).await {
-            Ok(connection) => connection,
-            // Whether it is idle is for the guest to say, and it may be alive.
-            Err(error)
-                if interrupt == Interrupt::Nothing && error.leaves_guest_unknown(backend) =>
-            {
-                return Err(error.into_error(task.as_str(), backend));
-            }
-            Err(_) => return Ok(()),
-        };
-        let request =
-            Request::Shutdown { grace_ms: millis(grace), if_idle: interrupt == Interrupt::Nothing };
-        // Beyond the grace the guest only kills and reaps.
-        let within = grace + END_PATIENCE;
-        match tokio::time::timeout(within, connection.call(request)).await {
-            Ok(Ok(Reply::Done)) => {
-                // The guest closes the connection when it exits.
-                if tokio::time::timeout(END_PATIENCE, connection.closed()).await.is_err() {
-                    tracing::warn!(
-                        instance = instance.id,
-                        "the guest said it would end and has not"
-                    );
+        let if_idle = interrupt == Interrupt::Nothing;
+        for _ in 0..ASKED_TO_END {
+            let connection = match greet(backend, instance, Role::Observer).await {
+                Ok(connection) => connection,
+                // Whether it is idle is for the guest to say, and it may be alive.
+                Err(error) if if_idle && error.leaves_guest_unknown(backend, instance) => {
+                    return Err(error.into_error(task.as_str(), backend, instance));
                 }
-                Ok(())
+                Err(_) => return Ok(()),
+            };
+            let request = Request::Shutdown { grace_ms: millis(grace), if_idle };
+            // Beyond the grace the guest only kills and reaps.
+            let within = grace + END_PATIENCE;
+            match tokio::time::timeout(within, connection.call(request)).await {
+                Ok(Ok(Reply::Done)) => {
+                    // The guest closes the connection when it exits.
+                    if tokio::time::timeout(END_PATIENCE, connection.closed()).await.is_err() {
+                        tracing::warn!(
+                            instance = instance.id,
+                            "the guest said it would end and has not"
+                        );
+                    }
+                    return Ok(());
+                }
+                Ok(Err(CallError::Fault(fault))) if fault.code == FaultCode::Busy => {
+                    return Err(Error::Busy { task: task.to_string(), reason: fault.message });
+                }
+                // The lost answer may have been "busy": a guest that is still there
+                // is asked again.
+                Ok(Err(CallError::Lost { reason, .. })) if if_idle => {
+                    tracing::debug!(instance = instance.id, %reason, "asking to end again");
+                }
+                Ok(Ok(_) | Err(_)) | Err(_) => return Ok(()),
             }
-            Ok(Err(CallError::Fault(fault))) if fault.code == FaultCode::Busy => {
-                Err(Error::Busy { task: task.to_string(), reason: fault.message })
-            }
-            Ok(Ok(_) | Err(_)) | Err(_) => Ok(()),
         }
+        let reason = "the connection was lost each time it was asked to end".to_owned();
+        Err(Error::Unresponsive { task: task.to_string(), reason })
     }
 }
 
@@ -417,3 +427,7 @@ pub(super) fn kept_files(dir: &SandboxDir) -> Vec<PathBuf> {
         .filter(|path| path.is_dir())
         .collect()
 }
+
+#[cfg(test)]
+#[path = "remove_tests.rs"]
+mod tests;

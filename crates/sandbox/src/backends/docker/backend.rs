@@ -48,6 +48,10 @@ pub(crate) static DECLARATION: Declaration = Declaration {
     remedy: Remedy::Recreate,
     idle_source: IdleSource::GuestFiles,
     job_environment: JobEnvironment::Guests,
+    can_be_cut_off: |locator| {
+        let transport = DockerLocator::of(locator).map(|locator| locator.transport);
+        matches!(transport, Some(Transport::Exec))
+    },
     tightening: settings::tightening,
     host_processes: |instance| {
         let process = DockerLocator::of_instance(instance).and_then(|locator| locator.pid());

@@ -121,6 +121,8 @@ pub(super) struct ExecStream {
     input: Pin<Box<dyn AsyncWrite + Send>>,
     /// Received and not yet read.
     unread: Bytes,
+    /// What the program said on its standard error.
+    complaint: String,
 }
 
 /// Runs `guest connect` in the container, which forwards to the guest's socket.
@@ -147,7 +149,7 @@ pub(super) async fn connect_exec(
     let options = StartExecOptions { detach: false, tty: false, output_capacity: Some(64 << 10) };
     match client.api().start_exec(&exec.id, Some(options)).await.map_err(refused)? {
         StartExecResults::Attached { output, input } => {
-            Ok(ExecStream { output, input, unread: Bytes::new() })
+            Ok(ExecStream { output, input, unread: Bytes::new(), complaint: String::new() })
         }
         StartExecResults::Detached => Err(not_listening()),
     }
@@ -168,11 +170,25 @@ impl AsyncRead for ExecStream {
             }
             match self.output.as_mut().poll_next(context) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(None) => return Poll::Ready(Ok(())),
+                Poll::Ready(None) if self.complaint.is_empty() => return Poll::Ready(Ok(())),
+                // `guest connect` reached no guest, which a connection that the
+                // engine or a network cuts never says.
+                Poll::Ready(None) => {
+                    let complaint = std::mem::take(&mut self.complaint);
+                    let kind = io::ErrorKind::ConnectionRefused;
+                    return Poll::Ready(Err(io::Error::new(kind, complaint)));
+                }
                 Poll::Ready(Some(Err(error))) => {
                     return Poll::Ready(Err(io::Error::other(error)));
                 }
                 Poll::Ready(Some(Ok(LogOutput::StdOut { message }))) => self.unread = message,
+                Poll::Ready(Some(Ok(LogOutput::StdErr { message }))) => {
+                    let text = readable_output(&String::from_utf8_lossy(&message));
+                    tracing::debug!(output = %text, "from the container");
+                    if self.complaint.len() < MAX_OUTPUT {
+                        self.complaint.push_str(&text);
+                    }
+                }
                 Poll::Ready(Some(Ok(other))) => {
                     tracing::debug!(output = %other, "from the container");
                 }
