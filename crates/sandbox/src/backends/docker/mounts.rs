@@ -242,7 +242,9 @@ async fn inode_inside(files: &Files, path: &Path) -> Result<u64, BackendError> {
                     path.display()
                 ),
                 advice: "mount it at a path that the sandbox's user may reach, or remove it from \
-                         terminal.docker_volumes or terminal.docker_extra_args"
+                         terminal.docker_volumes or terminal.docker_extra_args; a container that \
+                         is there already keeps its mounts until `vestal rebuild TASK`, which \
+                         keeps workspace and home"
                     .to_owned(),
             })
         }
