@@ -69,8 +69,15 @@ impl From<Error> for Failure {
             }
             Error::Copy(error) => failure.advise(error.advice()),
             Error::Bind { .. } => failure.advise("choose another directory for the task"),
-            Error::RootMount { .. } => {
-                failure.advise("or run the command without mounting the directory")
+            Error::TooWideMount { path, .. } => {
+                let failure = failure.advise("or run the command without mounting the directory");
+                if path.parent().is_none() {
+                    return failure;
+                }
+                failure.advise(format!(
+                    "to mount it nevertheless, name it: --set 'terminal.docker_volumes=[\"{}:/workspace\"]'",
+                    path.display()
+                ))
             }
             Error::OutOfReach { .. } => failure
                 .advise("nothing was changed; try again when the connection works"),
