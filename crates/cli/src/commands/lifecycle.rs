@@ -18,7 +18,7 @@ Running jobs are asked to end, and killed after terminal.stop_grace_seconds. Fil
 sessions stay; the next use starts the sandbox again, with the settings in effect then. If workspace
 and home are in memory (terminal.container_persistent: false), they are lost. Without TASK, the
 sandbox of the task `default` is stopped. In both cases you are asked first on a terminal, unless -y
-is given.
+is given; without a terminal it is done, with a note on standard error. Scripts should name the TASK.
 
 Examples:
   vestal stop web
@@ -60,13 +60,16 @@ pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<Exit, Fail
             plans.push(format!("no task was named: the sandbox of {task} will be stopped"));
         }
     }
-    if !args.yes
-        && !plans.is_empty()
-        && confirm::is_possible()
-        && !confirm::is_confirmed(context.console, "stop", "Stop?", &plans)?
-    {
-        context.console.note("nothing was stopped");
-        return Ok(Exit::No);
+    if !args.yes && confirm::is_possible() {
+        if !plans.is_empty()
+            && !confirm::is_confirmed(context.console, "stop", "Stop?", &plans)?
+        {
+            context.console.note("nothing was stopped");
+            return Ok(Exit::No);
+        }
+    } else {
+        // Scripts are not asked; what they did not name is told.
+        plans.iter().for_each(|plan| context.console.note(plan));
     }
     // What cannot be stopped is no reason to let the rest run.
     let (mut stopped, mut failures) = (Vec::new(), Vec::new());
