@@ -61,9 +61,7 @@ pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<Exit, Fail
         }
     }
     if !args.yes && confirm::is_possible() {
-        if !plans.is_empty()
-            && !confirm::is_confirmed(context.console, "stop", "Stop?", &plans)?
-        {
+        if !plans.is_empty() && !confirm::is_confirmed(context.console, "stop", "Stop?", &plans)? {
             context.console.note("nothing was stopped");
             return Ok(Exit::No);
         }

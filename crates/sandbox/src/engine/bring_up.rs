@@ -100,7 +100,11 @@ impl Inner {
                     GreetOutcome::Failed(error)
                         if error.leaves_guest_unknown(&**backend, &instance) =>
                     {
-                        return Err(error.into_error(locked.key.task().as_str(), &**backend, &instance));
+                        return Err(error.into_error(
+                            locked.key.task().as_str(),
+                            &**backend,
+                            &instance,
+                        ));
                     }
                     GreetOutcome::Failed(_) | GreetOutcome::NoInstance => {}
                 }

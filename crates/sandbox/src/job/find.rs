@@ -53,9 +53,7 @@ pub async fn find(
         match engine.observe(&task).await {
             Ok(connection) => found.jobs.extend(find_in(&task, connection, id, &matches).await?),
             // It has ended since it was listed, or does not answer any more.
-            Err(
-                Error::Stopped { .. } | Error::Unresponsive { .. } | Error::NoSandbox { .. },
-            ) => {}
+            Err(Error::Stopped { .. } | Error::Unresponsive { .. } | Error::NoSandbox { .. }) => {}
             Err(error) => return Err(error),
         }
     }

@@ -13,8 +13,8 @@ use crate::client::Connection;
 use crate::command::{Command, Input};
 use crate::files::Files;
 use crate::job::{
-    AfterInput, Follow, JobError, JobFilter, JobList, JobOutcome, JobStream, KillOnDrop, MAX_GUESTS,
-    SentJob,
+    AfterInput, Follow, JobError, JobFilter, JobList, JobOutcome, JobStream, KillOnDrop,
+    MAX_GUESTS, SentJob,
 };
 use crate::output::Output;
 use crate::publish::read_bundle;
