@@ -21,7 +21,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// How models are asked.
 #[derive(Clone)]
-pub struct Options {
+pub struct ModelOptions {
     /// How often a failed call is tried again at an endpoint that is busy; after
     /// other failures, and where another endpoint follows, at most three times.
     pub retries: u32,
@@ -49,7 +49,7 @@ pub struct Options {
     pub lists: Option<ListCache>,
 }
 
-impl Default for Options {
+impl Default for ModelOptions {
     fn default() -> Self {
         Self {
             retries: 8,
@@ -67,9 +67,9 @@ impl Default for Options {
 }
 
 /// Shows that there is a proxy, not where: its address may hold a password.
-impl fmt::Debug for Options {
+impl fmt::Debug for ModelOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
+        f.debug_struct("ModelOptions")
             .field("retries", &self.retries)
             .field("idle_timeout", &self.idle_timeout)
             .field("connect_timeout", &self.connect_timeout)
@@ -109,7 +109,7 @@ pub struct Models {
 }
 
 pub(crate) struct ModelsShared {
-    pub(crate) options: Options,
+    pub(crate) options: ModelOptions,
     pub(crate) memory: QuirkMemory,
     plain: Client,
     /// Made when it is first needed: reading the machine's certificates takes
@@ -120,7 +120,7 @@ pub(crate) struct ModelsShared {
 
 impl Models {
     /// Prepares to ask models. Nothing is connected to and no certificate read yet.
-    pub fn new(options: Options) -> Result<Self, SetupError> {
+    pub fn new(options: ModelOptions) -> Result<Self, SetupError> {
         if rustls::crypto::CryptoProvider::get_default().is_none() {
             // Somebody else may be first between the question and this; then
             // theirs is as good.
@@ -197,7 +197,7 @@ enum Roots {
     Machine,
 }
 
-fn client(options: &Options, roots: Roots) -> Result<Client, SetupError> {
+fn client(options: &ModelOptions, roots: Roots) -> Result<Client, SetupError> {
     let agent = reqwest::header::HeaderValue::from_str(&options.user_agent)
         .map_err(|_| SetupError::UserAgent)?;
     let mut builder = Client::builder()

@@ -2,8 +2,10 @@ use super::*;
 
 #[test]
 fn a_proxy_that_is_no_address_is_refused_without_showing_it() {
-    let options =
-        Options { proxy: Some("pa55word at nowhere:::".to_owned()), ..Options::default() };
+    let options = ModelOptions {
+        proxy: Some("pa55word at nowhere:::".to_owned()),
+        ..ModelOptions::default()
+    };
     assert!(!format!("{options:?}").contains("pa55word"));
     let error = Models::new(options).map(|_| ()).unwrap_err();
     assert_eq!(error, SetupError::Proxy);
@@ -11,7 +13,7 @@ fn a_proxy_that_is_no_address_is_refused_without_showing_it() {
 
 #[test]
 fn certificates_are_read_for_the_first_https_address_and_not_before() {
-    let models = Models::new(Options::default()).unwrap();
+    let models = Models::new(ModelOptions::default()).unwrap();
     let url = |text: &str| Url::parse(text).unwrap();
     models.shared.client(&url("http://127.0.0.1:1/v1")).unwrap();
     assert!(models.shared.secure.get().is_none());

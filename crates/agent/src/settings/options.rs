@@ -33,13 +33,13 @@ pub fn options(settings: &Settings) -> Result<AgentOptions, ConfigError> {
 }
 
 /// Returns how models are asked.
-pub fn model_options(settings: &Settings) -> Result<vestal_model::Options, ConfigError> {
-    Ok(vestal_model::Options {
+pub fn model_options(settings: &Settings) -> Result<vestal_model::ModelOptions, ConfigError> {
+    Ok(vestal_model::ModelOptions {
         retries: settings.get(&keys::AGENT_API_MAX_RETRIES)?.value.get(),
         idle_timeout: settings.get(&keys::AGENT_REQUEST_TIMEOUT)?.value.duration(),
         proxy: proxy(settings),
         lists: Some(super::model_lists(settings)),
-        ..vestal_model::Options::default()
+        ..vestal_model::ModelOptions::default()
     })
 }
 

@@ -39,7 +39,7 @@ pub(super) async fn run(context: &Context, args: ListArgs) -> Result<Exit, Failu
     }
     let freshness = if args.refresh { Freshness::Refresh } else { Freshness::Cached };
     let options = settings::model_options(&settings)?;
-    let options = vestal_model::Options {
+    let options = vestal_model::ModelOptions {
         retries: options.retries.min(1),
         idle_timeout: options.idle_timeout.min(IDLE),
         ..options

@@ -8,7 +8,7 @@ use clap::Args;
 use vestal_agent::keys;
 use vestal_agent::settings::{self, Candidate, KeyOwner};
 use vestal_config::{AnyKey as _, EnvName, Resolved, Settings, Source};
-use vestal_model::{Endpoint, Message, ModelError, ModelInfo, Models, Options, Request};
+use vestal_model::{Endpoint, Message, ModelError, ModelInfo, ModelOptions, Models, Request};
 
 use self::questions::{AfterFailure, Key, Questions};
 use crate::agent;
@@ -81,12 +81,13 @@ struct Setup<'a> {
 impl<'a> Setup<'a> {
     fn new(context: &'a Context, settings: &'a Settings) -> Result<Self, Failure> {
         // A server that is only tried leaves nothing in the kept lists.
-        let options = Options { retries: 0, lists: None, ..settings::model_options(settings)? };
+        let options =
+            ModelOptions { retries: 0, lists: None, ..settings::model_options(settings)? };
         let idle_timeout = options.idle_timeout.min(LIST_IDLE);
         Ok(Self {
             context,
             questions: Questions { console: context.console, settings },
-            lists: Models::new(Options { idle_timeout, ..options.clone() })?,
+            lists: Models::new(ModelOptions { idle_timeout, ..options.clone() })?,
             models: Models::new(options)?,
         })
     }
