@@ -7,7 +7,7 @@ use vestal_config::{ConfigError, Key, Names, Patterns, Settings};
 use vestal_model::ListCache;
 
 use crate::agent::{AgentOptions, Delegation};
-use crate::approvals::{Mode, Policy, Unattended as UnattendedPolicy};
+use crate::approvals::{GuardMode, Policy, Unattended as UnattendedPolicy};
 use crate::compress::Compression;
 use crate::limits::Limits;
 use crate::memory::MemoryTimeouts;
@@ -103,8 +103,8 @@ fn policy(settings: &Settings) -> Result<Policy, ConfigError> {
     };
     Ok(Policy {
         mode: match settings.get(&keys::APPROVALS_MODE)?.value {
-            ApprovalMode::Manual => Mode::Manual,
-            ApprovalMode::Off => Mode::Off,
+            ApprovalMode::Manual => GuardMode::Manual,
+            ApprovalMode::Off => GuardMode::Off,
         },
         timeout: settings.get(&keys::APPROVALS_TIMEOUT)?.value.duration(),
         deny: patterns(&keys::APPROVALS_DENY)?,
