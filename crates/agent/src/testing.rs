@@ -16,7 +16,7 @@ use crate::approvals::{Guard, GuardMode, Policy, Unattended};
 use crate::delegation::Delegates;
 use crate::event::{Event, EventSink};
 use crate::human::{Approval, ApprovalRequest, Human, Question};
-use crate::limits::Limits;
+use crate::limits::ToolLimits;
 use crate::registry::Registry;
 use crate::sandbox::ConversationSandbox;
 use crate::tool::{Tool, ToolContext, ToolOutput};
@@ -65,7 +65,7 @@ impl Stage {
     }
 
     /// Changes the limits.
-    pub(crate) fn with_limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
+    pub(crate) fn with_limits(mut self, change: impl FnOnce(&mut ToolLimits)) -> Self {
         change(Arc::make_mut(&mut self.context.limits));
         self
     }

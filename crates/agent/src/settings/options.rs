@@ -9,7 +9,7 @@ use vestal_model::ListCache;
 use crate::agent::{AgentOptions, Delegation};
 use crate::approvals::{GuardMode, Policy, Unattended as UnattendedPolicy};
 use crate::compress::Compression;
-use crate::limits::Limits;
+use crate::limits::ToolLimits;
 use crate::memory::MemoryTimeouts;
 use crate::registry::Selection;
 use crate::settings::{ApprovalMode, PROXY_VARIABLES, Unattended, keys};
@@ -82,10 +82,10 @@ fn guardrails(settings: &Settings) -> Result<Guardrails, ConfigError> {
     })
 }
 
-fn limits(settings: &Settings) -> Result<Limits, ConfigError> {
+fn limits(settings: &Settings) -> Result<ToolLimits, ConfigError> {
     let bytes = settings.get(&keys::TOOL_OUTPUT_MAX_BYTES)?.value.get();
     let clarify = settings.get(&keys::AGENT_CLARIFY_TIMEOUT)?.value;
-    Ok(Limits {
+    Ok(ToolLimits {
         command_timeout: settings.get(&vestal_sandbox::keys::TIMEOUT)?.value.duration(),
         output_bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
         output_lines: size(settings, &keys::TOOL_OUTPUT_MAX_LINES)?,
