@@ -6,7 +6,7 @@ use clap::Args;
 use jiff::Timestamp;
 use tokio::task::JoinSet;
 use vestal_agent::keys;
-use vestal_agent::settings::{self, Candidate, EndpointError, KeyOwner, ProviderRow};
+use vestal_agent::settings::{self, EndpointError, KeyOwner, ProviderCandidate, ProviderRow};
 use vestal_api::{DefaultModelView, ModelsView, ProviderView, closest_name, explained};
 use vestal_config::{AnyKey as _, Resolved, Settings};
 use vestal_model::{Endpoint, Freshness, ListCache, Models};
@@ -172,7 +172,7 @@ pub(super) fn set(context: &Context, args: &SetArgs) -> Result<Exit, Failure> {
 fn refuse_to_move_key(before: &Settings, provider: &str) -> Result<(), Failure> {
     let Resolved { value, source } = before.get(&keys::MODEL_API_KEY)?;
     let KeyOwner::BuiltIn(owner) = settings::key_owner(before)? else { return Ok(()) };
-    let known = Candidate::built_in();
+    let known = ProviderCandidate::built_in();
     if value.expose().is_none() || owner == provider {
         return Ok(());
     }
