@@ -19,7 +19,7 @@ use vestal_runtime::{Termination, Terminations};
 use vestal_sandbox::{CLOSE_WITHIN, Engine};
 
 use crate::context::{BoardContext, Reported};
-use crate::limits::Limits;
+use crate::limits::ProcessLimits;
 use crate::log::Log;
 use crate::report::{Resolution, WorkerExit, WorkerReport};
 use crate::workspace::WORKSPACE_VARIABLE;
@@ -48,7 +48,7 @@ pub struct WorkerParts {
     /// How its log is rotated.
     pub log: LogPolicy,
     /// Its limits on this host.
-    pub limits: Limits,
+    pub limits: ProcessLimits,
     /// The signals that ask this process to stop.
     pub signals: Terminations,
 }
@@ -68,7 +68,7 @@ pub(crate) struct Worker {
     pub(crate) settings: Arc<Settings>,
     pub(crate) engine: Engine,
     pub(crate) redactor: Arc<Redactor>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ProcessLimits,
     lease: Duration,
     failures: FailurePolicy,
     pub(crate) fence: Fence,
