@@ -14,7 +14,7 @@ mod workspace;
 pub mod tools;
 
 pub use cleanup::{SweepError, SweepParts, sweep};
-pub use context::BoardContext;
+pub use context::BoardAccess;
 pub use limits::ProcessLimits;
 pub use log::Log;
 pub use report::{WorkerExit, WorkerReport};
