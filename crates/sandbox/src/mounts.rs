@@ -31,7 +31,7 @@ pub(crate) const MACHINE_DIR: &str = "/var/cache/vestal";
 
 /// A directory or file of the host that is to be mounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct MountRequest {
     /// Its path, as it was asked for.
     pub(crate) path: PathBuf,
     /// Whether the sandbox can change it.
@@ -77,8 +77,8 @@ impl Mounts {
 
     /// Returns what may be mounted as if it were what it is called.
     #[cfg(test)]
-    pub(crate) fn untried(wanted: &[Wanted]) -> Self {
-        let admitted = |wanted: &Wanted| {
+    pub(crate) fn untried(wanted: &[MountRequest]) -> Self {
+        let admitted = |wanted: &MountRequest| {
             let path = wanted.path.clone();
             (path.clone(), Admitted { path, device: 0, inode: 0 })
         };
@@ -166,7 +166,7 @@ pub(crate) enum Before {
 /// it was when the instance was made is refused.
 pub(crate) fn admit(
     ours: &Ours,
-    wanted: &[Wanted],
+    wanted: &[MountRequest],
     request: &InstanceRequest,
     before: Before,
 ) -> Result<Mounts, BackendError> {
@@ -182,7 +182,7 @@ pub(crate) fn admit(
     };
     let (mut mounts, mut noted) = (Mounts::default(), Pins::default());
     let mut given = Vec::new();
-    for wanted @ Wanted { path, writable } in wanted {
+    for wanted @ MountRequest { path, writable } in wanted {
         let (reached, pin) = look_at(ours, &exposed, wanted, &pins, request.key.task())?;
         if *writable {
             given.push((reached.path.clone(), reached.identity));
@@ -207,7 +207,7 @@ pub(crate) fn admit(
 /// instance that was made with other ones. Nothing is noted.
 pub(crate) fn check_again(
     ours: &Ours,
-    wanted: &[Wanted],
+    wanted: &[MountRequest],
     instance_dir: &Path,
     task: &Task,
 ) -> Result<(), BackendError> {
@@ -225,7 +225,7 @@ pub(crate) fn check_again(
 fn look_at(
     ours: &Ours,
     exposed: &Exposed,
-    wanted: &Wanted,
+    wanted: &MountRequest,
     pins: &Pins,
     task: &Task,
 ) -> Result<(Reached, Pin), BackendError> {

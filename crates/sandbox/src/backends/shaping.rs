@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use vestal_config::AnyKey as _;
 
-use super::limits::{Limits, default_ceiling};
+use super::limits::{ResourceLimits, default_ceiling};
 use crate::binds::{self, BINDS};
 use crate::settings::{Volume, Volumes, keys};
 use crate::spec::{Tightening, UNKNOWN_SETTINGS};
@@ -24,7 +24,7 @@ pub(super) struct Shaping<'a> {
     /// Whether workspace and home are kept on disk.
     pub(super) persistent: bool,
     /// What it may use.
-    pub(super) limits: Limits,
+    pub(super) limits: ResourceLimits,
 }
 
 impl Shaping<'_> {

@@ -333,8 +333,9 @@ impl Inner {
         };
         // Checked first: what may not be mounted must end nothing.
         let ours = mounts::Ours::of(&self.settings)?;
-        let wanted: Vec<mounts::Wanted> =
-            asked().map(|path| mounts::Wanted { path: path.clone(), writable: true }).collect();
+        let wanted: Vec<mounts::MountRequest> = asked()
+            .map(|path| mounts::MountRequest { path: path.clone(), writable: true })
+            .collect();
         mounts::check_again(&ours, &wanted, instance_dir, key.task())
             .map_err(Error::backend(attached.backend.name()))?;
         let (task, path) = (key.task(), path.display());

@@ -24,7 +24,7 @@ use crate::backends::layout::{BOOT_DIR, WORKSPACE};
 use crate::client::socket::{PeerExpectation, connect};
 use crate::client::{CallError, Connection};
 use crate::files::{FileError, Files, Links};
-use crate::mounts::{self, Before, Mounts, Ours, Wanted, covers};
+use crate::mounts::{self, Before, MountRequest, Mounts, Ours, covers};
 use crate::settings::{DockerTransport, MountKind, VolumeSource};
 
 /// Longest time for an answer of the guest.
@@ -106,9 +106,11 @@ impl HostMounts {
         before: Before,
     ) -> Result<Self, BackendError> {
         let ours = Ours::of(settings)?;
-        let wanted =
-            |mount: &HostMount| Wanted { path: mount.source.clone(), writable: mount.writable };
-        let wanted: Vec<Wanted> = requested.iter().map(wanted).collect();
+        let wanted = |mount: &HostMount| MountRequest {
+            path: mount.source.clone(),
+            writable: mount.writable,
+        };
+        let wanted: Vec<MountRequest> = requested.iter().map(wanted).collect();
         let mounts = mounts::admit(&ours, &wanted, request, before)?;
         Ok(Self { ours, requested, mounts })
     }
