@@ -11,7 +11,7 @@ use vestal_config::{ConfigError, Settings};
 use vestal_conversations::Store;
 
 use crate::entries::{Entries, Target, clean};
-use crate::files::{Files, NoteLimits};
+use crate::files::{NoteFiles, NoteLimits};
 use crate::keys;
 use crate::search::SessionSearch;
 use crate::tool::MemoryTool;
@@ -20,7 +20,7 @@ use crate::tool::MemoryTool;
 /// them when a conversation begins, and changes them with the tool `memory`.
 #[derive(Debug)]
 pub struct FileMemory {
-    files: Files,
+    files: NoteFiles,
     enabled: Enabled,
     /// What a person was told of already.
     reported: Mutex<BTreeSet<String>>,
@@ -28,7 +28,7 @@ pub struct FileMemory {
 
 impl FileMemory {
     /// Returns the memory.
-    pub fn new(files: Files, enabled: Enabled) -> Self {
+    pub fn new(files: NoteFiles, enabled: Enabled) -> Self {
         Self { files, enabled, reported: Mutex::default() }
     }
 
@@ -58,7 +58,7 @@ impl Memory for FileMemory {
     }
 }
 
-fn read(files: &Files, enabled: Enabled) -> Recalled {
+fn read(files: &NoteFiles, enabled: Enabled) -> Recalled {
     let mut notices = Vec::new();
     let mut notes = Vec::new();
     for target in enabled.targets() {
@@ -162,8 +162,8 @@ pub fn limits(settings: &Settings) -> Result<NoteLimits, ConfigError> {
 }
 
 /// Returns the files of the profile.
-pub fn files(settings: &Settings, redactor: Arc<Redactor>) -> Result<Files, ConfigError> {
-    Ok(Files::of_home(&settings.home().dir(), limits(settings)?, redactor))
+pub fn files(settings: &Settings, redactor: Arc<Redactor>) -> Result<NoteFiles, ConfigError> {
+    Ok(NoteFiles::of_home(&settings.home().dir(), limits(settings)?, redactor))
 }
 
 /// Who remembers, and the tools that go with it.

@@ -8,14 +8,14 @@ use crate::files::{Change, NoteLimits};
 
 const BOTH: Enabled = Enabled { memory: true, user: true };
 
-fn place() -> (tempfile::TempDir, Files) {
+fn place() -> (tempfile::TempDir, NoteFiles) {
     let dir = tempfile::tempdir().unwrap();
     let limits = NoteLimits { memory: 100, user: 50 };
-    let files = Files::of_home(dir.path(), limits, Arc::new(Redactor::default()));
+    let files = NoteFiles::of_home(dir.path(), limits, Arc::new(Redactor::default()));
     (dir, files)
 }
 
-fn add(files: &Files, target: Target, entry: &str) {
+fn add(files: &NoteFiles, target: Target, entry: &str) {
     files.change(target, Change::Add { entry }).unwrap();
 }
 
