@@ -17,7 +17,7 @@ use super::directories::{Directories, is_project};
 use super::host::ProgramHost;
 use super::{ChatArgs, placement, toolsets};
 use crate::agent;
-use crate::cli::Wanted;
+use crate::cli::SandboxFlags;
 use crate::commands::model;
 use crate::console::{self, TerminalMessage};
 use crate::context::{Context, declared_backend};
@@ -186,7 +186,7 @@ fn project_mount(
     if answer != Some(true) {
         return Ok(None);
     }
-    let wanted = Wanted { backend: None, image: None, mount_cwd: true };
+    let wanted = SandboxFlags { backend: None, image: None, mount_cwd: true };
     placement(context, None, &wanted).map(Some)
 }
 
