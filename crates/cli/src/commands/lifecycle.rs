@@ -242,7 +242,7 @@ fn part(summary: &Summary) -> String {
     };
     match summary.state {
         SummaryState::Running => {
-            let jobs = text::count(u64::from(summary.jobs_running), "running job");
+            let jobs = text::count(summary.jobs_running, "running job");
             format!("the running sandbox {on} with {jobs} will be removed{rest}")
         }
         SummaryState::Unresponsive => {
@@ -264,7 +264,7 @@ fn describe(task: &Task, removal: &Removal) -> String {
     format!(
         "removed {} ({}){kept}",
         text::printable(task.as_str()),
-        text::count(removal.instances as u64, "instance")
+        text::count(removal.instances, "instance")
     )
 }
 

@@ -137,7 +137,7 @@ fn show(console: Console, view: &ModelsView) -> Result<(), Failure> {
         }
         let fetched_at = fetched_at.as_deref().and_then(|at| at.parse::<Timestamp>().ok());
         if let Some(at) = fetched_at {
-            let count = text::count(models.len() as u64, "model");
+            let count = text::count(models.len(), "model");
             console.note(&format!("{name}: {count}, listed {}", text::ago(at, now)));
         }
     }

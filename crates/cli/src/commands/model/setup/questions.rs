@@ -234,7 +234,7 @@ impl Questions<'_> {
         if models.is_empty() {
             return;
         }
-        let count = text::count(models.len() as u64, "model");
+        let count = text::count(models.len(), "model");
         let mut words = format!("{} has {count}:\n", candidate.label());
         for (number, model) in (1..).zip(models.iter().take(SHOWN)) {
             writeln!(words, "  {number:>2}) {}", text::printable(&model.id)).ok();
