@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::check::Finding;
@@ -88,6 +89,9 @@ pub struct Group {
     pub reserved: &'static [&'static str],
     /// Words in front of the last part of a key's name that are easily left out: `docker_`.
     pub prefixes: &'static [&'static str],
+    /// Directories in the home of all profiles that the owner keeps work in. Sandboxes may mount
+    /// what is in them, and nothing else of the home.
+    pub work_dirs: &'static [&'static str],
     /// Markdown at the end of the generated documentation.
     pub notes: &'static str,
     /// Finds what is wrong with values that are right each by itself.
@@ -108,6 +112,7 @@ impl Group {
             variables: &[],
             reserved: &[],
             prefixes: &[],
+            work_dirs: &[],
             notes: "",
             check: |_| Vec::new(),
             is_secret: |_| false,
@@ -290,6 +295,12 @@ impl Settings {
             }
         }
         found
+    }
+
+    /// Returns the directories in the home of all profiles that sandboxes may mount parts of.
+    pub fn work_dirs(&self) -> Vec<PathBuf> {
+        let names = self.schema.groups().flat_map(|group| group.work_dirs);
+        names.map(|name| self.home().root().join(name)).collect()
     }
 
     /// Returns the values of all secrets at hand: variables of the environment

@@ -134,7 +134,7 @@ impl Ours {
             user_home: settings.environment().user_home(),
             hidden,
             written: vec![sandboxes],
-            lent: vec![real(home.kanban_dir())],
+            lent: settings.work_dirs().into_iter().map(real).collect(),
             links,
         })
     }
