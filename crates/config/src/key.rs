@@ -3,8 +3,8 @@
 use crate::error::ConfigError;
 use crate::input::{Input, Refusal};
 use crate::kinds::Setting;
+use crate::layers::Source;
 use crate::settings::{Resolved, Settings};
-use crate::source::Source;
 use crate::value::Value;
 
 /// Whether a key's values may be shown.
