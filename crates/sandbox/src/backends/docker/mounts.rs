@@ -19,7 +19,7 @@ use super::prepare::Sharing;
 use super::settings::DockerSettings;
 use super::storage::{HostDirs, io_dir};
 use crate::backend::{BackendError, Instance, InstanceRequest};
-use crate::backends::binds::{At, refused, vet};
+use crate::backends::layout::{At, refused, vet};
 use crate::backends::layout::{BOOT_DIR, WORKSPACE};
 use crate::client::socket::{PeerExpectation, connect};
 use crate::client::{CallError, Connection};

@@ -10,8 +10,8 @@ use vestal_config::{
 };
 
 use crate::backends::limits::ResourceLimits;
+use crate::backends::shaping::start_dir;
 use crate::backends::shaping::{self, Shaping};
-use crate::backends::start_dir::start_dir;
 use crate::mounts::Ours;
 use crate::settings::{SandboxSettings as _, Volumes, keys};
 use crate::spec::Tightening;

@@ -6,7 +6,7 @@ use crate::settings::{Propagation, Volume, VolumeSource};
 
 use super::layout::{Access, Layout};
 use crate::backend::BackendError;
-use crate::backends::binds::{self, At, NEVER, refused, vet};
+use crate::backends::layout::{self, At, NEVER, refused, vet};
 use crate::backends::native::facts::SystemDirKind;
 use crate::backends::native::resolve;
 use crate::backends::native::settings::NativeSettings;
