@@ -422,3 +422,22 @@ async fn listening_pid(instance: &Instance) -> Option<u32> {
     let stream = connect(&storage::io_dir(&instance.dir), PeerExpectation::anyone()).await.ok()?;
     u32::try_from(stream.peer_cred().ok()?.pid()?).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_behind_the_engines_exec_can_be_cut_off() {
+        let reached = |transport: serde_json::Value| {
+            let locator = serde_json::json!({
+                "container": "c", "name": "n", "image": "i", "image_id": "sha256:1",
+                "transport": transport,
+            });
+            (DECLARATION.can_be_cut_off)(&locator)
+        };
+        assert!(reached(serde_json::json!({ "by": "exec" })));
+        assert!(!reached(serde_json::json!({ "by": "socket", "pid": 7 })));
+        assert!(!(DECLARATION.can_be_cut_off)(&Locator::Null));
+    }
+}

@@ -383,6 +383,26 @@ pub(super) async fn upload(
 mod tests {
     use super::*;
 
+    async fn end_of(said: Vec<LogOutput>) -> io::Result<usize> {
+        let output = futures_util::stream::iter(said.into_iter().map(Ok));
+        let mut stream = ExecStream {
+            output: Box::pin(output),
+            input: Box::pin(tokio::io::sink()),
+            unread: Bytes::new(),
+            complaint: String::new(),
+        };
+        tokio::io::AsyncReadExt::read(&mut stream, &mut [0; 8]).await
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_reaches_no_guest_is_told_from_one_that_is_cut() {
+        let message = Bytes::from_static(b"error: connect: No such file or directory\n");
+        let refused = end_of(vec![LogOutput::StdErr { message }]).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(refused.to_string(), "connect: No such file or directory");
+        assert_eq!(end_of(Vec::new()).await.unwrap(), 0);
+    }
+
     #[test]
     fn ready_lines_of_the_guest_are_not_shown_to_users() {
         let words = "{\"pid\":1,\"pid_start\":7,\"boot\":\"b\"}\n\
