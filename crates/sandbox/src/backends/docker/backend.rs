@@ -12,7 +12,7 @@ use vestal_config::{ConfigError, Settings};
 
 use super::api::{self, Client};
 use super::guest::connect_exec;
-use super::identity::{DockerLocator, Transport};
+use super::identity::{DockerLocator, GuestTransport};
 use super::inspect::{self, find_container, is_descendant};
 use super::lifecycle;
 use super::plan;
@@ -50,7 +50,7 @@ pub(crate) static DECLARATION: Declaration = Declaration {
     job_environment: JobEnvironment::Guests,
     can_be_cut_off: |locator| {
         let transport = DockerLocator::of(locator).map(|locator| locator.transport);
-        matches!(transport, Some(Transport::Exec))
+        matches!(transport, Some(GuestTransport::Exec))
     },
     tightening: settings::tightening,
     host_processes: |instance| {
@@ -165,9 +165,9 @@ impl Backend for Docker {
             None => self.find_locator(instance).await?.ok_or_else(not_listening)?,
         };
         let expected = match locator.transport {
-            Transport::Socket { pid: Some(pid) } => PeerExpectation::process(pid),
-            Transport::Socket { pid: None } => PeerExpectation::anyone(),
-            Transport::Exec => {
+            GuestTransport::Socket { pid: Some(pid) } => PeerExpectation::process(pid),
+            GuestTransport::Socket { pid: None } => PeerExpectation::anyone(),
+            GuestTransport::Exec => {
                 let client = self.client().await?;
                 let stream = connect_exec(&client, &locator.container, &instance.id).await?;
                 return Ok(Box::new(stream));
@@ -267,7 +267,7 @@ impl Marked for Docker {
         }
         // Under an init of the image the guest is not the first process. The
         // process that listens now was started with the container.
-        if let Transport::Socket { pid: Some(known) } = &mut locator.transport
+        if let GuestTransport::Socket { pid: Some(known) } = &mut locator.transport
             && let Some(first) = seen.pid
             && !is_descendant(*known, first)
         {
@@ -372,8 +372,8 @@ impl Diagnostics for Docker {
 
     fn memory_kills(&self, locator: &Locator) -> Option<u64> {
         match DockerLocator::of(locator)?.transport {
-            Transport::Socket { pid } => crate::backends::native::memory_kills(pid?),
-            Transport::Exec => None,
+            GuestTransport::Socket { pid } => crate::backends::native::memory_kills(pid?),
+            GuestTransport::Exec => None,
         }
     }
 }

@@ -21,7 +21,7 @@ use vestal_wire::{GuestSettings, Role};
 
 use super::api::{Client, EngineFault, classify};
 use super::boot;
-use super::identity::Transport;
+use super::identity::GuestTransport;
 use super::inspect::{InspectedContainer, inspect, is_descendant};
 use super::plan::{BOOT_DIR, GUEST_FILE, IO_DIR, JobUser, Plan, STATE_DIR, WORKSPACE};
 use super::prepare::Sharing;
@@ -238,7 +238,7 @@ pub(super) async fn wait_until_ready(
     instance: &Instance,
     container: &str,
     sharing: Sharing,
-) -> Result<Transport, BackendError> {
+) -> Result<GuestTransport, BackendError> {
     let deadline = Instant::now() + READY_TIMEOUT;
     let mut seen = inspect_running(client, container).await?;
     loop {
@@ -254,7 +254,7 @@ pub(super) async fn wait_until_ready(
             }
             Sharing::Separate => {
                 if try_exec(client, instance, container).await? {
-                    return Ok(Transport::Exec);
+                    return Ok(GuestTransport::Exec);
                 }
                 sleep(INSPECT_INTERVAL).await;
             }
@@ -321,7 +321,7 @@ fn readable_output(output: &str) -> String {
 async fn try_socket(
     instance: &Instance,
     seen: &InspectedContainer,
-) -> Result<Option<Transport>, BackendError> {
+) -> Result<Option<GuestTransport>, BackendError> {
     match connect(&io_dir(&instance.dir), PeerExpectation::anyone()).await {
         Ok(stream) => {
             let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
@@ -334,7 +334,7 @@ async fn try_socket(
                 let reason = format!("process {pid} is not one of the container's");
                 return Err(BackendError::Impostor { id: instance.id.clone(), reason });
             }
-            Ok(Some(Transport::Socket { pid }))
+            Ok(Some(GuestTransport::Socket { pid }))
         }
         Err(SocketError::Absent) => Ok(None),
         Err(SocketError::Io(error)) if error.kind() == std::io::ErrorKind::PermissionDenied => {

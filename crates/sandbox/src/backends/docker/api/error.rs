@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use bollard::errors::Error;
 
-use super::address::{Address, AddressSource, SshLogin, Transport};
+use super::address::{Address, AddressSource, EngineTransport, SshLogin};
 use super::context::PodmanProgram;
 use super::socket::PingError;
 use crate::backend::BackendError;
@@ -168,15 +168,15 @@ pub(super) fn connection_failed(address: &Address, reason: String) -> BackendErr
 /// Returns the error for an engine on another machine that refuses access.
 pub(super) fn login_failed(address: &Address, reason: String) -> BackendError {
     let advice = match &address.transport {
-        Transport::Tcp { tls: Some(_), .. } if is_about_certificates(&reason) => {
+        EngineTransport::Tcp { tls: Some(_), .. } if is_about_certificates(&reason) => {
             "check ca.pem, cert.pem and key.pem in DOCKER_CERT_PATH, or in the context".to_owned()
         }
-        Transport::Ssh(login) => format!(
+        EngineTransport::Ssh(login) => format!(
             "make sure that `ssh {}{} docker version` works without a prompt",
             login.port.map(|port| format!("-p {port} ")).unwrap_or_default(),
             SshLogin { port: None, ..login.clone() }
         ),
-        Transport::Unix(_) | Transport::Tcp { .. } => absent_advice(address),
+        EngineTransport::Unix(_) | EngineTransport::Tcp { .. } => absent_advice(address),
     };
     BackendError::Unreachable { address: address.to_string(), reason, advice }
 }
@@ -218,11 +218,13 @@ pub(super) fn no_engine(tried: &[(Address, PingError)], podman: &PodmanProgram) 
 
 fn denied_advice(address: &Address) -> String {
     match &address.transport {
-        Transport::Unix(_) => "ask to be added to the group that owns the socket (`sudo usermod \
+        EngineTransport::Unix(_) => {
+            "ask to be added to the group that owns the socket (`sudo usermod \
                                -aG docker $USER`, then log in again), use Docker's rootless mode, \
                                or set terminal.docker_binary to podman"
-            .to_owned(),
-        Transport::Tcp { .. } | Transport::Ssh(_) => {
+                .to_owned()
+        }
+        EngineTransport::Tcp { .. } | EngineTransport::Ssh(_) => {
             "check that you may log in there and use the engine".to_owned()
         }
     }
@@ -230,10 +232,10 @@ fn denied_advice(address: &Address) -> String {
 
 fn slow_advice(address: &Address) -> String {
     match &address.transport {
-        Transport::Unix(_) => {
+        EngineTransport::Unix(_) => {
             "check its state (`sudo systemctl status docker`) and restart it if it hangs".to_owned()
         }
-        Transport::Tcp { .. } | Transport::Ssh(_) => {
+        EngineTransport::Tcp { .. } | EngineTransport::Ssh(_) => {
             "check the network, and that the engine there runs".to_owned()
         }
     }
