@@ -44,7 +44,7 @@ impl Backend for Elsewhere {
         unreachable!("nothing is started")
     }
     async fn state(&self, _: &Instance) -> Result<InstanceState, BackendError> {
-        Ok(self.state.clone())
+        Ok(self.state)
     }
     async fn connect(&self, instance: &Instance) -> Result<Box<dyn Stream>, BackendError> {
         let not_listening = || BackendError::NotListening { id: instance.id.clone() };

@@ -6,7 +6,7 @@ use crate::settings::{Propagation, Volume, VolumeSource};
 
 use super::layout::{Access, Layout};
 use crate::backend::BackendError;
-use crate::backends::layout::{self, At, NEVER, refused, vet};
+use crate::backends::layout::{At, NEVER, refused, vet};
 use crate::backends::native::facts::SystemDirKind;
 use crate::backends::native::resolve;
 use crate::backends::native::settings::NativeSettings;
@@ -146,7 +146,7 @@ pub(in crate::backends::native) fn check_sources(
         }
     }
     for bind in &settings.binds {
-        binds::vet(bind)?;
+        vet(bind)?;
         if !bind.is_dir() {
             return Err(refused(bind, "it is not a directory any more", "make it"));
         }
