@@ -8,7 +8,7 @@ use vestal_sandbox::Engine;
 
 use crate::approvals::{Policy, Remember};
 use crate::compress::Compression;
-use crate::limits::Limits;
+use crate::limits::ToolLimits;
 use crate::memory::{Memory, MemoryTimeouts};
 use crate::redact::Redactor;
 use crate::registry::{Registry, ToolSource};
@@ -55,7 +55,7 @@ pub struct AgentOptions {
     /// When a model that repeats itself is stopped.
     pub guardrails: Guardrails,
     /// Limits of times, outputs and results.
-    pub limits: Arc<Limits>,
+    pub limits: Arc<ToolLimits>,
     /// What is asked about, and what happens when nobody can be asked.
     pub policy: Policy,
     /// How work is given to others.

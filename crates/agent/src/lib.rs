@@ -34,7 +34,7 @@ pub use conversation::{
 pub use delegation::{Assignment, Delegates, NoDelegates, Report};
 pub use event::{Event, EventSink};
 pub use human::{Approval, ApprovalRequest, Human, NoHuman, Question};
-pub use limits::Limits;
+pub use limits::ToolLimits;
 pub use memory::{CompletedTurn, Memory, MemoryTimeouts, Recalled};
 pub use notebook::{Notebook, Notes, Todo, TodoStatus, Watched};
 pub use prompt::{PromptParts, Workspace, persona};

@@ -20,7 +20,7 @@ const BYTES_PER_TOKEN: u64 = 4;
 
 /// Limits that the settings name. [`crate::settings`] reads them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct ToolLimits {
     /// Time a command may take in the foreground.
     pub command_timeout: Duration,
     /// Bytes of a command's output that the model gets.
@@ -40,7 +40,7 @@ pub struct Limits {
     pub clarify_timeout: Duration,
 }
 
-impl Limits {
+impl ToolLimits {
     /// Returns the limits of one of `calls` calls of an answer, where the model
     /// holds so many tokens, if anybody has said.
     #[must_use]
@@ -57,7 +57,7 @@ impl Limits {
     }
 }
 
-impl Default for Limits {
+impl Default for ToolLimits {
     fn default() -> Self {
         Self {
             command_timeout: Duration::from_mins(3),
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_result_takes_a_small_part_of_the_context_and_all_of_an_answer_half() {
-        let limits = Arc::new(Limits::default());
+        let limits = Arc::new(ToolLimits::default());
         let bytes = |context, calls| limits.within(context, calls).result_bytes;
         assert_eq!(bytes(None, 9), 100_000);
         assert_eq!(bytes(Some(1_000_000), 1), 100_000);

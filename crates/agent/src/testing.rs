@@ -12,11 +12,11 @@ use vestal_config::{Environment, Home, Override, Settings};
 use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Sandbox, Task};
 pub(crate) use vestal_testkit::{PATIENCE, marker, processes_with, until};
 
-use crate::approvals::{Guard, Mode, Policy, Unattended};
+use crate::approvals::{Guard, GuardMode, Policy, Unattended};
 use crate::delegation::Delegates;
 use crate::event::{Event, EventSink};
 use crate::human::{Approval, ApprovalRequest, Human, Question};
-use crate::limits::Limits;
+use crate::limits::ToolLimits;
 use crate::registry::Registry;
 use crate::sandbox::ConversationSandbox;
 use crate::tool::{Tool, ToolContext, ToolOutput};
@@ -42,7 +42,8 @@ impl Stage {
         );
         let events = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&events);
-        let policy = Policy { mode: Mode::Off, unattended: Unattended::Allow, ..Policy::default() };
+        let policy =
+            Policy { mode: GuardMode::Off, unattended: Unattended::Allow, ..Policy::default() };
         let context = ToolContext {
             events: EventSink::new(move |event| heard.lock().unwrap().push(event)),
             guard: Arc::new(Guard::new(policy, Arc::new(|_| Ok(())))),
@@ -64,7 +65,7 @@ impl Stage {
     }
 
     /// Changes the limits.
-    pub(crate) fn with_limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
+    pub(crate) fn with_limits(mut self, change: impl FnOnce(&mut ToolLimits)) -> Self {
         change(Arc::make_mut(&mut self.context.limits));
         self
     }

@@ -12,7 +12,7 @@ use crate::approvals::Guard;
 use crate::delegation::{Delegates, NoDelegates};
 use crate::event::{Event, EventSink};
 use crate::human::{Human, NoHuman};
-use crate::limits::Limits;
+use crate::limits::ToolLimits;
 use crate::notebook::Notebook;
 use crate::redact::Redactor;
 use crate::sandbox::ConversationSandbox;
@@ -128,7 +128,7 @@ pub struct ToolContext {
     /// What keeps secrets out of what the model reads.
     pub redactor: Arc<Redactor>,
     /// Limits of times, outputs and results.
-    pub limits: Arc<Limits>,
+    pub limits: Arc<ToolLimits>,
     /// What the conversation remembers between calls.
     pub notebook: Notebook,
     /// Which files it has seen, and in which version.

@@ -4,9 +4,10 @@ pub mod keys;
 mod values;
 
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use vestal_config::{AnyKey as _, ConfigError, Key, ProfileName, Resolved, Schema, Settings};
+use vestal_config::{AnyKey as _, ConfigError, Home, Key, ProfileName, Resolved, Schema, Settings};
 
 use crate::boards::Boards;
 use crate::dispatch::{Backoff, Budgets, Caps, FailurePolicy, Policy, Shown};
@@ -73,7 +74,12 @@ pub fn host(settings: &Settings) -> Result<Host, HostError> {
 /// Returns the boards of the home that the settings belong to.
 pub fn boards(settings: &Settings) -> Result<Boards, HostError> {
     let (host, durability) = (host(settings)?, durability(settings)?);
-    Ok(Boards::at(settings.home().kanban_dir(), host, durability))
+    Ok(Boards::at(boards_dir(settings.home()), host, durability))
+}
+
+/// Returns the directory of the boards, which all profiles share.
+pub fn boards_dir(home: &Home) -> PathBuf {
+    home.root().join(keys::BOARDS_DIR)
 }
 
 /// Returns the policy of a dispatcher on a host, and warnings about the settings to

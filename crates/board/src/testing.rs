@@ -13,7 +13,7 @@ use crate::board::Board;
 use crate::id::{Host, HostName, RunId, TaskId};
 use crate::run::{Role, Run};
 use crate::status::Status;
-use crate::store::{Clock, Durability, Options, SqliteStore};
+use crate::store::{Clock, Durability, SqliteOptions, SqliteStore};
 use crate::task::{Task, Workspace};
 use crate::time::Time;
 use crate::{Error, Result};
@@ -88,7 +88,7 @@ pub fn file(dir: &Path) -> PathBuf {
 /// Opens the board of a directory as a host of a name sees it.
 pub async fn open(dir: &Path, host: &str, clock: Clock) -> Result<Board> {
     // Nothing here has to survive a loss of power.
-    let options = Options { durability: Durability::Normal, clock };
+    let options = SqliteOptions { durability: Durability::Normal, clock };
     let store = SqliteStore::open(file(dir), options).await?;
     let host = Host::this(HostName::new(host)).map_err(|source| Error::Io {
         action: "read",

@@ -5,9 +5,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use vestal_model::{Image, Part, UserMessage};
-use vestal_tui::{mentioned_paths, pasted_path};
+use vestal_tui::{format, mentioned_paths, pasted_path};
 
-use crate::format;
 use crate::host::ChatError;
 
 const MOST_IMAGE_BYTES: u64 = Image::MOST_BYTES;

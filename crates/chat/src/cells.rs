@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use vestal_agent::{ApprovalRequest, Question, Todo, TodoStatus};
-use vestal_tui::{Line, Span, Style, diff, style};
+use vestal_tui::{Line, Span, Style, diff, format, style};
 
-use crate::format;
 use crate::host::ChatError;
 use crate::output::OutputTail;
 
@@ -142,7 +141,7 @@ pub(crate) fn running(
         line.push(Span::plain(" "));
         line.push(Span::new(name, style::BOLD));
     }
-    let elapsed = format!(" ({})", format::span(elapsed));
+    let elapsed = format!(" ({})", format::clock(elapsed));
     // The summary is cut first.
     let room = columns.saturating_sub(line.width() + elapsed.len() + 1);
     let room = if last.is_some() { room.min(columns * 2 / 5) } else { room };
@@ -273,7 +272,7 @@ pub(crate) fn approval(
         key("a", "lways");
     }
     key("d", "eny");
-    keys.push(Span::new(format!("· {} left", format::span(left)), style::DIM));
+    keys.push(Span::new(format!("· {} left", format::clock(left)), style::DIM));
     let mut tail = keys.wrap(width, "  ");
     if request.may_last {
         let always = format!("always approves: {}", request.pattern);

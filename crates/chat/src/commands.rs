@@ -316,7 +316,7 @@ mod tests {
         let (text, cursor) = editor.to_complete();
         let found = slash::complete(text, cursor).map(|completing| {
             let replaces = completing.replaces;
-            let completion = |candidate: slash::Candidate| Completion {
+            let completion = |candidate: slash::SlashCandidate| Completion {
                 replaces: replaces.clone(),
                 label: candidate.text.trim_end().to_owned(),
                 text: candidate.text,

@@ -6,7 +6,6 @@ mod chat;
 mod commands;
 mod conversation;
 mod draw;
-mod format;
 mod host;
 mod input;
 mod live;

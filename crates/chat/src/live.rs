@@ -7,10 +7,9 @@ use serde_json::Value;
 use vestal_agent::Event;
 use vestal_conversations::ConversationId;
 use vestal_model::{Cost, Finish};
-use vestal_tui::{Line, Submission};
+use vestal_tui::{Line, Submission, format};
 
 use crate::cells::{self, EndedTool};
-use crate::format;
 use crate::output::{Answer, FoldedOutput, OutputTail, OutputTails, ReasoningText};
 
 /// An entry of the transcript.

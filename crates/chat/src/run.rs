@@ -11,8 +11,9 @@ use vestal_agent::{Agent, EndReason};
 use vestal_config::Settings;
 use vestal_model::UserMessage;
 use vestal_runtime::Termination;
-use vestal_tui::{Colour, Editor, History, Input, Key, Line, Screen};
+use vestal_tui::{Colour, Editor, History, Input, Key, Line, Screen, format};
 
+use crate::cells;
 use crate::chat::{Chat, ConversationInfo, MenuTrigger, TurnEvent};
 use crate::conversation::{ConversationSlot, FinishedWork, InterruptState};
 use crate::host::{ChatError, ChatHost, HostMessage, OpenTarget, OpenedConversation};
@@ -22,7 +23,6 @@ use crate::questions::{PendingQuestion, Questions};
 use crate::sandbox_monitor::{JobWakeup, SandboxMonitor, SandboxUpdate};
 use crate::terminal::ChatTerminal;
 use crate::view::{FRAME, StatusLine};
-use crate::{cells, format};
 
 /// Minimum time between frames; keys are drawn immediately.
 const MIN_FRAME_INTERVAL: Duration = Duration::from_millis(16);

@@ -14,11 +14,12 @@ use vestal_agent::tools::JobWatch;
 use vestal_sandbox::client::{Connection, Reply, Request};
 use vestal_sandbox::job::{self, JobFilter};
 use vestal_sandbox::{Cause, Engine, Error, JobId, JobInfo, JobState, Task};
+use vestal_tui::format;
 
+use crate::cells;
 use crate::chat::{Chat, TurnEvent};
 use crate::conversation::{ConversationSlot, WorkKind, WorkOutcome};
 use crate::live::{EntryKind, TranscriptEntry};
-use crate::{cells, format};
 
 /// Time between observations.
 const PERIOD: Duration = Duration::from_secs(5);

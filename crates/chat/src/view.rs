@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use vestal_tui::{Line, Span, Style, View, style};
+use vestal_tui::{Line, Span, Style, View, format, style};
 
+use crate::cells;
 use crate::live::{EntryKind, LiveTurn, WaitingFor};
 use crate::output::OutputTails;
-use crate::{cells, format};
 
 /// Time between two frames of the spinner.
 pub(crate) const FRAME: Duration = Duration::from_millis(100);
@@ -146,7 +146,7 @@ fn work(scene: &Scene<'_>, columns: usize) -> Vec<Line> {
             WaitingFor::Summary => ("", "summarising the beginning of the conversation".to_owned()),
             WaitingFor::Retry(again) => {
                 let left = again.saturating_duration_since(*now) + Duration::from_millis(999);
-                ("", format!("retrying in {}", format::span(left)))
+                ("", format!("retrying in {}", format::clock(left)))
             }
             WaitingFor::Work(what) => ("", what.clone()),
         };
@@ -210,11 +210,11 @@ impl StatusLine {
         if let Some(elapsed) = self.elapsed {
             if columns >= ROOM_FOR_HINT {
                 tail.push(Span::new(
-                    format!("{INTERRUPT} · {}", format::span(elapsed)),
+                    format!("{INTERRUPT} · {}", format::clock(elapsed)),
                     style::DIM,
                 ));
             } else {
-                put(format::span(elapsed), style::DIM);
+                put(format::clock(elapsed), style::DIM);
             }
         }
         if self.is_yolo {
@@ -249,11 +249,11 @@ impl StatusLine {
             (0, _) => String::new(),
             (used, Some(holds)) if holds > 0 => format!(
                 "context {}/{} ({}%)",
-                format::tokens(used),
-                format::tokens(holds),
+                format::rough(used),
+                format::rough(holds),
                 used.saturating_mul(100) / holds
             ),
-            (used, _) => format!("context {}", format::tokens(used)),
+            (used, _) => format!("context {}", format::rough(used)),
         }
     }
 

@@ -148,7 +148,7 @@ pub(crate) struct TaskOption {
 
 /// What is asked of a sandbox that may have to be made.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct Wanted {
+pub(crate) struct SandboxFlags {
     /// Backend to use if the sandbox has to be created; an existing sandbox keeps its own.
     #[arg(short, long, value_name = "BACKEND")]
     pub(crate) backend: Option<String>,

@@ -18,7 +18,7 @@ use vestal_sandbox::{
     StateBefore, Task, keys, registered_backends,
 };
 
-use crate::cli::{Global, Wanted};
+use crate::cli::{Global, SandboxFlags};
 use crate::console::{Activity, Console};
 use crate::error::Failure;
 use crate::follow::unless_terminated;
@@ -200,8 +200,8 @@ impl Context {
     }
 
     /// Returns what is asked for one sandbox alone.
-    pub(crate) fn overrides(&self, wanted: &Wanted) -> Result<Overrides, Failure> {
-        let Wanted { backend, image, mount_cwd } = wanted;
+    pub(crate) fn overrides(&self, wanted: &SandboxFlags) -> Result<Overrides, Failure> {
+        let SandboxFlags { backend, image, mount_cwd } = wanted;
         if backend.is_none() && image.is_none() && !mount_cwd {
             return Ok(Overrides::default());
         }

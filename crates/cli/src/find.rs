@@ -49,7 +49,8 @@ pub(crate) async fn job(
 async fn connect(context: &Context, engine: &Engine, task: &Task) -> Result<Connection, Failure> {
     match engine.observe(task).await {
         Ok(connection) => Ok(connection),
-        Err(Error::Stopped { .. }) => {
+        // A guest that does not answer is started again, as by any command.
+        Err(Error::Stopped { .. } | Error::Unresponsive { .. }) => {
             let sandbox = context.sandbox(engine, task, &Overrides::default()).await?;
             Ok(sandbox.connection().await?)
         }

@@ -33,13 +33,13 @@ pub(crate) enum Followed {
 impl Outlet {
     /// Returns an outlet to our own standard output and standard error.
     pub(crate) fn both(console: Console) -> Result<Self, Failure> {
-        Self::new(console, Wanted::Both)
+        Self::new(console, OutputStreams::Both)
     }
 
-    pub(crate) fn new(console: Console, wanted: Wanted) -> Result<Self, Failure> {
+    pub(crate) fn new(console: Console, wanted: OutputStreams) -> Result<Self, Failure> {
         let open = |sink: std::io::Result<Sink>| sink.map_err(|error| Failure::output(&error));
-        let stdout = (wanted != Wanted::Stderr).then(Sink::stdout).map(open).transpose()?;
-        let stderr = (wanted != Wanted::Stdout).then(Sink::stderr).map(open).transpose()?;
+        let stdout = (wanted != OutputStreams::Stderr).then(Sink::stdout).map(open).transpose()?;
+        let stderr = (wanted != OutputStreams::Stdout).then(Sink::stderr).map(open).transpose()?;
         Ok(Self { stdout, stderr, console })
     }
 
@@ -75,7 +75,7 @@ impl Outlet {
 
 /// Which streams to pass on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum OutputStreams {
     Both,
     Stdout,
     Stderr,

@@ -29,8 +29,8 @@ A name that no key has is told by every command, once per change of the file, an
 nearly the name of a key that protects you (PROTECTING), whatever asks for that key fails with exit
 code 125 until the name is corrected or removed: nothing starts with less protection than you meant.
 Variables are treated the same. In the environment only near misses of a known variable count,
-because other programs may have variables that begin with `TERMINAL_`; in `.env` every unknown
-`TERMINAL_*` and `VESTAL_*` is told.
+because other programs may have variables with the same beginning; in `.env` every unknown variable
+that begins like a known one is told.
 
 ";
 

@@ -1,20 +1,24 @@
-//! Changing one entry of a map in `config.yaml`.
+//! Changing one entry of a map, or one item of a list, in `config.yaml`.
 
 use std::cell::Cell;
 
 use crate::error::ConfigError;
+use crate::files;
 use crate::input::Input;
-use crate::layers::Given;
-use crate::overrides::Override;
+use crate::key::AnyKey;
+use crate::layers::{Given, Override, Source};
 use crate::set::{SetError, SetOutcome, edit_file};
 use crate::settings::{self, Settings};
-use crate::source::Source;
 use crate::value::Value;
 use crate::yaml::{self, Node};
 
 #[cfg(test)]
 #[path = "entries_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "append_tests.rs"]
+mod append_tests;
 
 /// Sets one entry of a key that is a map, such as one server of `mcp_servers`,
 /// in the profile's `config.yaml`, and changes nothing else in it. The entry is
@@ -82,5 +86,109 @@ fn entry_of(value: Option<&Value>, entry: &str) -> Option<Value> {
     match value {
         Some(Value::Map(entries)) => entries.get(entry).cloned(),
         _ => None,
+    }
+}
+
+/// What adding to a list did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppendOutcome {
+    /// Whether the item was not there before.
+    pub added: bool,
+    /// Where the list is, and what hides it.
+    pub set: SetOutcome,
+}
+
+/// What taking out of a list did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakeOutcome {
+    /// Whether the item was there.
+    pub taken: bool,
+    /// Where the list is, and what hides it.
+    pub set: SetOutcome,
+}
+
+/// Adds an item to a list of text in the profile's `config.yaml`, unless it is
+/// there already, and changes nothing else in the file: the other items,
+/// comments, order and formatting stay.
+///
+/// Several processes may do this at once, and none loses what another added.
+/// The list of the file is added to, whatever another place says about the key.
+pub fn append(settings: &Settings, name: &str, item: &str) -> Result<AppendOutcome, SetError> {
+    let key = settings.schema.require(name)?;
+    let schema = key.schema();
+    if schema["type"] != "array" || schema["items"]["type"] != "string" {
+        return Err(SetError::NoList { key: key.name() });
+    }
+    let node = Node::scalar_for(item, true);
+    check(key, item, &node)?;
+    let added = Cell::new(true);
+    let wanted = Value::Text(item.to_owned());
+    let edit = |text: &str, path: &[&str]| {
+        let edited = yaml::append(text, path, &node)?;
+        // What is there is asked under the lock, or two could add the same.
+        if items(key, text, path).contains(&wanted) {
+            added.set(false);
+            return Ok(text.to_owned());
+        }
+        Ok(edited)
+    };
+    let is_right = |written: &Node| matches!(key.read_untyped(Input::Node(written)), Ok(Some(Value::List(all))) if all.contains(&wanted));
+    let set = edit_file(settings, key, edit, is_right)?;
+    Ok(AppendOutcome { added: added.get(), set })
+}
+
+/// Takes an item out of a list of text in the profile's `config.yaml`, and
+/// returns whether it was there. Of the file nothing else changes, and what
+/// other processes do to the list at the same time is not lost.
+pub fn take_out(settings: &Settings, name: &str, item: &str) -> Result<TakeOutcome, SetError> {
+    let key = settings.schema.require(name)?;
+    let schema = key.schema();
+    if schema["type"] != "array" || schema["items"]["type"] != "string" {
+        return Err(SetError::NoList { key: key.name() });
+    }
+    let taken = Cell::new(false);
+    let unwanted = Value::Text(item.to_owned());
+    let edit = |text: &str, path: &[&str]| {
+        let there = items(key, text, path);
+        if !there.contains(&unwanted) {
+            return Ok(text.to_owned());
+        }
+        taken.set(true);
+        let left = there.iter().filter(|own| **own != unwanted).filter_map(|own| match own {
+            Value::Text(text) => Some(Node::scalar_for(text, true)),
+            _ => None,
+        });
+        yaml::set(text, path, &Node::list_of(left.collect()))
+    };
+    let is_right = |written: &Node| matches!(key.read_untyped(Input::Node(written)), Ok(Some(Value::List(all))) if !all.contains(&unwanted));
+    // A file that does not name it is not touched, and need not be there.
+    let path = settings.home().config_file();
+    let text = files::read_text(&path);
+    let text = text.map_err(|problem| SetError::Read { path: path.clone(), problem })?;
+    let place: Vec<&str> = key.name().split('.').collect();
+    if !items(key, &text.unwrap_or_default(), &place).contains(&unwanted) {
+        let set = SetOutcome { name: key.name().to_owned(), path, hidden_by: None };
+        return Ok(TakeOutcome { taken: false, set });
+    }
+    let set = edit_file(settings, key, edit, is_right)?;
+    Ok(TakeOutcome { taken: taken.get(), set })
+}
+
+/// Refuses an item that the key would not take in a list of its own.
+fn check(key: &dyn AnyKey, item: &str, node: &Node) -> Result<(), SetError> {
+    let list = Node::list_of(vec![node.clone()]);
+    key.read_untyped(Input::Node(&list)).map(drop).map_err(|refusal| {
+        let given = Given { source: Source::as_given(), input: Input::Text(item.as_ref()) };
+        SetError::Config(ConfigError::Invalid(settings::invalid(key, &given, refusal)))
+    })
+}
+
+/// Returns what the list in a text holds.
+fn items(key: &dyn AnyKey, text: &str, path: &[&str]) -> Vec<Value> {
+    let root = yaml::parse(text).ok().and_then(|document| document.root);
+    let list = root.as_ref().and_then(|root| root.at(path));
+    match list.map(|list| key.read_untyped(Input::Node(list))) {
+        Some(Ok(Some(Value::List(items)))) => items,
+        _ => Vec::new(),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::source::Source;
+use crate::layers::Source;
 use crate::yaml::SyntaxError;
 
 /// Why a key has no value. Each concerns one key; others are not affected.

@@ -221,11 +221,6 @@ impl Home {
         self.dir().join("logs")
     }
 
-    /// Returns where boards are, which all profiles share.
-    pub fn kanban_dir(&self) -> PathBuf {
-        self.root.join("kanban")
-    }
-
     /// Returns the profiles that exist: `default` first, then the others by name.
     pub fn profiles(&self) -> Vec<ProfileName> {
         let mut named: Vec<ProfileName> = std::fs::read_dir(self.profiles_dir())

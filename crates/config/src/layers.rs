@@ -1,14 +1,77 @@
-//! Where values may come from, and finding a key's there.
+//! Where values come from: the places in their order, finding a key there, and what `--set` says.
 
-use std::path::Path;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
 
 use crate::error::{ConfigError, Duplicate, NotASection};
 use crate::input::Input;
 use crate::key::{AnyKey, Protection};
 use crate::schema::Schema;
 use crate::settings::Settings;
-use crate::source::Source;
-use crate::yaml::{Node, NodeKind};
+use crate::yaml::{self, Node, NodeKind};
+
+/// Where a value came from, precise enough to go there and change it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Source {
+    /// `--set` on the command line.
+    CommandLine {
+        /// The key as it was written.
+        key: String,
+    },
+    /// An option of the command line that stands for a key: `-b`.
+    Option {
+        /// The option.
+        name: String,
+    },
+    /// A variable of the process environment.
+    Environment {
+        /// Name of the variable.
+        name: String,
+    },
+    /// A line of the profile's `.env`.
+    DotEnv {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// Name of the variable.
+        name: String,
+    },
+    /// The profile's `config.yaml`.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// Column in characters, from 1.
+        column: usize,
+    },
+    /// Nobody said anything.
+    Default,
+}
+
+impl Source {
+    /// Returns the source of a value that is being written to a file.
+    pub(crate) fn as_given() -> Self {
+        Self::Option { name: "as given".to_owned() }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::CommandLine { key } => write!(f, "--set {key}"),
+            Self::Option { name } => f.write_str(name),
+            Self::Environment { name } => write!(f, "environment variable {name}"),
+            Self::DotEnv { path, line, name } => write!(f, "{}:{line} ({name})", path.display()),
+            Self::File { path, line, column } => write!(f, "{}:{line}:{column}", path.display()),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
 
 /// A place values may come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,5 +228,79 @@ impl Settings {
             }
         }
         Ok(Some(node))
+    }
+}
+
+/// One `--set key=value` of the command line.
+///
+/// The value is taken as it is, unless it begins with a quote or a bracket:
+/// then it is read as YAML, of which JSON is a part.
+#[derive(Clone)]
+pub struct Override {
+    pub(crate) name: String,
+    value: OverrideValue,
+    /// The option that stands for it, where it was not given with `--set`.
+    option: Option<&'static str>,
+}
+
+#[derive(Clone)]
+enum OverrideValue {
+    Text(String),
+    Node(Box<Node>),
+}
+
+impl Override {
+    /// Reads an assignment. The key must exist; whether the value is allowed is
+    /// found out by who asks for the key.
+    pub fn parse(schema: &Schema, text: &str) -> Result<Self, ConfigError> {
+        let Some((name, value)) = text.split_once('=') else {
+            return Err(ConfigError::NotAnAssignment { text: text.to_owned() });
+        };
+        let name = name.trim();
+        schema.require(name)?;
+        Ok(Self::new(name, value))
+    }
+
+    pub(crate) fn new(name: &str, value: &str) -> Self {
+        Self { name: name.to_owned(), value: read_override(value), option: None }
+    }
+
+    /// Says that it was given by an option of its own: a wrong value is that option's.
+    #[must_use]
+    pub fn given_as(self, option: &'static str) -> Self {
+        Self { option: Some(option), ..self }
+    }
+
+    pub(crate) fn source(&self) -> Source {
+        match self.option {
+            Some(option) => Source::Option { name: option.to_owned() },
+            None => Source::CommandLine { key: self.name.clone() },
+        }
+    }
+
+    pub(crate) fn input(&self) -> Input<'_> {
+        match &self.value {
+            OverrideValue::Text(text) => Input::Text(text.as_ref()),
+            OverrideValue::Node(node) => Input::Node(node),
+        }
+    }
+}
+
+/// Leaves the value out: it may be a secret.
+impl std::fmt::Debug for Override {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Override").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+fn read_override(value: &str) -> OverrideValue {
+    let parsed = value
+        .trim_start()
+        .starts_with(['"', '\'', '[', '{'])
+        .then(|| yaml::parse(value).ok()?.root)
+        .flatten();
+    match parsed {
+        Some(node) => OverrideValue::Node(Box::new(node)),
+        None => OverrideValue::Text(value.to_owned()),
     }
 }

@@ -1,7 +1,5 @@
 #![doc = include_str!("../README.md")]
 
-mod announce;
-mod append;
 mod check;
 mod docs;
 mod dotenv;
@@ -12,20 +10,16 @@ mod files;
 mod home;
 mod input;
 mod key;
-pub mod kind;
 mod kinds;
 mod layers;
 mod misspelt;
 mod names;
-mod overrides;
 mod portable;
 mod references;
 mod schema;
 mod set;
 mod set_variable;
 mod settings;
-mod show;
-mod source;
 mod suggest;
 mod value;
 mod yaml;
@@ -34,10 +28,8 @@ mod yaml;
 #[expect(unreachable_pub, reason = "what declares keys and choices makes them public")]
 mod testing;
 
-pub use announce::Audience;
-pub use append::{AppendOutcome, TakeOutcome, append, take_out};
-pub use check::{Finding, Severity};
-pub use entries::{remove_entry, set_entry};
+pub use check::{Audience, Finding, Severity};
+pub use entries::{AppendOutcome, TakeOutcome, append, remove_entry, set_entry, take_out};
 pub use environment::{Environment, Scope, Variable};
 pub use error::{
     ConfigError, Conflict, Duplicate, FileError, FileProblem, InvalidValue, Misspelling,
@@ -51,16 +43,28 @@ pub use kinds::{
     Moment, Names, Patterns, Range, Seconds, SecondsOrNever, Secret, Setting, Text, TextLimits,
     YEAR,
 };
-pub use overrides::Override;
+pub use layers::{Override, Source};
 pub use portable::PortableSettings;
 pub use references::Unresolved;
 pub use schema::{Group, Schema, SecretVariables};
 pub use set::{SetError, SetOutcome, set, unset};
 pub use set_variable::{SetVariableError, set_variable};
-pub use settings::{Resolved, Settings};
-pub use show::Row;
-pub use source::Source;
+pub use settings::{Resolved, Row, Settings};
 #[cfg(test)]
 use testing::{keys, schema};
 pub use value::{Decimal, Value};
 pub use yaml::{EditError, SyntaxError, Yaml, YamlKind};
+
+pub mod kind {
+    //! What a type of setting is made of, for owners that declare types of their own.
+    //!
+    //! A type implements [`Setting`](crate::Setting): it reads an [`Input`] or returns a [`Refusal`].
+    //! One that is a choice of words is declared with [`choices!`](crate::choices!).
+
+    pub use serde_json::Value as Json;
+
+    pub use crate::input::{Input, Refusal};
+    pub use crate::kinds::{Fields, choose, expand, is_name, one_of, path, scaled, texts, words};
+    pub use crate::suggest::closest;
+    pub use crate::yaml::{Entry, Node};
+}

@@ -7,13 +7,11 @@
 
 use crate::error::Misspelling;
 use crate::key::{AnyKey, Protection};
-use crate::layers::{self, Layer};
-use crate::names;
+use crate::layers::{self, Layer, Source};
 use crate::schema::Schema;
 use crate::settings::Settings;
-use crate::source::Source;
-use crate::suggest;
 use crate::yaml::{Entry, Node, NodeKind};
+use crate::{names, suggest};
 
 #[cfg(test)]
 #[path = "misspelt_tests.rs"]

@@ -5,12 +5,11 @@ use std::path::Path;
 use crate::check::{Finding, Severity};
 use crate::environment::{Scope, Variable};
 use crate::files::{ConfigFile, EnvFile};
-use crate::layers;
+use crate::layers::Source;
 use crate::schema::Schema;
 use crate::settings::Settings;
-use crate::source::Source;
-use crate::suggest;
 use crate::yaml::{Entry, Node, NodeKind};
+use crate::{layers, suggest};
 
 impl Settings {
     /// Returns what there is to say about names in `config.yaml`, in `.env` and in the environment.

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::check::Finding;
@@ -88,6 +89,9 @@ pub struct Group {
     pub reserved: &'static [&'static str],
     /// Words in front of the last part of a key's name that are easily left out: `docker_`.
     pub prefixes: &'static [&'static str],
+    /// Directories in the home of all profiles that the owner keeps work in. Sandboxes may mount
+    /// what is in them, and nothing else of the home.
+    pub work_dirs: &'static [&'static str],
     /// Markdown at the end of the generated documentation.
     pub notes: &'static str,
     /// Finds what is wrong with values that are right each by itself.
@@ -108,6 +112,7 @@ impl Group {
             variables: &[],
             reserved: &[],
             prefixes: &[],
+            work_dirs: &[],
             notes: "",
             check: |_| Vec::new(),
             is_secret: |_| false,
@@ -292,6 +297,12 @@ impl Settings {
         found
     }
 
+    /// Returns the directories in the home of all profiles that sandboxes may mount parts of.
+    pub fn work_dirs(&self) -> Vec<PathBuf> {
+        let names = self.schema.groups().flat_map(|group| group.work_dirs);
+        names.map(|name| self.home().root().join(name)).collect()
+    }
+
     /// Returns the values of all secrets at hand: variables of the environment
     /// and of `.env` that are secrets by their name or because a setting says so,
     /// and what the groups of the schema know. Addresses are none.
@@ -331,5 +342,49 @@ fn is_plain_address(value: &str) -> bool {
 }
 
 #[cfg(test)]
-#[path = "schema_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::testing::TestHome;
+    use crate::{Environment, Settings};
+
+    #[test]
+    fn secrets_are_found_wherever_they_are_set_and_addresses_are_none() {
+        let home = TestHome::with_config(
+            "model:\n  api_key: sk-of-the-model\nproviders:\n  mine: {api_key_env: ODDLY_NAMED}\n",
+        )
+        .dotenv("ODDLY_NAMED=from-dot-env\nCOLOUR=not-secret\n");
+        let env = [
+            ("OPENAI_API_KEY", "sk-from-environment"),
+            ("OPENAI_BASE_URL_API_KEY", "https://example.org/v1"),
+            ("GROQ_API_KEY", "short"),
+            ("EDITOR", "not-secret-either"),
+        ];
+        assert_eq!(
+            home.settings(&env, &[]).known_secrets(),
+            ["from-dot-env", "sk-from-environment", "sk-of-the-model"]
+        );
+    }
+
+    static UNREADABLE: Group = Group {
+        secret_variables: |settings| settings.get_by_name("no.such.key").map(|_| Vec::new()),
+        ..Group::of(&[])
+    };
+
+    static NAMING: Group = Group {
+        secret_variables: |_| Ok(EnvName::new("ODDLY_NAMED").into_iter().collect()),
+        ..Group::of(&[])
+    };
+
+    #[test]
+    fn a_group_that_cannot_be_read_hides_no_secret_of_another() {
+        let home = TestHome::new();
+        for groups in [[&UNREADABLE, &NAMING], [&NAMING, &UNREADABLE]] {
+            let env = Environment::from_pairs([("ODDLY_NAMED", "sk-oddly-named")]);
+            let settings = Settings::load(&Schema::new(groups), home.home(), env, Vec::new());
+            assert_eq!(settings.known_secrets(), ["sk-oddly-named"]);
+            // Whoever must have all of them is told that they are not known.
+            let error = settings.secret_variables().complete().expect_err("one is unreadable");
+            assert_eq!(error.to_string(), "there is no key no.such.key");
+        }
+    }
+}

@@ -11,11 +11,9 @@ use crate::error::{ConfigError, FileProblem};
 use crate::files;
 use crate::input::Input;
 use crate::key::AnyKey;
-use crate::layers::{Given, Layer};
-use crate::overrides::Override;
+use crate::layers::{Given, Layer, Override, Source};
 use crate::schema::Schema;
 use crate::settings::{self, Settings};
-use crate::source::Source;
 use crate::yaml::{self, EditError, Node};
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use crate::environment::Environment;
 use crate::error::{ConfigError, Conflict, FileError, InvalidValue};
 use crate::files::{self, ConfigFile, EnvFile};
@@ -10,11 +12,17 @@ use crate::home::Home;
 use crate::input::Refusal;
 use crate::key::{AnyKey, Key, Secrecy};
 use crate::kinds::{EnvName, Setting};
-use crate::layers::{Given, Layer};
-use crate::overrides::Override;
+use crate::layers::{Given, Layer, Override, Source};
 use crate::schema::Schema;
-use crate::source::Source;
 use crate::value::{MASK, Value};
+
+#[cfg(test)]
+#[path = "precedence_tests.rs"]
+mod precedence_tests;
+
+#[cfg(test)]
+#[path = "settings_tests.rs"]
+mod tests;
 
 /// A value and where it came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -168,9 +176,48 @@ fn shown(key: &dyn AnyKey, given: &Given<'_>) -> String {
     }
 }
 
-#[cfg(test)]
-#[path = "precedence_tests.rs"]
-mod precedence_tests;
-#[cfg(test)]
-#[path = "settings_tests.rs"]
-mod tests;
+/// A key and the value in effect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// The key.
+    pub key: &'static str,
+    /// The value, masked when secret; none when it cannot be read.
+    pub value: Option<Value>,
+    /// Where the value came from; none when it cannot be read.
+    pub source: Option<Source>,
+    /// Whether the value differs from the default.
+    pub changed: bool,
+    /// Why there is no value.
+    pub error: Option<String>,
+    /// What the key does.
+    pub doc: &'static str,
+}
+
+impl Settings {
+    /// Returns every key with the value in effect, in the order of the documentation.
+    pub fn rows(&self) -> Vec<Row> {
+        self.schema.keys().map(|key| self.row(key)).collect()
+    }
+
+    fn row(&self, key: &dyn AnyKey) -> Row {
+        let (key_name, doc) = (key.name(), key.doc());
+        match key.resolve(self) {
+            Ok(resolved) => Row {
+                key: key_name,
+                changed: resolved.value != key.default_untyped(),
+                value: Some(key.secrecy().shown(resolved.value)),
+                source: Some(resolved.source),
+                error: None,
+                doc,
+            },
+            Err(error) => Row {
+                key: key_name,
+                value: None,
+                source: None,
+                changed: true,
+                error: Some(error.to_string()),
+                doc,
+            },
+        }
+    }
+}

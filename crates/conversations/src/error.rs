@@ -25,7 +25,7 @@ pub enum Error {
         /// What was looked for.
         wanted: String,
         /// The matches, most recently used first.
-        candidates: Vec<Candidate>,
+        candidates: Vec<MatchingConversation>,
     },
     /// There is no such message in the conversation.
     #[error("conversation {id} has no message {seq}, or it was undone or compacted")]
@@ -94,14 +94,14 @@ pub enum Error {
 
 /// One of several matching conversations.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
+pub struct MatchingConversation {
     /// Its name.
     pub id: ConversationId,
     /// Its title, if it has one.
     pub title: Option<String>,
 }
 
-fn list(candidates: &[Candidate]) -> String {
+fn list(candidates: &[MatchingConversation]) -> String {
     const SHOWN: usize = 5;
     let mut shown: Vec<String> = candidates
         .iter()

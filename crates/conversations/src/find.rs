@@ -5,7 +5,7 @@ use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 
 use crate::conversation::{ConversationId, Summary};
-use crate::error::{Candidate, Error};
+use crate::error::{Error, MatchingConversation};
 use crate::store::Store;
 use crate::{Result, row, usage};
 
@@ -161,8 +161,8 @@ const SHORTEST: usize = 4;
 /// The most candidates that are returned.
 const MOST: i64 = 50;
 
-fn candidate(row: &SqliteRow) -> sqlx::Result<Candidate> {
-    Ok(Candidate { id: row::id(row.try_get(0)?)?, title: row.try_get(1)? })
+fn candidate(row: &SqliteRow) -> sqlx::Result<MatchingConversation> {
+    Ok(MatchingConversation { id: row::id(row.try_get(0)?)?, title: row.try_get(1)? })
 }
 
 /// Escapes the wildcards of a `LIKE` pattern.

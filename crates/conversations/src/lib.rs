@@ -17,7 +17,7 @@ mod usage;
 pub use conversation::{
     Conversation, ConversationId, Ended, InvalidId, New, Parent, ParentKind, Summary,
 };
-pub use error::{Candidate, Error};
+pub use error::{Error, MatchingConversation};
 pub use find::Filter;
 pub use history::Undone;
 pub use lease::Lease;

@@ -26,7 +26,7 @@ use crate::locks::IfHeld;
 use crate::pass::Pass;
 
 /// Options of a dispatcher.
-pub struct Options {
+pub struct DispatcherOptions {
     /// The file that dispatchers of this host lock while they decide.
     pub lock: PathBuf,
     /// The policy that plans are made by.
@@ -64,7 +64,7 @@ pub struct Dispatcher {
 }
 
 pub(crate) struct DispatcherShared {
-    pub(crate) options: Options,
+    pub(crate) options: DispatcherOptions,
     pub(crate) git: Git,
     pub(crate) children: Children,
     /// Runs that this process is stopping or sweeping.
@@ -77,7 +77,7 @@ pub(crate) struct DispatcherShared {
 
 impl Dispatcher {
     /// Returns a dispatcher.
-    pub fn new(options: Options) -> Self {
+    pub fn new(options: DispatcherOptions) -> Self {
         let git = Git::new(&options.environment, GIT_TIMEOUT);
         let shared = DispatcherShared {
             options,
@@ -90,7 +90,7 @@ impl Dispatcher {
         Self { shared: Arc::new(shared) }
     }
 
-    pub(crate) fn options(&self) -> &Options {
+    pub(crate) fn options(&self) -> &DispatcherOptions {
         &self.shared.options
     }
 
@@ -124,10 +124,15 @@ impl Dispatcher {
     /// all boards share.
     ///
     /// Returns when all planned workers are started and stopped.
-    pub async fn tick(&self, board: &Board, all: &[Board], mode: Mode) -> Result<DispatchResult> {
+    pub async fn tick(
+        &self,
+        board: &Board,
+        all: &[Board],
+        mode: DispatchMode,
+    ) -> Result<DispatchResult> {
         match mode {
-            Mode::DryRun => self.look(board, all).await,
-            Mode::Real => {
+            DispatchMode::DryRun => self.look(board, all).await,
+            DispatchMode::Real => {
                 let passed = self.pass(std::slice::from_ref(board), all, IfHeld::Skip).await?;
                 match passed.into_iter().next() {
                     Some(pass) => Ok(self.finish(pass?).await),
@@ -192,7 +197,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Whether the plan is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum DispatchMode {
     /// Only returns what would be done. Nothing is written, no process is signalled.
     DryRun,
     /// Carries it out.

@@ -18,7 +18,7 @@ mod workspace;
 mod worktree;
 
 pub use boards::OpenBoards;
-pub use dispatcher::{Dispatcher, Mode, Options, PATIENCE};
+pub use dispatcher::{DispatchMode, Dispatcher, DispatcherOptions, PATIENCE};
 pub use event::DispatchEvent;
 pub use gc::{Collected, GcPolicy, KeptTree, gc};
 pub use launcher::{LaunchError, LaunchSpec, Launched, Launcher, ProgramLauncher};

@@ -46,14 +46,14 @@ impl Default for NoteLimits {
 /// The files of a profile in which notes are kept. Nothing is held in memory:
 /// every call reads what is on the disk now, also what a person wrote there.
 #[derive(Debug, Clone)]
-pub struct Files {
+pub struct NoteFiles {
     dir: PathBuf,
     lock: PathBuf,
     limits: NoteLimits,
     redactor: Arc<Redactor>,
 }
 
-impl Files {
+impl NoteFiles {
     /// Returns the files of the profile with this home. What the redactor takes
     /// for a secret is never written into them.
     pub fn of_home(home: &Path, limits: NoteLimits, redactor: Arc<Redactor>) -> Self {
@@ -92,7 +92,7 @@ impl Files {
 /// Bytes of a file that is read: far more than the highest limit lets it have.
 const MOST: u64 = 1 << 20;
 
-impl Files {
+impl NoteFiles {
     /// Returns the notes as they are now; a file that is not there has none.
     pub fn read(&self, target: Target) -> Result<Entries, ReadError> {
         Ok(Entries::parse(&self.read_text(target)?))
@@ -210,7 +210,7 @@ pub(super) enum WriteResult {
     Overtaken,
 }
 
-impl Files {
+impl NoteFiles {
     /// Puts a text in the place of the one a file was read with. The lock is held
     /// by the caller.
     pub(super) fn write(

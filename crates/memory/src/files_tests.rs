@@ -10,23 +10,23 @@ use crate::entries::Entries;
 
 const KEY: &str = "hunter2-and-a-long-tail-0123456789";
 
-fn place() -> (TempDir, Files) {
+fn place() -> (TempDir, NoteFiles) {
     let dir = tempfile::tempdir().unwrap();
     let limits = NoteLimits { memory: 100, user: 50 };
     let redactor = Arc::new(Redactor::new([KEY.to_owned()]));
-    let files = Files::of_home(&dir.path().join("home"), limits, redactor);
+    let files = NoteFiles::of_home(&dir.path().join("home"), limits, redactor);
     (dir, files)
 }
 
-fn add(files: &Files, entry: &str) -> Result<Vec<String>, MemoryError> {
+fn add(files: &NoteFiles, entry: &str) -> Result<Vec<String>, MemoryError> {
     files.change(Target::Memory, Change::Add { entry }).map(|entries| listed(&entries))
 }
 
-fn replace(files: &Files, old: &str, entry: &str) -> Result<Vec<String>, MemoryError> {
+fn replace(files: &NoteFiles, old: &str, entry: &str) -> Result<Vec<String>, MemoryError> {
     files.change(Target::Memory, Change::Replace { old, entry }).map(|entries| listed(&entries))
 }
 
-fn remove(files: &Files, old: &str) -> Result<Vec<String>, MemoryError> {
+fn remove(files: &NoteFiles, old: &str) -> Result<Vec<String>, MemoryError> {
     files.change(Target::Memory, Change::Remove { old }).map(|entries| listed(&entries))
 }
 
@@ -41,7 +41,7 @@ fn refusal(result: Result<Vec<String>, MemoryError>) -> Refusal {
     }
 }
 
-fn put(files: &Files, bytes: &[u8]) {
+fn put(files: &NoteFiles, bytes: &[u8]) {
     fs::create_dir_all(files.dir()).unwrap();
     fs::write(files.path(Target::Memory), bytes).unwrap();
 }
@@ -134,7 +134,7 @@ fn what_a_person_writes_into_the_file_is_what_counts() {
 
 #[test]
 fn a_file_that_cannot_be_read_is_said_so_and_never_overwritten() {
-    fn problem(files: &Files) -> MemoryFileProblem {
+    fn problem(files: &NoteFiles) -> MemoryFileProblem {
         let ReadError { problem, .. } = files.read(Target::Memory).unwrap_err();
         for change in [Change::Add { entry: "x" }, Change::Clear] {
             let error = files.change(Target::Memory, change).unwrap_err();
@@ -330,7 +330,7 @@ fn many_who_change_notes_at_once_lose_nothing() {
             scope.spawn(move || {
                 for n in 0..EACH {
                     // Files of its own, as another process has them.
-                    let files = Files::of_home(home, limits, Arc::default());
+                    let files = NoteFiles::of_home(home, limits, Arc::default());
                     add(&files, &format!("writer {writer} says {n}.")).unwrap();
                     if n % 2 == 1 {
                         remove(&files, &format!("writer {writer} says {}.", n - 1)).unwrap();
@@ -339,7 +339,7 @@ fn many_who_change_notes_at_once_lose_nothing() {
             });
         }
     });
-    let files = Files::of_home(dir.path(), limits, Arc::default());
+    let files = NoteFiles::of_home(dir.path(), limits, Arc::default());
     let mut left = listed(&files.read(Target::Memory).unwrap());
     left.sort();
     let odd = |writer| (0..EACH).filter(|n| n % 2 == 1).map(move |n| (writer, n));
@@ -361,7 +361,7 @@ fn profiles_that_share_a_file_by_a_link_lose_nothing() {
     std::thread::scope(|scope| {
         for profile in 0..4 {
             let files =
-                Files::of_home(&dir.path().join(profile.to_string()), limits, Arc::default());
+                NoteFiles::of_home(&dir.path().join(profile.to_string()), limits, Arc::default());
             fs::create_dir_all(files.dir()).unwrap();
             symlink(&shared, files.path(Target::Memory)).unwrap();
             scope.spawn(move || {

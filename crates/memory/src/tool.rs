@@ -13,7 +13,7 @@ use vestal_model::ToolSpec;
 
 use crate::entries::{Entries, Target};
 use crate::file_memory::{Enabled, usage};
-use crate::files::{Change, Files, MemoryError};
+use crate::files::{Change, MemoryError, NoteFiles};
 
 /// The group the tool is enabled and disabled with.
 pub const TOOLSET: &str = "memory";
@@ -31,13 +31,13 @@ Changes are saved at once, but the notes at the beginning of this conversation s
 /// The tool.
 #[derive(Debug, Clone)]
 pub struct MemoryTool {
-    files: Files,
+    files: NoteFiles,
     enabled: Enabled,
 }
 
 impl MemoryTool {
     /// Returns the tool for these files.
-    pub fn new(files: Files, enabled: Enabled) -> Self {
+    pub fn new(files: NoteFiles, enabled: Enabled) -> Self {
         Self { files, enabled }
     }
 }
@@ -141,7 +141,7 @@ impl MemoryCall {
         Ok(Self { action, target, content, old })
     }
 
-    fn carry_out(&self, files: &Files) -> ToolOutput {
+    fn carry_out(&self, files: &NoteFiles) -> ToolOutput {
         let Self { action, target, content, old } = self;
         let (change, message) = match action {
             MemoryAction::Add => (Change::Add { entry: content }, "the note is kept"),
@@ -172,7 +172,7 @@ impl MemoryCall {
     }
 }
 
-fn view(files: &Files, target: Target, entries: &Entries) -> Value {
+fn view(files: &NoteFiles, target: Target, entries: &Entries) -> Value {
     json!({
         "success": true,
         "target": target,
@@ -182,7 +182,7 @@ fn view(files: &Files, target: Target, entries: &Entries) -> Value {
 }
 
 /// Says what went wrong, and what there is: the model mends it without looking first.
-fn failure(error: &MemoryError, files: &Files, target: Target) -> ToolOutput {
+fn failure(error: &MemoryError, files: &NoteFiles, target: Target) -> ToolOutput {
     let mut result = json!({"success": false, "error": error.to_string(), "target": target});
     if let (MemoryError::Refused(_), Ok(entries)) = (error, files.read(target)) {
         result["entries"] = files.shown(&entries).into();

@@ -8,7 +8,7 @@ const BOTH: Enabled = Enabled { memory: true, user: true };
 
 fn tool(stage: &Stage, enabled: Enabled) -> MemoryTool {
     let limits = NoteLimits { memory: 100, user: 50 };
-    MemoryTool::new(Files::of_home(&stage.dir.path().join("home"), limits, redactor()), enabled)
+    MemoryTool::new(NoteFiles::of_home(&stage.dir.path().join("home"), limits, redactor()), enabled)
 }
 
 #[tokio::test]

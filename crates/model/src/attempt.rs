@@ -12,7 +12,7 @@ use crate::anthropic;
 use crate::endpoint::Endpoint;
 use crate::error::{Detail, ModelError, chain};
 use crate::message::Api;
-use crate::models::{ModelsShared, Options};
+use crate::models::{ModelOptions, ModelsShared};
 use crate::refusal::ProviderRefusal;
 use crate::wire::{self, AnswerFault, AnswerStage, DecodedAnswer, EventParser, StreamEvent, Watch};
 
@@ -290,7 +290,7 @@ const SHORT_PAUSE: Duration = Duration::from_mins(1);
 pub(crate) fn next_attempt(
     error: &ModelError,
     attempt: u32,
-    options: &Options,
+    options: &ModelOptions,
     patience: RetryLimit,
 ) -> NextAttempt {
     let is_waited_for = patience == RetryLimit::Long && error.is_busy();
@@ -320,7 +320,7 @@ pub(crate) fn next_attempt(
 }
 
 /// Returns the longest pause after the `attempt`th attempt.
-fn ceiling(attempt: u32, base: Duration, options: &Options) -> Duration {
+fn ceiling(attempt: u32, base: Duration, options: &ModelOptions) -> Duration {
     let doubled = 2_u32.saturating_pow(attempt.saturating_sub(1));
     base.saturating_mul(doubled).min(options.backoff_cap)
 }

@@ -10,7 +10,7 @@ fn limited(retry_after: Option<Duration>) -> ModelError {
 }
 
 /// Returns the pauses before each retry until an endpoint is given up.
-fn pauses(error: &ModelError, options: &Options, patience: RetryLimit) -> Vec<Duration> {
+fn pauses(error: &ModelError, options: &ModelOptions, patience: RetryLimit) -> Vec<Duration> {
     let pauses = (1..).map_while(|attempt| match next_attempt(error, attempt, options, patience) {
         NextAttempt::Again(pause) => Some(pause),
         NextAttempt::Stop => None,
@@ -20,7 +20,7 @@ fn pauses(error: &ModelError, options: &Options, patience: RetryLimit) -> Vec<Du
 
 #[test]
 fn a_busy_provider_is_waited_for_for_minutes() {
-    let options = Options::default();
+    let options = ModelOptions::default();
     let detail = Detail { status: Some(503), ..Detail::default() };
     let loading = ModelError::Server { detail, retry_after: None };
     for error in [limited(None), loading, server(None)] {
@@ -38,7 +38,7 @@ fn a_busy_provider_is_waited_for_for_minutes() {
 
 #[test]
 fn what_is_not_busy_and_what_another_can_answer_is_tried_again_for_seconds() {
-    let options = Options::default();
+    let options = ModelOptions::default();
     let detail = Detail { status: Some(500), ..Detail::default() };
     let broken = ModelError::Server { detail, retry_after: None };
     let absent = ModelError::Unreachable { detail: Detail::default() };
@@ -61,7 +61,7 @@ fn what_is_not_busy_and_what_another_can_answer_is_tried_again_for_seconds() {
 
 #[test]
 fn a_provider_that_asks_for_a_pause_gets_it_up_to_the_cap() {
-    let options = Options::default();
+    let options = ModelOptions::default();
     let granted = |seconds, patience| match next_attempt(
         &server(Some(Duration::from_secs(seconds))),
         1,
@@ -87,7 +87,7 @@ fn a_provider_that_asks_for_a_pause_gets_it_up_to_the_cap() {
 
 #[test]
 fn what_cannot_succeed_and_what_was_tried_often_enough_is_not_tried_again() {
-    let options = Options { retries: 2, ..Options::default() };
+    let options = ModelOptions { retries: 2, ..ModelOptions::default() };
     let bad = ModelError::BadRequest { detail: Detail::default() };
     assert_eq!(pauses(&bad, &options, RetryLimit::Long), []);
     for patience in [RetryLimit::Short, RetryLimit::Long] {
@@ -100,7 +100,7 @@ fn a_span_no_clock_can_tell_is_a_long_one_and_no_panic() {
     let now = Instant::now();
     assert_eq!(later(now, Duration::from_secs(5)), now + Duration::from_secs(5));
     assert_eq!(later(now, Duration::MAX), now + YEARS);
-    let options = Options { retry_after_cap: Duration::MAX, ..Options::default() };
+    let options = ModelOptions { retry_after_cap: Duration::MAX, ..ModelOptions::default() };
     let wanted = server(Some(Duration::MAX / 2));
     assert!(matches!(next_attempt(&wanted, 1, &options, RetryLimit::Long), NextAttempt::Again(_)));
 }

@@ -27,6 +27,6 @@ pub use message::{
     Api, AssistantMessage, Finish, Message, Opaque, Part, Reasoning, ToolCall, ToolResult,
     UserMessage,
 };
-pub use models::{Models, Options, SetupError};
+pub use models::{ModelOptions, Models, SetupError};
 pub use request::{Completion, Progress, Request, ToolSpec};
 pub use request::{Cost, CostSource, Usage};

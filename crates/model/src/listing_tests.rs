@@ -28,7 +28,7 @@ mod listing {
 mod cache {
     use super::*;
     use crate::message::Api;
-    use crate::models::Options;
+    use crate::models::ModelOptions;
 
     /// An endpoint where nobody listens, so that only the file can answer.
     fn endpoint() -> Endpoint {
@@ -44,7 +44,7 @@ mod cache {
     }
 
     fn models() -> Models {
-        Models::new(Options { retries: 0, ..Options::default() }).unwrap()
+        Models::new(ModelOptions { retries: 0, ..ModelOptions::default() }).unwrap()
     }
 
     fn info(id: &str) -> ModelInfo {
@@ -118,7 +118,8 @@ mod cache {
         let directory = tempfile::tempdir().unwrap();
         let cache = ListCache::new(directory.path().join("models.json"), Duration::from_mins(1));
         keep(&cache, Timestamp::now());
-        let models = Models::new(Options { lists: Some(cache), ..Options::default() }).unwrap();
+        let models =
+            Models::new(ModelOptions { lists: Some(cache), ..ModelOptions::default() }).unwrap();
         let limit = models.chat(vec![endpoint()]).context_length();
         assert_eq!(limit, crate::endpoint::ContextLimit::Learned(77));
         let small = Endpoint { context_length: Some(9), ..endpoint() };

@@ -21,7 +21,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// How models are asked.
 #[derive(Clone)]
-pub struct Options {
+pub struct ModelOptions {
     /// How often a failed call is tried again at an endpoint that is busy; after
     /// other failures, and where another endpoint follows, at most three times.
     pub retries: u32,
@@ -49,7 +49,7 @@ pub struct Options {
     pub lists: Option<ListCache>,
 }
 
-impl Default for Options {
+impl Default for ModelOptions {
     fn default() -> Self {
         Self {
             retries: 8,
@@ -67,9 +67,9 @@ impl Default for Options {
 }
 
 /// Shows that there is a proxy, not where: its address may hold a password.
-impl fmt::Debug for Options {
+impl fmt::Debug for ModelOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
+        f.debug_struct("ModelOptions")
             .field("retries", &self.retries)
             .field("idle_timeout", &self.idle_timeout)
             .field("connect_timeout", &self.connect_timeout)
@@ -109,7 +109,7 @@ pub struct Models {
 }
 
 pub(crate) struct ModelsShared {
-    pub(crate) options: Options,
+    pub(crate) options: ModelOptions,
     pub(crate) memory: QuirkMemory,
     plain: Client,
     /// Made when it is first needed: reading the machine's certificates takes
@@ -120,7 +120,7 @@ pub(crate) struct ModelsShared {
 
 impl Models {
     /// Prepares to ask models. Nothing is connected to and no certificate read yet.
-    pub fn new(options: Options) -> Result<Self, SetupError> {
+    pub fn new(options: ModelOptions) -> Result<Self, SetupError> {
         if rustls::crypto::CryptoProvider::get_default().is_none() {
             // Somebody else may be first between the question and this; then
             // theirs is as good.
@@ -197,7 +197,7 @@ enum Roots {
     Machine,
 }
 
-fn client(options: &Options, roots: Roots) -> Result<Client, SetupError> {
+fn client(options: &ModelOptions, roots: Roots) -> Result<Client, SetupError> {
     let agent = reqwest::header::HeaderValue::from_str(&options.user_agent)
         .map_err(|_| SetupError::UserAgent)?;
     let mut builder = Client::builder()
@@ -222,5 +222,28 @@ fn client(options: &Options, roots: Roots) -> Result<Client, SetupError> {
 }
 
 #[cfg(test)]
-#[path = "models_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proxy_that_is_no_address_is_refused_without_showing_it() {
+        let options = ModelOptions {
+            proxy: Some("pa55word at nowhere:::".to_owned()),
+            ..ModelOptions::default()
+        };
+        assert!(!format!("{options:?}").contains("pa55word"));
+        let error = Models::new(options).map(|_| ()).unwrap_err();
+        assert_eq!(error, SetupError::Proxy);
+    }
+
+    #[test]
+    fn certificates_are_read_for_the_first_https_address_and_not_before() {
+        let models = Models::new(ModelOptions::default()).unwrap();
+        let url = |text: &str| Url::parse(text).unwrap();
+        models.shared.client(&url("http://127.0.0.1:1/v1")).unwrap();
+        assert!(models.shared.secure.get().is_none());
+        // A machine may have none; then the error says so instead of a panic.
+        drop(models.shared.client(&url("https://127.0.0.1:1/v1")));
+        assert!(models.shared.secure.get().is_some());
+    }
+}

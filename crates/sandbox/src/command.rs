@@ -247,6 +247,10 @@ impl Command {
         self
     }
 
+    pub(crate) const fn has_id(&self) -> bool {
+        self.id.is_some()
+    }
+
     pub(crate) const fn kills_on_drop(&self) -> bool {
         self.kill_on_drop
     }
@@ -303,9 +307,8 @@ impl Command {
         Ok(self)
     }
 
-    /// Returns the command once more, for the case that it never started. Input
-    /// that can be read only once, and an id that the caller chose, stand for
-    /// one attempt only.
+    /// Returns the command once more, for the case that it never started; `None`
+    /// for input that can be read only once. An id that the caller chose stays.
     pub(crate) fn try_clone(&self) -> Option<Self> {
         let stdin = match &self.stdin {
             Input::Null => Input::Null,
@@ -313,12 +316,9 @@ impl Command {
             Input::Bytes(bytes) => Input::Bytes(bytes.clone()),
             Input::Reader(_) => return None,
         };
-        if self.id.is_some() {
-            return None;
-        }
         Some(Self {
             what: self.what.clone(),
-            id: None,
+            id: self.id.clone(),
             session: self.session.clone(),
             workdir: self.workdir.clone(),
             start_dir: self.start_dir.clone(),

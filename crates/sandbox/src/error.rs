@@ -107,6 +107,14 @@ pub enum Error {
         /// What went wrong with the connection.
         reason: String,
     },
+    /// The sandbox runs, and its guest does not answer.
+    #[error("the sandbox of task {task:?} is running and its guest does not answer: {reason}")]
+    Unresponsive {
+        /// The task.
+        task: String,
+        /// What went wrong with the connection.
+        reason: String,
+    },
     /// The directory belongs to another home or profile.
     #[error(
         "{} was made for another home, profile or task: set terminal.sandbox_dir to a directory \
@@ -125,11 +133,14 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// The whole filesystem of the host is to be a sandbox's workspace.
-    #[error("{} cannot be mounted; start in a project directory", path.display())]
-    RootMount {
+    /// A directory of the host is to be a sandbox's workspace that holds far more
+    /// than a piece of work.
+    #[error("{} cannot be mounted: {reason}; start in a project directory", path.display())]
+    TooWideMount {
         /// The directory.
         path: PathBuf,
+        /// What it is.
+        reason: &'static str,
     },
     /// The settings isolate more than the sandbox does, and jobs are in the way
     /// of making it anew.

@@ -33,7 +33,7 @@ pub use control::{
 pub use control::{end_session, of_session};
 pub use find::{FoundJob, FoundJobs, find, find_in};
 pub use recovery::{JobOutcome, SentJob};
-pub(crate) use recovery::{KillOnDrop, Observer};
+pub(crate) use recovery::{KillOnDrop, MAX_GUESTS, Observer, has_shut_down};
 pub use running::{Follow, JobEvent, JobInput, RunningJob};
 pub use stream::JobStream;
 pub(crate) use stream::run as run_through_losses;

@@ -20,6 +20,7 @@ use self::exposed::Exposed;
 pub(crate) use self::stores::{Cover, admit_store, covers, is_replaced};
 use self::stores::{Pin, Pins};
 use self::walk::{Astray, Reached, links_on_the_way, walk};
+use crate::Task;
 use crate::backend::{BackendError, InstanceRequest};
 use crate::settings::SandboxSettings as _;
 use crate::store::{HomeNotes, make_private_dir};
@@ -30,7 +31,7 @@ pub(crate) const MACHINE_DIR: &str = "/var/cache/vestal";
 
 /// A directory or file of the host that is to be mounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct MountRequest {
     /// Its path, as it was asked for.
     pub(crate) path: PathBuf,
     /// Whether the sandbox can change it.
@@ -76,8 +77,8 @@ impl Mounts {
 
     /// Returns what may be mounted as if it were what it is called.
     #[cfg(test)]
-    pub(crate) fn untried(wanted: &[Wanted]) -> Self {
-        let admitted = |wanted: &Wanted| {
+    pub(crate) fn untried(wanted: &[MountRequest]) -> Self {
+        let admitted = |wanted: &MountRequest| {
             let path = wanted.path.clone();
             (path.clone(), Admitted { path, device: 0, inode: 0 })
         };
@@ -133,7 +134,7 @@ impl Ours {
             user_home: settings.environment().user_home(),
             hidden,
             written: vec![sandboxes],
-            lent: vec![real(home.kanban_dir())],
+            lent: settings.work_dirs().into_iter().map(real).collect(),
             links,
         })
     }
@@ -165,7 +166,7 @@ pub(crate) enum Before {
 /// it was when the instance was made is refused.
 pub(crate) fn admit(
     ours: &Ours,
-    wanted: &[Wanted],
+    wanted: &[MountRequest],
     request: &InstanceRequest,
     before: Before,
 ) -> Result<Mounts, BackendError> {
@@ -181,19 +182,8 @@ pub(crate) fn admit(
     };
     let (mut mounts, mut noted) = (Mounts::default(), Pins::default());
     let mut given = Vec::new();
-    for Wanted { path, writable } in wanted {
-        let reached = walk(path, |at, found| exposed.holds(at, found))
-            .map_err(|astray| lost(path, astray))?;
-        refuse_ours(ours, path, &reached)?;
-        let pin = Pin { path: reached.path.clone(), identity: lasting(&reached) };
-        if *writable {
-            refuse_links(ours, path, &reached)?;
-        }
-        if let Some(was) = pins.mounts.get(path)
-            && reached.replaceable
-        {
-            compare(path, was, &pin, request)?;
-        }
+    for wanted @ MountRequest { path, writable } in wanted {
+        let (reached, pin) = look_at(ours, &exposed, wanted, &pins, request.key.task())?;
         if *writable {
             given.push((reached.path.clone(), reached.identity));
         }
@@ -211,6 +201,48 @@ pub(crate) fn admit(
         noted.write(&request.instance.dir).map_err(kept)?;
     }
     Ok(mounts)
+}
+
+/// Checks that what has the names of these directories now may be mounted in an
+/// instance that was made with other ones. Nothing is noted.
+pub(crate) fn check_again(
+    ours: &Ours,
+    wanted: &[MountRequest],
+    instance_dir: &Path,
+    task: &Task,
+) -> Result<(), BackendError> {
+    let failed = |error: std::io::Error| BackendError::Io {
+        action: "look at what is mounted in the sandbox".to_owned(),
+        source: error,
+    };
+    let kept = |error: crate::store::StoreError| failed(std::io::Error::other(error));
+    let exposed = ours.exposed().map_err(failed)?;
+    let pins = Pins::read(instance_dir).map_err(kept)?;
+    wanted.iter().try_for_each(|wanted| look_at(ours, &exposed, wanted, &pins, task).map(drop))
+}
+
+/// Returns what is to be mounted, if it may be.
+fn look_at(
+    ours: &Ours,
+    exposed: &Exposed,
+    wanted: &MountRequest,
+    pins: &Pins,
+    task: &Task,
+) -> Result<(Reached, Pin), BackendError> {
+    let path = &wanted.path;
+    let reached =
+        walk(path, |at, found| exposed.holds(at, found)).map_err(|astray| lost(path, astray))?;
+    refuse_ours(ours, path, &reached)?;
+    let pin = Pin { path: reached.path.clone(), identity: lasting(&reached) };
+    if wanted.writable {
+        refuse_links(ours, path, &reached)?;
+    }
+    if let Some(was) = pins.mounts.get(path)
+        && reached.replaceable
+    {
+        compare(path, was, &pin, task)?;
+    }
+    Ok((reached, pin))
 }
 
 /// Notes what an instance mounts as it is at this moment, in place of what it was
@@ -274,12 +306,7 @@ fn numbers_change(magic: impl TryInto<i64>) -> bool {
     matches!(magic.try_into(), Ok(FUSE | PLAN9))
 }
 
-fn compare(
-    asked: &Path,
-    was: &Pin,
-    now: &Pin,
-    request: &InstanceRequest,
-) -> Result<(), BackendError> {
+fn compare(asked: &Path, was: &Pin, now: &Pin, task: &Task) -> Result<(), BackendError> {
     let same = match (&was.identity, &now.identity) {
         (Some(was), Some(now)) => was.is(now),
         _ => was.path == now.path,
@@ -305,7 +332,7 @@ fn compare(
         advice: format!(
             "if that is your own doing: vestal stop --accept-mounts {}; then it is mounted as it \
              is at that moment",
-            quoted(request.key.task().as_str())
+            quoted(task.as_str())
         ),
     })
 }

@@ -68,11 +68,11 @@ pub(crate) enum UsageError {
 
 /// Descriptors by the names of their options.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Options {
+pub(crate) struct DescriptorOptions {
     numbers: Vec<(&'static str, RawFd)>,
 }
 
-impl Options {
+impl DescriptorOptions {
     /// Parses options. Each has its own descriptor.
     pub(crate) fn parse(
         arguments: impl Iterator<Item = OsString>,
@@ -125,8 +125,8 @@ pub(crate) fn read_all(source: impl AsFd) -> Result<Vec<u8>, Failure> {
 mod tests {
     use super::*;
 
-    fn parse(arguments: &[&str]) -> Result<Options, UsageError> {
-        Options::parse(arguments.iter().map(OsString::from), &["--a", "--b"])
+    fn parse(arguments: &[&str]) -> Result<DescriptorOptions, UsageError> {
+        DescriptorOptions::parse(arguments.iter().map(OsString::from), &["--a", "--b"])
     }
 
     #[test]

@@ -13,7 +13,7 @@ use rustix::process::{WaitOptions, getpid, waitpid};
 use vestal_wire::Users;
 
 use crate::failure::{Failure, ReportedFailure, Step, failed};
-use crate::program::{self, Options, UsageError};
+use crate::program::{self, DescriptorOptions, UsageError};
 use crate::sys::{Cloned, clone, exit_now};
 use crate::users;
 
@@ -45,7 +45,7 @@ struct WithinOptions {
 impl WithinOptions {
     fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, UsageError> {
         let mut arguments = arguments;
-        let options = Options::parse(
+        let options = DescriptorOptions::parse(
             arguments.by_ref().take_while(|argument| argument != "--"),
             &["--plan-fd"],
         )?;

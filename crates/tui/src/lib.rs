@@ -5,6 +5,7 @@ pub mod diff;
 mod editor;
 #[cfg(feature = "emulator")]
 pub mod emulator;
+pub mod format;
 pub mod highlight;
 mod history;
 mod key;

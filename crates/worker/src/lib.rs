@@ -14,8 +14,8 @@ mod workspace;
 pub mod tools;
 
 pub use cleanup::{SweepError, SweepParts, sweep};
-pub use context::BoardContext;
-pub use limits::Limits;
+pub use context::BoardAccess;
+pub use limits::ProcessLimits;
 pub use log::Log;
 pub use report::{WorkerExit, WorkerReport};
 pub use run::{WorkerParts, run};

@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, nice, setrlimit};
 
 /// Resource limits of a worker process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ProcessLimits {
     /// Open files.
     pub open_files: u64,
     /// Niceness.
@@ -15,13 +15,13 @@ pub struct Limits {
     pub oom_score: i32,
 }
 
-impl Default for Limits {
+impl Default for ProcessLimits {
     fn default() -> Self {
         Self { open_files: 4096, nice: 5, oom_score: 300 }
     }
 }
 
-impl Limits {
+impl ProcessLimits {
     /// Sets the limits of this process and its future children. If the system refuses one, the others
     /// are still set, and the first error is returned.
     pub fn apply(&self) -> io::Result<()> {

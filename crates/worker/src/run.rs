@@ -18,8 +18,8 @@ use vestal_config::{ProfileName, Settings};
 use vestal_runtime::{Termination, Terminations};
 use vestal_sandbox::{CLOSE_WITHIN, Engine};
 
-use crate::context::{BoardContext, Reported};
-use crate::limits::Limits;
+use crate::context::{BoardAccess, Reported};
+use crate::limits::ProcessLimits;
 use crate::log::Log;
 use crate::report::{Resolution, WorkerExit, WorkerReport};
 use crate::workspace::WORKSPACE_VARIABLE;
@@ -48,7 +48,7 @@ pub struct WorkerParts {
     /// How its log is rotated.
     pub log: LogPolicy,
     /// Its limits on this host.
-    pub limits: Limits,
+    pub limits: ProcessLimits,
     /// The signals that ask this process to stop.
     pub signals: Terminations,
 }
@@ -68,14 +68,14 @@ pub(crate) struct Worker {
     pub(crate) settings: Arc<Settings>,
     pub(crate) engine: Engine,
     pub(crate) redactor: Arc<Redactor>,
-    pub(crate) limits: Limits,
+    pub(crate) limits: ProcessLimits,
     lease: Duration,
     failures: FailurePolicy,
     pub(crate) fence: Fence,
     pub(crate) task: Task,
     pub(crate) run: Run,
     pub(crate) log: Log,
-    pub(crate) kanban: BoardContext,
+    pub(crate) kanban: BoardAccess,
     pub(crate) activity: ActivityFlag,
     /// Cancelled when the work has to end.
     pub(crate) stop: CancellationToken,
@@ -100,7 +100,7 @@ impl Worker {
         };
         let fence = Fence { task: task.id.clone(), run: run.id, profile };
         let board = parts.board;
-        let kanban = BoardContext::for_worker(board.clone(), fence.clone(), run.role, parts.lease);
+        let kanban = BoardAccess::for_worker(board.clone(), fence.clone(), run.role, parts.lease);
         let worker = Self {
             board,
             settings: parts.settings,

@@ -8,7 +8,7 @@ use vestal_sandbox::{Opening, Reach};
 use super::ask::ApprovalWait;
 use super::guard::{Dirs, Guard, WorkingDir};
 use super::judge::{ApprovalContext, GuardedAction};
-use super::policy::{Clearance, Mode, Policy, Refusal, RefusalStatus, Unattended};
+use super::policy::{Clearance, GuardMode, Policy, Refusal, RefusalStatus, Unattended};
 use crate::human::{Approval, ApprovalRequest, Human, NoHuman, Question};
 use crate::redact::Redactor;
 use crate::testing::{PATIENCE, Scripted, Stage, until};
@@ -72,7 +72,7 @@ pub(super) fn mounted() -> Reach {
 #[tokio::test]
 async fn hardline_rules_hold_whatever_is_allowed() {
     let allowed = guard(Policy {
-        mode: Mode::Off,
+        mode: GuardMode::Off,
         unattended: Unattended::Allow,
         allowlist: vec!["*".to_owned(), "delete-system:rm -rf /".to_owned(), "rm -rf /".to_owned()],
         ..policy()
@@ -333,14 +333,14 @@ async fn nobody_there_is_refusal_unless_configured() {
 
 #[tokio::test]
 async fn switched_off_nothing_is_asked() {
-    let guard = guard(Policy { mode: Mode::Off, ..policy() });
+    let guard = guard(Policy { mode: GuardMode::Off, ..policy() });
     let human = Scripted::approving([]);
     assert_eq!(on_host(&guard, DANGEROUS, &*human).await, Ok(Clearance::default()));
 }
 
 #[tokio::test]
 async fn on_a_host_that_nobody_chose_danger_is_always_asked_about() {
-    let off = guard(Policy { mode: Mode::Off, unattended: Unattended::Allow, ..policy() });
+    let off = guard(Policy { mode: GuardMode::Off, unattended: Unattended::Allow, ..policy() });
     let human = Scripted::approving([Approval::Once]);
     let unchosen =
         |human: &dyn Human| ApprovalContext { automatic: true, ..situation(Reach::Host, human) };

@@ -3,7 +3,7 @@
 use vestal_sandbox::Reach;
 
 use super::guard::Guard;
-use super::policy::{Mode, Refusal, RefusalStatus, Unattended, approval_key};
+use super::policy::{GuardMode, Refusal, RefusalStatus, Unattended, approval_key};
 use super::shell::{Risk, ShellFinding};
 
 /// Where something is to be done.
@@ -75,7 +75,7 @@ impl Guard {
             return RuleDecision::Allow;
         };
         let unchosen = situation.is_unchosen_host();
-        if self.policy().mode == Mode::Off && !unchosen {
+        if self.policy().mode == GuardMode::Off && !unchosen {
             return RuleDecision::Allow;
         }
         if let Some(child) = self.child() {

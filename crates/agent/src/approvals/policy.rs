@@ -10,7 +10,7 @@ use super::shell::{self, ShellFinding};
 
 /// When a person is asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Mode {
+pub enum GuardMode {
     /// Before anything dangerous.
     #[default]
     Manual,
@@ -32,7 +32,7 @@ pub enum Unattended {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     /// When a person is asked (`approvals.mode`).
-    pub mode: Mode,
+    pub mode: GuardMode,
     /// How long a person has to answer (`approvals.timeout`).
     pub timeout: Duration,
     /// Globs of commands that never run, anywhere (`approvals.deny`).
@@ -50,7 +50,7 @@ pub struct Policy {
 impl Default for Policy {
     fn default() -> Self {
         Self {
-            mode: Mode::default(),
+            mode: GuardMode::default(),
             timeout: Duration::from_mins(1),
             deny: Vec::new(),
             unattended: Unattended::default(),

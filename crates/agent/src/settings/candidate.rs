@@ -8,7 +8,7 @@ use crate::settings::ApiMode;
 
 /// A provider that could be configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
+pub struct ProviderCandidate {
     /// What `model.provider` would say.
     pub provider: &'static str,
     /// The variable that its key would be in.
@@ -19,7 +19,7 @@ pub struct Candidate {
     pub needs_key: bool,
 }
 
-impl Candidate {
+impl ProviderCandidate {
     /// Returns the providers that need no address.
     pub fn built_in() -> Vec<Self> {
         let candidate = |known: &endpoints::BuiltIn| Self {
@@ -108,22 +108,24 @@ mod tests {
     #[test]
     fn a_server_of_ones_own_is_called_by_where_it_is() {
         assert_eq!(
-            Candidate::at("http://127.0.0.1:11434/v1").label(),
+            ProviderCandidate::at("http://127.0.0.1:11434/v1").label(),
             "the server at 127.0.0.1:11434"
         );
-        let built_in: Vec<String> = Candidate::built_in().iter().map(Candidate::label).collect();
+        let built_in: Vec<String> =
+            ProviderCandidate::built_in().iter().map(ProviderCandidate::label).collect();
         assert_eq!(built_in, ["anthropic", "openai", "openrouter"]);
         // What the settings say of it stays.
-        assert_eq!(Candidate::at("http://h/v1").provider, "custom");
+        assert_eq!(ProviderCandidate::at("http://h/v1").provider, "custom");
     }
 
     #[test]
     fn an_address_without_a_path_may_lack_the_usual_one() {
-        let meant = |url: &str| Candidate::at(url).with_version().map(|meant| meant.base_url);
+        let meant =
+            |url: &str| ProviderCandidate::at(url).with_version().map(|meant| meant.base_url);
         assert_eq!(meant("http://127.0.0.1:11434").as_deref(), Some("http://127.0.0.1:11434/v1"));
         assert_eq!(meant("http://host/").as_deref(), Some("http://host/v1"));
         assert_eq!(meant("http://host/v1"), None);
         assert_eq!(meant("http://host/openai/v1"), None);
-        assert!(Candidate::built_in().iter().all(|known| known.with_version().is_none()));
+        assert!(ProviderCandidate::built_in().iter().all(|known| known.with_version().is_none()));
     }
 }

@@ -14,7 +14,7 @@ mod work_keys;
 use vestal_config::Schema;
 
 pub use base_url::BaseUrl;
-pub use candidate::Candidate;
+pub use candidate::ProviderCandidate;
 pub use endpoints::{
     EndpointError, KeyOwner, ProviderRow, endpoints, key_owner, provider_rows, split_model,
 };

@@ -7,9 +7,9 @@ use vestal_config::{ConfigError, Key, Names, Patterns, Settings};
 use vestal_model::ListCache;
 
 use crate::agent::{AgentOptions, Delegation};
-use crate::approvals::{Mode, Policy, Unattended as UnattendedPolicy};
+use crate::approvals::{GuardMode, Policy, Unattended as UnattendedPolicy};
 use crate::compress::Compression;
-use crate::limits::Limits;
+use crate::limits::ToolLimits;
 use crate::memory::MemoryTimeouts;
 use crate::registry::Selection;
 use crate::settings::{ApprovalMode, PROXY_VARIABLES, Unattended, keys};
@@ -33,13 +33,13 @@ pub fn options(settings: &Settings) -> Result<AgentOptions, ConfigError> {
 }
 
 /// Returns how models are asked.
-pub fn model_options(settings: &Settings) -> Result<vestal_model::Options, ConfigError> {
-    Ok(vestal_model::Options {
+pub fn model_options(settings: &Settings) -> Result<vestal_model::ModelOptions, ConfigError> {
+    Ok(vestal_model::ModelOptions {
         retries: settings.get(&keys::AGENT_API_MAX_RETRIES)?.value.get(),
         idle_timeout: settings.get(&keys::AGENT_REQUEST_TIMEOUT)?.value.duration(),
         proxy: proxy(settings),
         lists: Some(super::model_lists(settings)),
-        ..vestal_model::Options::default()
+        ..vestal_model::ModelOptions::default()
     })
 }
 
@@ -82,10 +82,10 @@ fn guardrails(settings: &Settings) -> Result<Guardrails, ConfigError> {
     })
 }
 
-fn limits(settings: &Settings) -> Result<Limits, ConfigError> {
+fn limits(settings: &Settings) -> Result<ToolLimits, ConfigError> {
     let bytes = settings.get(&keys::TOOL_OUTPUT_MAX_BYTES)?.value.get();
     let clarify = settings.get(&keys::AGENT_CLARIFY_TIMEOUT)?.value;
-    Ok(Limits {
+    Ok(ToolLimits {
         command_timeout: settings.get(&vestal_sandbox::keys::TIMEOUT)?.value.duration(),
         output_bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
         output_lines: size(settings, &keys::TOOL_OUTPUT_MAX_LINES)?,
@@ -103,8 +103,8 @@ fn policy(settings: &Settings) -> Result<Policy, ConfigError> {
     };
     Ok(Policy {
         mode: match settings.get(&keys::APPROVALS_MODE)?.value {
-            ApprovalMode::Manual => Mode::Manual,
-            ApprovalMode::Off => Mode::Off,
+            ApprovalMode::Manual => GuardMode::Manual,
+            ApprovalMode::Off => GuardMode::Off,
         },
         timeout: settings.get(&keys::APPROVALS_TIMEOUT)?.value.duration(),
         deny: patterns(&keys::APPROVALS_DENY)?,

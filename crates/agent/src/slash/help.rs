@@ -98,7 +98,7 @@ pub struct Completing {
     /// The bytes of the text that give way to what is chosen.
     pub replaces: Range<usize>,
     /// The words that fit what is there already.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<SlashCandidate>,
     /// What else may stand there, for a caller that knows the names.
     pub wanted: Option<Value>,
     /// What is there already.
@@ -109,7 +109,7 @@ pub struct Completing {
 
 /// Something that could be typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
+pub struct SlashCandidate {
     /// What is put into the text.
     pub text: String,
     /// What it does, in a line.
@@ -150,9 +150,9 @@ fn of_names(typed: &str, cursor: usize) -> Completing {
             .names()
             .find(|name| name.eq_ignore_ascii_case(typed))
             .or_else(|| command.names().find(|name| begins(name)))?;
-        Some(Candidate { text: format!("/{name} "), about: command.summary.to_owned() })
+        Some(SlashCandidate { text: format!("/{name} "), about: command.summary.to_owned() })
     };
-    let mut candidates: Vec<Candidate> = COMMANDS.iter().filter_map(candidate).collect();
+    let mut candidates: Vec<SlashCandidate> = COMMANDS.iter().filter_map(candidate).collect();
     // A command that is written out comes before those that begin with it.
     candidates.sort_by_key(|candidate| candidate.text.trim_end().len() != typed.len() + 1);
     Completing {
@@ -164,18 +164,22 @@ fn of_names(typed: &str, cursor: usize) -> Completing {
     }
 }
 
-fn of_words(command: &Command, complete: &[&str], typed: &str) -> (Vec<Candidate>, Option<Value>) {
+fn of_words(
+    command: &Command,
+    complete: &[&str],
+    typed: &str,
+) -> (Vec<SlashCandidate>, Option<Value>) {
     let Some((first, _)) = complete.split_first() else {
         let fits = command
             .words
             .iter()
             .filter(|word| !word.word.is_empty() && word.word.starts_with(typed));
-        let candidates = fits.map(|word| Candidate {
+        let candidates = fits.map(|word| SlashCandidate {
             text: format!("{} ", word.word),
             about: word.about.to_owned(),
         });
         let by_itself = command.words.iter().find(|word| word.word.is_empty());
-        let mut candidates: Vec<Candidate> = candidates.collect();
+        let mut candidates: Vec<SlashCandidate> = candidates.collect();
         let wanted = by_itself.and_then(|word| word.value);
         if wanted == Some(Value::Command) {
             candidates.extend(of_commands(typed));
@@ -193,9 +197,9 @@ fn of_words(command: &Command, complete: &[&str], typed: &str) -> (Vec<Candidate
     }
 }
 
-fn of_commands(typed: &str) -> impl Iterator<Item = Candidate> {
+fn of_commands(typed: &str) -> impl Iterator<Item = SlashCandidate> {
     let typed = typed.trim_start_matches('/').to_owned();
     COMMANDS.iter().filter(move |command| command.name.starts_with(&typed)).map(|command| {
-        Candidate { text: format!("{} ", command.name), about: command.summary.to_owned() }
+        SlashCandidate { text: format!("{} ", command.name), about: command.summary.to_owned() }
     })
 }

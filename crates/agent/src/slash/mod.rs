@@ -24,6 +24,6 @@ mod parse_tests;
 mod table_tests;
 
 pub use command::{ArgumentStyle, Command, CommandKind, CommandWord, Group, Timing, Value};
-pub use help::{Candidate, Completing, complete, help, help_of};
+pub use help::{Completing, SlashCandidate, complete, help, help_of};
 pub use parse::{Invocation, SlashError, Unclosed, nearest, parse, quoted, words};
 pub use table::{COMMANDS, find};

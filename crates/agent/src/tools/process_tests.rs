@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use vestal_sandbox::{Command, Engine};
 
 use super::{Process, job_updates};
-use crate::approvals::{Mode, Policy, Unattended};
+use crate::approvals::{GuardMode, Policy, Unattended};
 use crate::redact::Redactor;
 use crate::testing::{Stage, marker, processes_with, until};
 use crate::tool::{Footprint, Tool as _};
@@ -204,7 +204,7 @@ async fn what_is_not_there_is_said_not_to_be() {
 async fn what_is_written_to_a_process_passes_the_guard() {
     let policy = Policy {
         deny: vec!["touch *".to_owned()],
-        mode: Mode::Off,
+        mode: GuardMode::Off,
         unattended: Unattended::Allow,
         ..Policy::default()
     };

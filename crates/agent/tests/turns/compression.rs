@@ -3,7 +3,7 @@
 use serde_json::json;
 use vestal_agent::{Event, Outcome};
 use vestal_conversations::Standing;
-use vestal_model::{Api, Freshness, Models, Options};
+use vestal_model::{Api, Freshness, ModelOptions, Models};
 use vestal_scripted_model::{Model, Reply, Rule, Script};
 
 use crate::stage::Stage;
@@ -72,7 +72,7 @@ async fn a_context_length_that_the_provider_lists_is_kept_to() {
     let stage = Stage::new(reader(None).models([listed])).with("compression.protect_last_n=1");
     // As `vestal model list` leaves it.
     let lists = vestal_agent::settings::model_lists(&stage.settings());
-    let models = Models::new(Options::default()).unwrap();
+    let models = Models::new(ModelOptions::default()).unwrap();
     lists.list(&models, &stage.endpoint(), Freshness::Cached).await.unwrap();
     let agent = stage.agent().await;
     let mut conversation = agent.open(stage.opening(crate::stage::new())).await.unwrap();

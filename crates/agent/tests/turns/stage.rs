@@ -74,7 +74,7 @@ impl Stage {
         let settings = self.settings();
         let options = settings::options(&settings).unwrap();
         let model_options = settings::model_options(&settings).unwrap();
-        let model_options = vestal_model::Options {
+        let model_options = vestal_model::ModelOptions {
             backoff_base: Duration::from_millis(1),
             backoff_cap: Duration::from_millis(5),
             ..model_options

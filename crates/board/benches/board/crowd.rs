@@ -10,7 +10,7 @@ use std::time::Duration;
 use sqlx::ConnectOptions as _;
 use vestal_bench::Result;
 use vestal_bench::report::{Bar, Figure, Row};
-use vestal_board::store::{Options, SqliteStore};
+use vestal_board::store::{SqliteOptions, SqliteStore};
 use vestal_board::{Board, Host, HostName};
 
 use crate::Scale;
@@ -41,7 +41,7 @@ pub(crate) fn create(file: &str, count: &str) -> Result<()> {
 }
 
 async fn open(file: &Path) -> Result<Board> {
-    let store = SqliteStore::open(file, Options::default()).await?;
+    let store = SqliteStore::open(file, SqliteOptions::default()).await?;
     let host = Host::this(HostName::of_this_machine())?;
     let dir = file.parent().ok_or("a file in no directory")?;
     Ok(Board::new(Arc::new(store), "default", dir, host))

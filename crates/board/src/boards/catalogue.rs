@@ -13,7 +13,7 @@ use super::info::{BoardEdit, BoardGuard, BoardInfo};
 use super::slug::{BoardsError, Slug};
 use crate::id::Host;
 use crate::status::Status;
-use crate::store::{Durability, Options, SqliteStore};
+use crate::store::{Durability, SqliteOptions, SqliteStore};
 use crate::{Board, Error, Result};
 
 /// The file of a board.
@@ -120,8 +120,8 @@ impl Boards {
         self.open(slug, Make::IfMissing).await
     }
 
-    pub(super) fn options(&self) -> Options {
-        Options { durability: self.durability, ..Options::default() }
+    pub(super) fn options(&self) -> SqliteOptions {
+        SqliteOptions { durability: self.durability, ..SqliteOptions::default() }
     }
 
     /// Opens a board that is there, archived or not.

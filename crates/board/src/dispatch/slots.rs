@@ -169,7 +169,7 @@ impl StartCandidate {
     }
 
     /// Returns its position among all tasks: by rank, then by creation.
-    pub(super) const fn position(&self) -> QueuePosition {
+    pub(super) const fn position(&self) -> QueueRank {
         (self.rank, self.seq)
     }
 }
@@ -296,7 +296,7 @@ fn whose_turn(
     queues: &mut [Queue],
     load: &Load,
     busy: &BusyDirectories,
-) -> Option<(usize, QueuePosition)> {
+) -> Option<(usize, QueueRank)> {
     // Of each profile: its best position, and its queue whose turn it is.
     let mut profiles: BTreeMap<&str, (ShareAndPosition, ShareAndPosition, usize)> = BTreeMap::new();
     for (index, queue) in queues.iter_mut().enumerate() {
@@ -317,6 +317,6 @@ fn whose_turn(
 }
 
 /// The position of a task among all: rank, then creation.
-type QueuePosition = (i64, i64);
+type QueueRank = (i64, i64);
 /// How many workers a profile, tenant or board has, and the position of its next task.
-type ShareAndPosition = (u64, QueuePosition);
+type ShareAndPosition = (u64, QueueRank);

@@ -211,7 +211,16 @@ vestal_config::keys! {
 }
 
 /// The settings of this owner.
-pub static GROUP: Group = Group { reserved: RESERVED, variables: VARIABLES, ..Group::of(KEYS) };
+pub static GROUP: Group = Group {
+    reserved: RESERVED,
+    variables: VARIABLES,
+    // Workers have the directories of their tasks mounted.
+    work_dirs: &[BOARDS_DIR],
+    ..Group::of(KEYS)
+};
+
+/// Name of the directory of the boards, in the home of all profiles.
+pub(crate) const BOARDS_DIR: &str = "kanban";
 
 /// Names that belong to features on the way.
 static RESERVED: &[&str] = &[

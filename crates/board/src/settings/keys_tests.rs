@@ -156,8 +156,9 @@ fn the_board_is_chosen_by_a_variable_of_the_environment_only() {
 fn boards_are_shared_by_all_profiles() {
     let home = TestHome::with_config("").home();
     let other = home.sibling(ProfileName::new("other").expect("a name"));
-    assert_eq!(other.kanban_dir(), home.root().join("kanban"));
-    assert_eq!(home.kanban_dir(), home.root().join("kanban"));
+    let shared = [&home, &other].map(crate::settings::boards_dir);
+    assert_eq!(shared, [home.root().join("kanban"), home.root().join("kanban")]);
+    assert_eq!(TestHome::with_config("").settings(&[]).work_dirs().len(), 1);
 }
 
 #[test]

@@ -8,7 +8,7 @@
 mod sqlite;
 mod traits;
 
-pub use sqlite::{Durability, Options, SCHEMA_VERSION, SqliteStore};
+pub use sqlite::{Durability, SCHEMA_VERSION, SqliteOptions, SqliteStore};
 pub use traits::{
     Changes, EventQuery, Lane, Order, Query, Read, ReadDetails, ReadEvents, ReadLists, ReadQueue,
     ReadRuns, ReadTasks, Relative, Retention, Store, Visitor, Write, WriteDetails, WriteEvents,

@@ -12,7 +12,7 @@ mod transactions;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use vestal_board::store::{Options, SqliteStore};
+use vestal_board::store::{SqliteOptions, SqliteStore};
 use vestal_board::testing::{TestBoard, profile};
 use vestal_board::{BlockKind, Board, HostName, RunId, Status, Task, TaskId, Time, Workspace};
 
@@ -90,5 +90,5 @@ fn full(title: &str) -> Task {
 
 /// Opens a file as anybody would.
 async fn open(path: &std::path::Path) -> vestal_board::Result<SqliteStore> {
-    SqliteStore::open(path, Options::default()).await
+    SqliteStore::open(path, SqliteOptions::default()).await
 }

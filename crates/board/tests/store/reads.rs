@@ -9,7 +9,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, Row as _, SqliteConnection,
 };
-use vestal_board::store::{EventQuery, Options, Order, Query, Read, SqliteStore, Store as _};
+use vestal_board::store::{EventQuery, Order, Query, Read, SqliteOptions, SqliteStore, Store as _};
 use vestal_board::testing::{TestBoard, profile, task};
 use vestal_board::{Kind, NewEvent, RunId, Status, Task, Time};
 
@@ -221,7 +221,7 @@ async fn no_question_changes_the_board_not_even_one_that_opens_and_closes_the_fi
     witness.close().await.unwrap();
     place.close().await.unwrap();
     let before = bytes(place.path());
-    let opened = SqliteStore::open_existing(place.file(), Options::default()).await;
+    let opened = SqliteStore::open_existing(place.file(), SqliteOptions::default()).await;
     let store = opened.unwrap().unwrap();
     ask_everything(&mut *store.read().await.unwrap(), &full.id).await;
     store.close().await.unwrap();

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
-use vestal_board::store::{Options, SqliteStore, Store as _};
+use vestal_board::store::{SqliteOptions, SqliteStore, Store as _};
 use vestal_board::testing::{BEGINNING, task};
 use vestal_board::{Error, Task};
 use vestal_database::Error as FileError;
@@ -17,11 +17,11 @@ use crate::{add, change, get, open, place};
 async fn looking_makes_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("boards").join("kanban.db");
-    let found = SqliteStore::open_existing(&path, Options::default()).await.unwrap();
+    let found = SqliteStore::open_existing(&path, SqliteOptions::default()).await.unwrap();
     assert!(found.is_none());
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     open(&path).await.unwrap().close().await.unwrap();
-    let found = SqliteStore::open_existing(&path, Options::default()).await.unwrap();
+    let found = SqliteStore::open_existing(&path, SqliteOptions::default()).await.unwrap();
     assert!(found.is_some());
 }
 

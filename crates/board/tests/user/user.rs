@@ -17,7 +17,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use vestal_board::store::{Options, Query, SqliteStore, Store};
+use vestal_board::store::{Query, SqliteOptions, SqliteStore, Store};
 use vestal_board::{Kind, NewEvent, Task, TaskId, testing};
 
 type Done<T = ()> = Result<T, Box<dyn Error>>;
@@ -27,7 +27,7 @@ async fn main() -> Done {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [dir, verb, rest @ ..] = arguments.as_slice() else { return Err("no verb".into()) };
     let path = testing::file(Path::new(dir));
-    let store = SqliteStore::open(&path, Options::default()).await?;
+    let store = SqliteStore::open(&path, SqliteOptions::default()).await?;
     match (verb.as_str(), rest) {
         ("open", []) => say("open")?,
         ("create", [count]) => {

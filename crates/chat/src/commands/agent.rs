@@ -5,12 +5,11 @@ use vestal_agent::slash::{Invocation, nearest};
 use vestal_agent::{Switch, SwitchToolError, ToolInfo};
 use vestal_config::{ProfileName, Settings};
 use vestal_model::Endpoint;
-use vestal_tui::{Line, Span, style};
+use vestal_tui::{Line, Span, format, style};
 
 use crate::chat::Chat;
 use crate::commands::conversations::{self, refresh};
 use crate::commands::report_usage_error;
-use crate::format;
 use crate::host::ChatError;
 
 pub(super) async fn model(chat: &mut Chat, invocation: &Invocation) {

@@ -4,12 +4,11 @@ use vestal_agent::slash::Invocation;
 use vestal_agent::{ChildrenUsage, CompressError};
 use vestal_conversations::{Error, Filter, ModelTotals, Summary, Totals};
 use vestal_sandbox::backend::Confinement;
-use vestal_tui::{Line, style};
+use vestal_tui::{Line, format, style};
 
 use crate::cells::todo_mark;
 use crate::chat::Chat;
 use crate::commands::{self, put_into_input, report_usage_error};
-use crate::format;
 use crate::host::{ChatError, OpenTarget};
 
 /// Conversations that are offered.
@@ -211,8 +210,8 @@ pub(super) fn compress(chat: &mut Chat) {
             // The number of messages was printed by then.
             Ok(done) => Ok(Some(format!(
                 "about {} tokens now, {} before",
-                format::tokens(done.tokens),
-                format::tokens(done.tokens_before),
+                format::rough(done.tokens),
+                format::rough(done.tokens_before),
             ))),
             // Nothing went wrong.
             Err(reason @ (CompressError::TooShort { .. } | CompressError::Interrupted)) => {
@@ -279,7 +278,7 @@ pub(super) async fn status(chat: &mut Chat) {
     };
     rows.push(("approvals", approvals));
     if let Some(running) = chat.slot.running() {
-        let since = format::span(running.since.elapsed());
+        let since = format::clock(running.since.elapsed());
         rows.push(("now", format!("turn running for {since}; Esc or /stop interrupts it")));
     }
     if let Some(todos) = todos(chat) {
@@ -315,11 +314,11 @@ fn context(chat: &mut Chat) -> String {
     match window {
         Some(window) if window > 0 => format!(
             "about {} of {} tokens ({}%)",
-            format::tokens(tokens),
-            format::tokens(window),
+            format::rough(tokens),
+            format::rough(window),
             tokens.saturating_mul(100) / window
         ),
-        _ => format!("about {} tokens", format::tokens(tokens)),
+        _ => format!("about {} tokens", format::rough(tokens)),
     }
 }
 
@@ -356,7 +355,7 @@ pub(super) async fn usage(chat: &mut Chat) {
     if usage.own.len() + usize::from(*count > 0) > 1 {
         let all = together(usage.own.iter().chain(models));
         let calls = format::count(usize::try_from(all.calls).unwrap_or(usize::MAX), "call");
-        let tokens = format::tokens(all.usage.total());
+        let tokens = format::rough(all.usage.total());
         commands::print_table(
             chat,
             &[("total", format!("{calls}, {tokens} tokens, {}", cost(&all)))],
@@ -367,7 +366,7 @@ pub(super) async fn usage(chat: &mut Chat) {
 fn show_totals(chat: &mut Chat, name: &str, totals: &Totals) {
     chat.print_line(Line::styled(name, style::BOLD));
     let Totals { calls, usage, .. } = totals;
-    let tokens = |count: u64| format!("{} tokens", format::tokens(count));
+    let tokens = |count: u64| format!("{} tokens", format::rough(count));
     let mut rows = vec![("calls", calls.to_string()), ("input", tokens(usage.prompt()))];
     if usage.cache_read > 0 {
         rows.push(("cached", tokens(usage.cache_read)));

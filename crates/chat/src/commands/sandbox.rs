@@ -5,10 +5,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use vestal_agent::slash::{Invocation, nearest};
 use vestal_sandbox::{Error, JobInfo, Sandbox, Summary, SummaryState, Task};
+use vestal_tui::format;
 
 use crate::chat::Chat;
 use crate::commands::{self, report_usage_error};
-use crate::format;
 use crate::host::{ChatError, OpenTarget};
 
 pub(super) async fn sandbox(chat: &mut Chat, invocation: &Invocation) {
@@ -169,12 +169,12 @@ fn sandbox_state(summary: &Summary, now: Timestamp) -> String {
     };
     let mut words = state.to_owned();
     if let Some(idle) = summary.idle {
-        words = format!("{words}, idle for {}", format::span(idle));
+        words = format!("{words}, idle for {}", format::clock(idle));
     }
     if let Some(expires) = summary.expires_at
         && let Ok(left) = Duration::try_from(expires.duration_since(now))
     {
-        words = format!("{words}, stops in {} if unused", format::span(left));
+        words = format!("{words}, stops in {} if unused", format::clock(left));
     }
     words
 }

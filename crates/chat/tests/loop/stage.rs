@@ -102,7 +102,7 @@ impl Stage {
 
     async fn agent(&self, settings: &Settings) -> Agent {
         let options = settings::options(settings).unwrap();
-        let model_options = vestal_model::Options {
+        let model_options = vestal_model::ModelOptions {
             backoff_base: Duration::from_millis(1),
             backoff_cap: Duration::from_millis(5),
             ..settings::model_options(settings).unwrap()

@@ -22,7 +22,7 @@ use vestal_sandbox::Task;
 use self::once::{OneShot, QuestionEnd};
 use self::output::AnswerDisplay;
 use crate::agent::{exit_of, failure_of};
-use crate::cli::Wanted;
+use crate::cli::SandboxFlags;
 use crate::console::text;
 use crate::context::Context;
 use crate::error::Failure;
@@ -260,7 +260,7 @@ impl ChatArgs {
         let is_placed = self.task.is_some() || self.backend.is_some() || self.mount_cwd;
         let placement = if is_placed {
             let (backend, mount_cwd) = (self.backend.clone(), self.mount_cwd);
-            let wanted = Wanted { backend, image: None, mount_cwd };
+            let wanted = SandboxFlags { backend, image: None, mount_cwd };
             placement(context, self.task.clone(), &wanted)?
         } else {
             Placement::Remembered
@@ -289,7 +289,7 @@ const SOURCE: &str = "cli";
 pub(super) fn placement(
     context: &Context,
     task: Option<Task>,
-    wanted: &Wanted,
+    wanted: &SandboxFlags,
 ) -> Result<Placement, Failure> {
     let task = task.unwrap_or_else(Task::default_task);
     Ok(Placement::In(SandboxChoice::new(task, context.overrides(wanted)?)))

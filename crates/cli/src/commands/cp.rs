@@ -7,7 +7,7 @@ use vestal_api::{CopiedView, TransferPlan};
 use vestal_runtime::Terminations;
 use vestal_sandbox::{Engine, Overrides};
 
-use crate::cli::Wanted;
+use crate::cli::SandboxFlags;
 use crate::console::{Progress, text};
 use crate::context::Context;
 use crate::error::Failure;
@@ -35,7 +35,7 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CpArgs {
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: SandboxFlags,
 
     /// Print a JSON object with the number of files and bytes copied.
     #[arg(long)]

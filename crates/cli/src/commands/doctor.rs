@@ -300,7 +300,7 @@ async fn leftovers(engine: &Engine) -> Vec<CheckView> {
         );
     }
     if !left.is_empty() {
-        let message = format!("{} left over", text::count(left.len() as u64, "instance"));
+        let message = format!("{} left over", text::count(left.len(), "instance"));
         checks.push(
             CheckView::new("leftovers", Health::Note, message)
                 .advise("vestal prune --dry-run lists them, vestal prune removes them"),

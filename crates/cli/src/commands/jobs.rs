@@ -62,7 +62,7 @@ pub(crate) async fn run(context: &Context, args: JobsArgs) -> Result<Exit, Failu
         let connection = match engine.observe(&task).await {
             Ok(connection) => connection,
             // It has ended since it was listed, or does not answer any more.
-            Err(Error::Stopped { .. }) => {
+            Err(Error::Stopped { .. } | Error::Unresponsive { .. }) => {
                 let summaries = engine.inspect(&task).await.unwrap_or_default();
                 if tell_silent(context, &summaries, MISSING) == Exit::No {
                     exit = Exit::No;

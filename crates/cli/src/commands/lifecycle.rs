@@ -18,7 +18,7 @@ Running jobs are asked to end, and killed after terminal.stop_grace_seconds. Fil
 sessions stay; the next use starts the sandbox again, with the settings in effect then. If workspace
 and home are in memory (terminal.container_persistent: false), they are lost. Without TASK, the
 sandbox of the task `default` is stopped. In both cases you are asked first on a terminal, unless -y
-is given.
+is given; without a terminal it is done, with a note on standard error. Scripts should name the TASK.
 
 Examples:
   vestal stop web
@@ -60,13 +60,14 @@ pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<Exit, Fail
             plans.push(format!("no task was named: the sandbox of {task} will be stopped"));
         }
     }
-    if !args.yes
-        && !plans.is_empty()
-        && confirm::is_possible()
-        && !confirm::is_confirmed(context.console, "stop", "Stop?", &plans)?
-    {
-        context.console.note("nothing was stopped");
-        return Ok(Exit::No);
+    if !args.yes && confirm::is_possible() {
+        if !plans.is_empty() && !confirm::is_confirmed(context.console, "stop", "Stop?", &plans)? {
+            context.console.note("nothing was stopped");
+            return Ok(Exit::No);
+        }
+    } else {
+        // Scripts are not asked; what they did not name is told.
+        plans.iter().for_each(|plan| context.console.note(plan));
     }
     // What cannot be stopped is no reason to let the rest run.
     let (mut stopped, mut failures) = (Vec::new(), Vec::new());
@@ -241,7 +242,7 @@ fn part(summary: &Summary) -> String {
     };
     match summary.state {
         SummaryState::Running => {
-            let jobs = text::count(u64::from(summary.jobs_running), "running job");
+            let jobs = text::count(summary.jobs_running, "running job");
             format!("the running sandbox {on} with {jobs} will be removed{rest}")
         }
         SummaryState::Unresponsive => {
@@ -263,7 +264,7 @@ fn describe(task: &Task, removal: &Removal) -> String {
     format!(
         "removed {} ({}){kept}",
         text::printable(task.as_str()),
-        text::count(removal.instances as u64, "instance")
+        text::count(removal.instances, "instance")
     )
 }
 

@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::find;
-use crate::follow::{Followed, Outlet, Wanted, pass_on};
+use crate::follow::{Followed, Outlet, OutputStreams, pass_on};
 
 /// First look back for the last lines of a log; each further one is twice that.
 const FIRST_LOOK: u64 = 64 << 10;
@@ -73,9 +73,9 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit, Failu
         delivery: delivery(&found.info),
     };
     let wanted = match (args.stdout, args.stderr) {
-        (true, _) => Wanted::Stdout,
-        (_, true) => Wanted::Stderr,
-        (false, false) => Wanted::Both,
+        (true, _) => OutputStreams::Stdout,
+        (_, true) => OutputStreams::Stderr,
+        (false, false) => OutputStreams::Both,
     };
     let outlet = Outlet::new(context.console, wanted)?;
     let following = engine.observe_job(&found.task, request).await?;

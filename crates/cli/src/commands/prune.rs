@@ -66,7 +66,7 @@ pub(crate) async fn run(context: &Context, args: PruneArgs) -> Result<Exit, Fail
         ]);
     }
     context.console.print_table(&table)?;
-    let count = text::count(reaped.len() as u64, "instance");
+    let count = text::count(reaped.len(), "instance");
     let message =
         if args.dry_run { format!("{count} would be removed") } else { format!("{count} removed") };
     context.console.note(&message);

@@ -170,8 +170,8 @@ pub(crate) async fn stats(context: &Context, args: StatsArgs) -> Result<Exit, Fa
     for task in tasks {
         match engine.observe(&task).await {
             Ok(connection) => found.push((task, connection.stats(STATS_WITHIN).await?)),
-            // It has ended since it was listed.
-            Err(Error::Stopped { .. }) if named.is_empty() => {}
+            // It has ended since it was listed, or does not answer any more.
+            Err(Error::Stopped { .. } | Error::Unresponsive { .. }) if named.is_empty() => {}
             Err(error) => return Err(find::explain(&engine, error).await),
         }
     }

@@ -154,7 +154,7 @@ impl RebuildPlan<'_> {
         };
         let sandbox = match current.state {
             SummaryState::Running => {
-                let jobs = text::count(u64::from(current.jobs_running), "running job");
+                let jobs = text::count(current.jobs_running, "running job");
                 format!("the running sandbox {on} with {jobs}")
             }
             _ => format!("the sandbox {on}"),

@@ -99,7 +99,7 @@ fn plan(snapshot: &Snapshot, current: Option<&Summary>, now: Timestamp) -> Strin
     match current {
         Some(summary) => {
             if summary.state == SummaryState::Running {
-                let jobs = text::count(u64::from(summary.jobs_running), "running job");
+                let jobs = text::count(summary.jobs_running, "running job");
                 parts.push(format!("the running sandbox with {jobs} is stopped"));
             }
             parts.push("everything made or changed since is lost".to_owned());

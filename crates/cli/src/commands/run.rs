@@ -15,7 +15,7 @@ use vestal_sandbox::{
     Cause, Command, Engine, Input, JobId, JobInfo, Output, Sandbox, SessionState, new_job_id,
 };
 
-use crate::cli::{TaskOption, Wanted};
+use crate::cli::{SandboxFlags, TaskOption};
 use crate::console::terminal::{self, StdinKind};
 use crate::context::Context;
 use crate::error::Failure;
@@ -54,7 +54,7 @@ pub(crate) struct RunArgs {
     task: TaskOption,
 
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: SandboxFlags,
 
     /// Run the command in this directory.
     #[arg(short, long, value_name = "DIR")]

@@ -10,7 +10,7 @@ use vestal_sandbox::{
 };
 
 use super::logs::{Tail, tail_start};
-use crate::cli::Wanted;
+use crate::cli::SandboxFlags;
 use crate::console::terminal;
 use crate::context::Context;
 use crate::error::Failure;
@@ -44,7 +44,7 @@ pub(crate) struct ShellArgs {
     task: Option<Task>,
 
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: SandboxFlags,
 
     /// Shell session to restore.
     #[arg(long, value_name = "NAME", default_value = "main")]

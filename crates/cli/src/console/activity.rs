@@ -166,7 +166,7 @@ impl Pull {
         if *layers == 0 {
             return format!("pulling image {image} …");
         }
-        let layers = format!("{layers_done} of {}", text::count(*layers as u64, "layer"));
+        let layers = format!("{layers_done} of {}", text::count(*layers, "layer"));
         if *total == 0 {
             return format!("pulling {layers} of image {image}");
         }

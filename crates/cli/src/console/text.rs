@@ -1,4 +1,4 @@
-//! Text for people: control characters made visible, times, sizes, colours.
+//! Text for people: control characters made visible, ages, colours; numbers as the chat shows them.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -6,6 +6,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
 use vestal_config::Environment;
+pub(crate) use vestal_tui::format::{bytes, count, span, took};
 
 /// Returns text that does nothing to a terminal: control characters, which a
 /// name or a message from a sandbox may contain, are shown instead of sent.
@@ -53,26 +54,6 @@ pub(crate) fn harmless(text: &str) -> String {
     shown
 }
 
-/// Returns how long something took: `340ms`, `1.2s`, `3m`.
-pub(crate) fn took(duration: Duration) -> String {
-    match duration.as_secs() {
-        0 => format!("{}ms", duration.as_millis()),
-        1..60 => format!("{:.1}s", duration.as_secs_f64()),
-        _ => span(duration),
-    }
-}
-
-/// Returns a span of time in its largest unit: `45s`, `3m`, `2h`, `5d`.
-pub(crate) fn span(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match seconds {
-        0..60 => format!("{seconds}s"),
-        60..3600 => format!("{}m", seconds / 60),
-        3600..86_400 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
-    }
-}
-
 /// Returns how long ago something was, or that it is to come.
 pub(crate) fn ago(then: Timestamp, now: Timestamp) -> String {
     match Duration::try_from(now.duration_since(then)) {
@@ -80,24 +61,6 @@ pub(crate) fn ago(then: Timestamp, now: Timestamp) -> String {
         Ok(past) => format!("{} ago", span(past)),
         Err(_) => format!("in {}", span(now.duration_since(then).unsigned_abs())),
     }
-}
-
-/// Returns a number of bytes in its largest unit.
-#[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
-pub(crate) fn bytes(count: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = count as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{count} B") } else { format!("{value:.1} {}", UNITS[unit]) }
-}
-
-/// Returns a count with its noun: `1 job`, `2 jobs`.
-pub(crate) fn count(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// For what stands out.
@@ -156,23 +119,6 @@ mod tests {
         assert_eq!(ago(at(0), at(7300)), "2h ago");
         assert_eq!(ago(at(0), at(200_000)), "2d ago");
         assert_eq!(ago(at(7300), at(0)), "in 2h");
-    }
-
-    #[test]
-    fn what_was_quick_is_told_in_its_smaller_unit() {
-        assert_eq!(took(Duration::from_millis(340)), "340ms");
-        assert_eq!(took(Duration::from_millis(1250)), "1.2s");
-        assert_eq!(took(Duration::from_secs(185)), "3m");
-    }
-
-    #[test]
-    fn sizes_are_in_powers_of_1024() {
-        assert_eq!(bytes(0), "0 B");
-        assert_eq!(bytes(1023), "1023 B");
-        assert_eq!(bytes(1536), "1.5 KiB");
-        assert_eq!(bytes(5 << 30), "5.0 GiB");
-        assert_eq!(count(1, "job"), "1 job");
-        assert_eq!(count(0, "job"), "0 jobs");
     }
 
     #[test]

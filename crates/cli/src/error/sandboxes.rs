@@ -69,11 +69,22 @@ impl From<Error> for Failure {
             }
             Error::Copy(error) => failure.advise(error.advice()),
             Error::Bind { .. } => failure.advise("choose another directory for the task"),
-            Error::RootMount { .. } => {
-                failure.advise("or run the command without mounting the directory")
+            Error::TooWideMount { path, .. } => {
+                let failure = failure.advise("or run the command without mounting the directory");
+                if path.parent().is_none() {
+                    return failure;
+                }
+                failure.advise(format!(
+                    "to mount it nevertheless, name it: --set 'terminal.docker_volumes=[\"{}:/workspace\"]'",
+                    path.display()
+                ))
             }
             Error::OutOfReach { .. } => failure
                 .advise("nothing was changed; try again when the connection works"),
+            Error::Unresponsive { task, .. } => failure.advise(format!(
+                "to start it again, which ends what runs in it: vestal run -t {} true",
+                quoted(&task)
+            )),
             Error::LostJob { job, .. } => lost_job(failure, &job),
             Error::NeverStarted { .. } => failure.advise("it is safe to run it again"),
             Error::OutcomeUnknown { .. } => {
@@ -206,10 +217,10 @@ impl From<JobNotFound> for Failure {
                     failure.advise(format!("{id}  {}", text::printable(command)))
                 });
                 match unnamed {
-                    0 => failure,
-                    more => {
-                        failure.advise(format!("and {more} older; `vestal jobs --all` lists them"))
-                    }
+                    0 => failure.advise("give more of the id; `vestal jobs --all` lists all jobs"),
+                    more => failure.advise(format!(
+                        "and {more} older; give more of the id; `vestal jobs --all` lists all jobs"
+                    )),
                 }
             }
             JobNotFound::Unknown { stopped, .. } => {

@@ -73,7 +73,7 @@ fn the_root_of_the_filesystem_is_refused_as_a_workspace_and_nothing_is_noted() {
     let world = World::new();
     let mut command = world.command(["run", "-b", "native", "--mount-cwd", "true"]);
     let outcome = finish(command.current_dir("/").spawn().unwrap()).exits(125);
-    let said = "/ cannot be mounted; start in a project directory";
+    let said = "/ cannot be mounted: it is the root of the filesystem; start in a project";
     assert!(outcome.stderr.contains(said), "{outcome:?}");
     let noted = fs::read_dir(world.home().join("mounted")).into_iter().flatten();
     let noted: Vec<_> = noted.map(|entry| entry.unwrap().file_name()).collect();

@@ -5,7 +5,6 @@ mod edit;
 mod emit;
 mod node;
 mod parse;
-mod read;
 mod remove;
 
 pub use edit::EditError;
@@ -13,9 +12,8 @@ pub(crate) use edit::{append, set};
 pub(crate) use emit::{flow, quote};
 pub(crate) use node::NodeKind;
 pub use node::{Entry, Node};
-pub use parse::SyntaxError;
 pub(crate) use parse::parse;
-pub use read::{Yaml, YamlKind};
+pub use parse::{SyntaxError, Yaml, YamlKind};
 pub(crate) use remove::remove;
 
 #[cfg(test)]

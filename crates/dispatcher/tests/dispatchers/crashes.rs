@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use vestal_board::{Outcome, Status};
-use vestal_dispatcher::Mode;
+use vestal_dispatcher::DispatchMode;
 
 use crate::stage::{Stage, is_alive, until_file};
 
@@ -170,13 +170,13 @@ async fn a_one_shot_says_so_when_another_dispatcher_decides() {
     let lock = std::fs::File::create(stage.path("kanban/dispatch.lock")).unwrap();
     lock.lock().unwrap();
     let all = [stage.board.clone()];
-    let result = dispatcher.tick(&stage.board, &all, Mode::Real).await.unwrap();
+    let result = dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
     assert!(result.skipped_locked && result.spawned.is_empty());
     // A dry run decides nothing, so it waits for nobody.
-    let result = dispatcher.tick(&stage.board, &all, Mode::DryRun).await.unwrap();
+    let result = dispatcher.tick(&stage.board, &all, DispatchMode::DryRun).await.unwrap();
     assert!(!result.skipped_locked);
     assert_eq!(result.spawned.count, 1);
     drop(lock);
-    let result = dispatcher.tick(&stage.board, &all, Mode::Real).await.unwrap();
+    let result = dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
     assert_eq!(result.spawned.count, 1);
 }

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use vestal_board::boards::{NewBoard, Slug};
 use vestal_board::{Board, NewTask, Outcome, Status, TaskId};
 use vestal_config::ProfileName;
-use vestal_dispatcher::Mode;
+use vestal_dispatcher::DispatchMode;
 
 use crate::stage::{Stage, hold_lock, is_alive, kill, person, until_file};
 
@@ -111,7 +111,7 @@ async fn another_hosts_worker_is_neither_taken_for_dead_nor_signalled_before_its
         options.patience.grace = Duration::ZERO;
     });
     for _ in 0..3 {
-        let mode = vestal_dispatcher::Mode::Real;
+        let mode = vestal_dispatcher::DispatchMode::Real;
         let result = dispatcher.tick(&board, &[board.clone()], mode).await.unwrap();
         assert_eq!(result, vestal_board::dispatch::DispatchResult::default());
     }
@@ -146,16 +146,16 @@ async fn a_dead_worker_of_a_board_that_nobody_dispatches_holds_no_slot() {
     let all = [stage.board.clone(), other.clone()];
     let (dispatcher, _) = stage.dispatcher(|options| options.policy.caps.host = Some(1));
     let first = stage.task(&["hang"]).await;
-    dispatcher.tick(&stage.board, &all, Mode::Real).await.unwrap();
+    dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
     let run = stage.until_running(&first).await;
     let second = task(&other, "hang").await;
-    let held = dispatcher.tick(&other, &all, Mode::Real).await.unwrap();
+    let held = dispatcher.tick(&other, &all, DispatchMode::Real).await.unwrap();
     assert_eq!((held.spawned.count, held.skipped_capped.count), (0, 1), "its worker lives");
     kill(&run);
     // From now on nobody looks after the first board.
     let free = async {
         loop {
-            let free = dispatcher.tick(&other, &all, Mode::Real).await.unwrap();
+            let free = dispatcher.tick(&other, &all, DispatchMode::Real).await.unwrap();
             if let Some(spawned) = free.spawned.entries.first() {
                 return spawned.task_id.clone();
             }
@@ -214,9 +214,10 @@ async fn dispatchers_that_decide_at_the_same_moment_keep_the_cap_of_the_host() {
     });
     let (fast, _) = stage.dispatcher(|options| options.policy.caps.host = Some(1));
     let boards = all.clone();
-    let slow = tokio::spawn(async move { slow.tick(&boards[0], &boards, Mode::Real).await });
+    let slow =
+        tokio::spawn(async move { slow.tick(&boards[0], &boards, DispatchMode::Real).await });
     tokio::task::spawn_blocking(move || has_counted.recv().unwrap()).await.unwrap();
-    let faster = fast.tick(&other, &all, Mode::Real).await.unwrap();
+    let faster = fast.tick(&other, &all, DispatchMode::Real).await.unwrap();
     assert_eq!(faster.spawned.entries[0].task_id, second);
     go.send(()).unwrap();
     let slower = slow.await.unwrap().unwrap();
@@ -232,7 +233,7 @@ async fn a_dispatcher_that_is_stopped_while_it_decides_keeps_no_other_from_it() 
     let (dispatcher, _) = stage.dispatcher(|_| {});
     let task = stage.task(&["complete"]).await;
     let all = [stage.board.clone()];
-    let result = dispatcher.tick(&stage.board, &all, Mode::Real).await.unwrap();
+    let result = dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
     assert!(!result.skipped_locked);
     assert_eq!(result.spawned.entries[0].task_id, task);
     let _watch = stage.watch(|_| {});
@@ -250,7 +251,7 @@ async fn as_many_workers_are_started_as_the_host_has_room_for() {
     for (room, spawned) in [(Some(0), 2), (Some(0), 0), (Some(1), 1), (None, 2)] {
         let (dispatcher, _) =
             stage.dispatcher(|options| options.room = Some(Arc::new(move || room)));
-        let result = dispatcher.tick(&stage.board, &all, Mode::Real).await.unwrap();
+        let result = dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
         assert_eq!(result.spawned.count, spawned, "room for {room:?}");
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use vestal_board::{Outcome, Status, Workspace};
-use vestal_dispatcher::{Mode, gc};
+use vestal_dispatcher::{DispatchMode, gc};
 use vestal_testkit::until;
 
 use crate::stage::{Stage, person, until_file};
@@ -36,7 +36,7 @@ async fn a_worktree_is_made_for_its_task_and_removed_when_it_is_done() {
         .await;
     let (dispatcher, _) = stage.dispatcher(|_| {});
     let all = [stage.board.clone()];
-    let result = dispatcher.tick(&stage.board, &all, Mode::Real).await.unwrap();
+    let result = dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
     let tree = repo.join(".worktrees").join(task.as_str());
     assert_eq!(result.spawned.entries[0].workspace, tree.display().to_string());
     stage.until_status(&task, Status::Done).await;
@@ -73,7 +73,7 @@ async fn a_tree_that_git_refuses_is_a_failure_in_gits_words() {
         .await;
     let (dispatcher, _) = stage.dispatcher(|_| {});
     let all = [stage.board.clone()];
-    dispatcher.tick(&stage.board, &all, Mode::Real).await.unwrap();
+    dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
     let run = stage.until_ended(&task, Outcome::SpawnFailed).await;
     let said = run.error.unwrap();
     assert!(said.contains("'main' is already"), "{said}");
@@ -95,10 +95,10 @@ async fn a_directory_is_worked_in_by_one_task_at_a_time() {
     }
     let (dispatcher, _) = stage.dispatcher(|_| {});
     let all = [stage.board.clone()];
-    let result = dispatcher.tick(&stage.board, &all, Mode::Real).await.unwrap();
+    let result = dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
     assert_eq!(result.spawned.count, 1);
     assert!(path.is_dir());
-    let result = dispatcher.tick(&stage.board, &all, Mode::Real).await.unwrap();
+    let result = dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
     assert_eq!(result.skipped_workspace_busy.entries, tasks[1..]);
     std::fs::write(&go, "").unwrap();
     let _watch = stage.watch(|_| {});
@@ -123,7 +123,7 @@ async fn a_working_tree_that_two_tasks_name_is_worked_in_by_one() {
     }
     let (dispatcher, _) = stage.dispatcher(|_| {});
     let all = [stage.board.clone()];
-    let result = dispatcher.tick(&stage.board, &all, Mode::Real).await.unwrap();
+    let result = dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
     assert_eq!(result.spawned.count, 1, "two workers are in one tree");
     let live = stage.board.read().await.unwrap().live_runs().await.unwrap();
     assert_eq!(live.len(), 1);
@@ -133,7 +133,7 @@ async fn a_working_tree_that_two_tasks_name_is_worked_in_by_one() {
             new.workspace = Workspace::Worktree { path: tree.clone(), branch: None };
         })
         .await;
-    dispatcher.tick(&stage.board, &all, Mode::Real).await.unwrap();
+    dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
     let run = stage.until_ended(&later, Outcome::SpawnFailed).await;
     let said = run.error.unwrap();
     assert!(said.contains(&format!("task {} is using it", live[0].task_id)), "{said}");

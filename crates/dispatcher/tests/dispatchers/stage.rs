@@ -20,7 +20,7 @@ use vestal_board::{
 };
 use vestal_config::{Environment, ProfileName};
 use vestal_dispatcher::{
-    DispatchEvent, Dispatcher, GcPolicy, OpenBoards, Options, ProgramLauncher,
+    DispatchEvent, Dispatcher, DispatcherOptions, GcPolicy, OpenBoards, ProgramLauncher,
 };
 use vestal_process::{Patience, ProcessId, start_time};
 use vestal_testkit::processes::with_variable;
@@ -112,9 +112,9 @@ impl Stage {
         }
     }
 
-    pub(crate) fn options(&self, said: &Heard) -> Options {
+    pub(crate) fn options(&self, said: &Heard) -> DispatcherOptions {
         let said = said.clone();
-        Options {
+        DispatcherOptions {
             lock: self.path("kanban/dispatch.lock"),
             policy: self.policy(),
             room: None,
@@ -143,7 +143,10 @@ impl Stage {
     }
 
     /// Returns a dispatcher that is asked once at a time.
-    pub(crate) fn dispatcher(&self, with: impl FnOnce(&mut Options)) -> (Dispatcher, Heard) {
+    pub(crate) fn dispatcher(
+        &self,
+        with: impl FnOnce(&mut DispatcherOptions),
+    ) -> (Dispatcher, Heard) {
         let heard = Heard::default();
         let mut options = self.options(&heard);
         with(&mut options);
@@ -151,7 +154,7 @@ impl Stage {
     }
 
     /// Starts a dispatcher that watches.
-    pub(crate) fn watch(&self, with: impl FnOnce(&mut Options)) -> Watching {
+    pub(crate) fn watch(&self, with: impl FnOnce(&mut DispatcherOptions)) -> Watching {
         let (dispatcher, heard) = self.dispatcher(with);
         let open = OpenBoards::new(self.boards.clone(), None);
         let (stop, stopped) = oneshot::channel::<()>();

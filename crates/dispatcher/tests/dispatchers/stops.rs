@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use vestal_board::verbs::{Block, Completion};
 use vestal_board::{Fence, Outcome, Process, RunId, Status};
-use vestal_dispatcher::{Mode, PATIENCE, Stopped, stop_worker};
+use vestal_dispatcher::{DispatchMode, PATIENCE, Stopped, stop_worker};
 use vestal_process::{Patience, ProcessId, start_time};
 
 use crate::stage::{Stage, is_alive, kill, person, until_file};
@@ -80,7 +80,7 @@ async fn a_verb_on_the_same_host_stops_the_worker_itself() {
     let pids = stage.path("pids");
     let task = stage.task(&[&format!("child {}", pids.display()), "hang"]).await;
     let (dispatcher, _) = stage.dispatcher(|_| {});
-    dispatcher.tick(&stage.board, &[stage.board.clone()], Mode::Real).await.unwrap();
+    dispatcher.tick(&stage.board, &[stage.board.clone()], DispatchMode::Real).await.unwrap();
     stage.until_running(&task).await;
     let child = until_file(&pids).await.trim().parse().unwrap();
     let ended = stage.board.archive(&person(), &task).await.unwrap().ended.unwrap();
@@ -118,7 +118,7 @@ async fn a_process_that_has_a_workers_number_is_not_signalled() {
         options.policy.caps.board = Some(1);
     });
     let all = [stage.board.clone()];
-    let result = dispatcher.tick(&stage.board, &all, Mode::Real).await.unwrap();
+    let result = dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
     assert_eq!(result.crashed.entries, [task.clone()], "a dead worker was taken for alive");
     stage.until_ended(&task, Outcome::Crashed).await;
 
@@ -197,7 +197,7 @@ async fn a_worker_whose_task_was_taken_while_it_was_started_is_stopped() {
     let (dispatcher, _) =
         stage.dispatcher(|options| options.launcher = std::sync::Arc::new(meddling));
     let all = [stage.board.clone()];
-    let result = dispatcher.tick(&stage.board, &all, Mode::Real).await.unwrap();
+    let result = dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
     assert!(result.spawned.is_empty());
     assert_eq!(stage.get(&task).await.status, Status::Archived);
     let runs = stage.runs(&task).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use vestal_board::boards::{NewBoard, Slug};
 use vestal_board::{Initial, NewTask, Outcome, Status};
 use vestal_config::ProfileName;
-use vestal_dispatcher::{DispatchEvent, Mode};
+use vestal_dispatcher::{DispatchEvent, DispatchMode};
 use vestal_testkit::until;
 
 use crate::stage::{Stage, is_alive, person};
@@ -39,7 +39,7 @@ async fn a_dry_run_changes_no_byte_and_signals_nobody() {
         options.policy.lease = Duration::from_millis(1);
     });
     let all = [stage.board.clone()];
-    dispatcher.tick(&stage.board, &all, Mode::Real).await.unwrap();
+    dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
     let run = stage.until_running(&doomed).await;
     let waiting = stage.task(&["complete"]).await;
     let nobodys = stage.task_with(&["complete"], |new| new.assignee = None).await;
@@ -49,7 +49,7 @@ async fn a_dry_run_changes_no_byte_and_signals_nobody() {
     }
     let (before, said) = (contents(&stage.root()), heard.all().len());
 
-    let dry = dispatcher.tick(&stage.board, &all, Mode::DryRun).await.unwrap();
+    let dry = dispatcher.tick(&stage.board, &all, DispatchMode::DryRun).await.unwrap();
     assert_eq!(dry.timed_out.entries, [doomed.clone()]);
     assert_eq!(dry.spawned.count, 2);
     assert_eq!(dry.auto_assigned_default.entries, [nobodys.clone()]);
@@ -60,7 +60,7 @@ async fn a_dry_run_changes_no_byte_and_signals_nobody() {
     assert_eq!(stage.get(&nobodys).await.assignee, None);
 
     // And it said what a real one does.
-    let real = dispatcher.tick(&stage.board, &all, Mode::Real).await.unwrap();
+    let real = dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
     let tasks = |result: &vestal_board::dispatch::DispatchResult| {
         let spawned = result.spawned.entries.iter().map(|one| one.task_id.clone());
         (

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use vestal_board::{Outcome, Status, log_path};
-use vestal_dispatcher::Mode;
+use vestal_dispatcher::DispatchMode;
 
 use crate::stage::{Stage, is_alive, kill};
 
@@ -78,14 +78,14 @@ async fn a_program_that_cannot_be_started_is_a_failure_that_says_why() {
         options.policy.failures.backoff.most = std::time::Duration::ZERO;
     });
     let all = [stage.board.clone()];
-    let result = dispatcher.tick(&stage.board, &all, Mode::Real).await.unwrap();
+    let result = dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
     assert!(result.spawned.is_empty());
     let run = stage.until_ended(&task, Outcome::SpawnFailed).await;
     let said = run.error.unwrap();
     assert!(said.contains("no-such-program") && said.contains("No such file"), "{said}");
     assert_eq!(stage.get(&task).await.status, Status::Ready);
     // At the budget it waits for a person.
-    dispatcher.tick(&stage.board, &all, Mode::Real).await.unwrap();
+    dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
     let task = stage.until_status(&task, Status::Blocked).await;
     assert!(task.gate);
 }
@@ -98,7 +98,7 @@ async fn an_unknown_profile_is_said_once() {
     let (dispatcher, heard) = stage.dispatcher(|_| {});
     let all = [stage.board.clone()];
     for _ in 0..3 {
-        let result = dispatcher.tick(&stage.board, &all, Mode::Real).await.unwrap();
+        let result = dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
         assert_eq!(result.skipped_nonspawnable.entries, [task.clone()]);
     }
     assert_eq!(heard.all().len(), 1, "{:?}", heard.all());
@@ -175,7 +175,7 @@ async fn a_dispatcher_waits_for_its_own_children_one_by_one() {
     let task = stage.task(&["exit 75"]).await;
     let (dispatcher, _) = stage.dispatcher(|_| {});
     let all = [stage.board.clone()];
-    let result = dispatcher.tick(&stage.board, &all, Mode::Real).await.unwrap();
+    let result = dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
     assert_eq!(result.spawned.entries[0].task_id, task);
     // Children of others in this process keep their exit codes.
     for code in 1..20 {
@@ -184,7 +184,7 @@ async fn a_dispatcher_waits_for_its_own_children_one_by_one() {
         assert_eq!(status.unwrap().code(), Some(code));
     }
     loop {
-        let result = dispatcher.tick(&stage.board, &all, Mode::Real).await.unwrap();
+        let result = dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
         if result.rate_limited.count == 1 {
             break;
         }

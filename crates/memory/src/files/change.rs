@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Files, MemoryError, NotesLock, PATIENCE, Refusal, WriteResult};
+use super::{MemoryError, NoteFiles, NotesLock, PATIENCE, Refusal, WriteResult};
 use crate::entries::{Entries, Target, clean, is_separator};
 
 /// How often a program that ignores the lock may save the file in the middle of a
@@ -41,7 +41,7 @@ pub enum Change<'a> {
     },
 }
 
-impl Files {
+impl NoteFiles {
     /// Changes notes and returns those there are then. However many processes
     /// change them at once, every change is made to what the one before it left.
     /// One that is refused or fails changes nothing.

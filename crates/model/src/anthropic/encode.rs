@@ -64,7 +64,7 @@ struct MessagesTool<'a> {
 #[derive(Serialize)]
 struct MessagesEntry<'a> {
     role: MessagesRole,
-    content: Vec<CachedTool<'a>>,
+    content: Vec<MarkedBlock<'a>>,
 }
 
 #[derive(Serialize, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ enum MessagesRole {
 }
 
 #[derive(Serialize)]
-struct CachedTool<'a> {
+struct MarkedBlock<'a> {
     #[serde(flatten)]
     block: MessageBlock<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -225,7 +225,7 @@ fn entries<'a>(
 fn push<'a>(
     entries: &mut Vec<MessagesEntry<'a>>,
     role: MessagesRole,
-    content: Vec<CachedTool<'a>>,
+    content: Vec<MarkedBlock<'a>>,
 ) {
     if content.is_empty() {
         return;
@@ -236,7 +236,7 @@ fn push<'a>(
     }
 }
 
-fn user(message: &UserMessage, quirks: Quirks) -> Vec<CachedTool<'_>> {
+fn user(message: &UserMessage, quirks: Quirks) -> Vec<MarkedBlock<'_>> {
     let is_sent = |part: &&Part| !(quirks.without_optional_images && part.is_optional());
     let blocks = message.parts.iter().filter(is_sent).filter_map(|part| match part {
         Part::Text { text } if text.trim().is_empty() => None,
@@ -260,7 +260,7 @@ fn result_content<'a>(call: &Called<'a>, quirks: Quirks) -> Option<ResultContent
     Some(ResultContent::Blocks(words.into_iter().chain(call.images.iter().map(picture)).collect()))
 }
 
-type Blocks<'a> = Vec<CachedTool<'a>>;
+type Blocks<'a> = Vec<MarkedBlock<'a>>;
 
 /// Returns what the model said, and the results that follow it.
 fn assistant<'a>(
@@ -309,11 +309,11 @@ fn mark(entries: &mut [MessagesEntry<'_>]) {
     }
 }
 
-const fn unmarked(block: MessageBlock<'_>) -> CachedTool<'_> {
-    CachedTool { block, cache_control: None }
+const fn unmarked(block: MessageBlock<'_>) -> MarkedBlock<'_> {
+    MarkedBlock { block, cache_control: None }
 }
 
-const fn plain(text: &str) -> CachedTool<'_> {
+const fn plain(text: &str) -> MarkedBlock<'_> {
     unmarked(MessageBlock::Text { text })
 }
 

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use vestal_model::{Message, Models, Options, Progress, Request};
+use vestal_model::{Message, ModelOptions, Models, Progress, Request};
 use vestal_scripted_model::{Reply, Script, ScriptedModel};
 
 use crate::support::{APIS, ask, endpoint, label, models, options, server};
@@ -28,7 +28,7 @@ async fn a_proxy_is_used_where_one_is_named_but_not_for_this_machine() {
     let proxy = server([Reply::text("through the proxy")]);
     let here = server([Reply::text("directly")]);
     let address = format!("http://{}", proxy.address());
-    let models = Models::new(Options { proxy: Some(address), ..options() }).unwrap();
+    let models = Models::new(ModelOptions { proxy: Some(address), ..options() }).unwrap();
     let outcome = ask(&models, vec![endpoint(APIS[0], "http://models.invalid/v1")]).await;
     assert_eq!(outcome.text(), "through the proxy");
     let outcome = ask(&models, vec![endpoint(APIS[0], &here.base_url())]).await;
@@ -115,7 +115,7 @@ fn lingering_server() -> std::net::SocketAddr {
 #[tokio::test]
 async fn a_finished_answer_does_not_wait_for_a_server_that_lingers() {
     let models =
-        Models::new(Options { idle_timeout: Duration::from_secs(2), retries: 0, ..options() })
+        Models::new(ModelOptions { idle_timeout: Duration::from_secs(2), retries: 0, ..options() })
             .unwrap();
     let base_url = format!("http://{}/v1", lingering_server());
     let outcome = ask(&models, vec![endpoint(APIS[0], &base_url)]).await;

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use vestal_model::{Api, ModelError, Models, Options, Progress};
+use vestal_model::{Api, ModelError, ModelOptions, Models, Progress};
 use vestal_scripted_model::{Quirk, Reply};
 
 use crate::support::{APIS, KEY, ask, assert_keyless, endpoint, label, models, options, server};
@@ -144,7 +144,7 @@ async fn a_stalled_answer_times_out_and_is_tried_again() {
             // More than one, since a busy machine may stall too.
             let server = server([stall].into_iter().chain((0..3).map(|_| Reply::text("whole"))));
             let models =
-                Models::new(Options { idle_timeout: Duration::from_millis(500), ..options() })
+                Models::new(ModelOptions { idle_timeout: Duration::from_millis(500), ..options() })
                     .unwrap();
             let outcome = ask(&models, vec![endpoint(api, &server.base_url())]).await;
             assert_eq!(outcome.text(), "whole", "{}", label(api));

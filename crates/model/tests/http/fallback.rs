@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vestal_model::{Api, Message, ModelError, Models, Options, Request};
+use vestal_model::{Api, Message, ModelError, ModelOptions, Models, Request};
 use vestal_scripted_model::Reply;
 
 use crate::support::{ask, ask_with, endpoint, models, options, server};
@@ -65,7 +65,7 @@ async fn a_conversation_stays_with_the_model_it_fell_back_to_for_a_while() {
         let second = server((0..2).map(|_| Reply::text("yes")));
         let chain =
             [&first, &second].map(|server| endpoint(Api::ChatCompletions, &server.base_url()));
-        let models = Models::new(Options { fallback_hold: hold, ..options() }).unwrap();
+        let models = Models::new(ModelOptions { fallback_hold: hold, ..options() }).unwrap();
         let chat = models.chat(chain.to_vec());
         for _ in 0..2 {
             assert_eq!(ask_with(&chat, &request).await.text(), "yes");

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use vestal_model::{ContextLimit, Freshness, ListCache, ListedFrom, ModelInfo, Models, Options};
+use vestal_model::{
+    ContextLimit, Freshness, ListCache, ListedFrom, ModelInfo, ModelOptions, Models,
+};
 use vestal_scripted_model::{Model, Reply, Script, ScriptedModel};
 
 use crate::support::{APIS, KEY, assert_keyless, endpoint, label, models, options};
@@ -48,7 +50,7 @@ async fn a_missing_list_is_fetched_from_who_is_asked_without_being_waited_for() 
     let server = ScriptedModel::start(Script::new().models([listed]));
     let directory = tempfile::tempdir().unwrap();
     let cache = ListCache::new(directory.path().join("models.json"), Duration::from_hours(1));
-    let models = Models::new(Options { lists: Some(cache), ..options() }).unwrap();
+    let models = Models::new(ModelOptions { lists: Some(cache), ..options() }).unwrap();
     let chat = models.chat(vec![endpoint(APIS[0], &server.base_url())]);
     assert_eq!(chat.context_length(), ContextLimit::Unknown);
     let known = async {

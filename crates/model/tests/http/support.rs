@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use vestal_model::{
-    Api, Completion, Endpoint, Message, ModelError, Models, Options, Progress, Request, Secret,
+    Api, Completion, Endpoint, Message, ModelError, ModelOptions, Models, Progress, Request, Secret,
 };
 use vestal_scripted_model::{Reply, Script, ScriptedModel};
 
@@ -14,8 +14,8 @@ pub(crate) const KEY: &str = "sk-never-to-be-seen-0123456789";
 pub(crate) const APIS: [Api; 2] = [Api::ChatCompletions, Api::AnthropicMessages];
 
 /// Returns options with pauses so short that retries do not slow a test.
-pub(crate) fn options() -> Options {
-    Options { backoff_base: Duration::from_millis(1), ..Options::default() }
+pub(crate) fn options() -> ModelOptions {
+    ModelOptions { backoff_base: Duration::from_millis(1), ..ModelOptions::default() }
 }
 
 pub(crate) fn models() -> Models {

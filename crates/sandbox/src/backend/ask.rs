@@ -33,6 +33,12 @@ impl dyn Backend + '_ {
         self.declaration().remedy
     }
 
+    /// Returns whether the connection to an instance's guest can be cut while the
+    /// guest is well.
+    pub(crate) fn can_be_cut_off(&self, instance: &Instance) -> bool {
+        (self.declaration().can_be_cut_off)(&instance.locator)
+    }
+
     pub(crate) fn job_environment(&self) -> JobEnvironment {
         self.declaration().job_environment
     }

@@ -41,6 +41,9 @@ pub struct Declaration {
     pub idle_source: IdleSource,
     /// Whose environment jobs start with.
     pub job_environment: JobEnvironment,
+    /// Returns whether the byte stream to an instance's guest can be cut while the
+    /// guest is well: a network or an engine is in between.
+    pub can_be_cut_off: fn(&Locator) -> bool,
     /// The rule for each setting that shapes instances.
     pub tightening: fn(&str) -> Tightening,
     /// Returns the processes of the host that are recorded as an instance's
@@ -67,6 +70,7 @@ impl Declaration {
         remedy: Remedy::Recreate,
         idle_source: IdleSource::EndTime,
         job_environment: JobEnvironment::Guests,
+        can_be_cut_off: |_| true,
         tightening: |_| Tightening::Never,
         host_processes: |_| Vec::new(),
         adopt_copy: None,

@@ -69,7 +69,7 @@ pub(super) struct Limit {
 
 /// The limits of a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Limits {
+pub(super) struct ResourceLimits {
     /// Thousandths of a processor.
     pub(super) cpu: Limit,
     /// Megabytes of memory.
@@ -82,7 +82,7 @@ pub(super) struct Limits {
     pub(super) required: bool,
 }
 
-impl Limits {
+impl ResourceLimits {
     /// Reads the limits.
     pub(super) fn read(settings: &Settings) -> Result<Self, ConfigError> {
         Ok(Self {

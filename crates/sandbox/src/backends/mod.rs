@@ -1,6 +1,5 @@
 //! What makes instances, one directory each.
 
-mod binds;
 mod boot;
 mod copying;
 pub(crate) mod docker;
@@ -14,7 +13,6 @@ mod scope;
 mod shaping;
 mod show;
 mod spawn;
-mod start_dir;
 
 pub use registry::registered;
 pub(crate) use registry::{REGISTRY, RESERVED_NAMES, Registration};

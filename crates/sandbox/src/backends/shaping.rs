@@ -3,11 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use vestal_config::AnyKey as _;
+use vestal_config::{AnyKey as _, ConfigError, Settings};
 
-use super::limits::{Limits, default_ceiling};
+use super::limits::{ResourceLimits, default_ceiling};
+use crate::Overrides;
 use crate::binds::{self, BINDS};
-use crate::settings::{Volume, Volumes, keys};
+use crate::settings::{StartDir, Volume, Volumes, keys};
 use crate::spec::{Tightening, UNKNOWN_SETTINGS};
 
 /// The settings that such sandboxes have in common.
@@ -24,7 +25,7 @@ pub(super) struct Shaping<'a> {
     /// Whether workspace and home are kept on disk.
     pub(super) persistent: bool,
     /// What it may use.
-    pub(super) limits: Limits,
+    pub(super) limits: ResourceLimits,
 }
 
 impl Shaping<'_> {
@@ -72,4 +73,20 @@ pub(super) fn tightening(key: &str) -> Tightening {
     } else {
         Tightening::Never
     }
+}
+
+/// Returns where commands start, unless that is the workspace. A directory of
+/// the host means nothing in such a sandbox.
+pub(super) fn start_dir(
+    settings: &Settings,
+    overrides: &Overrides,
+) -> Result<Option<PathBuf>, ConfigError> {
+    let configured = match settings.get(&keys::CWD)?.value {
+        StartDir::Launch => None,
+        StartDir::At(path) => {
+            let home = settings.environment().user_home();
+            Some(path).filter(|path| home.is_none_or(|home| !path.starts_with(home)))
+        }
+    };
+    Ok(overrides.cwd.clone().or(configured).filter(|path| path.is_absolute()))
 }

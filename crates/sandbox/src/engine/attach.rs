@@ -4,6 +4,7 @@
 #[path = "attach_tests.rs"]
 mod tests;
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use vestal_wire::Role;
 use super::owned::run_to_end;
 use super::sweep::Begin;
 use super::{Engine, Inner};
-use crate::backend::{Backend, BackendError, Confinement, Instance, InstanceState};
+use crate::backend::{Backend, BackendError, Instance, InstanceState};
 use crate::client::{ConnectError, Connection};
 use crate::notice::Notice;
 use crate::sandbox::{Handle, Ownership};
@@ -191,26 +192,37 @@ impl GreetError {
     /// Returns whether the guest may be alive and well: a network cut the
     /// connection, which says nothing about the guest. Such a guest is never
     /// ended because it did not answer.
-    pub(crate) fn leaves_guest_unknown(&self, backend: &dyn Backend) -> bool {
-        backend.confinement() == Confinement::Remote && self.is_cut()
+    pub(crate) fn leaves_guest_unknown(&self, backend: &dyn Backend, instance: &Instance) -> bool {
+        backend.can_be_cut_off(instance) && self.is_cut()
     }
 
     /// Returns whether the connection failed rather than the guest.
     fn is_cut(&self) -> bool {
-        matches!(
-            self,
+        match self {
+            // The far end of the stream says that no guest listens there.
+            Self::Connect(ConnectError::Io(error)) => error.kind() != ErrorKind::ConnectionRefused,
             Self::Backend(BackendError::Unreachable { .. } | BackendError::Io { .. })
-                | Self::Connect(ConnectError::Vanished | ConnectError::Io(_))
-        )
+            | Self::Connect(ConnectError::Vanished) => true,
+            Self::Backend(_) | Self::Connect(_) => false,
+        }
     }
 
     /// Returns the error for a caller who needs the guest.
-    pub(crate) fn into_error(self, task: &str, backend: &dyn Backend) -> Error {
-        if self.leaves_guest_unknown(backend) {
+    pub(crate) fn into_error(
+        self,
+        task: &str,
+        backend: &dyn Backend,
+        instance: &Instance,
+    ) -> Error {
+        if self.leaves_guest_unknown(backend, instance) {
             let (task, reason) = (task.to_owned(), self.to_string());
             return Error::OutOfReach { task, backend: backend.name(), reason };
         }
         match self {
+            Self::Backend(BackendError::NotListening { .. })
+            | Self::Connect(
+                ConnectError::Timeout(_) | ConnectError::Vanished | ConnectError::Io(_),
+            ) => Error::Unresponsive { task: task.to_owned(), reason: self.to_string() },
             Self::Backend(error) => Error::backend(backend.name())(error),
             Self::Connect(error) => Error::Connect(error),
         }
@@ -242,7 +254,8 @@ async fn greet_within(
     loop {
         match attempt().await {
             Err(error)
-                if error.leaves_guest_unknown(backend) && Instant::now() + pause < deadline =>
+                if error.leaves_guest_unknown(backend, instance)
+                    && Instant::now() + pause < deadline =>
             {
                 tracing::debug!(instance = instance.id, %error, "trying again");
                 tokio::time::sleep(pause).await;
@@ -270,7 +283,7 @@ pub(crate) async fn greet_existing(
             Err(Error::Stopped { task: task.to_string() })
         }
         InstanceState::Running | InstanceState::Paused | InstanceState::Broken { .. } => {
-            Err(error.into_error(task.as_str(), backend))
+            Err(error.into_error(task.as_str(), backend, instance))
         }
     }
 }
@@ -284,8 +297,8 @@ pub(super) async fn answers(
 ) -> Result<bool, Error> {
     match greet(backend, instance, Role::Observer).await {
         Ok(_) => Ok(true),
-        Err(error) if error.leaves_guest_unknown(backend) => {
-            Err(error.into_error(task.as_str(), backend))
+        Err(error) if error.leaves_guest_unknown(backend, instance) => {
+            Err(error.into_error(task.as_str(), backend, instance))
         }
         Err(_) => Ok(false),
     }

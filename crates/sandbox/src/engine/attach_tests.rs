@@ -62,7 +62,7 @@ async fn a_refused_connection_is_tried_again_after_growing_pauses() {
     let backend = Refusing::default();
     let patience = Duration::from_millis(400);
     let error = greet_within(&backend, &instance(), Role::User, patience).await.unwrap_err();
-    assert!(error.leaves_guest_unknown(&backend), "{error:?}");
+    assert!(error.leaves_guest_unknown(&backend, &instance()), "{error:?}");
     // After 0, 20, 60, 140 and 300 ms; fewer where the machine is slow.
     let attempts = backend.attempts.load(Ordering::Relaxed);
     assert!((2..=5).contains(&attempts), "{attempts}");
@@ -72,7 +72,7 @@ async fn a_refused_connection_is_tried_again_after_growing_pauses() {
 fn a_guest_behind_a_cut_connection_is_not_taken_for_dead() {
     let backend = Refusing::default();
     let cut = || GreetError::Connect(ConnectError::Vanished);
-    let error = cut().into_error("web", &backend);
+    let error = cut().into_error("web", &backend, &instance());
     assert_eq!(
         error.to_string(),
         "the sandbox of task \"web\" on backend refusing cannot be reached and may still be \
@@ -80,6 +80,9 @@ fn a_guest_behind_a_cut_connection_is_not_taken_for_dead() {
     );
     // One that nobody listens for is gone, and one that is silent is stuck.
     let gone = GreetError::Backend(BackendError::NotListening { id: "i".to_owned() });
+    let refused = GreetError::Connect(ConnectError::Io(ErrorKind::ConnectionRefused.into()));
     let stuck = GreetError::Connect(ConnectError::Timeout(GREETING_WITHIN));
-    assert!(!gone.leaves_guest_unknown(&backend) && !stuck.leaves_guest_unknown(&backend));
+    for error in [gone, refused, stuck] {
+        assert!(!error.leaves_guest_unknown(&backend, &instance()), "{error:?}");
+    }
 }

@@ -97,8 +97,14 @@ impl Inner {
                 let greeting = self.greet_recorded(locked.key, locked.dir, asked, GREETING_WITHIN);
                 match greeting.await? {
                     GreetOutcome::Attached(attached) => return Ok(*attached),
-                    GreetOutcome::Failed(error) if error.leaves_guest_unknown(&**backend) => {
-                        return Err(error.into_error(locked.key.task().as_str(), &**backend));
+                    GreetOutcome::Failed(error)
+                        if error.leaves_guest_unknown(&**backend, &instance) =>
+                    {
+                        return Err(error.into_error(
+                            locked.key.task().as_str(),
+                            &**backend,
+                            &instance,
+                        ));
                     }
                     GreetOutcome::Failed(_) | GreetOutcome::NoInstance => {}
                 }

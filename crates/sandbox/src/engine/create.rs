@@ -252,7 +252,8 @@ impl Inner {
         notices: Vec<Notice>,
     ) -> Result<Attached, Error> {
         let greeted = greet(&*backend, &instance, Role::User).await;
-        let connection = greeted.map_err(|error| error.into_error(&record.task, &*backend))?;
+        let connection =
+            greeted.map_err(|error| error.into_error(&record.task, &*backend, &instance))?;
         let Record { generation, overrides, task, instance: made, .. } = record;
         let record = made.ok_or(Error::NoSandbox { task })?;
         let overrides = asked.clone().or(&overrides);

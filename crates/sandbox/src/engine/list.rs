@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use vestal_config::AnyKey as _;
 use vestal_wire::{AttachJob, Reply, Request, Role, Status};
 
-use super::attach::{GreetError, greet};
+use super::attach::{greet, greet_existing};
 use super::lock::unlocated;
 use super::open::NOT_ANSWERED;
 use super::reap::last_sign_of_life;
@@ -125,30 +125,24 @@ impl Engine {
         if found.is_empty() { Err(Error::NoSandbox { task: task.to_string() }) } else { Ok(found) }
     }
 
-    /// Connects to a running sandbox to look at it, without using it.
+    /// Connects to a running sandbox to look at it, without using it. One that
+    /// has ended is [`Error::Stopped`], one that runs and does not answer
+    /// [`Error::Unresponsive`].
     pub async fn observe(&self, task: &Task) -> Result<Connection, Error> {
         let key = self.inner.key(task);
         let stopped = || Error::Stopped { task: task.to_string() };
-        let unanswered = |error: GreetError, backend: &dyn Backend| {
-            if error.leaves_guest_unknown(backend) {
-                return error.into_error(task.as_str(), backend);
-            }
-            stopped()
-        };
         let known = self.inner.handles().get(&key).cloned();
         if let Some(handle) = known.filter(|handle| handle.is_owned()) {
             // It is on record nowhere but in this process.
             let (backend, instance) = handle.place().await;
-            let greeted = greet(&*backend, &instance, Role::Observer).await;
-            return greeted.map_err(|error| unanswered(error, &*backend));
+            return greet_existing(task, &*backend, &instance, Role::Observer).await;
         }
         let dir = self.inner.dir(&key);
         let record =
             dir.record_of(&key)?.ok_or_else(|| Error::NoSandbox { task: task.to_string() })?;
         let backend = self.inner.backend(task, &record.backend)?;
         let instance = record.instance(&dir).ok_or_else(stopped)?;
-        let greeted = greet(&**backend, &instance, Role::Observer).await;
-        greeted.map_err(|error| unanswered(error, &**backend))
+        greet_existing(task, &**backend, &instance, Role::Observer).await
     }
 
     /// Follows a job of a running sandbox without using it, through lost

@@ -25,7 +25,7 @@ pub use list::{Summary, SummaryState};
 pub use open::{Engine, EngineOptions};
 pub use owned::CLOSE_WITHIN;
 pub use reap::{Pruned, ReapReason, Reaped};
-pub use remove::{Files as FilesOnRemoval, Removal};
+pub use remove::{FilesOnRemoval, Removal};
 
 pub(crate) use attach::{Attached, greet, greet_existing};
 pub(crate) use open::Inner;

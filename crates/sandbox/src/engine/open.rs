@@ -366,7 +366,7 @@ impl Inner {
             let known = self.dir(&self.key(task)).exists();
             let unconfined = self.names_unconfined(&overrides)?;
             overrides.mount = (!known && !unconfined && dir.is_dir()).then(|| dir.to_owned());
-            overrides.mount.as_deref().map_or(Ok(()), refuse_root)?;
+            overrides.mount.as_deref().map_or(Ok(()), |mount| self.refuse_wide_mount(mount))?;
             return Ok((task.clone(), overrides));
         }
         let Some(mount) = &overrides.mount else {
@@ -375,7 +375,7 @@ impl Inner {
         self.refuse_planted_links(mount)?;
         let mount =
             std::fs::canonicalize(mount).map_err(|error| StoreError::io("mount", mount, error))?;
-        refuse_root(&mount)?;
+        self.refuse_wide_mount(&mount)?;
         let task = at_directory(task, &mount)?;
         overrides.mount = Some(mount);
         Ok((task, overrides))
@@ -395,6 +395,19 @@ impl Inner {
         Ok(())
     }
 
+    /// Refuses directories for a workspace that a command must not change as a
+    /// whole. The root is never noted as something that sandboxes can write to,
+    /// for then all of the host would be. A directory that is named as a volume
+    /// in the settings is the user's decision.
+    fn refuse_wide_mount(&self, mount: &Path) -> Result<(), Error> {
+        let user_home = self.settings.environment().user_home();
+        let user_home = user_home.map(|home| home.canonicalize().unwrap_or(home));
+        match too_wide(mount, user_home.as_deref()) {
+            None => Ok(()),
+            Some(reason) => Err(Error::TooWideMount { path: mount.to_owned(), reason }),
+        }
+    }
+
     fn mounts_launch_dir(&self, overrides: &Overrides) -> Result<bool, Error> {
         Ok(!self.names_unconfined(overrides)?
             && self.settings.get(&keys::DOCKER_MOUNT_CWD_TO_WORKSPACE)?.value)
@@ -407,12 +420,27 @@ impl Inner {
     }
 }
 
-/// Refuses the root of the filesystem for a workspace. It is never noted as
-/// something that sandboxes can write to, for then all of the host would be.
-fn refuse_root(mount: &Path) -> Result<(), Error> {
-    match mount.parent() {
-        Some(_) => Ok(()),
-        None => Err(Error::RootMount { path: mount.to_owned() }),
+/// Directories of the host's system that hold no project of their own.
+const SYSTEM_DIRS: [&str; 15] = [
+    "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib32", "/lib64", "/libx32", "/proc",
+    "/run", "/sbin", "/sys", "/usr", "/var",
+];
+
+/// Those of them below which there is none either.
+const CONFIGURATION_DIRS: [&str; 4] = ["/boot", "/etc", "/proc", "/sys"];
+
+/// Returns why a directory is no workspace; nothing if it may be one.
+fn too_wide(mount: &Path, user_home: Option<&Path>) -> Option<&'static str> {
+    if mount.parent().is_none() {
+        Some("it is the root of the filesystem")
+    } else if SYSTEM_DIRS.iter().any(|dir| mount == Path::new(dir))
+        || CONFIGURATION_DIRS.iter().any(|dir| mount.starts_with(dir))
+    {
+        Some("it belongs to the system of this machine")
+    } else if user_home.is_some_and(|home| home.starts_with(mount)) {
+        Some("your home directory, with all it holds, would be writable in the sandbox")
+    } else {
+        None
     }
 }
 

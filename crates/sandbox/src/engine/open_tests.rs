@@ -57,11 +57,25 @@ fn the_root_of_the_filesystem_is_no_workspace_and_is_not_noted_as_one() {
     ];
     for refused in refused {
         let said = refused.unwrap_err().to_string();
-        assert_eq!(said, "/ cannot be mounted; start in a project directory");
+        assert_eq!(
+            said,
+            "/ cannot be mounted: it is the root of the filesystem; start in a project directory"
+        );
     }
     let noted = std::fs::read_dir(home.path().join("mounted")).into_iter().flatten();
     let noted: Vec<_> = noted.map(|entry| entry.unwrap().file_name()).collect();
     assert!(noted.iter().all(|name| name == "seeded"), "{noted:?}");
+}
+
+#[test]
+fn directories_of_the_system_and_the_users_home_are_no_workspaces() {
+    let home = Some(Path::new("/home/ada"));
+    for refused in ["/", "/etc", "/etc/ssh", "/usr", "/var", "/home", "/home/ada", "/sys/kernel"] {
+        assert!(too_wide(Path::new(refused), home).is_some(), "{refused}");
+    }
+    for project in ["/home/ada/project", "/home/bob", "/srv/site", "/usr/src/linux", "/var/www"] {
+        assert_eq!(too_wide(Path::new(project), home), None, "{project}");
+    }
 }
 
 #[test]

@@ -135,8 +135,8 @@ impl Inner {
         let made = backend.create(request).await.map_err(Error::backend(backend.name()))?;
         let instance = Instance { locator: made.locator, ..instance };
         let greeted = greet(&**backend, &instance, Role::Owner).await;
-        let connection =
-            greeted.map_err(|error| error.into_error(key.task().as_str(), &**backend))?;
+        let connection = greeted
+            .map_err(|error| error.into_error(key.task().as_str(), &**backend, &instance))?;
         let record = InstanceRecord { locator: instance.locator.clone(), ..record };
         let mut notices: Vec<Notice> = made.warnings.into_iter().map(Notice::Remark).collect();
         if backend.confinement() == Confinement::None {

@@ -325,10 +325,19 @@ impl Inner {
     /// the new one, a busy one is not handed out.
     async fn settle_mounts(&self, key: &Key, attached: Attached) -> Result<Attached, Error> {
         let Overrides { mount, binds, .. } = &attached.overrides;
-        let replaced = |path: &&PathBuf| mounts::is_replaced(&attached.instance.dir, path);
-        let Some(path) = mount.iter().chain(binds).find(replaced) else {
+        let instance_dir = &attached.instance.dir;
+        let asked = || mount.iter().chain(binds);
+        let replaced = |path: &&PathBuf| mounts::is_replaced(instance_dir, path);
+        let Some(path) = asked().find(replaced) else {
             return Ok(attached);
         };
+        // Checked first: what may not be mounted must end nothing.
+        let ours = mounts::Ours::of(&self.settings)?;
+        let wanted: Vec<mounts::MountRequest> = asked()
+            .map(|path| mounts::MountRequest { path: path.clone(), writable: true })
+            .collect();
+        mounts::check_again(&ours, &wanted, instance_dir, key.task())
+            .map_err(Error::backend(attached.backend.name()))?;
         let (task, path) = (key.task(), path.display());
         match self.restart(key, &attached).await {
             Ok(mut fresh) => {

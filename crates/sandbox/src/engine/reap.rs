@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::lock::unlocated;
 use super::open::NOT_ANSWERED;
-use super::remove::{Files, kept_files};
+use super::remove::{FilesOnRemoval, kept_files};
 use super::{Engine, Inner};
 use crate::backend::{
     Backend, FoundInstance, IdleSource, Instance, InstanceFilter, InstanceState, Owner,
@@ -270,7 +270,7 @@ impl Inner {
         match reason {
             None => Ok(false),
             Some(ReapReason::Expired) => {
-                self.remove_locked(&task, dir, Files::Keep).await?;
+                self.remove_locked(&task, dir, FilesOnRemoval::Keep).await?;
                 Ok(true)
             }
             Some(_) => {

@@ -19,6 +19,9 @@ use crate::{Error, Key, Overrides, SnapshotName, Task, failpoint, job};
 /// How long a killed instance may take to be gone.
 pub(super) const END_PATIENCE: Duration = Duration::from_secs(10);
 
+/// How often a guest is asked to end if it is idle, where the answer is lost.
+const ASKED_TO_END: u32 = 3;
+
 /// What a stop is allowed to interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interrupt {
@@ -98,36 +101,43 @@ impl Inner {
         interrupt: Interrupt,
     ) -> Result<(), Error> {
         let grace = self.stop_grace()?;
-        let connection = match greet(backend, instance, Role::Observer).await {
-            Ok(connection) => connection,
-            // Whether it is idle is for the guest to say, and it may be alive.
-            Err(error)
-                if interrupt == Interrupt::Nothing && error.leaves_guest_unknown(backend) =>
-            {
-                return Err(error.into_error(task.as_str(), backend));
-            }
-            Err(_) => return Ok(()),
-        };
-        let request =
-            Request::Shutdown { grace_ms: millis(grace), if_idle: interrupt == Interrupt::Nothing };
-        // Beyond the grace the guest only kills and reaps.
-        let within = grace + END_PATIENCE;
-        match tokio::time::timeout(within, connection.call(request)).await {
-            Ok(Ok(Reply::Done)) => {
-                // The guest closes the connection when it exits.
-                if tokio::time::timeout(END_PATIENCE, connection.closed()).await.is_err() {
-                    tracing::warn!(
-                        instance = instance.id,
-                        "the guest said it would end and has not"
-                    );
+        let if_idle = interrupt == Interrupt::Nothing;
+        for _ in 0..ASKED_TO_END {
+            let connection = match greet(backend, instance, Role::Observer).await {
+                Ok(connection) => connection,
+                // Whether it is idle is for the guest to say, and it may be alive.
+                Err(error) if if_idle && error.leaves_guest_unknown(backend, instance) => {
+                    return Err(error.into_error(task.as_str(), backend, instance));
                 }
-                Ok(())
+                Err(_) => return Ok(()),
+            };
+            let request = Request::Shutdown { grace_ms: millis(grace), if_idle };
+            // Beyond the grace the guest only kills and reaps.
+            let within = grace + END_PATIENCE;
+            match tokio::time::timeout(within, connection.call(request)).await {
+                Ok(Ok(Reply::Done)) => {
+                    // The guest closes the connection when it exits.
+                    if tokio::time::timeout(END_PATIENCE, connection.closed()).await.is_err() {
+                        tracing::warn!(
+                            instance = instance.id,
+                            "the guest said it would end and has not"
+                        );
+                    }
+                    return Ok(());
+                }
+                Ok(Err(CallError::Fault(fault))) if fault.code == FaultCode::Busy => {
+                    return Err(Error::Busy { task: task.to_string(), reason: fault.message });
+                }
+                // The lost answer may have been "busy": a guest that is still there
+                // is asked again.
+                Ok(Err(CallError::Lost { reason, .. })) if if_idle => {
+                    tracing::debug!(instance = instance.id, %reason, "asking to end again");
+                }
+                Ok(Ok(_) | Err(_)) | Err(_) => return Ok(()),
             }
-            Ok(Err(CallError::Fault(fault))) if fault.code == FaultCode::Busy => {
-                Err(Error::Busy { task: task.to_string(), reason: fault.message })
-            }
-            Ok(Ok(_) | Err(_)) | Err(_) => Ok(()),
         }
+        let reason = "the connection was lost each time it was asked to end".to_owned();
+        Err(Error::Unresponsive { task: task.to_string(), reason })
     }
 }
 
@@ -160,7 +170,7 @@ impl Engine {
 
 /// What happens to a sandbox's workspace and home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Files {
+pub enum FilesOnRemoval {
     /// They stay for the next instance.
     Keep,
     /// They go too.
@@ -190,7 +200,7 @@ impl Removal {
 
 impl Engine {
     /// Removes a sandbox's instances, and its files if asked.
-    pub async fn remove(&self, task: &Task, files: Files) -> Result<Removal, Error> {
+    pub async fn remove(&self, task: &Task, files: FilesOnRemoval) -> Result<Removal, Error> {
         let key = self.inner.key(task);
         let dir = self.inner.dir(&key);
         let absent = || Error::NoSandbox { task: task.to_string() };
@@ -211,8 +221,8 @@ impl Engine {
         if dir.record_of(&key)?.is_none() && dir.instance_ids()?.is_empty() {
             let volumes = self.inner.volumes_without_sandbox(&key, files).await?;
             let snapshots = match files {
-                Files::Keep => Vec::new(),
-                Files::Remove => dir.snapshot_names()?,
+                FilesOnRemoval::Keep => Vec::new(),
+                FilesOnRemoval::Remove => dir.snapshot_names()?,
             };
             let kept = self.inner.files_without_sandbox(task, &dir, files).await?;
             if volumes.is_none() && kept.is_none() {
@@ -236,14 +246,14 @@ impl Inner {
         &self,
         task: &Task,
         dir: &SandboxDir,
-        files: Files,
+        files: FilesOnRemoval,
     ) -> Result<Option<Vec<PathBuf>>, Error> {
         let kept = kept_files(dir);
         if kept.is_empty() {
             dir.remove()?;
             return Ok(None);
         }
-        if files == Files::Keep {
+        if files == FilesOnRemoval::Keep {
             return Ok(Some(kept));
         }
         self.remove_snapshots(task, dir).await?;
@@ -273,7 +283,7 @@ impl Inner {
     async fn volumes_without_sandbox(
         &self,
         key: &Key,
-        files: Files,
+        files: FilesOnRemoval,
     ) -> Result<Option<Vec<String>>, Error> {
         let named = self.named_backend(&Overrides::default())?;
         let found = match (named.as_deref(), &self.backends[..]) {
@@ -287,7 +297,7 @@ impl Inner {
         if volumes.is_empty() {
             return Ok(None);
         }
-        if files == Files::Keep {
+        if files == FilesOnRemoval::Keep {
             return Ok(Some(volumes));
         }
         backend.remove_volumes(&key.hash(), KeptVolumes::None).await.map_err(failed())?;
@@ -299,7 +309,7 @@ impl Inner {
         &self,
         task: &Task,
         dir: &SandboxDir,
-        files: Files,
+        files: FilesOnRemoval,
     ) -> Result<Removal, Error> {
         let instances = dir.instance_ids()?.len();
         let record = dir.read_record()?;
@@ -308,16 +318,19 @@ impl Inner {
         // nobody expects it any more.
         let volumes = self.volumes(record.as_ref()).await?;
         let (kept, kept_volumes, snapshots) = match files {
-            Files::Keep => (kept_files(dir), volumes, Vec::new()),
-            Files::Remove => {
+            FilesOnRemoval::Keep => (kept_files(dir), volumes, Vec::new()),
+            FilesOnRemoval::Remove => {
                 let snapshots = self.removable_snapshots(task, dir).await?;
                 (Vec::new(), Vec::new(), snapshots)
             }
         };
         let instance = record.and_then(|record| record.instance).map(|instance| instance.id);
-        dir.write_intent_if_room(Intent::Remove { instance, files: files == Files::Remove })?;
+        dir.write_intent_if_room(Intent::Remove {
+            instance,
+            files: files == FilesOnRemoval::Remove,
+        })?;
         failpoint::reach("remove.intent-written");
-        self.finish_removal(task, dir, files == Files::Remove).await?;
+        self.finish_removal(task, dir, files == FilesOnRemoval::Remove).await?;
         Ok(Removal { instances, kept, kept_volumes, snapshots })
     }
 
@@ -351,7 +364,7 @@ impl Inner {
             let removed = backend.remove_volumes(&record.key, kept).await;
             removed.map_err(Error::backend(backend.name()))?;
         } else if files {
-            self.volumes_without_sandbox(&self.key(task), Files::Remove).await?;
+            self.volumes_without_sandbox(&self.key(task), FilesOnRemoval::Remove).await?;
         }
         let keeps = !files
             && (!kept_files(dir).is_empty() || !self.volumes(record.as_ref()).await?.is_empty());
@@ -417,3 +430,7 @@ pub(super) fn kept_files(dir: &SandboxDir) -> Vec<PathBuf> {
         .filter(|path| path.is_dir())
         .collect()
 }
+
+#[cfg(test)]
+#[path = "remove_tests.rs"]
+mod tests;

@@ -52,8 +52,8 @@ pub async fn find(
         let Ok(task) = summary.task.parse::<Task>() else { continue };
         match engine.observe(&task).await {
             Ok(connection) => found.jobs.extend(find_in(&task, connection, id, &matches).await?),
-            // It has ended since it was listed.
-            Err(Error::Stopped { .. } | Error::NoSandbox { .. }) => {}
+            // It has ended since it was listed, or does not answer any more.
+            Err(Error::Stopped { .. } | Error::Unresponsive { .. } | Error::NoSandbox { .. }) => {}
             Err(error) => return Err(error),
         }
     }

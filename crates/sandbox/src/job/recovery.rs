@@ -20,6 +20,19 @@ pub(super) const RECONNECTIONS: u32 = 3;
 /// Pause before the second reconnection in a row; before the third it is twice as long.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// How many guests a command is sent to until one starts it. A stop for a copy
+/// takes one guest away, and several copies can follow each other.
+pub(crate) const MAX_GUESTS: u32 = 5;
+
+/// How long a guest that is shutting down may take to close its connections.
+const SHUTDOWN_PATIENCE: Duration = Duration::from_mins(1);
+
+/// Waits until a guest that is shutting down has closed its connection: until then
+/// the same guest would be asked again. Returns whether it has.
+pub(crate) async fn has_shut_down(guest: &Connection) -> bool {
+    tokio::time::timeout(SHUTDOWN_PATIENCE, guest.closed()).await.is_ok()
+}
+
 /// What became of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobOutcome {

@@ -2,7 +2,8 @@
 //!
 //! A [`JobStream`] follows one job. When the connection to the guest is lost it
 //! makes another one, asks what became of the job, and goes on at the byte where
-//! it was cut off (`recovery.rs`). The command itself is never sent a second time.
+//! it was cut off (`recovery.rs`). The command itself is sent a second time only to
+//! the guest after one that refused it while shutting down.
 
 #[cfg(test)]
 #[path = "stream_tests.rs"]
@@ -11,13 +12,16 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-use vestal_wire::{AttachJob, Delivery, JobId, JobInfo, Stream};
+use vestal_wire::{AttachJob, Delivery, Fault, FaultCode, JobId, JobInfo, Stream};
 
-use super::recovery::{Connector, JobOutcome, KillOnDrop, Recovered, Recovery};
+use super::recovery::{
+    Connector, JobOutcome, KillOnDrop, MAX_GUESTS, Recovered, Recovery, has_shut_down,
+};
 use super::running::{Follow, JobEvent, JobInput, RunningJob};
 use super::{JobError, attach, begin, gather, kill};
 use crate::Error;
-use crate::command::Command;
+use crate::client::Connection;
+use crate::command::{Command, Input};
 use crate::output::{Capture, Output};
 
 /// Runs a command to its end and returns what it printed. After a lost
@@ -78,11 +82,22 @@ pub struct JobStream {
     position: AttachJob,
     guard: Option<KillOnDrop>,
     has_ended: bool,
+    /// The command, as long as another guest may have to be given it.
+    spare: Option<SpareCommand>,
+}
+
+/// A command that can be sent once more, under the same id.
+struct SpareCommand {
+    command: Command,
+    /// Guests that have refused it.
+    refusals: u32,
 }
 
 enum State {
     Following(Box<RunningJob>),
     Lost,
+    /// This guest refused the command, because it is shutting down.
+    Refused(Connection),
     Over(JobOutcome),
 }
 
@@ -94,9 +109,14 @@ impl JobStream {
         follow: Follow,
     ) -> Result<Self, Error> {
         let kills = command.kills_on_drop();
+        let spare = command.try_clone();
         let prepared = command.prepare(follow.delivery()).map_err(JobError::from)?;
         let connection = connector.connect().await?;
         let id = prepared.start.id.clone();
+        // A caller that has taken the input writes to the first guest only.
+        let spare = spare
+            .filter(|_| !matches!(prepared.input, Input::Piped))
+            .map(|command| SpareCommand { command: command.job_id(id.clone()), refusals: 0 });
         let guard = kills.then(|| KillOnDrop::new(Arc::clone(&connector), id.clone()));
         let position = AttachJob {
             id: id.clone(),
@@ -107,7 +127,7 @@ impl JobStream {
         };
         let recovery = Recovery::new(connector);
         let mut stream =
-            Self { id, state: State::Lost, recovery, position, guard, has_ended: false };
+            Self { id, state: State::Lost, recovery, position, guard, has_ended: false, spare };
         match begin(&connection, prepared).await {
             Ok(job) => stream.state = State::Following(Box::new(job)),
             Err(error) => stream.lose(error)?,
@@ -130,6 +150,7 @@ impl JobStream {
             position: request.clone(),
             guard: None,
             has_ended: false,
+            spare: None,
         };
         match attach(&connection, request).await {
             Ok(job) => stream.state = State::Following(Box::new(job)),
@@ -164,8 +185,15 @@ impl JobStream {
                         let info = job.take_info()?;
                         self.end(JobOutcome::Ran(Box::new(info)));
                     }
+                    Err(error) if is_shutdown(&error) && self.spare.is_some() => {
+                        self.state = State::Refused(job.connection().clone());
+                    }
                     Err(error) => self.lose(error)?,
                 },
+                State::Refused(guest) => {
+                    let guest = guest.clone();
+                    self.send_to_next(&guest).await?;
+                }
                 State::Lost => match self.recovery.reattach(self.position.clone()).await {
                     Ok(Recovered::Attached(job)) => self.state = State::Following(job),
                     Ok(Recovered::NeverStarted(job)) => self.end(JobOutcome::NeverStarted { job }),
@@ -183,7 +211,7 @@ impl JobStream {
         loop {
             match self.state {
                 State::Over(outcome) => return Ok(outcome),
-                State::Following(_) | State::Lost => drop(self.next().await?),
+                State::Following(_) | State::Lost | State::Refused(_) => drop(self.next().await?),
             }
         }
     }
@@ -202,7 +230,7 @@ impl JobStream {
     pub async fn write_input(&mut self, bytes: &[u8]) -> bool {
         match &mut self.state {
             State::Following(job) => job.write_input(bytes).await,
-            State::Lost | State::Over(_) => false,
+            State::Lost | State::Refused(_) | State::Over(_) => false,
         }
     }
 
@@ -217,13 +245,41 @@ impl JobStream {
     pub fn take_input(&mut self) -> Option<JobInput> {
         match &mut self.state {
             State::Following(job) => job.take_input(),
-            State::Lost | State::Over(_) => None,
+            State::Lost | State::Refused(_) | State::Over(_) => None,
         }
+    }
+
+    /// Sends the command to the guest that comes after one that refused it. Safe to
+    /// drop half-way: a guest that has the job already follows it.
+    async fn send_to_next(&mut self, guest: &Connection) -> Result<(), Error> {
+        let refused = || {
+            let message = "the guest is shutting down".to_owned();
+            JobError::Fault(Fault { code: FaultCode::ShuttingDown, message, errno: None })
+        };
+        let spare = self.spare.as_ref().filter(|spare| spare.refusals + 1 < MAX_GUESTS);
+        let Some(command) = spare.and_then(|spare| spare.command.try_clone()) else {
+            return self.lose(refused());
+        };
+        if !has_shut_down(guest).await {
+            return self.lose(refused());
+        }
+        let prepared = command.prepare(self.position.delivery).map_err(JobError::from)?;
+        let connection = self.recovery.connector.connect().await?;
+        let begun = begin(&connection, prepared).await;
+        if let Some(spare) = &mut self.spare {
+            spare.refusals += 1;
+        }
+        match begun {
+            Ok(job) => self.state = State::Following(Box::new(job)),
+            Err(error) => self.lose(error)?,
+        }
+        Ok(())
     }
 
     /// Counts what is returned, so that it is not returned again after a
     /// reconnection. Returns false for what a new connection repeats.
     fn is_new(&mut self, event: &JobEvent) -> bool {
+        self.spare = None;
         let (stream, bytes) = match event {
             JobEvent::Started { .. } => {
                 return !std::mem::replace(&mut self.recovery.started, true);
@@ -274,6 +330,11 @@ impl JobStream {
             guard.release();
         }
     }
+}
+
+/// Returns whether a guest refused a command because it is shutting down.
+fn is_shutdown(error: &JobError) -> bool {
+    matches!(error, JobError::Fault(fault) if fault.code == FaultCode::ShuttingDown)
 }
 
 impl fmt::Debug for JobStream {

@@ -204,6 +204,30 @@ async fn a_command_that_never_started_is_reported_and_not_sent_again() {
 }
 
 #[tokio::test]
+async fn a_command_that_a_guest_refuses_while_it_shuts_down_is_run_by_the_next_one() {
+    let (wire, mut guests) = wire();
+    let id = new_job_id();
+    let command = Command::shell("true").job_id(id.clone());
+    let followed = async { collect(start(&wire, command).await.unwrap()).await };
+    let guests = async {
+        let mut first = guests.next().await;
+        let (channel, begun) = first.start().await;
+        let message = "the guest is shutting down".to_owned();
+        let fault = Fault { code: FaultCode::ShuttingDown, message, errno: None };
+        first.reply(channel, &Reply::Fault(fault)).await;
+        drop(first);
+        let mut second = guests.next().await;
+        let (channel, again) = second.start().await;
+        assert_eq!((&begun.id, &again), (&id, &begun));
+        second.reply(channel, &Reply::Job(Box::new(ended(&id)))).await;
+        second
+    };
+    let ((events, outcome), _guest) = both(followed, guests).await;
+    assert_eq!(events, []);
+    assert_eq!(outcome, JobOutcome::Ran(Box::new(ended(&id))));
+}
+
+#[tokio::test]
 async fn an_outcome_that_cannot_be_told_is_reported_as_such() {
     // The guest's record is gone; or it denies a job that was seen to run.
     for (printed, answer) in [(false, Outcome::Unknown), (true, Outcome::NeverStarted)] {

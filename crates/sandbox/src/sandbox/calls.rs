@@ -13,7 +13,8 @@ use crate::client::Connection;
 use crate::command::{Command, Input};
 use crate::files::Files;
 use crate::job::{
-    AfterInput, Follow, JobError, JobFilter, JobList, JobOutcome, JobStream, KillOnDrop, SentJob,
+    AfterInput, Follow, JobError, JobFilter, JobList, JobOutcome, JobStream, KillOnDrop,
+    MAX_GUESTS, SentJob,
 };
 use crate::output::Output;
 use crate::publish::read_bundle;
@@ -22,13 +23,6 @@ use crate::{Error, PublishError, PublishedName, job};
 /// How long a guest may take over a request that takes no time.
 const SHORT_CALL: Duration = Duration::from_secs(10);
 
-/// How many guests a command is sent to until one starts it. A stop for a copy
-/// takes one guest away, and several copies can follow each other.
-const MAX_GUESTS: u32 = 5;
-
-/// How long a guest that is shutting down may take to close its connections.
-const SHUTDOWN_PATIENCE: Duration = Duration::from_mins(1);
-
 impl Sandbox {
     /// Runs a command to its end and returns what it printed.
     ///
@@ -36,10 +30,12 @@ impl Sandbox {
     /// guest that ran it; the command is never run a second time. A command
     /// that is known never to have started, because the guest had ended before
     /// it could be told or was shutting down, is given to the guest that comes
-    /// after it.
+    /// after it. With an id that the caller chose that is done only if the guest
+    /// was shutting down: one that was asked about the id may have refused it
+    /// for good.
     pub async fn run(&self, command: Command) -> Result<Output, Error> {
         let mut command = self.complete(command).await?;
-        let mut attempts = Attempts::default();
+        let mut attempts = Attempts::of(&command);
         loop {
             let guest = self.connection().await?;
             let spare = command.try_clone();
@@ -60,8 +56,9 @@ impl Sandbox {
     }
 
     /// Starts a command whose output is followed as it comes, through lost
-    /// connections. It is sent once only: whether a command that was lost on
-    /// the way ran is what [`JobStream::finish`] tells.
+    /// connections. A guest that is shutting down refuses it, and the next one
+    /// gets it; apart from that it is sent once only, and whether a command that
+    /// was lost on the way ran is what [`JobStream::finish`] tells.
     pub async fn start(&self, command: Command, follow: Follow) -> Result<JobStream, Error> {
         let command = self.complete(command).await?;
         JobStream::start(Arc::new(self.clone()), command, follow).await
@@ -70,7 +67,7 @@ impl Sandbox {
     /// Starts a background job and returns once it runs.
     pub async fn spawn(&self, command: Command) -> Result<JobInfo, Error> {
         let mut command = self.complete(command).await?;
-        let mut attempts = Attempts::default();
+        let mut attempts = Attempts::of(&command);
         loop {
             let guest = self.connection().await?;
             let spare = command.try_clone();
@@ -294,26 +291,33 @@ impl Unstarted {
 
 /// Counts the guests that ended before they started a command.
 #[derive(Debug, Default)]
-struct Attempts(u32);
+struct Attempts {
+    /// Guests so far.
+    guests: u32,
+    /// Whether the caller knows the job by an id.
+    has_id: bool,
+}
 
 impl Attempts {
+    fn of(command: &Command) -> Self {
+        Self { guests: 0, has_id: command.has_id() }
+    }
+
     /// Waits until the command can be sent to the next guest. Returns the error
     /// if that is not allowed, or if too many guests have ended already.
     async fn await_next_guest(&mut self, guest: &Connection, error: Error) -> Result<(), Error> {
         let Some(reason) = Unstarted::of(&error) else {
             return Err(error);
         };
-        self.0 += 1;
-        if self.0 == MAX_GUESTS {
+        self.guests += 1;
+        if self.guests == MAX_GUESTS || (self.has_id && reason == Unstarted::GuestEnded) {
             return Err(error);
         }
         tracing::debug!(%error, "sending the command to the next guest");
         // Until it has closed the connection, the same guest would be asked again.
         let ended = match reason {
             Unstarted::GuestEnded => true,
-            Unstarted::GuestShutsDown => {
-                tokio::time::timeout(SHUTDOWN_PATIENCE, guest.closed()).await.is_ok()
-            }
+            Unstarted::GuestShutsDown => job::has_shut_down(guest).await,
         };
         if ended { Ok(()) } else { Err(error) }
     }
@@ -342,6 +346,14 @@ mod tests {
         for _ in 0..3 {
             attempts.await_next_guest(&connection, never_started()).await.unwrap();
         }
+    }
+
+    #[tokio::test]
+    async fn an_id_that_a_guest_may_have_refused_for_good_is_not_sent_again() {
+        let (connection, _guest) = connected().await;
+        let named = Command::shell("true").job_id(new_job_id());
+        let given_up = Attempts::of(&named).await_next_guest(&connection, never_started()).await;
+        assert!(matches!(given_up, Err(Error::NeverStarted { .. })), "{given_up:?}");
     }
 
     #[tokio::test]

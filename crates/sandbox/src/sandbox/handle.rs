@@ -146,8 +146,9 @@ impl Handle {
                         self.hold_again();
                         return Ok(connection);
                     }
-                    Err(error) if error.leaves_guest_unknown(&*held.backend) => {
-                        return Err(error.into_error(self.key.task().as_str(), &*held.backend));
+                    Err(error) if error.leaves_guest_unknown(&*held.backend, &held.instance) => {
+                        let (task, backend) = (self.key.task().as_str(), &*held.backend);
+                        return Err(error.into_error(task, backend, &held.instance));
                     }
                     Err(_) => {}
                 }

@@ -8,7 +8,7 @@ use vestal_config::{
 
 use super::choices::{BackendChoice, Isolation, OnConfigChange};
 use super::environment::SandboxSettings as _;
-use super::places::{SandboxDir, StartDir};
+use super::places::{SandboxesDir, StartDir};
 use super::secrets;
 use super::volumes::Volumes;
 
@@ -108,8 +108,8 @@ vestal_config::keys! {
     }
 
     /// Where sandboxes keep their files.
-    SANDBOX_DIR: SandboxDir = "terminal.sandbox_dir" {
-        default: SandboxDir::InHome,
+    SANDBOX_DIR: SandboxesDir = "terminal.sandbox_dir" {
+        default: SandboxesDir::InHome,
         limits: (),
         env: ["TERMINAL_SANDBOX_DIR"],
         travels: false,

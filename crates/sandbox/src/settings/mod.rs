@@ -23,7 +23,7 @@ pub use crate::backends::native::settings::Rootfs;
 pub use choices::{BackendChoice, Isolation, OnConfigChange};
 pub(crate) use common::weakening;
 pub use environment::{CommandEnvironment, Handing, SandboxSettings};
-pub use places::{SandboxDir, StartDir};
+pub use places::{SandboxesDir, StartDir};
 pub use volumes::{HostPath, Propagation, Relabel, Volume, VolumeSource, Volumes};
 pub(crate) use volumes::{gives_away, is_volume_name, mount_target};
 

@@ -59,14 +59,14 @@ impl Setting for StartDir {
 
 /// Where sandboxes keep their files.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SandboxDir {
+pub enum SandboxesDir {
     /// In the profile's home.
     InHome,
     /// In a directory of its own: absolute, or below the user's home as `~/…`.
     At(PathBuf),
 }
 
-impl SandboxDir {
+impl SandboxesDir {
     /// Returns the directory; `in_home` is the one in the profile's home.
     pub(crate) fn resolve(&self, in_home: PathBuf, user_home: Option<&Path>) -> PathBuf {
         match self {
@@ -76,7 +76,7 @@ impl SandboxDir {
     }
 }
 
-impl Setting for SandboxDir {
+impl Setting for SandboxesDir {
     type Limits = ();
 
     const TILDE_IS_HOME: bool = true;
@@ -137,15 +137,18 @@ mod tests {
     fn a_directory_in_a_variable_need_not_be_utf8() {
         let odd = OsStr::from_bytes(b"/srv/\xff");
         assert_eq!(StartDir::read(Input::Text(odd), &()), Ok(StartDir::At(PathBuf::from(odd))));
-        assert_eq!(SandboxDir::read(Input::Text(odd), &()), Ok(SandboxDir::At(PathBuf::from(odd))));
+        assert_eq!(
+            SandboxesDir::read(Input::Text(odd), &()),
+            Ok(SandboxesDir::At(PathBuf::from(odd)))
+        );
     }
 
     #[test]
     fn a_relative_sandbox_directory_is_refused() {
-        assert!(read::<SandboxDir>("boxes").is_err());
+        assert!(read::<SandboxesDir>("boxes").is_err());
         let in_home = PathBuf::from("/v/sandboxes");
-        assert_eq!(SandboxDir::InHome.resolve(in_home.clone(), None), in_home);
-        let tilde = read::<SandboxDir>("~/boxes").unwrap();
+        assert_eq!(SandboxesDir::InHome.resolve(in_home.clone(), None), in_home);
+        let tilde = read::<SandboxesDir>("~/boxes").unwrap();
         let home = Some(Path::new("/home/ada"));
         assert_eq!(tilde.resolve(in_home, home), Path::new("/home/ada/boxes"));
     }

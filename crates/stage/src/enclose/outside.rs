@@ -21,7 +21,7 @@ use vestal_wire::{Enclosure, Mapping, Network, Purpose};
 use super::first::{self, FirstProcess, FirstProcessState};
 use crate::failpoint::failpoint;
 use crate::failure::{Failure, ReportedFailure, Step, failed, failed_at, quoted};
-use crate::program::{self, Options, UsageError};
+use crate::program::{self, DescriptorOptions, UsageError};
 use crate::sys::{self, Child, Cloned, clone};
 use crate::users;
 
@@ -46,7 +46,8 @@ struct Descriptors {
 
 impl Descriptors {
     fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, UsageError> {
-        let options = Options::parse(arguments, &["--plan-fd", "--ready-fd", "--hold-fd"])?;
+        let options =
+            DescriptorOptions::parse(arguments, &["--plan-fd", "--ready-fd", "--hold-fd"])?;
         Ok(Self {
             plan: options.number("--plan-fd")?,
             ready: options.number("--ready-fd")?,

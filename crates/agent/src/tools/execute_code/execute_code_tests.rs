@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::ExecuteCode;
-use crate::approvals::{Mode, Policy, Unattended};
+use crate::approvals::{GuardMode, Policy, Unattended};
 use crate::testing::{Stage, marker, processes_with, until};
 use crate::tools::{Terminal, standard};
 
@@ -135,7 +135,7 @@ print(vestal_tools._call("terminal", command="echo front", background=True)["out
 async fn a_command_of_a_script_passes_the_same_guard() {
     let policy = Policy {
         deny: vec!["touch *".to_owned()],
-        mode: Mode::Off,
+        mode: GuardMode::Off,
         unattended: Unattended::Allow,
         ..Policy::default()
     };

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use vestal_sandbox::job::JobFilter;
 
 use super::Terminal;
-use crate::approvals::{Mode, Policy, Unattended};
+use crate::approvals::{GuardMode, Policy, Unattended};
 use crate::event::Event;
 use crate::human::Approval;
 use crate::redact::Redactor;
@@ -175,7 +175,7 @@ async fn secrets_are_masked_for_the_model_and_for_those_who_watch() {
 async fn a_refused_command_does_not_run() {
     let policy = Policy {
         deny: vec!["touch *".to_owned()],
-        mode: Mode::Off,
+        mode: GuardMode::Off,
         unattended: Unattended::Allow,
         ..Policy::default()
     };

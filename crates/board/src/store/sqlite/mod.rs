@@ -15,4 +15,4 @@ mod store;
 mod tasks;
 mod transaction;
 
-pub use store::{Durability, Options, SqliteStore, VERSION as SCHEMA_VERSION};
+pub use store::{Durability, SqliteOptions, SqliteStore, VERSION as SCHEMA_VERSION};

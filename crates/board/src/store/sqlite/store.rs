@@ -18,7 +18,7 @@ use crate::{Error, Result};
 
 /// How a store is opened.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct SqliteOptions {
     /// What a commit survives.
     pub durability: Durability,
     /// What it tells the time by.
@@ -33,7 +33,7 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    pub(super) fn connected_to(path: &Path, options: Options) -> Self {
+    pub(super) fn connected_to(path: &Path, options: SqliteOptions) -> Self {
         let connections = Arc::new(BoardConnections::new(path, options.durability));
         Self { connections, clock: options.clock }
     }
@@ -76,14 +76,17 @@ impl fmt::Debug for SqliteStore {
 impl SqliteStore {
     /// Opens the board in a file, which is made if it is not there, readable
     /// for its owner alone.
-    pub async fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+    pub async fn open(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self> {
         let path = path.as_ref();
         vestal_database::make(path)?;
         Self::prepare(path, options).await
     }
 
     /// Opens the board in a file, if there is one; makes none.
-    pub async fn open_existing(path: impl AsRef<Path>, options: Options) -> Result<Option<Self>> {
+    pub async fn open_existing(
+        path: impl AsRef<Path>,
+        options: SqliteOptions,
+    ) -> Result<Option<Self>> {
         let path = path.as_ref();
         if !vestal_database::is_there(path)? {
             return Ok(None);
@@ -91,7 +94,7 @@ impl SqliteStore {
         Self::prepare(path, options).await.map(Some)
     }
 
-    async fn prepare(path: &Path, options: Options) -> Result<Self> {
+    async fn prepare(path: &Path, options: SqliteOptions) -> Result<Self> {
         let durability = options.durability;
         let store = Self::connected_to(path, options);
         if !is_current(store.connections()).await? {

@@ -11,13 +11,13 @@ use vestal_config::{Environment, Settings};
 use vestal_runtime::{OpenRequest, Placement, Termination, Which};
 use vestal_sandbox::backend::HostDirectories;
 use vestal_sandbox::keys;
-use vestal_tui::Colour;
+use vestal_tui::{Colour, format};
 
 use super::directories::{Directories, is_project};
 use super::host::ProgramHost;
 use super::{ChatArgs, placement, toolsets};
 use crate::agent;
-use crate::cli::Wanted;
+use crate::cli::SandboxFlags;
 use crate::commands::model;
 use crate::console::{self, TerminalMessage};
 use crate::context::{Context, declared_backend};
@@ -49,7 +49,7 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Fail
     let (sender, outside) = unbounded_channel();
     let receiver = Arc::new(move |message| {
         let event = match message {
-            TerminalMessage::Line(line) => HostMessage::Line(without_style(&line)),
+            TerminalMessage::Line(line) => HostMessage::Line(format::without_escapes(&line)),
             TerminalMessage::Status(what) => HostMessage::Status(what),
         };
         // A chat that has ended shows nothing any more.
@@ -186,7 +186,7 @@ fn project_mount(
     if answer != Some(true) {
         return Ok(None);
     }
-    let wanted = Wanted { backend: None, image: None, mount_cwd: true };
+    let wanted = SandboxFlags { backend: None, image: None, mount_cwd: true };
     placement(context, None, &wanted).map(Some)
 }
 
@@ -200,15 +200,4 @@ fn ask_yes_or_no(context: &Context, question: &str) -> Option<bool> {
             _ => {}
         }
     }
-}
-
-/// Returns a line of the console without its colours: the chat has its own.
-fn without_style(line: &str) -> String {
-    let mut plain = String::with_capacity(line.len());
-    let mut rest = line;
-    while let Some((before, styled)) = rest.split_once("\x1b[") {
-        plain.push_str(before);
-        rest = styled.split_once('m').map_or("", |(_, after)| after);
-    }
-    plain + rest
 }

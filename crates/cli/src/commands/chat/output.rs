@@ -210,8 +210,7 @@ impl TurnOutput {
                 self.aside("the conversation is long; its beginning is being summarised").await?;
             }
             Event::Compressed { messages, .. } => {
-                self.aside(&format!("{} summarised", text::count(messages as u64, "message")))
-                    .await?;
+                self.aside(&format!("{} summarised", text::count(messages, "message"))).await?;
             }
             Event::Child { index, event, .. } => self.take_of_child(index, *event).await?,
             Event::TurnEnded { .. } => self.waiting = None,

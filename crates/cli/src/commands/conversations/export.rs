@@ -80,7 +80,7 @@ pub(super) async fn run(
         let bytes = exported.len();
         print(context, &ExportedConversationView { id: id.into(), path, messages, bytes })?;
     } else {
-        let messages = text::count(messages as u64, "message");
+        let messages = text::count(messages, "message");
         let path = text::printable(&path.to_string_lossy());
         context.console.print(&format!("wrote {path} ({messages})"))?;
     }

@@ -203,7 +203,7 @@ fn facts(task: &Task) -> Vec<String> {
     if task.pending_parents > 0 {
         facts.push(format!(
             "waits for {}",
-            crate::console::text::count(u64::from(task.pending_parents), "task")
+            crate::console::text::count(task.pending_parents, "task")
         ));
     }
     facts

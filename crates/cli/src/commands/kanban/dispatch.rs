@@ -11,8 +11,8 @@ use vestal_board::dispatch::{Bucket, DispatchResult, Policy, Shown};
 use vestal_board::{Time, settings};
 use vestal_config::ProfileName;
 use vestal_dispatcher::{
-    DispatchEvent, Dispatcher, GcPolicy, Mode, OpenBoards, Options, PATIENCE, ProgramLauncher,
-    WatchLock,
+    DispatchEvent, DispatchMode, Dispatcher, DispatcherOptions, GcPolicy, OpenBoards, PATIENCE,
+    ProgramLauncher, WatchLock,
 };
 use vestal_runtime::Terminations;
 
@@ -73,14 +73,14 @@ pub(super) async fn run(ctx: &BoardContext<'_>, args: &DispatchArgs) -> Result<E
         return watch(ctx, policy, args.json).await;
     }
     let default_assignee = policy.default_assignee.as_ref().map(ToString::to_string);
-    let mode = if args.dry_run { Mode::DryRun } else { Mode::Real };
+    let mode = if args.dry_run { DispatchMode::DryRun } else { DispatchMode::Real };
     let result = once(ctx, policy, mode).await?;
     if args.json {
         ctx.print(&result)?;
     } else {
         print_result(ctx, &result, default_assignee.as_deref(), mode)?;
     }
-    if mode == Mode::DryRun {
+    if mode == DispatchMode::DryRun {
         warn_of_missing_models(ctx, &result).await?;
     }
     Ok(Exit::Success)
@@ -117,7 +117,7 @@ async fn warn_of_missing_models(
 async fn once(
     ctx: &BoardContext<'_>,
     policy: Policy,
-    mode: Mode,
+    mode: DispatchMode,
 ) -> Result<DispatchResult, Failure> {
     let Some(board) = ctx.board_if_any().await? else {
         return Ok(DispatchResult::default());
@@ -200,12 +200,12 @@ fn options(
     policy: Policy,
     retention: Option<GcPolicy>,
     tell: impl Fn(DispatchEvent) + Send + Sync + 'static,
-) -> Result<Options, Failure> {
+) -> Result<DispatcherOptions, Failure> {
     let home = ctx.context.home()?;
     let launcher = launcher(ctx)?;
     let profiles =
         move || -> BTreeSet<String> { home.profiles().iter().map(ToString::to_string).collect() };
-    Ok(Options {
+    Ok(DispatcherOptions {
         lock: vestal_dispatcher::host_lock_path(ctx.boards()),
         policy,
         room: vestal_dispatcher::memory_room(ctx.settings())?,
@@ -238,7 +238,7 @@ fn print_result(
     ctx: &BoardContext<'_>,
     result: &DispatchResult,
     default_assignee: Option<&str>,
-    mode: Mode,
+    mode: DispatchMode,
 ) -> Result<(), Failure> {
     let console = ctx.console();
     if result.skipped_locked {
@@ -262,15 +262,15 @@ fn print_result(
     }
     counter("Promoted", result.promoted, "")?;
     let started = match mode {
-        Mode::Real => "Spawned",
-        Mode::DryRun => "Would start",
+        DispatchMode::Real => "Spawned",
+        DispatchMode::DryRun => "Would start",
     };
     counter(started, result.spawned.count, "")?;
     for started in &result.spawned.entries {
         let place = match (mode, started.workspace.as_str()) {
-            (Mode::DryRun, _) => "- (dry)".to_owned(),
-            (Mode::Real, "") => "-".to_owned(),
-            (Mode::Real, place) => text::printable(place),
+            (DispatchMode::DryRun, _) => "- (dry)".to_owned(),
+            (DispatchMode::Real, "") => "-".to_owned(),
+            (DispatchMode::Real, place) => text::printable(place),
         };
         let name = console.paint(GREEN, &started.assignee);
         console.print(&format!("  - {}  ->  {name}  @ {place}", started.task_id))?;

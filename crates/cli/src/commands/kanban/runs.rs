@@ -8,7 +8,7 @@ use vestal_api::{HeartbeatView, TaskRunView};
 use vestal_board::verbs::{Claim, Heartbeat};
 use vestal_board::{Role, Run, RunId, Status, TaskId, keys, log_path, settings as board_settings};
 use vestal_runtime::Terminations;
-use vestal_worker::{Limits, Log, SweepParts, WorkerExit, WorkerParts};
+use vestal_worker::{Log, ProcessLimits, SweepParts, WorkerExit, WorkerParts};
 
 use super::board_context::BoardContext;
 use super::display::{self, TaskChange};
@@ -277,7 +277,7 @@ async fn work_on_task(
         lease,
         failures: board_settings::failures(&settings)?,
         log: board_settings::worker_log(&settings)?,
-        limits: Limits::default(),
+        limits: ProcessLimits::default(),
         signals,
         settings,
     };

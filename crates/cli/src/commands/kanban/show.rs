@@ -103,7 +103,7 @@ fn head(console: Console, sheet: &Sheet) -> String {
         writeln!(out, "goes on {}{}", display::moment(wake), text::printable(&why)).ok();
     }
     for failure in &sheet.failures {
-        let times = text::count(u64::from(failure.count), "time");
+        let times = text::count(failure.count, "time");
         writeln!(out, "{} {times}: {}", failure.cause, text::printable(&failure.error)).ok();
     }
     out

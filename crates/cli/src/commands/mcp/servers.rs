@@ -115,7 +115,7 @@ pub(super) async fn test(context: &Context, args: &TestArgs) -> Result<Exit, Fai
 /// Returns what was found, in a line.
 pub(super) fn summary(name: &str, probe: &Probe) -> String {
     let about = probe.about.as_deref().map(|about| format!(" ({about})")).unwrap_or_default();
-    let count = text::count(probe.tools.len() as u64, "tool");
+    let count = text::count(probe.tools.len(), "tool");
     let took = text::took(probe.took);
     format!("{name}{about} answers, protocol {}, {count}, {took}", probe.protocol)
 }

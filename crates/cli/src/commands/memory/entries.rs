@@ -217,7 +217,7 @@ pub(super) fn clear(ctx: &MemoryContext<'_>, args: ClearArgs) -> Result<Exit, Fa
     let console = ctx.context.console;
     let notes = ctx.files.read(args.target).map_err(vestal_memory::MemoryError::from)?;
     if !args.yes && !notes.is_empty() {
-        let count = text::count(notes.len() as u64, "note");
+        let count = text::count(notes.len(), "note");
         let plan = format!("{count} of {} will be removed", ctx.files.path(args.target).display());
         if !confirm::is_confirmed(console, "clear", "Clear?", &[plan])? {
             console.note("nothing was removed");
@@ -228,7 +228,7 @@ pub(super) fn clear(ctx: &MemoryContext<'_>, args: ClearArgs) -> Result<Exit, Fa
     if args.json {
         print(console, &ctx.view(args.target, &left))?;
     } else {
-        console.print(&format!("removed {}", text::count(notes.len() as u64, "note")))?;
+        console.print(&format!("removed {}", text::count(notes.len(), "note")))?;
     }
     Ok(Exit::Success)
 }
@@ -236,7 +236,7 @@ pub(super) fn clear(ctx: &MemoryContext<'_>, args: ClearArgs) -> Result<Exit, Fa
 /// Says how full a file is.
 pub(super) fn usage(ctx: &MemoryContext<'_>, target: Target, entries: &Entries) -> String {
     let (used, limit) = (entries.characters(), ctx.files.limit(target));
-    let notes = crate::console::text::count(entries.len() as u64, "note");
+    let notes = crate::console::text::count(entries.len(), "note");
     format!("{notes}, {used} of {limit} characters")
 }
 

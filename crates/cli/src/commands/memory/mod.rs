@@ -9,7 +9,7 @@ use std::path::Path;
 use clap::{Args, Subcommand};
 use vestal_api::NotesView;
 use vestal_config::AnyKey as _;
-use vestal_memory::{Change, Enabled, Entries, Files, MemoryError, Target, keys};
+use vestal_memory::{Change, Enabled, Entries, MemoryError, NoteFiles, Target, keys};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -78,7 +78,7 @@ pub(crate) fn run(context: &Context, args: MemoryArgs) -> Result<Exit, Failure> 
 /// What every verb works with.
 struct MemoryContext<'c> {
     context: &'c Context,
-    files: Files,
+    files: NoteFiles,
     enabled: Enabled,
 }
 

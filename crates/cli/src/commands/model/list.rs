@@ -6,7 +6,7 @@ use clap::Args;
 use jiff::Timestamp;
 use tokio::task::JoinSet;
 use vestal_agent::keys;
-use vestal_agent::settings::{self, Candidate, EndpointError, KeyOwner, ProviderRow};
+use vestal_agent::settings::{self, EndpointError, KeyOwner, ProviderCandidate, ProviderRow};
 use vestal_api::{DefaultModelView, ModelsView, ProviderView, closest_name, explained};
 use vestal_config::{AnyKey as _, Resolved, Settings};
 use vestal_model::{Endpoint, Freshness, ListCache, Models};
@@ -39,7 +39,7 @@ pub(super) async fn run(context: &Context, args: ListArgs) -> Result<Exit, Failu
     }
     let freshness = if args.refresh { Freshness::Refresh } else { Freshness::Cached };
     let options = settings::model_options(&settings)?;
-    let options = vestal_model::Options {
+    let options = vestal_model::ModelOptions {
         retries: options.retries.min(1),
         idle_timeout: options.idle_timeout.min(IDLE),
         ..options
@@ -137,7 +137,7 @@ fn show(console: Console, view: &ModelsView) -> Result<(), Failure> {
         }
         let fetched_at = fetched_at.as_deref().and_then(|at| at.parse::<Timestamp>().ok());
         if let Some(at) = fetched_at {
-            let count = text::count(models.len() as u64, "model");
+            let count = text::count(models.len(), "model");
             console.note(&format!("{name}: {count}, listed {}", text::ago(at, now)));
         }
     }
@@ -172,7 +172,7 @@ pub(super) fn set(context: &Context, args: &SetArgs) -> Result<Exit, Failure> {
 fn refuse_to_move_key(before: &Settings, provider: &str) -> Result<(), Failure> {
     let Resolved { value, source } = before.get(&keys::MODEL_API_KEY)?;
     let KeyOwner::BuiltIn(owner) = settings::key_owner(before)? else { return Ok(()) };
-    let known = Candidate::built_in();
+    let known = ProviderCandidate::built_in();
     if value.expose().is_none() || owner == provider {
         return Ok(());
     }

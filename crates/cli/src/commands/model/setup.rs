@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use clap::Args;
 use vestal_agent::keys;
-use vestal_agent::settings::{self, Candidate, KeyOwner};
+use vestal_agent::settings::{self, KeyOwner, ProviderCandidate};
 use vestal_config::{AnyKey as _, EnvName, Resolved, Settings, Source};
-use vestal_model::{Endpoint, Message, ModelError, ModelInfo, Models, Options, Request};
+use vestal_model::{Endpoint, Message, ModelError, ModelInfo, ModelOptions, Models, Request};
 
 use self::questions::{AfterFailure, Key, Questions};
 use crate::agent;
@@ -55,7 +55,7 @@ pub(crate) async fn set_up(context: &Context) -> Result<bool, Failure> {
 
 /// What was chosen.
 pub(super) struct SetupAnswers {
-    candidate: Candidate,
+    candidate: ProviderCandidate,
     key: Key,
     model: String,
 }
@@ -64,7 +64,7 @@ pub(super) struct SetupAnswers {
 enum Next<T> {
     With(T),
     /// The questions about a server at another address.
-    At(Candidate),
+    At(ProviderCandidate),
     /// The first question, again.
     Other,
     /// The person wants to stop.
@@ -81,12 +81,13 @@ struct Setup<'a> {
 impl<'a> Setup<'a> {
     fn new(context: &'a Context, settings: &'a Settings) -> Result<Self, Failure> {
         // A server that is only tried leaves nothing in the kept lists.
-        let options = Options { retries: 0, lists: None, ..settings::model_options(settings)? };
+        let options =
+            ModelOptions { retries: 0, lists: None, ..settings::model_options(settings)? };
         let idle_timeout = options.idle_timeout.min(LIST_IDLE);
         Ok(Self {
             context,
             questions: Questions { console: context.console, settings },
-            lists: Models::new(Options { idle_timeout, ..options.clone() })?,
+            lists: Models::new(ModelOptions { idle_timeout, ..options.clone() })?,
             models: Models::new(options)?,
         })
     }
@@ -108,7 +109,10 @@ impl<'a> Setup<'a> {
         }
     }
 
-    async fn ask_about(&self, mut candidate: Candidate) -> Result<Next<SetupAnswers>, Failure> {
+    async fn ask_about(
+        &self,
+        mut candidate: ProviderCandidate,
+    ) -> Result<Next<SetupAnswers>, Failure> {
         let Some(mut key) = self.questions.key(&candidate)? else { return Ok(Next::Leave) };
         let offered = match self.offered(&mut candidate, &mut key).await? {
             Next::With(offered) => offered,
@@ -129,7 +133,7 @@ impl<'a> Setup<'a> {
     /// usual end gets it.
     async fn offered(
         &self,
-        candidate: &mut Candidate,
+        candidate: &mut ProviderCandidate,
         key: &mut Key,
     ) -> Result<Next<Vec<ModelInfo>>, Failure> {
         loop {
@@ -169,7 +173,7 @@ impl<'a> Setup<'a> {
     /// Returns a model that answers, or that is to be kept although it does not.
     async fn answering(
         &self,
-        candidate: &Candidate,
+        candidate: &ProviderCandidate,
         key: &mut Key,
         offered: &[ModelInfo],
     ) -> Result<Next<String>, Failure> {
@@ -209,18 +213,27 @@ impl<'a> Setup<'a> {
 
     /// Asks for another address. The key is asked for anew, too: it belongs to
     /// the address it was given for.
-    fn elsewhere<T>(&self, candidate: &Candidate) -> Next<T> {
+    fn elsewhere<T>(&self, candidate: &ProviderCandidate) -> Next<T> {
         self.questions.address(&candidate.base_url).map_or(Next::Leave, Next::At)
     }
 
-    async fn list(&self, candidate: &Candidate, key: &Key) -> Result<Vec<ModelInfo>, ModelError> {
+    async fn list(
+        &self,
+        candidate: &ProviderCandidate,
+        key: &Key,
+    ) -> Result<Vec<ModelInfo>, ModelError> {
         let endpoint = endpoint(candidate, key, "");
         let what = format!("asking {} which models it has", candidate.label());
         self.context.console.while_waiting(&what, self.lists.list(&endpoint)).await
     }
 
     /// Says something to the model, and hears whether it answers.
-    async fn greet(&self, candidate: &Candidate, key: &Key, name: &str) -> Result<(), ModelError> {
+    async fn greet(
+        &self,
+        candidate: &ProviderCandidate,
+        key: &Key,
+        name: &str,
+    ) -> Result<(), ModelError> {
         let chat = self.models.chat(vec![endpoint(candidate, key, name)]);
         let messages = [Message::user(HELLO)];
         let request = Request {
@@ -246,7 +259,7 @@ impl<'a> Setup<'a> {
 
 /// Returns where a model is asked, by a name that says something to somebody
 /// who has not read the settings.
-fn endpoint(candidate: &Candidate, key: &Key, model: &str) -> Endpoint {
+fn endpoint(candidate: &ProviderCandidate, key: &Key, model: &str) -> Endpoint {
     Endpoint { name: candidate.label(), ..candidate.endpoint(key.get(), model) }
 }
 
@@ -321,7 +334,11 @@ enum KeyPlace {
 }
 
 impl KeyPlace {
-    fn find(settings: &Settings, candidate: &Candidate, key: &Key) -> Result<Self, Failure> {
+    fn find(
+        settings: &Settings,
+        candidate: &ProviderCandidate,
+        key: &Key,
+    ) -> Result<Self, Failure> {
         let owner = settings::key_owner(settings)?;
         let Resolved { value, source } = settings.get(&keys::MODEL_API_KEY)?;
         let stays_elsewhere = candidate.is_built_in() && matches!(owner, KeyOwner::Address(_));
@@ -347,7 +364,11 @@ impl KeyPlace {
 }
 
 /// Takes another server's key out of `.env`.
-fn take_back(context: &Context, settings: &Settings, candidate: &Candidate) -> Result<(), Failure> {
+fn take_back(
+    context: &Context,
+    settings: &Settings,
+    candidate: &ProviderCandidate,
+) -> Result<(), Failure> {
     let Some(variable) = model_key_variable() else { return Ok(()) };
     let path = vestal_config::set_variable(settings, &variable, "")
         .map_err(|error| Failure::new(error.to_string()))?;
@@ -374,7 +395,7 @@ fn model_key_variable() -> Option<EnvName> {
 fn keep_key(
     context: &Context,
     settings: &Settings,
-    candidate: &Candidate,
+    candidate: &ProviderCandidate,
     key: &Key,
     place: KeyPlace,
 ) -> Result<(), Failure> {

@@ -56,7 +56,7 @@ pub(super) fn export(context: &Context, args: &ExportArgs) -> Result<Exit, Failu
         })?;
         return Ok(Exit::Success);
     }
-    let files = text::count(exported.files as u64, "file");
+    let files = text::count(exported.files, "file");
     console.print(&format!("wrote {} ({files})", exported.path.display()))?;
     for path in left_out {
         console.note(&format!("left out {path}"));
@@ -122,7 +122,7 @@ pub(super) fn import(context: &Context, args: &ImportArgs) -> Result<Exit, Failu
         })?;
         return Ok(Exit::Success);
     }
-    let files = text::count(imported.files as u64, "file");
+    let files = text::count(imported.files, "file");
     let (profile, dir) = (home.profile(), home.dir());
     console.print(&format!("created profile {profile} in {} ({files})", dir.display()))?;
     for path in imported.left_out {

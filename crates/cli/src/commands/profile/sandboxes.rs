@@ -26,7 +26,7 @@ pub(super) fn plans(sandboxes: &ProfileSandboxes) -> Vec<String> {
 }
 
 fn plan(own: &Summary) -> String {
-    let jobs = text::count(u64::from(own.jobs_running), "running job");
+    let jobs = text::count(own.jobs_running, "running job");
     let is_a_system = own.description.image.is_some() || own.description.tier.is_some();
     let installed = if is_a_system { ", with everything installed in it" } else { "" };
     format!("{}: the sandbox on {} with {jobs} will be removed{installed}", own.task, own.backend)

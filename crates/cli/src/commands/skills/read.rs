@@ -211,13 +211,13 @@ pub(super) fn check(context: &Context, args: &CheckArgs) -> Result<Exit, Failure
         let words = format!("skill {}: {}", missing.skill, missing.words);
         console.warn(&text::printable(&words));
     }
-    let fine = text::count(view.fine.len() as u64, "skill");
+    let fine = text::count(view.fine.len(), "skill");
     console.print(&format!("{fine} in order, {} broken", view.broken.len()))?;
     Ok(exit)
 }
 
 /// Returns how much a skill is, in words.
 pub(super) fn amount(survey: &Survey) -> String {
-    let files = text::count(survey.files.len() as u64, "file");
+    let files = text::count(survey.files.len(), "file");
     format!("{files}, {}", text::bytes(survey.bytes))
 }

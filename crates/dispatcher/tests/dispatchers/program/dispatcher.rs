@@ -10,7 +10,7 @@ use vestal_board::dispatch::{Backoff, Caps, FailurePolicy, Policy, Shown};
 use vestal_board::store::Durability;
 use vestal_board::{Host, HostName, LogPolicy};
 use vestal_config::Environment;
-use vestal_dispatcher::{Dispatcher, Mode, OpenBoards, Options, ProgramLauncher};
+use vestal_dispatcher::{DispatchMode, Dispatcher, DispatcherOptions, OpenBoards, ProgramLauncher};
 use vestal_process::Patience;
 
 use super::{Anything, say, value};
@@ -42,7 +42,7 @@ pub(super) async fn run(environment: &Environment, arguments: &[String]) -> Resu
         passthrough: Vec::new(),
         log: LogPolicy::default(),
     };
-    let dispatcher = Dispatcher::new(Options {
+    let dispatcher = Dispatcher::new(DispatcherOptions {
         lock: root.join("kanban").join(text("--lock")?),
         policy,
         room: None,
@@ -61,7 +61,7 @@ pub(super) async fn run(environment: &Environment, arguments: &[String]) -> Resu
     } else {
         let all = boards.all().await?;
         for board in &all {
-            dispatcher.tick(board, &all, Mode::Real).await?;
+            dispatcher.tick(board, &all, DispatchMode::Real).await?;
         }
     }
     Ok(0)

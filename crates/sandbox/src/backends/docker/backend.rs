@@ -12,7 +12,7 @@ use vestal_config::{ConfigError, Settings};
 
 use super::api::{self, Client};
 use super::guest::connect_exec;
-use super::identity::{DockerLocator, Transport};
+use super::identity::{DockerLocator, GuestTransport};
 use super::inspect::{self, find_container, is_descendant};
 use super::lifecycle;
 use super::plan;
@@ -48,6 +48,10 @@ pub(crate) static DECLARATION: Declaration = Declaration {
     remedy: Remedy::Recreate,
     idle_source: IdleSource::GuestFiles,
     job_environment: JobEnvironment::Guests,
+    can_be_cut_off: |locator| {
+        let transport = DockerLocator::of(locator).map(|locator| locator.transport);
+        matches!(transport, Some(GuestTransport::Exec))
+    },
     tightening: settings::tightening,
     host_processes: |instance| {
         let process = DockerLocator::of_instance(instance).and_then(|locator| locator.pid());
@@ -161,9 +165,9 @@ impl Backend for Docker {
             None => self.find_locator(instance).await?.ok_or_else(not_listening)?,
         };
         let expected = match locator.transport {
-            Transport::Socket { pid: Some(pid) } => PeerExpectation::process(pid),
-            Transport::Socket { pid: None } => PeerExpectation::anyone(),
-            Transport::Exec => {
+            GuestTransport::Socket { pid: Some(pid) } => PeerExpectation::process(pid),
+            GuestTransport::Socket { pid: None } => PeerExpectation::anyone(),
+            GuestTransport::Exec => {
                 let client = self.client().await?;
                 let stream = connect_exec(&client, &locator.container, &instance.id).await?;
                 return Ok(Box::new(stream));
@@ -263,7 +267,7 @@ impl Marked for Docker {
         }
         // Under an init of the image the guest is not the first process. The
         // process that listens now was started with the container.
-        if let Transport::Socket { pid: Some(known) } = &mut locator.transport
+        if let GuestTransport::Socket { pid: Some(known) } = &mut locator.transport
             && let Some(first) = seen.pid
             && !is_descendant(*known, first)
         {
@@ -368,8 +372,8 @@ impl Diagnostics for Docker {
 
     fn memory_kills(&self, locator: &Locator) -> Option<u64> {
         match DockerLocator::of(locator)?.transport {
-            Transport::Socket { pid } => crate::backends::native::memory_kills(pid?),
-            Transport::Exec => None,
+            GuestTransport::Socket { pid } => crate::backends::native::memory_kills(pid?),
+            GuestTransport::Exec => None,
         }
     }
 }
@@ -417,4 +421,23 @@ impl Docker {
 async fn listening_pid(instance: &Instance) -> Option<u32> {
     let stream = connect(&storage::io_dir(&instance.dir), PeerExpectation::anyone()).await.ok()?;
     u32::try_from(stream.peer_cred().ok()?.pid()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_behind_the_engines_exec_can_be_cut_off() {
+        let reached = |transport: serde_json::Value| {
+            let locator = serde_json::json!({
+                "container": "c", "name": "n", "image": "i", "image_id": "sha256:1",
+                "transport": transport,
+            });
+            (DECLARATION.can_be_cut_off)(&locator)
+        };
+        assert!(reached(serde_json::json!({ "by": "exec" })));
+        assert!(!reached(serde_json::json!({ "by": "socket", "pid": 7 })));
+        assert!(!(DECLARATION.can_be_cut_off)(&Locator::Null));
+    }
 }

@@ -17,7 +17,7 @@ use futures_util::StreamExt as _;
 use super::api::{self, Client};
 use super::backend::Docker;
 use super::helper::{HelperError, HelperProgram, HelperRequest, LineSink, end_copies_into};
-use super::identity::{DockerLocator, Transport};
+use super::identity::{DockerLocator, GuestTransport};
 use super::plan::{BOOT_DIR, GUEST_FILE};
 use crate::backend::{BackendError, CopyTotals, Instance};
 use crate::backends::copying::{self, CopyReport, How};
@@ -43,10 +43,10 @@ impl Docker {
         let locator = DockerLocator::of_instance(instance)
             .ok_or_else(|| BackendError::NotListening { id: instance.id.clone() })?;
         match locator.transport {
-            Transport::Socket { .. } => {
+            GuestTransport::Socket { .. } => {
                 show::show(instance, "boot", name, bundle).await?;
             }
-            Transport::Exec => {
+            GuestTransport::Exec => {
                 let client = self.client().await?;
                 self.upload_bundle(&client, &locator.container, instance, name, bundle).await?;
             }

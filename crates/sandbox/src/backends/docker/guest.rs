@@ -21,7 +21,7 @@ use vestal_wire::{GuestSettings, Role};
 
 use super::api::{Client, EngineFault, classify};
 use super::boot;
-use super::identity::Transport;
+use super::identity::GuestTransport;
 use super::inspect::{InspectedContainer, inspect, is_descendant};
 use super::plan::{BOOT_DIR, GUEST_FILE, IO_DIR, JobUser, Plan, STATE_DIR, WORKSPACE};
 use super::prepare::Sharing;
@@ -121,6 +121,8 @@ pub(super) struct ExecStream {
     input: Pin<Box<dyn AsyncWrite + Send>>,
     /// Received and not yet read.
     unread: Bytes,
+    /// What the program said on its standard error.
+    complaint: String,
 }
 
 /// Runs `guest connect` in the container, which forwards to the guest's socket.
@@ -147,7 +149,7 @@ pub(super) async fn connect_exec(
     let options = StartExecOptions { detach: false, tty: false, output_capacity: Some(64 << 10) };
     match client.api().start_exec(&exec.id, Some(options)).await.map_err(refused)? {
         StartExecResults::Attached { output, input } => {
-            Ok(ExecStream { output, input, unread: Bytes::new() })
+            Ok(ExecStream { output, input, unread: Bytes::new(), complaint: String::new() })
         }
         StartExecResults::Detached => Err(not_listening()),
     }
@@ -168,11 +170,25 @@ impl AsyncRead for ExecStream {
             }
             match self.output.as_mut().poll_next(context) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(None) => return Poll::Ready(Ok(())),
+                Poll::Ready(None) if self.complaint.is_empty() => return Poll::Ready(Ok(())),
+                // `guest connect` reached no guest, which a connection that the
+                // engine or a network cuts never says.
+                Poll::Ready(None) => {
+                    let complaint = std::mem::take(&mut self.complaint);
+                    let kind = io::ErrorKind::ConnectionRefused;
+                    return Poll::Ready(Err(io::Error::new(kind, complaint)));
+                }
                 Poll::Ready(Some(Err(error))) => {
                     return Poll::Ready(Err(io::Error::other(error)));
                 }
                 Poll::Ready(Some(Ok(LogOutput::StdOut { message }))) => self.unread = message,
+                Poll::Ready(Some(Ok(LogOutput::StdErr { message }))) => {
+                    let text = readable_output(&String::from_utf8_lossy(&message));
+                    tracing::debug!(output = %text, "from the container");
+                    if self.complaint.len() < MAX_OUTPUT {
+                        self.complaint.push_str(&text);
+                    }
+                }
                 Poll::Ready(Some(Ok(other))) => {
                     tracing::debug!(output = %other, "from the container");
                 }
@@ -222,7 +238,7 @@ pub(super) async fn wait_until_ready(
     instance: &Instance,
     container: &str,
     sharing: Sharing,
-) -> Result<Transport, BackendError> {
+) -> Result<GuestTransport, BackendError> {
     let deadline = Instant::now() + READY_TIMEOUT;
     let mut seen = inspect_running(client, container).await?;
     loop {
@@ -238,7 +254,7 @@ pub(super) async fn wait_until_ready(
             }
             Sharing::Separate => {
                 if try_exec(client, instance, container).await? {
-                    return Ok(Transport::Exec);
+                    return Ok(GuestTransport::Exec);
                 }
                 sleep(INSPECT_INTERVAL).await;
             }
@@ -305,7 +321,7 @@ fn readable_output(output: &str) -> String {
 async fn try_socket(
     instance: &Instance,
     seen: &InspectedContainer,
-) -> Result<Option<Transport>, BackendError> {
+) -> Result<Option<GuestTransport>, BackendError> {
     match connect(&io_dir(&instance.dir), PeerExpectation::anyone()).await {
         Ok(stream) => {
             let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
@@ -318,7 +334,7 @@ async fn try_socket(
                 let reason = format!("process {pid} is not one of the container's");
                 return Err(BackendError::Impostor { id: instance.id.clone(), reason });
             }
-            Ok(Some(Transport::Socket { pid }))
+            Ok(Some(GuestTransport::Socket { pid }))
         }
         Err(SocketError::Absent) => Ok(None),
         Err(SocketError::Io(error)) if error.kind() == std::io::ErrorKind::PermissionDenied => {
@@ -366,6 +382,26 @@ pub(super) async fn upload(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    async fn end_of(said: Vec<LogOutput>) -> io::Result<usize> {
+        let output = futures_util::stream::iter(said.into_iter().map(Ok));
+        let mut stream = ExecStream {
+            output: Box::pin(output),
+            input: Box::pin(tokio::io::sink()),
+            unread: Bytes::new(),
+            complaint: String::new(),
+        };
+        tokio::io::AsyncReadExt::read(&mut stream, &mut [0; 8]).await
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_reaches_no_guest_is_told_from_one_that_is_cut() {
+        let message = Bytes::from_static(b"error: connect: No such file or directory\n");
+        let refused = end_of(vec![LogOutput::StdErr { message }]).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(refused.to_string(), "connect: No such file or directory");
+        assert_eq!(end_of(Vec::new()).await.unwrap(), 0);
+    }
 
     #[test]
     fn ready_lines_of_the_guest_are_not_shown_to_users() {

@@ -35,7 +35,7 @@ pub(super) struct DockerLocator {
     /// Id of its image at creation.
     pub(super) image_id: String,
     /// How its guest is reached.
-    pub(super) transport: Transport,
+    pub(super) transport: GuestTransport,
     /// Keys of limits that are not enforced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) unenforced: Vec<String>,
@@ -50,7 +50,7 @@ pub(super) struct DockerLocator {
 /// How a guest is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "kebab-case")]
-pub(super) enum Transport {
+pub(super) enum GuestTransport {
     /// Through its socket in a directory that host and container share.
     Socket {
         /// The listening process, where it is visible from this host.
@@ -70,8 +70,8 @@ impl DockerLocator {
     /// Returns the id of the listening process, where it is visible.
     pub(super) fn pid(&self) -> Option<u32> {
         match self.transport {
-            Transport::Socket { pid } => pid,
-            Transport::Exec => None,
+            GuestTransport::Socket { pid } => pid,
+            GuestTransport::Exec => None,
         }
     }
 
@@ -91,8 +91,8 @@ impl DockerLocator {
             name: Some(self.name),
             transport: Some(
                 match self.transport {
-                    Transport::Socket { .. } => "socket",
-                    Transport::Exec => "exec",
+                    GuestTransport::Socket { .. } => "socket",
+                    GuestTransport::Exec => "exec",
                 }
                 .to_owned(),
             ),

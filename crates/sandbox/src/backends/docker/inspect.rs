@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use super::api::{Client, EngineFault, classify};
 use super::helper::{self, HELPER_LABEL};
-use super::identity::{ContainerIdentity, DockerLocator, Transport, warn_unowned};
+use super::identity::{ContainerIdentity, DockerLocator, GuestTransport, warn_unowned};
 use super::images::BaseImage;
 use super::plan::{BOOT_DIR, ContainerLabels, label};
 use crate::HomeId;
@@ -293,16 +293,16 @@ fn to_found_instance(
                 other => other,
             },
             created_at,
-            locator: locator(None, Transport::Exec).to_locator(),
+            locator: locator(None, GuestTransport::Exec).to_locator(),
         });
     }
     let labels = seen.owned_labels()?;
     let mounts = seen.response.mounts.as_ref()?;
     let boot = mounts.iter().find(|mount| mount.destination.as_deref() == Some(BOOT_DIR))?;
     let transport = if boot.typ.as_deref() == Some("bind") {
-        Transport::Socket { pid: seen.pid }
+        GuestTransport::Socket { pid: seen.pid }
     } else {
-        Transport::Exec
+        GuestTransport::Exec
     };
     Some(FoundInstance {
         id: labels.instance,

@@ -13,7 +13,7 @@ use super::backend::Docker;
 use super::boot;
 use super::guest::{GuestConfig, upload, wait_until_ready};
 use super::helper::is_rlimit;
-use super::identity::{DockerLocator, Transport};
+use super::identity::{DockerLocator, GuestTransport};
 use super::inspect::{InspectedContainer, find_by_name, find_container, inspect};
 use super::mounts::{self, HostMounts};
 use super::plan::container_name;
@@ -53,8 +53,8 @@ impl Docker {
         let settings = DockerSettings::read(&self.settings, &request.overrides)?;
         let dirs = HostDirs::of(&request);
         let sharing = match locator.transport {
-            Transport::Socket { .. } => Sharing::Shared,
-            Transport::Exec => Sharing::Separate,
+            GuestTransport::Socket { .. } => Sharing::Shared,
+            GuestTransport::Exec => Sharing::Separate,
         };
         let guest_config = GuestConfig::of_container(&seen.response)
             .ok_or_else(|| lost("its container lacks the label with the guest's settings"))?;

@@ -19,12 +19,12 @@ use super::prepare::Sharing;
 use super::settings::DockerSettings;
 use super::storage::{HostDirs, io_dir};
 use crate::backend::{BackendError, Instance, InstanceRequest};
-use crate::backends::binds::{At, refused, vet};
+use crate::backends::layout::{At, refused, vet};
 use crate::backends::layout::{BOOT_DIR, WORKSPACE};
 use crate::client::socket::{PeerExpectation, connect};
 use crate::client::{CallError, Connection};
 use crate::files::{FileError, Files, Links};
-use crate::mounts::{self, Before, Mounts, Ours, Wanted, covers};
+use crate::mounts::{self, Before, MountRequest, Mounts, Ours, covers};
 use crate::settings::{DockerTransport, MountKind, VolumeSource};
 
 /// Longest time for an answer of the guest.
@@ -106,9 +106,11 @@ impl HostMounts {
         before: Before,
     ) -> Result<Self, BackendError> {
         let ours = Ours::of(settings)?;
-        let wanted =
-            |mount: &HostMount| Wanted { path: mount.source.clone(), writable: mount.writable };
-        let wanted: Vec<Wanted> = requested.iter().map(wanted).collect();
+        let wanted = |mount: &HostMount| MountRequest {
+            path: mount.source.clone(),
+            writable: mount.writable,
+        };
+        let wanted: Vec<MountRequest> = requested.iter().map(wanted).collect();
         let mounts = mounts::admit(&ours, &wanted, request, before)?;
         Ok(Self { ours, requested, mounts })
     }
@@ -242,7 +244,9 @@ async fn inode_inside(files: &Files, path: &Path) -> Result<u64, BackendError> {
                     path.display()
                 ),
                 advice: "mount it at a path that the sandbox's user may reach, or remove it from \
-                         terminal.docker_volumes or terminal.docker_extra_args"
+                         terminal.docker_volumes or terminal.docker_extra_args; a container that \
+                         is there already keeps its mounts until `vestal rebuild TASK`, which \
+                         keeps workspace and home"
                     .to_owned(),
             })
         }

@@ -22,7 +22,7 @@ fn one_mount(settings: &Settings, source: &Path, target: &str) -> HostMounts {
             target: target.into(),
             writable: true,
         }],
-        mounts: Mounts::untried(&[Wanted { path: source.to_owned(), writable: true }]),
+        mounts: Mounts::untried(&[MountRequest { path: source.to_owned(), writable: true }]),
     }
 }
 

@@ -38,6 +38,7 @@ pub(crate) static DECLARATION: Declaration = Declaration {
     remedy: Remedy::Restart,
     idle_source: IdleSource::GuestFiles,
     job_environment: JobEnvironment::Callers,
+    can_be_cut_off: |_| false,
     tightening: |_| Tightening::Never,
     host_processes: |instance| {
         let recorded = serde_json::from_value::<LocalLocator>(instance.locator.clone());

@@ -51,6 +51,7 @@ pub(crate) static DECLARATION: Declaration = Declaration {
     remedy: Remedy::Restart,
     idle_source: IdleSource::GuestFiles,
     job_environment: JobEnvironment::Guests,
+    can_be_cut_off: |_| false,
     tightening: settings::tightening,
     host_processes: |instance| {
         let recorded = NativeLocator::of(&instance.locator).map(|locator| locator.process);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::cgroups::{self, Controller, Hierarchies, LimitRequest};
 use crate::backend::BackendError;
-use crate::backends::limits::{LimitKind, Limits};
+use crate::backends::limits::{LimitKind, ResourceLimits};
 use crate::backends::scope::Scope;
 
 /// What enforces limits on this machine.
@@ -40,7 +40,7 @@ impl LimitMechanism {
     }
 
     /// Refuses required limits that this machine certainly cannot enforce.
-    pub(super) fn vet(&self, limits: &Limits) -> Result<(), BackendError> {
+    pub(super) fn vet(&self, limits: &ResourceLimits) -> Result<(), BackendError> {
         for kind in LimitKind::ALL {
             if limits.requires(kind) && !self.can_enforce(kind) {
                 return Err(unenforceable(kind, self.reason_against(kind)));
@@ -74,7 +74,7 @@ impl LimitMechanism {
     }
 
     /// Returns the control groups that an instance will have.
-    pub(super) fn planned_groups(&self, limits: &Limits, instance: &str) -> Vec<PathBuf> {
+    pub(super) fn planned_groups(&self, limits: &ResourceLimits, instance: &str) -> Vec<PathBuf> {
         match self {
             Self::Systemd(_) => Vec::new(),
             Self::Groups(hierarchies) => {
@@ -86,7 +86,7 @@ impl LimitMechanism {
     /// Sets up the limits of an instance that is about to start.
     pub(super) fn enforce(
         &self,
-        limits: &Limits,
+        limits: &ResourceLimits,
         instance: &str,
     ) -> Result<Enforced, BackendError> {
         let (mut enforced, refused) = match self {
@@ -150,7 +150,7 @@ fn controller(kind: LimitKind) -> Option<Controller> {
 }
 
 /// Returns the limits that controllers can set, in the kernel's units.
-fn limit_requests(limits: &Limits) -> Vec<LimitRequest> {
+fn limit_requests(limits: &ResourceLimits) -> Vec<LimitRequest> {
     let limit_requests = [
         (Controller::Cpu, limits.cpu.value),
         (Controller::Memory, limits.memory_mb.value.saturating_mul(1 << 20)),
@@ -159,7 +159,10 @@ fn limit_requests(limits: &Limits) -> Vec<LimitRequest> {
     limit_requests.into_iter().filter(|(_, value)| *value != 0).collect()
 }
 
-fn scope_properties(limits: &Limits, names: &[String]) -> (Enforced, Vec<(Controller, String)>) {
+fn scope_properties(
+    limits: &ResourceLimits,
+    names: &[String],
+) -> (Enforced, Vec<(Controller, String)>) {
     let mut enforced = Enforced::default();
     let mut refused = Vec::new();
     for (controller, value) in limit_requests(limits) {

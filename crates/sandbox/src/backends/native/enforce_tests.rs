@@ -2,11 +2,11 @@ use super::*;
 use crate::backends::limits::Limit;
 
 /// Returns limits of all kinds of which only these are in effect.
-fn required(kinds: &[LimitKind]) -> Limits {
+fn required(kinds: &[LimitKind]) -> ResourceLimits {
     let all = limits();
     let kept =
         |kind| if kinds.contains(&kind) { all.get(kind) } else { Limit { value: 0, ..all.cpu } };
-    Limits {
+    ResourceLimits {
         cpu: kept(LimitKind::Cpu),
         memory_mb: kept(LimitKind::Memory),
         disk_mb: kept(LimitKind::Disk),
@@ -15,9 +15,9 @@ fn required(kinds: &[LimitKind]) -> Limits {
     }
 }
 
-fn limits() -> Limits {
+fn limits() -> ResourceLimits {
     let limit = |_, value| Limit { value, set_by_user: true };
-    Limits {
+    ResourceLimits {
         cpu: limit(LimitKind::Cpu, 1500),
         memory_mb: limit(LimitKind::Memory, 2),
         disk_mb: limit(LimitKind::Disk, 10),
@@ -69,7 +69,7 @@ fn a_required_limit_that_cannot_hold_is_refused_by_name() {
 #[test]
 fn a_default_that_cannot_hold_is_left_out_also_where_limits_are_required() {
     let of_default = Limit { set_by_user: false, ..limits().disk_mb };
-    let limits = Limits { disk_mb: of_default, ..required(&[]) };
+    let limits = ResourceLimits { disk_mb: of_default, ..required(&[]) };
     nothing().vet(&limits).unwrap();
     let enforced = nothing().enforce(&limits, "i1").unwrap();
     assert_eq!(enforced.unenforced, ["terminal.container_disk"]);
@@ -78,7 +78,8 @@ fn a_default_that_cannot_hold_is_left_out_also_where_limits_are_required() {
 #[test]
 fn nothing_is_asked_of_anyone_for_no_limit() {
     let none = Limit { value: 0, set_by_user: true };
-    let limits = Limits { cpu: none, memory_mb: none, disk_mb: none, pids: none, required: true };
+    let limits =
+        ResourceLimits { cpu: none, memory_mb: none, disk_mb: none, pids: none, required: true };
     nothing().vet(&limits).unwrap();
     assert_eq!(nothing().enforce(&limits, "i1").unwrap(), Enforced::default());
 }

@@ -9,9 +9,9 @@ use vestal_config::{
     AnyKey as _, ConfigError, Group, Protection, Setting, Settings, Source, Value,
 };
 
-use crate::backends::limits::Limits;
+use crate::backends::limits::ResourceLimits;
+use crate::backends::shaping::start_dir;
 use crate::backends::shaping::{self, Shaping};
-use crate::backends::start_dir::start_dir;
 use crate::mounts::Ours;
 use crate::settings::{SandboxSettings as _, Volumes, keys};
 use crate::spec::Tightening;
@@ -99,7 +99,7 @@ pub(in crate::backends::native) struct NativeSettings {
     /// Whether there is a network.
     pub network: bool,
     /// What it may use.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// Whether workspace and home are kept on disk.
     pub persistent: bool,
     /// The directory of the host that is the workspace.
@@ -143,7 +143,7 @@ impl NativeSettings {
             rootfs: rootfs.map(|path| RootfsSetting { path, source }),
             volumes: settings.get(&keys::DOCKER_VOLUMES)?.value,
             network: settings.get(&keys::DOCKER_NETWORK)?.value,
-            limits: Limits::read(settings)?,
+            limits: ResourceLimits::read(settings)?,
             persistent: settings.get(&keys::CONTAINER_PERSISTENT)?.value,
             mount: overrides.mount.clone(),
             binds: overrides.binds.clone(),

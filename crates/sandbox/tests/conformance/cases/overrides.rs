@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use vestal_sandbox::{Command, FilesOnRemoval, Overrides, Sandbox, StateBefore, Task};
+use vestal_sandbox::{
+    Command, FilesOnRemoval, Overrides, Sandbox, StateBefore, SummaryState, Task,
+};
 
 use super::drift::drifted;
 use crate::support::World;
@@ -124,6 +126,14 @@ pub(crate) async fn a_directory_that_took_the_name_of_a_mounted_one_is_mounted_i
     assert!(refused.to_string().contains("another directory has the name"), "{refused}");
     sandbox.kill(&job.id).await.unwrap();
     assert_eq!(run(&mounting(world, &dir).await, "cat name").await, "third\n");
+    // What may not be mounted ends nothing either.
+    let engine = world.engine();
+    let task = engine.task_with_mount(&Task::default_task(), &dir).unwrap();
+    std::fs::rename(&dir, root.path().join("before-link")).unwrap();
+    std::os::unix::fs::symlink(world.home(), &dir).unwrap();
+    let refused = engine.sandbox(&task).await.unwrap_err();
+    assert!(refused.to_string().contains("is in the Vestal home"), "{refused}");
+    assert_eq!(engine.inspect(&task).await.unwrap()[0].state, SummaryState::Running);
 }
 
 pub(crate) async fn the_directory_a_process_starts_in_is_mounted_on_request(world: &World) {

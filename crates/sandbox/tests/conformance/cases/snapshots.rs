@@ -11,7 +11,7 @@ use vestal_sandbox::{
     ProgressSink, Rebuild, SnapshotName, SummaryState, Task, WhileBusy,
 };
 
-use crate::support::{World, marker, processes_with};
+use crate::support::{World, marker, processes_with, until};
 
 pub(crate) fn task(name: &str) -> Task {
     name.parse().unwrap()
@@ -454,6 +454,8 @@ pub(crate) async fn processes_that_a_copy_ends_are_named_before(world: &World) {
     run(world, "default", &text).await;
     let told = Arc::new(Mutex::new(Vec::new()));
     let (listener, seen) = (Arc::clone(&told), format!("sleep\0{mark}"));
+    // A forked shell is not yet the program that it will be.
+    until("both run", || async { processes_with(&seen).len() == 2 }).await;
     let sink = ProgressSink::new(move |progress| {
         if let Progress::EndingProcesses { processes, commands } = progress {
             let alive = processes_with(&seen).len();

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use vestal_agent::keys;
-use vestal_agent::settings::{Candidate, key_owner};
+use vestal_agent::settings::{ProviderCandidate, key_owner};
 use vestal_config::{AnyKey as _, Override, Settings};
 use vestal_model::ModelInfo;
 
@@ -59,8 +59,8 @@ pub(super) enum AfterFailure {
 
 impl Questions<'_> {
     /// Asks for the provider; none when there is no answer.
-    pub(super) fn provider(&self) -> Result<Option<Candidate>, Failure> {
-        let mut candidates = Candidate::built_in();
+    pub(super) fn provider(&self) -> Result<Option<ProviderCandidate>, Failure> {
+        let mut candidates = ProviderCandidate::built_in();
         let mut words = String::from("Who serves the model?\n");
         for (number, candidate) in (1..).zip(&candidates) {
             let about = match self.known_key(candidate)? {
@@ -89,7 +89,7 @@ impl Questions<'_> {
                 // An address says by itself what is meant.
                 _ if answer.starts_with("http") => {
                     if let Some(address) = self.checked_address(&answer) {
-                        return Ok(Some(Candidate::at(address)));
+                        return Ok(Some(ProviderCandidate::at(address)));
                     }
                 }
                 _ => self.console.ask_words("a number of the list, please\n"),
@@ -99,12 +99,12 @@ impl Questions<'_> {
 
     /// Asks for the address of a server, which is `usual` unless somebody says
     /// otherwise; none when there is no answer.
-    pub(super) fn address(&self, usual: &str) -> Option<Candidate> {
+    pub(super) fn address(&self, usual: &str) -> Option<ProviderCandidate> {
         loop {
             let answer = self.console.ask_for(&format!("its address [{usual}]:"))?;
             let answer = if answer.is_empty() { usual.to_owned() } else { answer };
             if let Some(address) = self.checked_address(&answer) {
-                return Some(Candidate::at(address));
+                return Some(ProviderCandidate::at(address));
             }
         }
     }
@@ -134,7 +134,7 @@ impl Questions<'_> {
 
     /// Returns the key: the one that is known, else one that is asked for; none
     /// when there is no answer.
-    pub(super) fn key(&self, candidate: &Candidate) -> Result<Option<Key>, Failure> {
+    pub(super) fn key(&self, candidate: &ProviderCandidate) -> Result<Option<Key>, Failure> {
         match self.known_key(candidate)? {
             Some(known) => Ok(Some(Key::Known(known))),
             None => self.new_key(candidate),
@@ -142,7 +142,7 @@ impl Questions<'_> {
     }
 
     /// Asks for a key, whichever is known; none when there is no answer.
-    pub(super) fn new_key(&self, candidate: &Candidate) -> Result<Option<Key>, Failure> {
+    pub(super) fn new_key(&self, candidate: &ProviderCandidate) -> Result<Option<Key>, Failure> {
         let label = candidate.label();
         let question = if candidate.needs_key {
             format!("key for {label} (it is not shown):")
@@ -167,7 +167,7 @@ impl Questions<'_> {
 
     /// Returns the key of a provider that the settings have. One that they have
     /// for another server is not shown to this one.
-    fn known_key(&self, candidate: &Candidate) -> Result<Option<String>, Failure> {
+    fn known_key(&self, candidate: &ProviderCandidate) -> Result<Option<String>, Failure> {
         if candidate.may_take(&key_owner(self.settings)?) {
             let own = self.settings.get(&keys::MODEL_API_KEY)?.value;
             if let Some(own) = own.expose() {
@@ -186,7 +186,11 @@ impl Questions<'_> {
     }
 
     /// Asks for the model; none when there is no answer.
-    pub(super) fn model(&self, candidate: &Candidate, offered: &[ModelInfo]) -> Option<String> {
+    pub(super) fn model(
+        &self,
+        candidate: &ProviderCandidate,
+        offered: &[ModelInfo],
+    ) -> Option<String> {
         let mut shown: Vec<&ModelInfo> = offered.iter().collect();
         self.show(candidate, &shown);
         loop {
@@ -226,11 +230,11 @@ impl Questions<'_> {
         }
     }
 
-    fn show(&self, candidate: &Candidate, models: &[&ModelInfo]) {
+    fn show(&self, candidate: &ProviderCandidate, models: &[&ModelInfo]) {
         if models.is_empty() {
             return;
         }
-        let count = text::count(models.len() as u64, "model");
+        let count = text::count(models.len(), "model");
         let mut words = format!("{} has {count}:\n", candidate.label());
         for (number, model) in (1..).zip(models.iter().take(SHOWN)) {
             writeln!(words, "  {number:>2}) {}", text::printable(&model.id)).ok();
@@ -243,7 +247,7 @@ impl Questions<'_> {
 
     /// Asks what to do about something that did not work. An address that
     /// somebody typed can be typed again.
-    pub(super) fn after_failure(&self, candidate: &Candidate) -> AfterFailure {
+    pub(super) fn after_failure(&self, candidate: &ProviderCandidate) -> AfterFailure {
         let is_typed = !candidate.is_built_in();
         let change = if is_typed { "[c]hange the address, " } else { "" };
         let question =

@@ -11,13 +11,13 @@ const MAX_ADDRESS: usize = 4096;
 /// The address of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
-    pub(super) transport: Transport,
+    pub(super) transport: EngineTransport,
     pub(super) source: AddressSource,
 }
 
 /// How an engine is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Transport {
+pub(super) enum EngineTransport {
     /// A socket on this machine.
     Unix(PathBuf),
     /// A port, as `host:port`, with TLS if there are files for it.
@@ -81,7 +81,7 @@ pub(super) enum AddressError {
     Scheme { scheme: String },
 }
 
-impl Transport {
+impl EngineTransport {
     /// Parses an address in the form of `DOCKER_HOST`. `tls` has the files for TLS
     /// and whether TLS is required for every port.
     pub(super) fn parse(text: &str, tls: &TlsOptions) -> Result<Self, AddressError> {
@@ -202,7 +202,7 @@ fn with_port(authority: &str, port: u16) -> String {
     }
 }
 
-impl fmt::Display for Transport {
+impl fmt::Display for EngineTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "unix://{}", path.display()),

@@ -4,19 +4,19 @@ fn tls_options(required: bool) -> TlsOptions {
     TlsOptions { required, files: TlsFiles::in_dir(Path::new("/certs")) }
 }
 
-fn parse(text: &str) -> Result<Transport, AddressError> {
-    Transport::parse(text, &tls_options(false))
+fn parse(text: &str) -> Result<EngineTransport, AddressError> {
+    EngineTransport::parse(text, &tls_options(false))
 }
 
-fn tcp(authority: &str, tls: Option<TlsFiles>) -> Transport {
-    Transport::Tcp { authority: authority.to_owned(), tls }
+fn tcp(authority: &str, tls: Option<TlsFiles>) -> EngineTransport {
+    EngineTransport::Tcp { authority: authority.to_owned(), tls }
 }
 
 #[test]
 fn the_forms_that_docker_host_may_have_are_understood() {
     let certs = || Some(TlsFiles::in_dir(Path::new("/certs")));
-    assert_eq!(parse("unix:///run/x.sock"), Ok(Transport::Unix("/run/x.sock".into())));
-    assert_eq!(parse(" unix:///a b/x.sock "), Ok(Transport::Unix("/a b/x.sock".into())));
+    assert_eq!(parse("unix:///run/x.sock"), Ok(EngineTransport::Unix("/run/x.sock".into())));
+    assert_eq!(parse(" unix:///a b/x.sock "), Ok(EngineTransport::Unix("/a b/x.sock".into())));
     assert_eq!(parse("tcp://host:1234"), Ok(tcp("host:1234", None)));
     assert_eq!(parse("http://host:1234/"), Ok(tcp("host:1234", None)));
     assert_eq!(parse("host:1234"), Ok(tcp("host:1234", None)));
@@ -24,9 +24,16 @@ fn the_forms_that_docker_host_may_have_are_understood() {
     assert_eq!(parse("tcp://[::1]"), Ok(tcp("[::1]:2375", None)));
     assert_eq!(parse("tcp://[::1]:7"), Ok(tcp("[::1]:7", None)));
     assert_eq!(parse("https://host"), Ok(tcp("host:2376", certs())));
-    assert_eq!(Transport::parse("tcp://host", &tls_options(true)), Ok(tcp("host:2376", certs())));
+    assert_eq!(
+        EngineTransport::parse("tcp://host", &tls_options(true)),
+        Ok(tcp("host:2376", certs()))
+    );
     let ssh = |user: Option<&str>, host: &str, port| {
-        Ok(Transport::Ssh(SshLogin { user: user.map(str::to_owned), host: host.to_owned(), port }))
+        Ok(EngineTransport::Ssh(SshLogin {
+            user: user.map(str::to_owned),
+            host: host.to_owned(),
+            port,
+        }))
     };
     assert_eq!(parse("ssh://me@host:2222"), ssh(Some("me"), "host", Some(2222)));
     assert_eq!(parse("SSH://host"), ssh(None, "host", None));

@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use tokio::time::timeout;
 use vestal_config::Settings;
 
-use super::address::{Address, TlsFiles, Transport};
+use super::address::{Address, EngineTransport, TlsFiles};
 use super::context::{EngineChoice, PodmanProgram, Search, choose_engine};
 use super::error::{self, EngineFault, classify, error_text};
 use super::info::{EngineInfo, Flavour};
@@ -30,10 +30,10 @@ const OLDEST: ClientVersion = ClientVersion { major_version: 1, minor_version: 4
 /// A connection to an engine. Cloning is cheap.
 #[derive(Clone)]
 pub(in crate::backends::docker) struct Client {
-    inner: Arc<Inner>,
+    inner: Arc<ClientState>,
 }
 
-struct Inner {
+struct ClientState {
     api: Docker,
     address: Address,
     display_address: String,
@@ -122,7 +122,7 @@ impl Client {
         keyring: Keyring,
     ) -> Result<Self, BackendError> {
         match &address.transport {
-            Transport::Unix(path) => {
+            EngineTransport::Unix(path) => {
                 let socket = SocketPath::new(path)
                     .map_err(|e| error::ping_failed(&address, &PingError::NotListening(e)))?;
                 let ping = ping(socket.as_path(), PING_TIMEOUT)
@@ -130,7 +130,7 @@ impl Client {
                     .map_err(|why| error::ping_failed(&address, &why))?;
                 Self::on_socket(address, Route::Socket(socket), ping, keyring)
             }
-            Transport::Tcp { authority, tls } => {
+            EngineTransport::Tcp { authority, tls } => {
                 let api = match tls {
                     None => Docker::connect_with_http(authority, CALL_SECONDS, API_DEFAULT_VERSION),
                     Some(tls) => connect_with_tls(authority, tls),
@@ -138,7 +138,7 @@ impl Client {
                 let api = api.map_err(|error| error::login_failed(&address, error_text(&error)))?;
                 Self::over_network(address, api, keyring).await
             }
-            Transport::Ssh(login) => {
+            EngineTransport::Ssh(login) => {
                 let tunnel = SshTunnel::open(login, run_dir, settings.environment())?;
                 let ping = ping(tunnel.path(), PING_TIMEOUT).await.map_err(|why| {
                     match tunnel.last_error() {
@@ -162,7 +162,7 @@ impl Client {
     ) -> Result<Self, BackendError> {
         let mut tried = Vec::new();
         for address in search.sockets {
-            let Transport::Unix(path) = &address.transport else { continue };
+            let EngineTransport::Unix(path) = &address.transport else { continue };
             let outcome = match SocketPath::new(path) {
                 Ok(socket) => ping(socket.as_path(), patience).await.map(|g| (socket, g)),
                 Err(error) => Err(PingError::NotListening(error)),
@@ -259,8 +259,16 @@ impl Client {
         let ping = Ping { api: api_version, ..ping };
         let display_address = address.to_string();
         let info = OnceCell::new();
-        let inner =
-            Inner { api, address, display_address, route, ping, keyring, info, denied: Vec::new() };
+        let inner = ClientState {
+            api,
+            address,
+            display_address,
+            route,
+            ping,
+            keyring,
+            info,
+            denied: Vec::new(),
+        };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -339,8 +347,10 @@ impl Client {
     fn belongs_to_a_user(&self) -> bool {
         use std::os::unix::fs::MetadataExt as _;
         match &self.inner.address.transport {
-            Transport::Unix(path) => std::fs::metadata(path).is_ok_and(|socket| socket.uid() != 0),
-            Transport::Tcp { .. } | Transport::Ssh { .. } => false,
+            EngineTransport::Unix(path) => {
+                std::fs::metadata(path).is_ok_and(|socket| socket.uid() != 0)
+            }
+            EngineTransport::Tcp { .. } | EngineTransport::Ssh { .. } => false,
         }
     }
 
@@ -380,7 +390,7 @@ impl fmt::Debug for Client {
     }
 }
 
-impl Inner {
+impl ClientState {
     fn to_backend_error(&self, action: String, error: &Error) -> BackendError {
         // An answer that cannot be parsed says nothing about the container, and
         // another attempt would fail the same way.

@@ -132,7 +132,7 @@ async fn the_first_engine_that_answers_is_used() {
     drop(UnixListener::bind(&stale).unwrap());
     let engine = FakeEngine::start_named("podman/podman.sock", |_| answer("200 OK", "{}"));
     let usual = |path: &Path| Address {
-        transport: Transport::Unix(path.to_owned()),
+        transport: EngineTransport::Unix(path.to_owned()),
         source: super::super::address::AddressSource::Default,
     };
     let places = [stale.as_path(), &engine.path("podman/podman.sock"), Path::new("/nowhere")];
@@ -163,7 +163,7 @@ async fn an_engine_that_is_there_but_silent_is_not_passed_over_for_another() {
     let _listener = UnixListener::bind(&silent).unwrap();
     let engine = FakeEngine::start(|_| answer("200 OK", "{}"));
     let usual = |path| Address {
-        transport: Transport::Unix(path),
+        transport: EngineTransport::Unix(path),
         source: super::super::address::AddressSource::Default,
     };
     let sockets = vec![usual(silent), usual(engine.path("engine.sock"))];
@@ -236,7 +236,7 @@ fn a_locked_socket_is_what_is_reported_when_no_other_engine_is_found() {
         let socket = engine.path("docker.sock");
         std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o000)).unwrap();
         let usual = |path| Address {
-            transport: Transport::Unix(path),
+            transport: EngineTransport::Unix(path),
             source: super::super::address::AddressSource::Default,
         };
         let sockets = vec![usual("/nowhere".into()), usual(socket), usual("/neither".into())];
@@ -261,7 +261,7 @@ fn an_engine_that_is_used_in_place_of_a_locked_one_says_so() {
         std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o000)).unwrap();
         let engine = FakeEngine::start(|_| answer("200 OK", "{}"));
         let usual = |path| Address {
-            transport: Transport::Unix(path),
+            transport: EngineTransport::Unix(path),
             source: super::super::address::AddressSource::Default,
         };
         let connect = async |sockets| {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use vestal_config::{Environment, Settings};
 
-use super::address::{Address, AddressSource, TlsFiles, TlsOptions, Transport};
+use super::address::{Address, AddressSource, EngineTransport, TlsFiles, TlsOptions};
 use crate::backend::BackendError;
 use crate::settings::keys;
 
@@ -171,7 +171,7 @@ fn docker_host_or_context(environment: &Environment) -> Result<Option<Address>, 
         let transport = host
             .to_str()
             .ok_or(super::address::AddressError::Unreadable)
-            .and_then(|text| Transport::parse(text, &tls_options))
+            .and_then(|text| EngineTransport::parse(text, &tls_options))
             .map_err(|error| BackendError::Advised {
                 problem: format!("DOCKER_HOST cannot be used: {error}"),
                 advice: "set it to unix:///path/of/the.sock, tcp://host:port or ssh://user@host, \
@@ -256,7 +256,7 @@ fn context(
     } else {
         TlsOptions { required: false, files: tls_options.files.clone() }
     };
-    let transport = Transport::parse(&endpoint.host, &tls_options)
+    let transport = EngineTransport::parse(&endpoint.host, &tls_options)
         .map_err(|error| refused(format!("its address: {error}")))?;
     Ok(Address { transport, source: AddressSource::Context { name: shown, chosen_by } })
 }
@@ -268,7 +268,7 @@ fn container_host(environment: &Environment) -> Result<Option<Address>, BackendE
     let path = host.to_str().and_then(|text| text.trim().strip_prefix("unix://"));
     match path.map(PathBuf::from).filter(|path| path.is_absolute()) {
         Some(path) => Ok(Some(Address {
-            transport: Transport::Unix(path),
+            transport: EngineTransport::Unix(path),
             source: AddressSource::ContainerHost,
         })),
         None => Err(BackendError::Advised {
@@ -296,7 +296,8 @@ fn default_sockets(environment: &Environment, family: Family, is_root: bool) -> 
             paths.push(PathBuf::from("/run/podman/podman.sock"));
         }
     }
-    let usual = |path| Address { transport: Transport::Unix(path), source: AddressSource::Default };
+    let usual =
+        |path| Address { transport: EngineTransport::Unix(path), source: AddressSource::Default };
     paths.into_iter().map(usual).collect()
 }
 

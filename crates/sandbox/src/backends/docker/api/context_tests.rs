@@ -162,7 +162,7 @@ fn a_context_brings_its_own_certificates() {
     let user = User::new();
     let id = user.context("far", host("tcp://far:2376"));
     let tls = |address: Address| match address.transport {
-        Transport::Tcp { tls, .. } => tls,
+        EngineTransport::Tcp { tls, .. } => tls,
         other => panic!("{other:?}"),
     };
     let variables = [("DOCKER_CONTEXT", "far"), ("DOCKER_TLS_VERIFY", "1")];

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 
 use bollard::errors::Error;
 
-use super::address::{Address, AddressSource, SshLogin, Transport};
+use super::address::{Address, AddressSource, EngineTransport, SshLogin};
 use super::context::PodmanProgram;
 use super::socket::PingError;
 use crate::backend::BackendError;
@@ -168,15 +168,15 @@ pub(super) fn connection_failed(address: &Address, reason: String) -> BackendErr
 /// Returns the error for an engine on another machine that refuses access.
 pub(super) fn login_failed(address: &Address, reason: String) -> BackendError {
     let advice = match &address.transport {
-        Transport::Tcp { tls: Some(_), .. } if is_about_certificates(&reason) => {
+        EngineTransport::Tcp { tls: Some(_), .. } if is_about_certificates(&reason) => {
             "check ca.pem, cert.pem and key.pem in DOCKER_CERT_PATH, or in the context".to_owned()
         }
-        Transport::Ssh(login) => format!(
+        EngineTransport::Ssh(login) => format!(
             "make sure that `ssh {}{} docker version` works without a prompt",
             login.port.map(|port| format!("-p {port} ")).unwrap_or_default(),
             SshLogin { port: None, ..login.clone() }
         ),
-        Transport::Unix(_) | Transport::Tcp { .. } => absent_advice(address),
+        EngineTransport::Unix(_) | EngineTransport::Tcp { .. } => absent_advice(address),
     };
     BackendError::Unreachable { address: address.to_string(), reason, advice }
 }
@@ -218,11 +218,13 @@ pub(super) fn no_engine(tried: &[(Address, PingError)], podman: &PodmanProgram) 
 
 fn denied_advice(address: &Address) -> String {
     match &address.transport {
-        Transport::Unix(_) => "ask to be added to the group that owns the socket (`sudo usermod \
+        EngineTransport::Unix(_) => {
+            "ask to be added to the group that owns the socket (`sudo usermod \
                                -aG docker $USER`, then log in again), use Docker's rootless mode, \
                                or set terminal.docker_binary to podman"
-            .to_owned(),
-        Transport::Tcp { .. } | Transport::Ssh(_) => {
+                .to_owned()
+        }
+        EngineTransport::Tcp { .. } | EngineTransport::Ssh(_) => {
             "check that you may log in there and use the engine".to_owned()
         }
     }
@@ -230,10 +232,10 @@ fn denied_advice(address: &Address) -> String {
 
 fn slow_advice(address: &Address) -> String {
     match &address.transport {
-        Transport::Unix(_) => {
+        EngineTransport::Unix(_) => {
             "check its state (`sudo systemctl status docker`) and restart it if it hangs".to_owned()
         }
-        Transport::Tcp { .. } | Transport::Ssh(_) => {
+        EngineTransport::Tcp { .. } | EngineTransport::Ssh(_) => {
             "check the network, and that the engine there runs".to_owned()
         }
     }
@@ -262,5 +264,86 @@ fn absent_advice(address: &Address) -> String {
 }
 
 #[cfg(test)]
-#[path = "error_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+
+    fn answer(status_code: u16, message: &str) -> Error {
+        Error::DockerResponseServerError { status_code, message: message.to_owned() }
+    }
+
+    #[test]
+    fn a_taken_name_is_recognised_on_both_engines() {
+        let docker = answer(
+            409,
+            "Conflict. The container name \"/vestal-1\" is already in use by container \"0123\". You \
+         have to remove (or rename) that container to be able to reuse that name.",
+        );
+        assert_eq!(classify(&docker), EngineFault::NameTaken("vestal-1".to_owned()));
+        let podman = answer(
+            500,
+            "container create: creating container storage: the container name \"vestal-1\" is already \
+         in use by 0123. You have to remove that container to be able to reuse that name: that \
+         name is already in use",
+        );
+        assert_eq!(classify(&podman), EngineFault::NameTaken("vestal-1".to_owned()));
+    }
+
+    #[test]
+    fn other_things_in_use_are_no_taken_name() {
+        let volume = answer(409, "remove v: volume is in use - [0123]");
+        assert_eq!(classify(&volume), EngineFault::Conflict);
+        let volume = answer(409, "the volume with name \"v\" is in use - [0123]");
+        assert_eq!(classify(&volume), EngineFault::Conflict);
+        let port =
+            answer(500, "driver failed: listen tcp 0.0.0.0:80: bind: address already in use");
+        assert!(matches!(classify(&port), EngineFault::Refused { status: 500, .. }));
+        let quoted = answer(400, "the name \"x\" is already in use");
+        assert!(matches!(classify(&quoted), EngineFault::Refused { status: 400, .. }));
+    }
+
+    #[test]
+    fn refusals_keep_their_meaning() {
+        assert_eq!(classify(&answer(404, "No such container: x")), EngineFault::Absent);
+        let podman = "container 0123 does not exist in database: no such container";
+        assert_eq!(classify(&answer(500, podman)), EngineFault::Absent);
+        assert_eq!(classify(&answer(409, "container is paused")), EngineFault::Conflict);
+        let podman = "cannot remove container 0123 as it could not be stopped: sending SIGKILL to \
+                  container 0123: container state improper: stopped";
+        assert_eq!(classify(&answer(500, podman)), EngineFault::Conflict);
+        let refused = EngineFault::Refused { status: 400, message: "bad parameter".to_owned() };
+        assert_eq!(classify(&answer(400, "bad\n\tparameter\n")), refused);
+        let stream = Error::DockerStreamError { error: "no space".to_owned() };
+        assert_eq!(
+            classify(&stream),
+            EngineFault::Refused { status: 0, message: "no space".to_owned() }
+        );
+    }
+
+    #[test]
+    fn an_engine_that_cannot_be_asked_is_unreachable() {
+        let io = |kind: ErrorKind| Error::IOError { err: kind.into() };
+        for error in [
+            Error::RequestTimeoutError,
+            Error::SocketNotFoundError("/x".to_owned()),
+            io(ErrorKind::ConnectionRefused),
+            io(ErrorKind::BrokenPipe),
+        ] {
+            assert_eq!(classify(&error), EngineFault::Unreachable, "{error}");
+        }
+        assert_eq!(error_text(&io(ErrorKind::PermissionDenied)), "permission denied");
+        assert!(
+            error_text(&io(ErrorKind::ConnectionRefused)).starts_with("no engine listens there")
+        );
+        assert!(error_text(&io(ErrorKind::BrokenPipe)).starts_with("the connection failed"));
+    }
+
+    #[test]
+    fn a_strangers_text_becomes_one_bounded_harmless_line() {
+        assert_eq!(one_line("  a\r\n\tb\u{1b}[31mc \u{0}d "), "a b [31mc d");
+        assert_eq!(one_line(""), "");
+        let long = one_line(&"é ".repeat(10_000));
+        assert_eq!(long.chars().count(), MAX_MESSAGE + 1);
+        assert!(long.ends_with('…'));
+        assert_eq!(error_text(&answer(500, " \n")), "status 500");
+    }
+}

@@ -13,7 +13,7 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 use vestal_config::Environment;
 
-use super::address::{Address, AddressSource, Transport};
+use super::address::{Address, AddressSource, EngineTransport};
 use super::context::find_program;
 use super::error::{self, one_line};
 use super::socket::{PING_TIMEOUT, Ping, PingError, make_private, ping, private_dir};
@@ -68,7 +68,7 @@ impl PodmanService {
     }
 
     pub(super) fn address(&self) -> Address {
-        Address { transport: Transport::Unix(self.socket()), source: AddressSource::Started }
+        Address { transport: EngineTransport::Unix(self.socket()), source: AddressSource::Started }
     }
 
     pub(super) fn socket(&self) -> PathBuf {

@@ -19,7 +19,7 @@ use crate::HomeId;
 use crate::backend::{BackendError, DoctorNote, FoundInstance, InstanceState};
 use crate::backends::docker::api::{Client, EngineFault, classify};
 use crate::backends::docker::backend::Docker;
-use crate::backends::docker::identity::{DockerLocator, Transport};
+use crate::backends::docker::identity::{DockerLocator, GuestTransport};
 use crate::settings::SandboxSettings as _;
 
 /// Prefix of every name.
@@ -153,7 +153,7 @@ impl Docker {
                     name: String::new(),
                     image: image.name.to_string(),
                     image_id: image.id,
-                    transport: Transport::Exec,
+                    transport: GuestTransport::Exec,
                     unenforced: Vec::new(),
                     weakened: Vec::new(),
                     is_copy: false,

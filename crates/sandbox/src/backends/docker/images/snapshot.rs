@@ -19,7 +19,7 @@ use super::own_image::OwnImage;
 use crate::backend::{BackendError, Base, Instance, InstanceRequest, InstanceState, SavedSystem};
 use crate::backends::docker::api::{self, Client, ImageInfo};
 use crate::backends::docker::backend::Docker;
-use crate::backends::docker::identity::{DockerLocator, Transport};
+use crate::backends::docker::identity::{DockerLocator, GuestTransport};
 use crate::backends::docker::inspect::{InspectedContainer, find_container};
 use crate::backends::docker::plan::{ContainerLabels, JobUser};
 use crate::key::random_hex;
@@ -207,7 +207,7 @@ impl Docker {
             | InstanceState::Absent => {}
         }
         let apart = DockerLocator::of_instance(instance)
-            .is_some_and(|locator| matches!(locator.transport, Transport::Exec));
+            .is_some_and(|locator| matches!(locator.transport, GuestTransport::Exec));
         if apart {
             return Err(refuse(
                 "the files of the sandbox are in volumes of the container engine, which are not \

@@ -7,9 +7,9 @@ use vestal_config::{AnyKey as _, ConfigError, InvalidValue, Settings, Source};
 
 use super::contradictions::contradictions;
 use super::{DockerTransport, ExtraArgs, ImageName};
-use crate::backends::limits::Limits;
+use crate::backends::limits::ResourceLimits;
+use crate::backends::shaping::start_dir;
 use crate::backends::shaping::{self, Shaping, flag};
-use crate::backends::start_dir::start_dir;
 use crate::settings::{Volumes, keys};
 use crate::spec::Tightening;
 use crate::{Overrides, Spec};
@@ -32,7 +32,7 @@ pub(in crate::backends::docker) struct DockerSettings {
     /// How the guest is reached.
     pub transport: DockerTransport,
     /// What it may use.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// Whether workspace and home are kept on disk.
     pub persistent: bool,
     /// The directory of the host that is the workspace.
@@ -80,7 +80,7 @@ impl DockerSettings {
             host_user: as_host_user.then(HostUser::current),
             keep_entrypoint: settings.get(&keys::DOCKER_KEEP_ENTRYPOINT)?.value,
             transport: settings.get(&keys::DOCKER_TRANSPORT)?.value,
-            limits: Limits::read(settings)?,
+            limits: ResourceLimits::read(settings)?,
             persistent: settings.get(&keys::CONTAINER_PERSISTENT)?.value,
             mount: overrides.mount.clone(),
             binds: overrides.binds.clone(),

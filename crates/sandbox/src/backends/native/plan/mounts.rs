@@ -6,12 +6,12 @@ use crate::settings::{Propagation, Volume, VolumeSource};
 
 use super::layout::{Access, Layout};
 use crate::backend::BackendError;
-use crate::backends::binds::{self, At, NEVER, refused, vet};
+use crate::backends::layout::{At, NEVER, refused, vet};
 use crate::backends::native::facts::SystemDirKind;
 use crate::backends::native::resolve;
 use crate::backends::native::settings::NativeSettings;
 use crate::backends::native::tier::Tier;
-use crate::mounts::Wanted;
+use crate::mounts::MountRequest;
 
 /// Adds the user's mounts. They come before most others, which are left out where
 /// the target is taken.
@@ -118,17 +118,17 @@ fn cannot_mount(target: &Path, problem: &str) -> BackendError {
 /// Returns the host directories that the settings mount.
 pub(in crate::backends::native) fn mount_requests(
     settings: &NativeSettings,
-) -> Result<Vec<Wanted>, BackendError> {
+) -> Result<Vec<MountRequest>, BackendError> {
     let home = settings.user_home.as_deref();
     let volume = |volume: &Volume| {
-        Ok::<_, BackendError>(Wanted {
+        Ok::<_, BackendError>(MountRequest {
             path: host_path(volume, home)?,
             writable: !volume.read_only,
         })
     };
     let mut requests = settings.volumes.iter().map(volume).collect::<Result<Vec<_>, _>>()?;
     let whole = settings.binds.iter().chain(&settings.mount);
-    requests.extend(whole.map(|path| Wanted { path: path.clone(), writable: true }));
+    requests.extend(whole.map(|path| MountRequest { path: path.clone(), writable: true }));
     Ok(requests)
 }
 
@@ -146,7 +146,7 @@ pub(in crate::backends::native) fn check_sources(
         }
     }
     for bind in &settings.binds {
-        binds::vet(bind)?;
+        vet(bind)?;
         if !bind.is_dir() {
             return Err(refused(bind, "it is not a directory any more", "make it"));
         }
