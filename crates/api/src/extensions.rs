@@ -244,7 +244,7 @@ pub struct NotesView {
 impl NotesView {
     /// Returns the view of notes that are in a file and, unless they are switched off, told to the agent.
     pub fn new(
-        files: &vestal_memory::Files,
+        files: &vestal_memory::NoteFiles,
         enabled: bool,
         target: Target,
         entries: &Entries,

@@ -17,7 +17,7 @@ use vestal_chat::{read_answer, read_approval};
 use vestal_config::Settings;
 use vestal_model::ModelError;
 use vestal_runtime::{Runtime, Termination};
-use vestal_worker::BoardAccess;
+use vestal_worker::AgentBoard;
 
 use crate::console::{Console, logging, text};
 use crate::context::Context;
@@ -37,7 +37,7 @@ pub(crate) async fn build(
         let boards = vestal_board::settings::boards(settings)?;
         let choice = vestal_board::keys::board_variable(context.environment()).map(Cow::into_owned);
         let name = settings.home().profile().to_string();
-        let board = BoardAccess::for_person(boards, choice, name);
+        let board = AgentBoard::for_person(boards, choice, name);
         builder = builder.tools(|tools| vestal_worker::tools::add_to(tools, &board));
     }
     Ok(builder.build().await?)

@@ -14,7 +14,7 @@ use crate::tools::{BoardArgument, TaskArgument, ToolError};
 
 /// The board as an agent may use it. Clones share their state.
 #[derive(Clone)]
-pub struct BoardAccess {
+pub struct AgentBoard {
     inner: Arc<ContextState>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) enum Reported {
     Lost,
 }
 
-impl BoardAccess {
+impl AgentBoard {
     /// Returns the context of a worker; `lease` is how long its claim lasts without renewal.
     pub fn for_worker(board: Board, fence: Fence, role: Role, lease: Duration) -> Self {
         Self::new(Caller::Worker { board, fence, role, lease })
@@ -212,8 +212,8 @@ fn own_board(board: &Board, named: Option<&str>) -> Result<Board, ToolError> {
     }
 }
 
-impl std::fmt::Debug for BoardAccess {
+impl std::fmt::Debug for AgentBoard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BoardAccess").field("authority", &self.authority()).finish_non_exhaustive()
+        f.debug_struct("AgentBoard").field("authority", &self.authority()).finish_non_exhaustive()
     }
 }

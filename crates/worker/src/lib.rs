@@ -14,7 +14,7 @@ mod workspace;
 pub mod tools;
 
 pub use cleanup::{SweepError, SweepParts, sweep};
-pub use context::BoardAccess;
+pub use context::AgentBoard;
 pub use limits::ProcessLimits;
 pub use log::Log;
 pub use report::{WorkerExit, WorkerReport};

@@ -18,7 +18,7 @@ use vestal_config::{ProfileName, Settings};
 use vestal_runtime::{Termination, Terminations};
 use vestal_sandbox::{CLOSE_WITHIN, Engine};
 
-use crate::context::{BoardAccess, Reported};
+use crate::context::{AgentBoard, Reported};
 use crate::limits::ProcessLimits;
 use crate::log::Log;
 use crate::report::{Resolution, WorkerExit, WorkerReport};
@@ -75,7 +75,7 @@ pub(crate) struct Worker {
     pub(crate) task: Task,
     pub(crate) run: Run,
     pub(crate) log: Log,
-    pub(crate) kanban: BoardAccess,
+    pub(crate) kanban: AgentBoard,
     pub(crate) activity: ActivityFlag,
     /// Cancelled when the work has to end.
     pub(crate) stop: CancellationToken,
@@ -100,7 +100,7 @@ impl Worker {
         };
         let fence = Fence { task: task.id.clone(), run: run.id, profile };
         let board = parts.board;
-        let kanban = BoardAccess::for_worker(board.clone(), fence.clone(), run.role, parts.lease);
+        let kanban = AgentBoard::for_worker(board.clone(), fence.clone(), run.role, parts.lease);
         let worker = Self {
             board,
             settings: parts.settings,

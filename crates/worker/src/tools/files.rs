@@ -16,7 +16,7 @@ use vestal_sandbox::files::FileError;
 
 use super::tool::{BoardVerb, Effect, fields};
 use super::{BoardArgument, TaskArgument, ToolError};
-use crate::context::BoardAccess;
+use crate::context::AgentBoard;
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct AttachFile {
@@ -43,7 +43,7 @@ Attaches a file to a task: a file of the sandbox by `path`, or bytes as `content
 
     async fn call(
         self,
-        kanban: &BoardAccess,
+        kanban: &AgentBoard,
         context: &ToolContext,
     ) -> Result<Map<String, Value>, ToolError> {
         let board = kanban.board(&self.board).await?;

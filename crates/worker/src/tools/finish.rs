@@ -12,7 +12,7 @@ use vestal_board::{BlockKind, Board, Status, TaskId};
 
 use super::tool::{self, BoardVerb, Effect, fields, not_blank};
 use super::{BoardArgument, TaskArgument, ToolError, files};
-use crate::context::{BoardAccess, Reported};
+use crate::context::{AgentBoard, Reported};
 
 /// The arguments of a completion and of a submission.
 #[derive(Deserialize, JsonSchema)]
@@ -49,7 +49,7 @@ impl WorkReport {
     /// again and the task is as it was.
     async fn hand_in(
         self,
-        kanban: &BoardAccess,
+        kanban: &AgentBoard,
         context: &ToolContext,
         verb: FinishVerb,
     ) -> Result<Map<String, Value>, ToolError> {
@@ -114,7 +114,7 @@ impl WorkReport {
 }
 
 /// Returns what the model reads of a task that was moved.
-fn moved_fields(kanban: &BoardAccess, moved: &Moved) -> Map<String, Value> {
+fn moved_fields(kanban: &AgentBoard, moved: &Moved) -> Map<String, Value> {
     let run = kanban.fence().ok().map(|fence| fence.run);
     fields(json!({ "task_id": moved.task.id, "run_id": run, "status": moved.task.status }))
 }
@@ -134,7 +134,7 @@ Reports that the task is done and ends your work on it: call this last. A task t
 
     async fn call(
         self,
-        kanban: &BoardAccess,
+        kanban: &AgentBoard,
         context: &ToolContext,
     ) -> Result<Map<String, Value>, ToolError> {
         self.0.hand_in(kanban, context, FinishVerb::Complete).await
@@ -155,7 +155,7 @@ Use it instead of kanban_complete for changes that should be reviewed before the
 
     async fn call(
         self,
-        kanban: &BoardAccess,
+        kanban: &AgentBoard,
         context: &ToolContext,
     ) -> Result<Map<String, Value>, ToolError> {
         self.0.hand_in(kanban, context, FinishVerb::Submit).await
@@ -183,7 +183,7 @@ Sends reviewed work back to its author and ends the review. \
 
     async fn call(
         self,
-        kanban: &BoardAccess,
+        kanban: &AgentBoard,
         context: &ToolContext,
     ) -> Result<Map<String, Value>, ToolError> {
         let board = kanban.board(&self.board).await?;
@@ -240,7 +240,7 @@ dependency (it waits for another task: link that one with kanban_link first). \
 
     async fn call(
         self,
-        kanban: &BoardAccess,
+        kanban: &AgentBoard,
         context: &ToolContext,
     ) -> Result<Map<String, Value>, ToolError> {
         let board = kanban.board(&self.board).await?;
@@ -277,7 +277,7 @@ Unblocks a blocked or scheduled task in the name of the user: call it when they 
 
     async fn call(
         self,
-        kanban: &BoardAccess,
+        kanban: &AgentBoard,
         context: &ToolContext,
     ) -> Result<Map<String, Value>, ToolError> {
         let board = kanban.board(&self.board).await?;

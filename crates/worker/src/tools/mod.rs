@@ -13,7 +13,7 @@ mod tests;
 use vestal_agent::Registry;
 use vestal_board::Role;
 
-use crate::context::BoardAccess;
+use crate::context::AgentBoard;
 use tool::BoardTool;
 
 pub(crate) use tool::{BoardArgument, TaskArgument, ToolError};
@@ -22,7 +22,7 @@ pub(crate) use tool::{BoardArgument, TaskArgument, ToolError};
 pub const TOOLSET: &str = "kanban";
 
 /// Adds the tools of a worker, or those of a chat that acts for a person.
-pub fn add_to(registry: &mut Registry, kanban: &BoardAccess) {
+pub fn add_to(registry: &mut Registry, kanban: &AgentBoard) {
     let mut add = |tool| registry.add(tool);
     add(BoardTool::<read::ShowTask>::tool(kanban));
     add(BoardTool::<finish::CompleteTask>::tool(kanban));

@@ -12,7 +12,7 @@ use vestal_config::ProfileName;
 
 use super::tool::{BoardVerb, Effect, fields, not_blank};
 use super::{BoardArgument, TaskArgument, ToolError};
-use crate::context::BoardAccess;
+use crate::context::AgentBoard;
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ShowTask {
@@ -33,7 +33,7 @@ Shows a task: its description, parents, children, comments, earlier attempts and
 
     async fn call(
         self,
-        kanban: &BoardAccess,
+        kanban: &AgentBoard,
         _context: &ToolContext,
     ) -> Result<Map<String, Value>, ToolError> {
         let board = kanban.board_to_read(&self.board).await?;
@@ -82,7 +82,7 @@ Lists tasks of the board. `attention` says why a person should look at a task.";
 
     async fn call(
         self,
-        kanban: &BoardAccess,
+        kanban: &AgentBoard,
         _context: &ToolContext,
     ) -> Result<Map<String, Value>, ToolError> {
         let limit = self
@@ -139,7 +139,7 @@ Lists the files attached to a task. Those of your own task were copied into the 
 
     async fn call(
         self,
-        kanban: &BoardAccess,
+        kanban: &AgentBoard,
         _context: &ToolContext,
     ) -> Result<Map<String, Value>, ToolError> {
         let board = kanban.board_to_read(&self.board).await?;

@@ -13,7 +13,7 @@ use vestal_config::ProfileName;
 
 use super::tool::{self, BoardVerb, Effect, fields, not_blank};
 use super::{BoardArgument, TaskArgument, ToolError};
-use crate::context::BoardAccess;
+use crate::context::AgentBoard;
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct CreateTask {
@@ -79,7 +79,7 @@ what to do, where things are, how to tell that it is done. `parents` are tasks t
 With an `idempotency_key` that was used before, the existing task is returned.";
     const EFFECT: Effect = Effect::Adds;
 
-    fn adapt_schema(kanban: &BoardAccess, properties: &mut Map<String, Value>) {
+    fn adapt_schema(kanban: &AgentBoard, properties: &mut Map<String, Value>) {
         let kinds = if kanban.role().is_some() {
             // A worker's tasks are worked on where its own is, or in a place of their own.
             properties.remove("tenant");
@@ -97,7 +97,7 @@ With an `idempotency_key` that was used before, the existing task is returned.";
 
     async fn call(
         self,
-        kanban: &BoardAccess,
+        kanban: &AgentBoard,
         context: &ToolContext,
     ) -> Result<Map<String, Value>, ToolError> {
         let board = kanban.board(&self.board).await?;
@@ -114,7 +114,7 @@ With an `idempotency_key` that was used before, the existing task is returned.";
 impl CreateTask {
     async fn new_task(
         self,
-        kanban: &BoardAccess,
+        kanban: &AgentBoard,
         context: &ToolContext,
         board: &Board,
     ) -> Result<NewTask, ToolError> {
@@ -150,7 +150,7 @@ impl CreateTask {
 
     /// Returns where the task is worked on, and whether that is where the worker's
     /// own is.
-    fn workspace(&self, kanban: &BoardAccess) -> Result<(Workspace, bool), BadArgument> {
+    fn workspace(&self, kanban: &AgentBoard) -> Result<(Workspace, bool), BadArgument> {
         let path = || {
             let path = not_blank(self.workspace_path.as_deref()).map(PathBuf::from);
             path.ok_or_else(|| {
@@ -199,7 +199,7 @@ Makes the task `child_id` wait until the task `parent_id` is done. A worker may 
 
     async fn call(
         self,
-        kanban: &BoardAccess,
+        kanban: &AgentBoard,
         _context: &ToolContext,
     ) -> Result<Map<String, Value>, ToolError> {
         let board = kanban.board(&self.board).await?;
@@ -233,7 +233,7 @@ Adds a comment to a task, your own or another, for whoever works on it later. It
 
     async fn call(
         self,
-        kanban: &BoardAccess,
+        kanban: &AgentBoard,
         context: &ToolContext,
     ) -> Result<Map<String, Value>, ToolError> {
         let board = kanban.board(&self.board).await?;
@@ -262,7 +262,7 @@ use this during long work, with a `note` of one line.";
 
     async fn call(
         self,
-        kanban: &BoardAccess,
+        kanban: &AgentBoard,
         context: &ToolContext,
     ) -> Result<Map<String, Value>, ToolError> {
         let board = kanban.board(&self.board).await?;

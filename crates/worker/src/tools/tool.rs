@@ -14,7 +14,7 @@ use vestal_board::Error;
 use vestal_model::ToolSpec;
 
 use super::TOOLSET;
-use crate::context::BoardAccess;
+use crate::context::AgentBoard;
 
 /// One verb of the board as a tool: the type holds the arguments of a call.
 #[async_trait]
@@ -25,12 +25,12 @@ pub(super) trait BoardVerb: DeserializeOwned + JsonSchema + Send + 'static {
     const EFFECT: Effect;
 
     /// Adapts the schema of the arguments to the caller.
-    fn adapt_schema(_kanban: &BoardAccess, _properties: &mut Map<String, Value>) {}
+    fn adapt_schema(_kanban: &AgentBoard, _properties: &mut Map<String, Value>) {}
 
     /// Does it and returns the fields of the result besides `"ok": true`.
     async fn call(
         self,
-        kanban: &BoardAccess,
+        kanban: &AgentBoard,
         context: &ToolContext,
     ) -> Result<Map<String, Value>, ToolError>;
 }
@@ -77,12 +77,12 @@ pub(super) fn not_blank(text: Option<&str>) -> Option<&str> {
 
 /// The tool of one verb.
 pub(super) struct BoardTool<V> {
-    kanban: BoardAccess,
+    kanban: AgentBoard,
     verb: PhantomData<fn() -> V>,
 }
 
 impl<V: BoardVerb> BoardTool<V> {
-    pub(super) fn tool(kanban: &BoardAccess) -> Arc<dyn Tool> {
+    pub(super) fn tool(kanban: &AgentBoard) -> Arc<dyn Tool> {
         Arc::new(Self { kanban: kanban.clone(), verb: PhantomData })
     }
 }

@@ -61,17 +61,17 @@ impl Stage {
         self.board.claim(&by, task, claim).await.unwrap()
     }
 
-    async fn worker(&self, task: &TaskId) -> BoardAccess {
+    async fn worker(&self, task: &TaskId) -> AgentBoard {
         let run = self.claim(task).await.id;
         let fence = Fence { task: task.clone(), run, profile: ProfileName::default_profile() };
-        BoardAccess::for_worker(self.board.clone(), fence, Role::Work, Duration::from_mins(2))
+        AgentBoard::for_worker(self.board.clone(), fence, Role::Work, Duration::from_mins(2))
     }
 
-    fn person(&self) -> BoardAccess {
-        BoardAccess::for_person(self.boards.clone(), None, "ada".to_owned())
+    fn person(&self) -> AgentBoard {
+        AgentBoard::for_person(self.boards.clone(), None, "ada".to_owned())
     }
 
-    async fn call(&self, kanban: &BoardAccess, name: &str, arguments: Value) -> Value {
+    async fn call(&self, kanban: &AgentBoard, name: &str, arguments: Value) -> Value {
         let mut registry = Registry::default();
         add_to(&mut registry, kanban);
         let output = registry.get(name).unwrap().call(&self.context, arguments).await;
@@ -82,7 +82,7 @@ impl Stage {
     }
 }
 
-fn names(kanban: &BoardAccess) -> Vec<String> {
+fn names(kanban: &AgentBoard) -> Vec<String> {
     let mut registry = Registry::default();
     add_to(&mut registry, kanban);
     assert_eq!(registry.toolsets().into_iter().collect::<Vec<_>>(), [TOOLSET]);
@@ -103,7 +103,7 @@ async fn workers_and_persons_have_the_tools_that_fit_them() {
 }
 
 /// Returns each tool with its arguments and their types; those that are required have a star.
-fn outline(kanban: &BoardAccess) -> Vec<String> {
+fn outline(kanban: &AgentBoard) -> Vec<String> {
     let mut registry = Registry::default();
     add_to(&mut registry, kanban);
     let tool = |spec: &ToolSpec| {
