@@ -216,6 +216,12 @@ impl Entry {
         Self { at, level: Some(level), session: None, target, message, is_notice: true }
     }
 
+    /// Returns an entry with the time, the level and all else of this one but its message.
+    pub(crate) fn continued(&self, message: String) -> Self {
+        let (session, target) = (self.session.clone(), self.target.clone());
+        Self { at: self.at, level: self.level, session, target, message, is_notice: false }
+    }
+
     /// Understands a line of any log:
     ///
     /// - `TIME LEVEL [session] target: message`, as it is written here;

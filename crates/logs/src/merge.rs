@@ -67,6 +67,8 @@ struct Head {
     next: Option<Entry>,
     /// The latest time so far: a log whose clock went back is not held up by it.
     time: Option<Timestamp>,
+    /// Whether there is no more of it in this look: it is not asked again for each entry of others.
+    is_at_end: bool,
     /// Whether it cannot be read; told once.
     has_failed: bool,
 }
@@ -78,21 +80,18 @@ impl Merged {
             reader: EntryReader::new(source),
             next: None,
             time: None,
+            is_at_end: false,
             has_failed: false,
         };
         let heads = sources.into_iter().map(head).collect();
         Self { heads, filter, recent: Recent::default() }
     }
 
-    /// Returns the next entry by time; nothing if there is none for now.
-    pub fn next_entry(&mut self) -> Option<SourcedEntry> {
-        self.next_of(PendingEntry::Take)
-    }
-
     /// Returns the last entries of all that are there.
     pub fn last(&mut self, count: usize) -> Vec<SourcedEntry> {
         let mut last = VecDeque::new();
-        while let Some(entry) = self.next_entry() {
+        self.begin_look();
+        while let Some(entry) = self.next_of(PendingEntry::Take) {
             if last.len() == count {
                 last.pop_front();
             }
@@ -106,8 +105,15 @@ impl Merged {
     /// Returns what was written since the last look, by time. An entry to which lines may still be
     /// added is returned by a later look.
     pub fn look(&mut self) -> Vec<SourcedEntry> {
-        self.heads.iter_mut().for_each(|head| head.reader.look_again());
+        self.begin_look();
         std::iter::from_fn(|| self.next_of(PendingEntry::Leave)).collect()
+    }
+
+    fn begin_look(&mut self) {
+        for head in &mut self.heads {
+            head.reader.look_again();
+            head.is_at_end = false;
+        }
     }
 
     fn next_of(&mut self, pending: PendingEntry) -> Option<SourcedEntry> {
@@ -134,7 +140,7 @@ impl Head {
     /// Reads on to the next entry that is wanted. A log that cannot be read is told about in its
     /// place, and does not keep the others from being read.
     fn fill(&mut self, filter: &Filter, pending: PendingEntry) {
-        while self.next.is_none() && !self.has_failed {
+        while self.next.is_none() && !self.is_at_end && !self.has_failed {
             match self.reader.next_entry(pending) {
                 Ok(Some(entry)) => {
                     self.time = self.time.max(entry.at);
@@ -142,7 +148,7 @@ impl Head {
                         self.next = Some(entry);
                     }
                 }
-                Ok(None) => return,
+                Ok(None) => self.is_at_end = true,
                 Err(error) => {
                     self.has_failed = true;
                     let path = self.reader.source().files.path().display();

@@ -132,12 +132,18 @@ impl EntryReader {
             pending => {
                 let complete = pending.take();
                 let header = complete.as_ref().or(self.previous.as_ref());
-                let header = header.map_or((None, None, None, None), |entry| {
-                    (entry.at, entry.level, entry.session.clone(), entry.target.clone())
+                let alone = || Entry {
+                    at: None,
+                    level: None,
+                    session: None,
+                    target: None,
+                    message: line.to_owned(),
+                    is_notice: false,
+                };
+                *pending = Some(match header {
+                    Some(header) => header.continued(line.to_owned()),
+                    None => alone(),
                 });
-                let (at, level, session, target) = header;
-                let message = line.to_owned();
-                *pending = Some(Entry { at, level, session, target, message, is_notice: false });
                 complete
             }
         }
@@ -153,7 +159,7 @@ impl EntryReader {
             return None;
         }
         self.skips_older = false;
-        self.previous = Some(Entry { message: String::new(), ..entry.clone() });
+        self.previous = Some(entry.continued(String::new()));
         let is_own = self.source.only.as_ref().is_none_or(|only| entry.message.starts_with(only));
         is_own.then_some(entry)
     }
