@@ -2,9 +2,12 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use vestal_logs::SourcedEntry;
 use vestal_supervisor::{
     Desired, Done, Ended, Holder, LastExit, Manager, Outcome, SlotState, SlotStatus,
 };
+
+use crate::logs::LogSource;
 
 /// The gateway of a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,15 +115,25 @@ pub struct GatewayOutcomeView {
     pub error: Option<String>,
 }
 
-/// A line of a gateway's log.
+/// An entry of the logs of a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayLogLineView {
-    /// The profile.
-    pub profile: String,
+    /// The profile; null for what the supervisor says about itself.
+    pub profile: Option<String>,
     /// When it was written.
     pub at: Option<String>,
-    /// The line.
+    /// All of it but the time, as it stands in the log.
     pub line: String,
+    /// The log that it was read from.
+    pub source: String,
+    /// `trace`, `debug`, `info`, `warn` or `error`; null if it does not say.
+    pub level: Option<String>,
+    /// The conversation it belongs to.
+    pub session: Option<String>,
+    /// The module that reports it; null for what was printed in another shape.
+    pub target: Option<String>,
+    /// What it says, of one line or several.
+    pub message: String,
 }
 
 /// A unit of systemd that was written or removed.
@@ -228,6 +241,28 @@ impl ManagerView {
             ManagerKind::Systemd => format!("systemd (vestal supervise, pid {pid})"),
             ManagerKind::Container => format!("vestal supervise (pid {pid}, container)"),
             ManagerKind::None => "none".to_owned(),
+        }
+    }
+}
+
+impl From<SourcedEntry> for GatewayLogLineView {
+    fn from(found: SourcedEntry) -> Self {
+        let SourcedEntry { source, owner, entry } = found;
+        // The log of all boots names the profile in each line.
+        let named = || {
+            let rest = entry.message.strip_prefix("profile=")?;
+            rest.split(' ').next().map(str::to_owned)
+        };
+        Self {
+            profile: owner
+                .or_else(|| if source == LogSource::Boot.word() { named() } else { None }),
+            at: entry.at.map(vestal_logs::stamp),
+            line: entry.text(),
+            source: source.to_owned(),
+            level: entry.level.map(|level| level.word().to_lowercase()),
+            session: entry.session,
+            target: entry.target,
+            message: entry.message,
         }
     }
 }

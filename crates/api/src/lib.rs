@@ -10,6 +10,7 @@ mod gateway;
 mod health;
 mod job;
 pub mod keys;
+mod logs;
 mod model;
 mod profile;
 mod sandbox;
@@ -43,6 +44,7 @@ pub use health::{CheckView, Health, HealthView};
 pub use job::{
     EndCause, JobPhase, JobView, RunSandboxView, RunView, SandboxBefore, SessionResult, timestamp,
 };
+pub use logs::{LogSource, UnknownLogSource, agent_log_files, errors_log_files, log_sources};
 pub use model::{DefaultModelView, ListSource, ModelsView, ProviderView, explained};
 pub use profile::{
     ChosenProfileView, CreatedProfileView, DeletedProfileView, ExportedProfileView,

@@ -140,8 +140,12 @@ impl Chat {
         EventSink::new(move |event| match event {
             Event::ToolOutput { call, text } => tails.push(&call, &text),
             Event::Child { ref event, .. } if is_output(event) => {}
-            // A closed chat needs no events.
-            event => drop(sender.send(TurnEvent::Event(event))),
+            event => {
+                // Here, where the log knows the conversation.
+                event.log();
+                // A closed chat needs no events.
+                drop(sender.send(TurnEvent::Event(event)));
+            }
         })
     }
 
@@ -164,7 +168,6 @@ impl Chat {
             }
             TurnEvent::JobNews(words) => return self.show_job_news(&words),
         };
-        event.log();
         let mut is_listed = false;
         if let Event::ToolEnded { name, is_error, .. } = &event {
             self.monitor.refresh();

@@ -19,7 +19,8 @@ use vestal_model::ModelError;
 use vestal_runtime::{Runtime, Termination};
 use vestal_worker::AgentBoard;
 
-use crate::console::{Console, logging, text};
+use crate::console::logging::{self, StandardError};
+use crate::console::{Console, text};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -47,9 +48,25 @@ pub(crate) async fn build(
 /// of it and of whatever else is stored and shown.
 pub(crate) fn begin_log(settings: &Settings) -> Result<Arc<Redactor>, Failure> {
     let redactor = vestal_runtime::redactor(settings)?;
-    let masking = Arc::clone(&redactor);
-    logging::begin_file(&settings.home().logs_dir(), move |line| masking.redact(line).into_owned());
+    begin_log_with(settings, StandardError::Messages, &redactor);
     Ok(redactor)
+}
+
+/// Begins the log of a gateway that a supervisor has started: everything it prints is an entry, also
+/// that its settings are wrong.
+pub(crate) fn begin_supervised_log(context: &Context) {
+    // Without a home there is no log; that is the first thing the command complains about.
+    let Ok(settings) = context.settings() else { return };
+    let redactor = vestal_runtime::redactor(&settings).unwrap_or_else(|_| {
+        Arc::new(Redactor::new(vestal_agent::settings::known_secrets(&settings)))
+    });
+    begin_log_with(&settings, StandardError::Entries, &redactor);
+}
+
+fn begin_log_with(settings: &Settings, standard_error: StandardError, redactor: &Arc<Redactor>) {
+    let masking = Arc::clone(redactor);
+    let redact = Box::new(move |text: &str| masking.redact(text).into_owned());
+    logging::begin(&settings.home().logs_dir(), standard_error, redact);
 }
 
 /// Returns the exit code of a turn. An interrupted one has that of the signal.

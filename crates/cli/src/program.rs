@@ -5,6 +5,7 @@ use std::pin::Pin;
 
 use vestal_config::Environment;
 
+use crate::agent;
 use crate::cli::{self, Verb};
 use crate::commands::{
     chat, completions, config, conversations, cp, doctor, gateway, inspect, jobs, kanban,
@@ -43,6 +44,7 @@ pub(crate) fn run() -> Exit {
     // These two have an object of their own for how they ended.
     let json = cli.global.json && !matches!(verb, Verb::Run(_) | Verb::Chat(_));
     let context = Context::new(console, environment, cli.global);
+    begin_log(&context, &verb);
     // Those that look at the settings themselves say it in their own words.
     if !matches!(verb, Verb::Config(_) | Verb::Doctor(_) | Verb::Completions(_)) {
         context.tell_unknown_names();
@@ -55,6 +57,19 @@ pub(crate) fn run() -> Exit {
     terminal::restore();
     status::clear();
     exit
+}
+
+/// Begins the logs of what runs in the background: it has nobody to tell anything else.
+fn begin_log(context: &Context, verb: &Verb) {
+    match verb {
+        Verb::Gateway(args) if args.is_supervised() => agent::begin_supervised_log(context),
+        Verb::Supervise(args) if args.is_detached() => {
+            if let Ok(profiles) = context.profiles() {
+                logging::begin_supervisor(&profiles.root().logs_dir());
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Runs a command in a runtime of one thread: all there is to do is to wait. A
@@ -148,6 +163,12 @@ fn explain_in_json(console: Console, failure: &Failure) -> Exit {
 /// Says in one line what happened instead of showing the insides, leaves the
 /// terminal usable and ends the program as its other failures do.
 fn explain_panic(console: Console, info: &PanicHookInfo<'_>) {
+    if vestal_gateway::panics::is_contained() {
+        let reason = info.payload_as_str().unwrap_or("no reason given");
+        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(place, "a request has met a bug in vestal: {reason}");
+        return;
+    }
     vestal_tui::terminal::restore();
     restore_messages();
     terminal::restore();

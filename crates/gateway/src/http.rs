@@ -3,6 +3,7 @@
 mod chat;
 mod error;
 mod health;
+mod request_log;
 mod sessions;
 
 use std::net::SocketAddr;
@@ -66,7 +67,8 @@ impl HttpServer {
             }
         });
         let serving =
-            axum::serve(listener, app).with_graceful_shutdown(stop.clone().cancelled_owned());
+            axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>())
+                .with_graceful_shutdown(stop.clone().cancelled_owned());
         let task = tokio::spawn(serving.into_future());
         Ok(Self { address, stop, task })
     }
@@ -116,6 +118,8 @@ fn routes(app: App) -> Router {
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(cors(&app.server.cors_origins))
         .layer(middleware::map_response(harden))
+        // Last, so that it is around all of the others.
+        .layer(middleware::from_fn(request_log::log))
         .with_state(app)
 }
 

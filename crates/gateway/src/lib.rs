@@ -4,6 +4,7 @@ mod control;
 mod dispatch;
 mod http;
 mod lifecycle;
+pub mod panics;
 mod settings;
 mod state;
 mod turns;

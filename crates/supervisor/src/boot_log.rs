@@ -1,13 +1,19 @@
 //! What was decided about each slot at boot, a line each, as it happens.
 
-use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
-use crate::files;
+use vestal_logs::{LogFiles, LogWriter};
+
 use crate::state;
 
 /// Size at which the file is moved to `.1`.
 const MAX_BYTES: u64 = 256 << 10;
+
+/// Returns the log of what was decided at boot, in the directory of logs.
+pub fn boot_log_files(logs_dir: &Path) -> LogFiles {
+    LogFiles::new(logs_dir.join("container-boot.log"), MAX_BYTES, 1)
+}
 
 /// What was done about a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,32 +26,21 @@ pub(crate) enum BootAction {
 /// The file `container-boot.log`.
 #[derive(Debug)]
 pub(crate) struct BootLog {
-    path: PathBuf,
+    writer: Mutex<LogWriter>,
 }
 
 impl BootLog {
-    pub(crate) fn new(path: PathBuf) -> Self {
-        Self { path }
+    pub(crate) fn new(logs_dir: &Path) -> Self {
+        Self { writer: Mutex::new(LogWriter::new(boot_log_files(logs_dir))) }
     }
 
     /// Notes a decision. A log that cannot be written keeps no slot down.
     pub(crate) fn note(&self, name: &str, prior: Option<&str>, action: &BootAction) {
-        if let Err(error) = self.append(&line(name, prior, action)) {
-            tracing::warn!(%error, path = %self.path.display(), "cannot write the boot log");
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = writer.write(line(name, prior, action).as_bytes()) {
+            let path = writer.files().path().display();
+            tracing::warn!(%error, %path, "cannot write the boot log");
         }
-    }
-
-    fn append(&self, line: &str) -> io::Result<()> {
-        if let Some(dir) = self.path.parent() {
-            files::make_dir(dir)?;
-        }
-        let size = self.path.metadata().map_or(0, |metadata| metadata.len());
-        if size > 0 && size + line.len() as u64 > MAX_BYTES {
-            let mut full = self.path.clone().into_os_string();
-            full.push(".1");
-            std::fs::rename(&self.path, full)?;
-        }
-        files::private().append(true).create(true).open(&self.path)?.write_all(line.as_bytes())
     }
 }
 
@@ -94,17 +89,5 @@ mod tests {
                 "profile=\"a\\u{20}b\\nprofile\\u{3d}c\" prior_state=missing action=failed reason=bad name\n",
             ]
         );
-    }
-
-    #[test]
-    fn a_full_log_is_moved_aside_and_nothing_of_it_lost() {
-        let dir = tempfile::tempdir().unwrap();
-        let log = BootLog::new(dir.path().join("container-boot.log"));
-        let full = "x".repeat(usize::try_from(MAX_BYTES).unwrap());
-        std::fs::write(&log.path, &full).unwrap();
-        log.note("work", None, &BootAction::Registered);
-        let moved = std::fs::read_to_string(dir.path().join("container-boot.log.1")).unwrap();
-        assert_eq!(moved, full);
-        assert_eq!(std::fs::read_to_string(&log.path).unwrap().lines().count(), 1);
     }
 }

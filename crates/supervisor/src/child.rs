@@ -17,10 +17,11 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
+use vestal_logs::LineBuffer;
 use vestal_process::{ProcessId, Session};
 
 use crate::failpoint;
-use crate::log::{LineBuffer, SlotLog};
+use crate::log::SlotLog;
 use crate::policy::Ended;
 use crate::record::{self, LeftoverError, PlannedAction, RUN_VARIABLE, Record, Records};
 use crate::slot::Slot;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::timeout;
+use vestal_logs::{Entry, LogFiles};
 
 use crate::files;
 
@@ -18,6 +19,11 @@ use crate::files;
 const MAX_LOG: u64 = 1_000_000;
 /// How much of the end of that log is shown after a failure.
 const SHOWN: usize = 2000;
+
+/// Returns the log of supervisors that were started detached, in the directory of logs.
+pub fn detached_log_files(logs_dir: &Path) -> LogFiles {
+    LogFiles::new(logs_dir.join("supervisor.log"), MAX_LOG, 1)
+}
 
 /// Why no supervisor was started.
 #[derive(Debug, thiserror::Error)]
@@ -88,7 +94,12 @@ fn said_since(log: &Path, before: u64) -> String {
     let bytes = std::fs::read(log).unwrap_or_default();
     let begin = usize::try_from(before).unwrap_or(usize::MAX).min(bytes.len());
     let begin = begin.max(bytes.len().saturating_sub(SHOWN));
-    String::from_utf8_lossy(&bytes[begin..]).trim().replace('\n', "; ")
+    let said = String::from_utf8_lossy(&bytes[begin..]);
+    let message = |line: &str| match Entry::of_line(line) {
+        Some(entry) => entry.message,
+        None => line.to_owned(),
+    };
+    said.trim().lines().map(message).collect::<Vec<_>>().join("; ")
 }
 
 /// Announces that this process is ready, on the descriptor that `VESTAL_READY_FD` names.

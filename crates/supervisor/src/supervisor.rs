@@ -160,7 +160,7 @@ impl Supervisor {
         let lock = HomeLock::take(&run_dir, manager).await?;
         failpoint::reach("boot.locked");
         let raw = RawOutput::start(output).map_err(failed("start a thread"))?;
-        let boot_log = BootLog::new(logs_dir.join("container-boot.log"));
+        let boot_log = BootLog::new(&logs_dir);
         let slot_logs = logs_dir.join("gateways");
         let records = Records::new(&run_dir);
         Ok(Self { lock, run_dir, records, source, reaps, raw, boot_log, slot_logs })

@@ -142,7 +142,10 @@ const MOST_TEXT: usize = 64 * 1024;
 /// Returns an event sink that writes the log and records activity.
 pub(crate) fn event_sink(log: Log, activity: ActivityFlag) -> EventSink {
     let logger = Arc::new(EventLogger { log, activity, words: Mutex::default() });
-    EventSink::new(move |event| logger.record(&event, ""))
+    EventSink::new(move |event| {
+        event.log();
+        logger.record(&event, "");
+    })
 }
 
 struct EventLogger {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 use vestal_agent::redact::Redactor;
 use vestal_board::dispatch::FailurePolicy;
 use vestal_board::verbs::Heartbeat;
@@ -59,7 +60,9 @@ pub async fn run(parts: WorkerParts) -> WorkerReport {
         Ok(ready) => ready,
         Err(report) => return report,
     };
-    worker.run(&mut signals).await
+    let (task, run) = (&worker.task.id, worker.run.id);
+    let span = tracing::info_span!("task", %task, %run);
+    worker.run(&mut signals).instrument(span).await
 }
 
 /// A worker that holds its task.
@@ -134,8 +137,11 @@ impl Worker {
             self.fence.profile,
             std::process::id(),
         ));
+        tracing::info!(role = %self.run.role, "run begins");
         self.note_start().await;
         let report = self.work(signals).await;
+        let (exit, error) = (&report.exit, report.error.as_deref());
+        tracing::info!(%exit, error, "run ends");
         let detail = report.error.as_ref().map(|error| format!(": {error}"));
         self.log.write(&format!(
             "run {} ends: {} (exit code {}){}",

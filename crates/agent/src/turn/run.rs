@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 use vestal_conversations::{Seq, Title};
 use vestal_model::{AssistantMessage, Finish, Message, Part, Usage, UserMessage};
 
@@ -41,6 +42,16 @@ pub(crate) enum TurnInput {
 
 /// Runs a turn to its end, whatever that is.
 pub(crate) async fn run(
+    conversation: &mut Conversation,
+    input: TurnInput,
+    events: &EventSink,
+) -> TurnResult {
+    // Whatever is reported meanwhile belongs to this conversation.
+    let span = tracing::info_span!("turn", session = %conversation.id);
+    run_to_end(conversation, input, events).instrument(span).await
+}
+
+async fn run_to_end(
     conversation: &mut Conversation,
     input: TurnInput,
     events: &EventSink,

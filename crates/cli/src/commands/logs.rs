@@ -20,6 +20,8 @@ const AFTER_HELP: &str = "\
 Following a job never slows it down: if you read too slowly, output is skipped and the gap is
 reported.
 
+`vestal gateway logs` prints what the agent and the gateways did.
+
 Examples:
   vestal logs -f j-06f3
   vestal logs --tail 20 --stderr j-06f3";
@@ -52,13 +54,49 @@ pub(crate) struct LogsArgs {
     tail_bytes: Option<u64>,
 
     /// Job id, or a unique prefix of it.
-    #[arg(value_name = "JOB")]
-    job: JobPrefix,
+    #[arg(value_name = "JOB", required_unless_present_any = GATEWAY_FLAGS)]
+    job: Option<JobPrefix>,
+
+    #[command(flatten)]
+    elsewhere: ElsewhereArgs,
+}
+
+/// Flags of [`ElsewhereArgs`].
+const GATEWAY_FLAGS: [&str; 5] = ["level", "session", "since", "source", "entries"];
+
+/// Flags of `vestal gateway logs`, which whoever types them here is looking for.
+#[derive(Debug, Args)]
+struct ElsewhereArgs {
+    #[arg(long, hide = true, num_args = 0..=1)]
+    level: Option<Option<String>>,
+    #[arg(long, hide = true, num_args = 0..=1)]
+    session: Option<Option<String>>,
+    #[arg(long, hide = true, num_args = 0..=1)]
+    since: Option<Option<String>>,
+    #[arg(long, hide = true, num_args = 0..=1)]
+    source: Option<Option<String>>,
+    #[arg(short = 'n', hide = true, num_args = 0..=1)]
+    entries: Option<Option<String>>,
+}
+
+impl ElsewhereArgs {
+    fn is_given(&self) -> bool {
+        [&self.level, &self.session, &self.since, &self.source, &self.entries]
+            .iter()
+            .any(|flag| flag.is_some())
+    }
 }
 
 pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit, Failure> {
+    let Some(job) = args.job.filter(|_| !args.elsewhere.is_given()) else {
+        let message =
+            "`vestal logs` prints the output of a job, and these are flags of another log";
+        return Err(Failure::usage(message)
+            .advise("what the agent and the gateway did: vestal gateway logs --help")
+            .advise("the last lines of a job: vestal logs --tail LINES JOB"));
+    };
     let engine = context.engine()?;
-    let found = find::job(context, &engine, args.place.task.as_ref(), &args.job).await?;
+    let found = find::job(context, &engine, args.place.task.as_ref(), &job).await?;
     let tail = match (args.tail, args.tail_bytes) {
         (Some(lines), _) => Tail::Lines(lines),
         (None, Some(bytes)) => Tail::Bytes(bytes),

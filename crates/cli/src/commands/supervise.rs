@@ -49,6 +49,13 @@ pub(crate) struct SuperviseArgs {
     detached: bool,
 }
 
+impl SuperviseArgs {
+    /// Reports whether it has nobody to talk to.
+    pub(crate) fn is_detached(&self) -> bool {
+        self.detached && !self.foreground
+    }
+}
+
 pub(crate) async fn run(context: &Context, args: &SuperviseArgs) -> Result<Exit, Failure> {
     let slots = ProfileSlots::new(context)?;
     if args.stop {
@@ -65,7 +72,7 @@ pub(crate) async fn run(context: &Context, args: &SuperviseArgs) -> Result<Exit,
             .print(&format!("ended the supervisor (pid {})", answer.holder.process.pid))?;
         return Ok(Exit::Success);
     }
-    let detached = args.detached && !args.foreground;
+    let detached = args.is_detached();
     if detached {
         vestal_process::lead_session().map_err(|error| Failure::io("leave the session", &error))?;
     }

@@ -13,7 +13,7 @@ use vestal_config::Environment;
 use super::output::{self, TerminalMessage};
 use super::table::{self, Table};
 use super::text::{self, Colour};
-use super::{DIM, RED, YELLOW, status, terminal};
+use super::{DIM, RED, YELLOW, logging, status, terminal};
 use crate::error::Failure;
 use crate::exit::Exit;
 
@@ -81,6 +81,9 @@ impl Console {
 
     /// Prints a note.
     pub(crate) fn note(self, message: &str) {
+        if logging::takes_messages() {
+            return tracing::info!(target: "vestal", "{message}");
+        }
         let line = format!("note: {}", text::printable(message));
         say(&self.err.paint(DIM, &line));
     }
@@ -102,6 +105,9 @@ impl Console {
 
     /// Prints a warning.
     pub(crate) fn warn(self, message: &str) {
+        if logging::takes_messages() {
+            return tracing::warn!(target: "vestal", "{message}");
+        }
         say(&format!("{} {}", self.err.paint(YELLOW, "warning:"), text::printable(message)));
     }
 
@@ -110,6 +116,11 @@ impl Console {
         let Some(message) = failure.message() else {
             return;
         };
+        if logging::takes_messages() {
+            let advice = failure.advice().iter().map(|advice| format!("\n{advice}"));
+            let advice: String = advice.collect();
+            return tracing::error!(target: "vestal", "{message}{advice}");
+        }
         say(&format!("{} {}", self.err.paint(RED, "error:"), text::printable_lines(message)));
         for advice in failure.advice() {
             say(&format!("  {}", text::printable_lines(advice)));

@@ -8,14 +8,6 @@ use rustix::process::Signal;
 
 use crate::support::{World, finish, is_alive};
 
-/// Writes a file of the log of a gateway.
-fn write_log(world: &World, file: &str, lines: &[(&str, &str)]) {
-    let dir = world.home().join("logs/gateways/default");
-    fs::create_dir_all(&dir).unwrap();
-    let lines: Vec<String> = lines.iter().map(|(at, line)| format!("{at} {line}\n")).collect();
-    fs::write(dir.join(file), lines.concat()).unwrap();
-}
-
 #[test]
 fn a_home_has_one_supervisor_which_says_who_it_is() {
     let world = World::new();
@@ -89,34 +81,6 @@ fn a_stop_without_a_supervisor_keeps_the_gateway_down() {
     inside.env("VESTAL_SUPERVISED_RUN", "1");
     let refused = finish(inside.spawn().unwrap()).exits(1);
     assert!(refused.stderr.contains("this command runs inside a gateway"), "{refused:?}");
-}
-
-#[test]
-fn logs_are_read_across_rotation_and_by_age() {
-    let world = World::new();
-    write_log(&world, "current.2", &[("2026-01-01T00:00:00.000Z", "one")]);
-    write_log(&world, "current.1", &[("2026-01-01T00:00:01.000Z", "two")]);
-    write_log(&world, "current", &[("2099-01-01T00:00:02.000Z", "three")]);
-    let all = world.vestal(["gateway", "logs"]).exits(0).text();
-    assert_eq!(
-        all,
-        "2026-01-01T00:00:00.000Z one\n2026-01-01T00:00:01.000Z two\n2099-01-01T00:00:02.000Z three\n"
-    );
-    let last = world.vestal(["gateway", "logs", "-n", "1", "--all"]).exits(0).text();
-    assert_eq!(last, "2099-01-01T00:00:02.000Z default: three\n");
-    let young = world.vestal(["gateway", "logs", "--since", "1h", "--json"]).exits(0).text();
-    assert_eq!(
-        young,
-        "{\"profile\":\"default\",\"at\":\"2099-01-01T00:00:02.000Z\",\"line\":\"three\"}\n"
-    );
-    let mut follower = world.start(["gateway", "logs", "-f", "-n", "1"]);
-    assert_eq!(follower.line(), "2099-01-01T00:00:02.000Z three");
-    let dir = world.home().join("logs/gateways/default");
-    fs::rename(dir.join("current.1"), dir.join("current.3")).unwrap();
-    fs::rename(dir.join("current"), dir.join("current.1")).unwrap();
-    write_log(&world, "current", &[("2099-01-01T00:00:03.000Z", "four")]);
-    assert_eq!(follower.line(), "2099-01-01T00:00:03.000Z four");
-    follower.signal(Signal::KILL);
 }
 
 /// Makes a `systemctl` that notes how it is called.

@@ -11,6 +11,7 @@ mod gateway;
 mod interactive;
 mod jobs;
 mod kanban;
+mod logs;
 mod mcp;
 mod memory;
 mod model;

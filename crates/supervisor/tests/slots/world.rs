@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
+use vestal_logs::{LineReader, Next};
 use vestal_supervisor::{Answer, Outcome, Request, SlotState, SlotStatus, ask};
 use vestal_testkit::{PATIENCE, living, until};
 
@@ -95,17 +96,19 @@ impl World {
     pub(crate) fn log(&self, name: &str) -> Vec<String> {
         let mut lines = Vec::new();
         let dir = self.root().join("logs/gateways").join(name);
-        vestal_supervisor::LogReader::new(dir)
-            .read(|entry| match entry {
-                vestal_supervisor::LogEntry::Line(line) => {
-                    assert!(vestal_supervisor::time_of(line).is_some(), "{line:?}");
+        let mut reader = LineReader::new(vestal_supervisor::slot_log_files(&dir));
+        loop {
+            match reader.next_line().unwrap() {
+                Next::Line(line) => {
                     let text = String::from_utf8_lossy(line);
-                    lines.push(text.split_once(' ').unwrap().1.to_owned());
+                    let (time, text) = text.split_once(' ').unwrap();
+                    assert!(time.parse::<jiff::Timestamp>().is_ok(), "{time}");
+                    lines.push(text.to_owned());
                 }
-                vestal_supervisor::LogEntry::Gap => panic!("a gap"),
-            })
-            .unwrap();
-        lines
+                Next::Gap => panic!("a gap"),
+                Next::End => return lines,
+            }
+        }
     }
 
     /// Returns the lines of the boot log without their times.

@@ -121,8 +121,12 @@ impl TurnOutput {
         let heard = tails.clone();
         let sink = EventSink::new(move |event| match event {
             Event::ToolOutput { call, text } => heard.note(call, &text),
-            // The receiver is gone when the turn is no longer shown.
-            event => drop(sender.send(event)),
+            event => {
+                // Here, where the log knows the conversation.
+                event.log();
+                // The receiver is gone when the turn is no longer shown.
+                drop(sender.send(event));
+            }
         });
         let out = Sink::stdout().map_err(|error| Failure::output(&error))?;
         let output = Self {
@@ -176,7 +180,6 @@ impl TurnOutput {
     }
 
     async fn take(&mut self, event: Event) -> Result<(), Failure> {
-        event.log();
         match event {
             Event::TurnStarted { .. } | Event::Steered { .. } => {
                 self.waiting = Some(TurnWait::begin());

@@ -4,155 +4,168 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use vestal_api::GatewayLogLineView;
-use vestal_supervisor::{LogEntry, LogReader, time_of};
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use vestal_api::{GatewayLogLineView, LogSource, log_sources};
+use vestal_logs::{Filter, Level, Merged, SourcedEntry};
 
 use super::Which;
-use super::slots::ProfileSlots;
 use crate::console::{json, text};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::values::parse_duration;
 
-/// How often a log that is followed is looked at.
+/// How often logs that are followed are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 const AFTER_HELP: &str = "\
-What the gateway printed, and what its supervisor did with it, with the time in front of each line.
-Following goes on when the log is rotated and when the gateway is restarted.
+What the agent and the gateway of a profile did, from all of its logs, by time. An entry of several lines
+is printed or left out as a whole; one that stands in several logs is printed once. Following goes on when
+a log is rotated and when the gateway is restarted.
+
+Logs: agent (all that chats, workers and gateways report), errors (its warnings, kept for longer), gateway
+(what the gateway prints, and what its supervisor does with it), boot (what was started at boot),
+supervisor (what a supervisor in the background says about itself).
 
 Examples:
-  vestal gateway logs -n 100
-  vestal gateway logs --all --since 1h
-  vestal -p work gateway logs -f";
+  vestal gateway logs -f
+  vestal gateway logs --level warn --since 1h --all
+  vestal -p work gateway logs --session k3v9qd -n 200
+  vestal gateway logs --source gateway --since '2026-01-31 10:00' --json";
 
-/// Print the log of gateways.
+/// Print what the agent and the gateway did.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct LogsArgs {
     #[command(flatten)]
     which: Which,
 
-    /// Keep printing new lines.
+    /// Keep printing new entries.
     #[arg(short, long)]
     follow: bool,
 
-    /// Start with the last LINES lines.
-    #[arg(short = 'n', long, value_name = "LINES", default_value_t = 50)]
-    lines: usize,
+    /// Start with the last ENTRIES entries that match.
+    #[arg(short = 'n', long, alias = "lines", value_name = "ENTRIES", default_value_t = 50)]
+    entries: usize,
 
-    /// Only print lines that are not older than this: seconds, or a number with s, m, h or d.
-    #[arg(long, value_name = "AGE", value_parser = parse_duration)]
-    since: Option<Duration>,
+    /// Only print entries at least this serious: debug, info, warn or error.
+    #[arg(long, value_name = "LEVEL")]
+    level: Option<Level>,
 
-    /// Print a JSON object per line.
+    /// Only print entries of this conversation: its id, a beginning of it, or its last part.
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+
+    /// Only print entries that are not older: seconds, a number with s, m, h or d, or a time.
+    #[arg(long, value_name = "AGE|TIME", value_parser = parse_since)]
+    since: Option<Since>,
+
+    /// Only read these logs: agent, errors, gateway, boot, supervisor; repeatable [default: all].
+    #[arg(long, value_name = "LOG", value_delimiter = ',')]
+    source: Vec<LogSource>,
+
+    /// Print a JSON object per entry.
     #[arg(long)]
     json: bool,
 }
 
-struct Log {
-    profile: String,
-    reader: LogReader,
-    /// Whether the line before is wanted; one without a time goes with it.
-    wanted: bool,
+/// From when on entries are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Since {
+    Age(Duration),
+    Time(Timestamp),
 }
 
-struct Line {
-    at: Option<Timestamp>,
-    view: GatewayLogLineView,
-}
-
-pub(super) async fn run(context: &Context, args: &LogsArgs) -> Result<Exit, Failure> {
-    let slots = ProfileSlots::new(context)?;
-    let names = match args.which.slots(context)? {
-        Some(names) => names,
-        None => slots.root().profiles().iter().map(ToString::to_string).collect(),
-    };
-    let since = args.since.and_then(|age| Timestamp::now().checked_sub(age).ok());
-    let dir = slots.root().logs_dir().join("gateways");
-    let mut logs: Vec<Log> = names
-        .into_iter()
-        .map(|profile| {
-            let reader = LogReader::new(dir.join(&profile));
-            Log { profile, reader, wanted: since.is_none() }
-        })
-        .collect();
-    let mut lines = Vec::new();
-    read(&mut logs, since, |line| lines.push(line))?;
-    lines.sort_by_key(|line| line.at);
-    let first = lines.len().saturating_sub(args.lines);
-    for line in &lines[first..] {
-        print(context, args, line)?;
-    }
-    if lines.is_empty() && !args.follow && !args.json {
-        context.console.note("nothing was logged; to start a gateway: vestal gateway start");
-    }
-    drop(lines);
-    if !args.follow {
-        return Ok(Exit::Success);
-    }
-    loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        let mut lines = Vec::new();
-        read(&mut logs, since, |line| lines.push(line))?;
-        lines.sort_by_key(|line| line.at);
-        for line in &lines {
-            print(context, args, line)?;
+impl Since {
+    fn time(self, now: Timestamp) -> Timestamp {
+        match self {
+            // Older than time itself is as old as can be.
+            Self::Age(age) => now.checked_sub(age).unwrap_or(Timestamp::MIN),
+            Self::Time(time) => time,
         }
     }
 }
 
-/// Reads all lines that are new and wanted.
-fn read(
-    logs: &mut [Log],
-    since: Option<Timestamp>,
-    mut take: impl FnMut(Line),
-) -> Result<(), Failure> {
-    for log in logs {
-        let Log { profile, reader, wanted } = log;
-        let mut previous = None;
-        let result = reader.read(|entry| {
-            let (at, bytes): (Option<Timestamp>, &[u8]) = match entry {
-                LogEntry::Line(line) => (time_of(line), line),
-                LogEntry::Gap => {
-                    (previous, b"(lines are missing here: they were removed before they were read)")
-                }
-            };
-            if let (Some(at), Some(since)) = (at, since) {
-                *wanted = at >= since;
-            }
-            previous = at.or(previous);
-            if *wanted {
-                let line = String::from_utf8_lossy(bytes);
-                let line = match (at, line.split_once(' ')) {
-                    (Some(_), Some((_, rest))) if matches!(entry, LogEntry::Line(_)) => {
-                        rest.to_owned()
-                    }
-                    _ => line.into_owned(),
-                };
-                let view = GatewayLogLineView {
-                    profile: profile.clone(),
-                    at: previous.map(|at| format!("{at:.3}")),
-                    line,
-                };
-                take(Line { at: previous, view });
-            }
-        });
-        result.map_err(|error| Failure::io(&format!("read the log of {profile}"), &error))?;
+/// Reads an age, a time with its zone, or one of this machine's.
+fn parse_since(words: &str) -> Result<Since, String> {
+    if let Ok(age) = parse_duration(words) {
+        return Ok(Since::Age(age));
     }
-    Ok(())
+    if let Ok(time) = words.parse() {
+        return Ok(Since::Time(time));
+    }
+    let local: DateTime = words.parse().map_err(|_| {
+        "write an age (90, 10m, 1h, 2d) or a time (2026-01-31, 2026-01-31T10:00, 2026-01-31T10:00:00Z)"
+            .to_owned()
+    })?;
+    let zoned = local.to_zoned(TimeZone::system()).map_err(|error| error.to_string())?;
+    Ok(Since::Time(zoned.timestamp()))
 }
 
-fn print(context: &Context, args: &LogsArgs, line: &Line) -> Result<(), Failure> {
-    if args.json {
-        return context.console.write(&json::line(&line.view)?);
+pub(super) async fn run(context: &Context, args: &LogsArgs) -> Result<Exit, Failure> {
+    let home = context.home()?;
+    let root = context.profiles()?.root().clone();
+    let own = [home.profile().clone()];
+    let profiles = if args.which.all { None } else { Some(own.as_slice()) };
+    let wanted = if args.source.is_empty() { &LogSource::ALL[..] } else { &args.source };
+    let filter = Filter {
+        level: args.level,
+        session: args.session.clone(),
+        since: args.since.map(|since| since.time(Timestamp::now())),
+    };
+    let mut merged = Merged::new(log_sources(&root, profiles, wanted), filter);
+    let last = merged.last(args.entries);
+    if last.is_empty() && !args.follow && !args.json {
+        context.console.note("nothing was logged; to start a gateway: vestal gateway start");
     }
-    let GatewayLogLineView { profile, at, line } = &line.view;
-    let at = at.as_deref().unwrap_or_default();
-    let line = text::harmless(line);
-    if args.which.all {
-        return context.console.print(&format!("{at} {profile}: {line}"));
+    print(context, args, last)?;
+    while args.follow {
+        tokio::time::sleep(LOOK_EVERY).await;
+        print(context, args, merged.look())?;
     }
-    context.console.print(&format!("{at} {line}"))
+    Ok(Exit::Success)
+}
+
+fn print(context: &Context, args: &LogsArgs, entries: Vec<SourcedEntry>) -> Result<(), Failure> {
+    let mut shown = String::new();
+    for entry in entries {
+        let view = GatewayLogLineView::from(entry);
+        if args.json {
+            shown.push_str(&json::line(&view)?);
+            continue;
+        }
+        let GatewayLogLineView { profile, at, line, .. } = &view;
+        if let Some(at) = at {
+            shown.extend([at, " "]);
+        }
+        if let Some(profile) = profile.as_ref().filter(|_| args.which.all) {
+            shown.extend([profile, ": "]);
+        }
+        shown.extend([text::harmless(line).as_str(), "\n"]);
+    }
+    if shown.is_empty() {
+        return Ok(());
+    }
+    context.console.write(&shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn since_is_an_age_or_a_time() {
+        assert_eq!(parse_since("90"), Ok(Since::Age(Duration::from_secs(90))));
+        assert_eq!(parse_since("1h"), Ok(Since::Age(Duration::from_hours(1))));
+        let time: Timestamp = "2026-01-31T10:00:00Z".parse().unwrap();
+        assert_eq!(parse_since("2026-01-31T11:00:00+01:00"), Ok(Since::Time(time)));
+        for local in ["2026-01-31", "2026-01-31 10:00", "2026-01-31T10:00:00"] {
+            assert!(matches!(parse_since(local), Ok(Since::Time(_))), "{local}");
+        }
+        for wrong in ["", "yesterday", "1w", "2026-13-01"] {
+            assert!(parse_since(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(Since::Age(Duration::MAX).time(time), Timestamp::MIN);
+    }
 }

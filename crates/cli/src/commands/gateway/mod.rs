@@ -70,6 +70,11 @@ impl GatewayArgs {
     pub(crate) fn is_server(&self) -> bool {
         matches!(self.verb, GatewayVerb::Run(_))
     }
+
+    /// Reports whether a supervisor has started this.
+    pub(crate) fn is_supervised(&self) -> bool {
+        matches!(&self.verb, GatewayVerb::Run(args) if args.is_supervised())
+    }
 }
 
 impl Which {

@@ -39,6 +39,12 @@ pub(super) struct RunArgs {
     supervised: bool,
 }
 
+impl RunArgs {
+    pub(super) fn is_supervised(&self) -> bool {
+        self.supervised
+    }
+}
+
 pub(super) async fn run(context: &Context, args: &RunArgs) -> Result<Exit, Failure> {
     let loaded = context.settings()?;
     let home = loaded.home().clone();

@@ -74,6 +74,18 @@ fn a_turn_leaves_a_log_without_what_was_said() {
         assert!(log.contains(told), "{told}: {log}");
     }
     assert!(!log.contains("secret"), "{log}");
+    // Each line names the conversation, by which the log is searched; and nothing is amiss.
+    let listed = chat.vestal(["conversations", "list", "--json"]).exits(0).json();
+    let id = listed[0]["id"].as_str().unwrap();
+    let (_, last) = id.rsplit_once('-').unwrap();
+    let found = chat.vestal(["gateway", "logs", "--session", last]).exits(0).text();
+    assert_eq!(
+        found.lines().filter(|line| line.contains(&format!(" INFO [{id}] "))).count(),
+        found.lines().count(),
+        "{found}"
+    );
+    assert!(found.contains(": turn ended outcome="), "{found}");
+    assert!(!chat.world.home().join("logs/errors.log").exists(), "{log}");
 }
 
 #[test]

@@ -42,6 +42,13 @@ fn a_worker_is_told_its_task_and_completes_it() {
 
     // The conversation is kept, and the run says which it was.
     let id = run.session_id.unwrap();
+    // The log of the profile says what it did, and for which task.
+    let log = std::fs::read_to_string(bench.chat.world.home().join("logs/agent.log")).unwrap();
+    let ended = format!("INFO [{id}] vestal_agent::event: tool ended name=\"terminal\"");
+    let ended = log.lines().find(|line| line.contains(&ended)).unwrap_or_else(|| panic!("{log}"));
+    assert!(ended.ends_with(&format!(" task={task} run={}", run.id)), "{ended}");
+    assert!(log.contains("vestal_worker::run: run ends exit=done"), "{log}");
+    assert!(!bench.chat.world.home().join("logs/errors.log").exists(), "{log}");
     let said = bench.chat.vestal(["conversations", "show", &id]).exits(0).text();
     assert!(said.contains("I write it now."), "{said}");
     let log = bench.log(&task);

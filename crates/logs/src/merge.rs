@@ -1,0 +1,205 @@
+//! Several logs as one, by time: filtered, each entry once, the last ones or those to come.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher as _, RandomState};
+
+use jiff::Timestamp;
+
+use crate::entry::{Entry, Level};
+use crate::read_entries::{EntryReader, PendingEntry, Source};
+
+/// Entries among which one that stands in several logs is recognised. Its copies have the same time,
+/// so they are close to each other.
+const RECENT: usize = 4096;
+
+/// Which entries are wanted. The default wants all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// At least as serious as this; entries that do not say are information.
+    pub level: Option<Level>,
+    /// Of this conversation: its id, a beginning of it, or its last part.
+    pub session: Option<String>,
+    /// Not older than this. Entries without a time are.
+    pub since: Option<Timestamp>,
+}
+
+impl Filter {
+    /// Reports whether an entry is wanted.
+    pub fn matches(&self, entry: &Entry) -> bool {
+        self.level.is_none_or(|level| entry.effective_level() >= level)
+            && self.since.is_none_or(|since| entry.at.is_some_and(|at| at >= since))
+            && self.session.as_deref().is_none_or(|wanted| {
+                entry.session.as_deref().is_some_and(|session| names(wanted, session))
+            })
+    }
+}
+
+fn names(wanted: &str, session: &str) -> bool {
+    session.starts_with(wanted) || session.rsplit_once('-').is_some_and(|(_, last)| last == wanted)
+}
+
+/// An entry and where it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourcedEntry {
+    /// The name of the log.
+    pub source: &'static str,
+    /// Whose log it is.
+    pub owner: Option<String>,
+    /// The entry.
+    pub entry: Entry,
+}
+
+/// Logs that are read together. Memory is bounded by an entry and a chunk of each.
+///
+/// An entry that stands in several logs of one owner with the same time, level, session, target and
+/// text is one entry. As often as it stands in the log that has it most often, it is returned.
+#[derive(Debug)]
+pub struct Merged {
+    heads: Vec<Head>,
+    filter: Filter,
+    recent: Recent,
+}
+
+/// A log and its next entry.
+#[derive(Debug)]
+struct Head {
+    reader: EntryReader,
+    next: Option<Entry>,
+    /// The latest time so far: a log whose clock went back is not held up by it.
+    time: Option<Timestamp>,
+    /// Whether there is no more of it in this look: it is not asked again for each entry of others.
+    is_at_end: bool,
+    /// Whether it cannot be read; told once.
+    has_failed: bool,
+}
+
+impl Merged {
+    /// Returns the entries of logs that a filter wants, from the oldest on.
+    pub fn new(sources: impl IntoIterator<Item = Source>, filter: Filter) -> Self {
+        let head = |source| Head {
+            reader: EntryReader::new(source),
+            next: None,
+            time: None,
+            is_at_end: false,
+            has_failed: false,
+        };
+        let heads = sources.into_iter().map(head).collect();
+        Self { heads, filter, recent: Recent::default() }
+    }
+
+    /// Returns the last entries of all that are there.
+    pub fn last(&mut self, count: usize) -> Vec<SourcedEntry> {
+        let mut last = VecDeque::new();
+        self.begin_look();
+        while let Some(entry) = self.next_of(PendingEntry::Take) {
+            if last.len() == count {
+                last.pop_front();
+            }
+            if count > 0 {
+                last.push_back(entry);
+            }
+        }
+        last.into()
+    }
+
+    /// Returns what was written since the last look, by time. An entry to which lines may still be
+    /// added is returned by a later look.
+    pub fn look(&mut self) -> Vec<SourcedEntry> {
+        self.begin_look();
+        std::iter::from_fn(|| self.next_of(PendingEntry::Leave)).collect()
+    }
+
+    fn begin_look(&mut self) {
+        for head in &mut self.heads {
+            head.reader.look_again();
+            head.is_at_end = false;
+        }
+    }
+
+    fn next_of(&mut self, pending: PendingEntry) -> Option<SourcedEntry> {
+        loop {
+            for head in &mut self.heads {
+                head.fill(&self.filter, pending);
+            }
+            let ready = self.heads.iter_mut().enumerate().filter(|(_, head)| head.next.is_some());
+            let (index, head) = ready.min_by_key(|(_, head)| head.time)?;
+            let entry = head.next.take()?;
+            let source = head.reader.source();
+            if self.recent.is_new(index, source.owner.as_deref(), &entry) {
+                return Some(SourcedEntry {
+                    source: source.name,
+                    owner: source.owner.clone(),
+                    entry,
+                });
+            }
+        }
+    }
+}
+
+impl Head {
+    /// Reads on to the next entry that is wanted. A log that cannot be read is told about in its
+    /// place, and does not keep the others from being read.
+    fn fill(&mut self, filter: &Filter, pending: PendingEntry) {
+        while self.next.is_none() && !self.is_at_end && !self.has_failed {
+            match self.reader.next_entry(pending) {
+                Ok(Some(entry)) => {
+                    self.time = self.time.max(entry.at);
+                    if entry.is_notice || filter.matches(&entry) {
+                        self.next = Some(entry);
+                    }
+                }
+                Ok(None) => self.is_at_end = true,
+                Err(error) => {
+                    self.has_failed = true;
+                    let path = self.reader.source().files.path().display();
+                    let text = format!("{path} cannot be read: {error}");
+                    self.next = Some(Entry::notice(self.time, Level::Error, text));
+                }
+            }
+        }
+    }
+}
+
+/// How often the entries of late were seen in each log.
+#[derive(Debug, Default)]
+struct Recent {
+    hasher: RandomState,
+    seen: HashMap<u64, Vec<(usize, u32)>>,
+    order: VecDeque<u64>,
+}
+
+impl Recent {
+    /// Reports whether an entry is not one that another log has shown.
+    fn is_new(&mut self, log: usize, owner: Option<&str>, entry: &Entry) -> bool {
+        // What is not in the shape of entries says too little to be recognised.
+        if entry.target.is_none() || entry.is_notice {
+            return true;
+        }
+        let key = self.hasher.hash_one((owner, entry));
+        let counts = self.seen.entry(key).or_default();
+        if counts.is_empty() {
+            self.order.push_back(key);
+        }
+        let shown = counts.iter().map(|(_, count)| *count).max().unwrap_or(0);
+        let count = match counts.iter_mut().find(|(known, _)| *known == log) {
+            Some((_, count)) => {
+                *count += 1;
+                *count
+            }
+            None => {
+                counts.push((log, 1));
+                1
+            }
+        };
+        if self.order.len() > RECENT
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.seen.remove(&oldest);
+        }
+        count > shown
+    }
+}
+
+#[cfg(test)]
+#[path = "merge_tests.rs"]
+mod tests;

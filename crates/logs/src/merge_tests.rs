@@ -1,0 +1,155 @@
+//! Several logs as one.
+
+use std::path::Path;
+
+use super::*;
+use crate::entry::{NewEntry, stamp};
+use crate::files::LogFiles;
+use crate::writer::LogWriter;
+
+fn at(milliseconds: i64) -> Timestamp {
+    Timestamp::from_millisecond(1_769_853_600_000 + milliseconds).unwrap()
+}
+
+fn line(milliseconds: i64, level: Level, session: Option<&str>, text: &str) -> String {
+    NewEntry { level, session, target: "t", text }.format(at(milliseconds))
+}
+
+fn files(dir: &Path, name: &str) -> LogFiles {
+    LogFiles::new(dir.join(name), 10_000, 3)
+}
+
+fn source(dir: &Path, name: &'static str) -> Source {
+    Source::new(name, Some("default".to_owned()), files(dir, name))
+}
+
+fn write(dir: &Path, name: &str, lines: &[String]) {
+    let mut log = LogWriter::new(files(dir, name));
+    for line in lines {
+        log.write(line.as_bytes()).unwrap();
+    }
+}
+
+fn messages(found: Vec<SourcedEntry>) -> Vec<String> {
+    found.into_iter().map(|found| found.entry.message).collect()
+}
+
+#[test]
+fn entries_of_several_logs_are_in_the_order_of_their_times() {
+    let dir = tempfile::tempdir().unwrap();
+    let info = |time, text| line(time, Level::Info, None, text);
+    // The clock of the second went back; what follows is not held up by that.
+    write(dir.path(), "a", &[info(1, "one"), info(4, "four"), info(6, "six")]);
+    write(dir.path(), "b", &[info(2, "two"), info(5, "five"), info(3, "late"), info(7, "seven")]);
+    std::fs::write(dir.path().join("c"), "no time\n").unwrap();
+    let mut merged =
+        Merged::new(["a", "b", "c"].map(|name| source(dir.path(), name)), Filter::default());
+    let found = messages(merged.last(100));
+    assert_eq!(found, ["no time", "one", "two", "four", "five", "late", "six", "seven"]);
+}
+
+#[test]
+fn the_last_entries_are_those_that_match_and_reach_into_full_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut lines = vec![line(0, Level::Warn, None, "first\nwarning")];
+    lines.extend((1..300).map(|n| line(n, Level::Info, None, &format!("line {n}"))));
+    lines.push(line(300, Level::Error, None, "second\nwarning\n\n  indented"));
+    lines.push(line(301, Level::Info, None, "end"));
+    write(dir.path(), "a", &lines);
+    assert!(dir.path().join("a.1").exists());
+    let last = |filter: Filter, count| {
+        messages(Merged::new([source(dir.path(), "a")], filter).last(count))
+    };
+    let warnings = Filter { level: Some(Level::Warn), ..Filter::default() };
+    // Their further lines go with them, and those of others do not.
+    assert_eq!(last(warnings.clone(), 5), ["first\nwarning", "second\nwarning\n\n  indented"]);
+    assert_eq!(last(warnings, 1), ["second\nwarning\n\n  indented"]);
+    assert_eq!(last(Filter::default(), 2), ["second\nwarning\n\n  indented", "end"]);
+    assert_eq!(last(Filter::default(), 0), Vec::<String>::new());
+    let young = Filter { since: Some(at(300)), ..Filter::default() };
+    assert_eq!(last(young, 50), ["second\nwarning\n\n  indented", "end"]);
+}
+
+#[test]
+fn a_conversation_is_found_by_a_part_of_its_id() {
+    let entry = |session| Entry { session, ..Entry::notice(None, Level::Info, String::new()) };
+    let filter = |id: &str| Filter { session: Some(id.to_owned()), ..Filter::default() };
+    let own = entry(Some("20260131-100000-k3v9qd".to_owned()));
+    for id in ["20260131-100000-k3v9qd", "20260131-10", "k3v9qd"] {
+        assert!(filter(id).matches(&own), "{id}");
+        assert!(!filter(id).matches(&entry(None)), "{id}");
+    }
+    for id in ["20260201", "3v9qd", "k3v"] {
+        assert!(!filter(id).matches(&own), "{id}");
+    }
+}
+
+#[test]
+fn an_entry_that_stands_in_several_logs_is_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let warning = line(5, Level::Warn, Some("s"), "disk\nfull");
+    let info = line(6, Level::Info, None, "went on");
+    // Twice in the same millisecond, by two processes.
+    write(dir.path(), "agent", &[warning.clone(), warning.clone(), info.clone()]);
+    write(dir.path(), "errors", &[warning.clone(), warning.clone()]);
+    // What a supervisor noted of one of them, a little later.
+    let noted: Vec<String> = format!("{warning}{info}")
+        .lines()
+        .map(|line| format!("{} {line}\n", stamp(at(9))))
+        .chain([format!("{} plain\n", stamp(at(9))), format!("{} plain\n", stamp(at(9)))])
+        .collect();
+    write(dir.path(), "current", &noted);
+    let names = ["current", "agent", "errors"];
+    let found = Merged::new(names.map(|name| source(dir.path(), name)), Filter::default()).last(50);
+    let expected = ["disk\nfull", "disk\nfull", "went on", "plain", "plain"];
+    assert_eq!(messages(found), expected);
+    // Those of another owner are others.
+    let other = Source { owner: Some("work".to_owned()), ..source(dir.path(), "errors") };
+    let sources = [source(dir.path(), "agent"), other];
+    assert_eq!(messages(Merged::new(sources, Filter::default()).last(50)).len(), 5);
+}
+
+#[test]
+fn what_comes_is_seen_once_and_whole_across_rotation() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut merged =
+        Merged::new(["a", "b"].map(|name| source(dir.path(), name)), Filter::default());
+    write(dir.path(), "a", &[line(0, Level::Info, None, "before")]);
+    assert_eq!(messages(merged.last(1)), ["before"]);
+    let (mut seen, mut written) = (Vec::new(), Vec::new());
+    for number in 1..400 {
+        let text = format!("line {number}\nand more of {number}");
+        let entry = line(number, Level::Warn, None, &text);
+        write(dir.path(), "a", std::slice::from_ref(&entry));
+        write(dir.path(), "b", &[entry]);
+        written.push(text);
+        if number % 7 == 0 {
+            seen.extend(messages(merged.look()));
+        }
+    }
+    seen.extend(messages(merged.look()));
+    seen.extend(messages(merged.look()));
+    assert_eq!(seen, written);
+    // An entry whose lines come one by one is not taken apart.
+    let entry = line(500, Level::Info, None, "one\ntwo");
+    let (first, second) = entry.split_once('\n').unwrap();
+    write(dir.path(), "a", &[format!("{first}\n")]);
+    assert_eq!(messages(merged.look()), Vec::<String>::new());
+    write(dir.path(), "a", &[second.to_owned()]);
+    assert_eq!(messages(merged.look()), Vec::<String>::new());
+    assert_eq!(messages(merged.look()), ["one\ntwo"]);
+}
+
+#[test]
+fn a_log_that_cannot_be_read_is_told_and_keeps_no_other_from_being_read() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("a")).unwrap();
+    write(dir.path(), "b", &[line(1, Level::Info, None, "one")]);
+    let errors = Filter { level: Some(Level::Info), ..Filter::default() };
+    let mut merged = Merged::new(["a", "b"].map(|name| source(dir.path(), name)), errors);
+    let found = messages(merged.last(10));
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains("/a cannot be read: "), "{found:?}");
+    assert_eq!(found[1], "one");
+    assert_eq!(merged.look(), []);
+}
