@@ -13,6 +13,7 @@ pub mod keys;
 mod model;
 mod profile;
 mod sandbox;
+mod schedule;
 mod schema;
 mod snapshot;
 mod task;
@@ -51,6 +52,9 @@ pub use profile::{
 pub use sandbox::{
     DriftView, GuestFacts, GuestView, OverridesView, ReapCause, ReapedView, RemovedView,
     SandboxDetailsView, SandboxState, SandboxView, StatsView, StoppedView, TaskStatsView,
+};
+pub use schedule::{
+    ScheduleRequest, ScheduleRunView, ScheduleStatusView, ScheduleView, SchedulesRunner,
 };
 pub use schema::{inherited_variables, schema};
 pub use snapshot::{ForkedView, RebuiltView, RestoredView, SnapshotView};
