@@ -17,6 +17,15 @@ const MIN_INTERVAL: i64 = 60;
 /// The longest interval: ten years.
 const MAX_INTERVAL: i64 = 3650 * 86_400;
 
+/// The fields of a cron expression, and what they take.
+const FIELDS: [(&str, &str); 5] = [
+    ("minute", "0-59"),
+    ("hour", "0-23"),
+    ("day of the month", "1-31"),
+    ("month", "1-12 or jan-dec"),
+    ("weekday", "0-7 or sun-sat"),
+];
+
 /// When a schedule is due.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Timing {
@@ -160,8 +169,21 @@ impl CronExpression {
             CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
         let normal = fields.join(" ");
         let cron = parser.parse(&normal).map_err(|error| {
-            let reason = error.to_string();
-            invalid(reason.trim_end_matches('.').to_owned())
+            if is_nickname {
+                let known = "@hourly, @daily, @weekly, @monthly and @yearly are known";
+                return invalid(known.to_owned());
+            }
+            let field = FIELDS.iter().enumerate().zip(&fields).find(|((at, _), field)| {
+                let mut alone = ["*"; 5];
+                alone[*at] = field;
+                parser.parse(&alone.join(" ")).is_err()
+            });
+            invalid(match field {
+                Some(((_, (name, range)), field)) => {
+                    format!("{field:?} is no {name}, which is {range}")
+                }
+                None => error.to_string().trim_end_matches('.').to_owned(),
+            })
         })?;
         Ok(Self { text: normal, cron: Box::new(cron) })
     }
@@ -282,9 +304,11 @@ mod tests {
             ("at 2026-02-30T10:00", "a moment has a date and a time"),
             ("* * * *", "has five fields, and this has 4"),
             ("0 * * * * *", "seconds and years are not supported"),
-            ("61 * * * *", "is out of"),
-            ("0 9 * * funday", ""),
+            ("61 * * * *", "\"61\" is no minute, which is 0-59"),
+            ("0 9 * * funday", "\"funday\" is no weekday, which is 0-7 or sun-sat"),
+            ("0 9 32 * *", "\"32\" is no day of the month"),
             ("@reboot", "not a time"),
+            ("@fortnightly", "@weekly, @monthly and @yearly are known"),
             ("tomorrow", "has five fields"),
             ("09:00 täglich", "no cron expression"),
         ] {
