@@ -14,6 +14,7 @@ mod logs;
 mod model;
 mod profile;
 mod sandbox;
+mod schedule;
 mod schema;
 mod snapshot;
 mod task;
@@ -53,6 +54,9 @@ pub use profile::{
 pub use sandbox::{
     DriftView, GuestFacts, GuestView, OverridesView, ReapCause, ReapedView, RemovedView,
     SandboxDetailsView, SandboxState, SandboxView, StatsView, StoppedView, TaskStatsView,
+};
+pub use schedule::{
+    ScheduleRequest, ScheduleRunView, ScheduleStatusView, ScheduleView, SchedulesRunner,
 };
 pub use schema::{inherited_variables, schema};
 pub use snapshot::{ForkedView, RebuiltView, RestoredView, SnapshotView};

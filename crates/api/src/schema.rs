@@ -16,6 +16,7 @@ pub fn schema() -> Schema {
             &vestal_mcp::keys::GROUP,
             &keys::GROUP,
             &vestal_board::keys::GROUP,
+            &vestal_schedules::keys::GROUP,
         ])
     });
     WHOLE.clone()

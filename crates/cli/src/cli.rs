@@ -10,7 +10,7 @@ use vestal_config::{ConfigError, Override};
 use vestal_sandbox::{Engine, Task, WhileBusy};
 
 use crate::commands::{
-    chat, completions, config, conversations, cp, doctor, gateway, inspect, jobs, kanban,
+    chat, completions, config, conversations, cp, cron, doctor, gateway, inspect, jobs, kanban,
     lifecycle, logs, mcp, memory, model, profile, prune, ps, rebuild, restore, run, shell, skills,
     snapshots, supervise,
 };
@@ -270,6 +270,7 @@ verbs! {
     Rm(lifecycle::RmArgs) = "rm",
     Prune(prune::PruneArgs) = "prune",
     Conversations(conversations::ConversationsArgs) = "conversations",
+    Cron(cron::CronArgs) = "cron",
     Gateway(gateway::GatewayArgs) = "gateway",
     Supervise(supervise::SuperviseArgs) = "supervise",
     Kanban(kanban::KanbanArgs) = "kanban",

@@ -8,7 +8,7 @@ use vestal_config::Environment;
 use crate::agent;
 use crate::cli::{self, Verb};
 use crate::commands::{
-    chat, completions, config, conversations, cp, doctor, gateway, inspect, jobs, kanban,
+    chat, completions, config, conversations, cp, cron, doctor, gateway, inspect, jobs, kanban,
     lifecycle, logs, mcp, memory, model, profile, prune, ps, rebuild, restore, run, shell, skills,
     snapshots, supervise,
 };
@@ -127,6 +127,7 @@ async fn carry_out(context: &Context, verb: Verb) -> Result<Exit, Failure> {
         Verb::Rm(args) => lifecycle::rm(context, args).await,
         Verb::Prune(args) => prune::run(context, args).await,
         Verb::Conversations(args) => conversations::run(context, args).await,
+        Verb::Cron(args) => Box::pin(cron::run(context, args)).await,
         Verb::Gateway(args) => Box::pin(gateway::run(context, args)).await,
         Verb::Supervise(args) => Box::pin(supervise::run(context, &args)).await,
         Verb::Kanban(args) => Box::pin(kanban::run(context, args)).await,

@@ -4,6 +4,7 @@ mod chat;
 mod error;
 mod health;
 mod request_log;
+mod schedules;
 mod sessions;
 
 use std::net::SocketAddr;
@@ -108,6 +109,15 @@ fn routes(app: App) -> Router {
         .route("/api/sessions", get(sessions::list))
         .route("/api/sessions/{id}", get(sessions::show).delete(sessions::delete))
         .route("/api/sessions/{id}/messages", get(sessions::messages))
+        .route("/api/jobs", get(schedules::list).post(schedules::create))
+        .route(
+            "/api/jobs/{id}",
+            get(schedules::show).patch(schedules::edit).delete(schedules::remove),
+        )
+        .route("/api/jobs/{id}/pause", post(schedules::pause))
+        .route("/api/jobs/{id}/resume", post(schedules::resume))
+        .route("/api/jobs/{id}/run", post(schedules::run))
+        .route("/api/jobs/{id}/runs", get(schedules::runs))
         .route_layer(middleware::from_fn_with_state(app.clone(), authorize));
     Router::new()
         .route("/health", get(health::health))
@@ -159,7 +169,7 @@ fn cors(origins: &[String]) -> CorsLayer {
     let session = axum::http::HeaderName::from_static(SESSION_HEADER);
     CorsLayer::new()
         .allow_origin(origins)
-        .allow_methods([Method::GET, Method::POST, Method::DELETE])
+        .allow_methods([Method::GET, Method::POST, Method::PATCH, Method::DELETE])
         .allow_headers([header::AUTHORIZATION, header::CONTENT_TYPE, session.clone()])
         .expose_headers([session])
 }

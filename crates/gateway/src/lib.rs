@@ -5,6 +5,7 @@ mod dispatch;
 mod http;
 mod lifecycle;
 pub mod panics;
+mod schedules;
 mod settings;
 mod state;
 mod turns;
@@ -12,6 +13,7 @@ mod turns;
 pub use control::{ControlError, StatusAnswer, ask_status, ask_stop, control_path};
 pub use dispatch::DispatcherHost;
 pub use lifecycle::{Gateway, GatewayEnd, GatewayError, Shutdown};
+pub use schedules::{deliver_output, run_schedule, schedules_runner};
 pub use settings::{ApiServer, ApiServerError, GatewaySettings};
 pub use state::{
     GatewayPhase, GatewayState, ListenerPhase, ListenerState, StateError, read_state, state_path,

@@ -14,6 +14,7 @@ use vestal_runtime::Runtime;
 use crate::control::ControlSocket;
 use crate::dispatch::{self, DispatcherHost};
 use crate::http::HttpServer;
+use crate::schedules::ScheduleHost;
 use crate::settings::{ApiServerError, GatewaySettings};
 use crate::state::{GatewayPhase, GatewayState, ListenerPhase, StateFile};
 use crate::turns::{Drained, Turns};
@@ -209,7 +210,10 @@ impl Gateway {
                 .listener(dispatch::NAME, |listener| listener.state = ListenerPhase::Connecting);
             tokio::spawn(host.run(Arc::clone(&self.state), stop_dispatcher.clone()))
         });
-        Ok(Serving { control, api_server, dispatcher, stop_dispatcher })
+        let schedules = settings
+            .schedules
+            .map(|limits| ScheduleHost::start(&self.home, turns.clone(), limits, &self.state));
+        Ok(Serving { control, api_server, dispatcher, stop_dispatcher, schedules })
     }
 
     async fn start_api_server(
@@ -294,6 +298,9 @@ impl Gateway {
             state.restart_requested = why == Shutdown::Restart;
         });
         serving.stop_dispatcher.cancel();
+        if let Some(schedules) = &serving.schedules {
+            schedules.stop();
+        }
         if let Some(server) = &serving.api_server {
             server.stop_accepting();
         }
@@ -307,6 +314,9 @@ impl Gateway {
         if let Some(server) = serving.api_server.take() {
             server.stop(FLUSH_WITHIN).await;
             self.state.listener(API_SERVER, |listener| listener.state = ListenerPhase::Stopped);
+        }
+        if let Some(schedules) = serving.schedules.take() {
+            schedules.ended().await;
         }
         if let Some(mut dispatcher) = serving.dispatcher.take()
             && tokio::time::timeout(DISPATCHER_WITHIN, &mut dispatcher).await.is_err()
@@ -356,6 +366,7 @@ struct Serving {
     api_server: Option<HttpServer>,
     dispatcher: Option<tokio::task::JoinHandle<()>>,
     stop_dispatcher: CancellationToken,
+    schedules: Option<ScheduleHost>,
 }
 
 /// Returns when the server has ended; never if there is none.

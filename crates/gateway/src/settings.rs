@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use vestal_api::keys;
 use vestal_config::{ConfigError, Key, Secret, Settings, Text};
+use vestal_schedules::{SchedulerLimits, keys as schedule_keys};
 
 /// The shortest key that is taken.
 const MIN_KEY: usize = 16;
@@ -36,6 +37,8 @@ pub struct GatewaySettings {
     pub drain: Duration,
     /// Whether the board is dispatched.
     pub dispatch: bool,
+    /// How schedules are run, if they are.
+    pub schedules: Option<SchedulerLimits>,
 }
 
 /// An API server that can be started.
@@ -114,8 +117,20 @@ impl GatewaySettings {
             max_runs: usize::try_from(runs).unwrap_or(usize::MAX),
             drain: settings.get(&keys::AGENT_RESTART_DRAIN_TIMEOUT)?.value.duration(),
             dispatch: settings.get(&keys::KANBAN_DISPATCH_IN_GATEWAY)?.value,
+            schedules: schedules(settings)?,
         }))
     }
+}
+
+fn schedules(settings: &Settings) -> Result<Option<SchedulerLimits>, ConfigError> {
+    if !settings.get(&schedule_keys::CRON_ENABLED)?.value {
+        return Ok(None);
+    }
+    let at_once = settings.get(&schedule_keys::CRON_MAX_CONCURRENT)?.value.get();
+    Ok(Some(SchedulerLimits {
+        max_concurrent: usize::try_from(at_once).unwrap_or(usize::MAX),
+        timeout: settings.get(&schedule_keys::CRON_TIMEOUT_SECONDS)?.value.duration(),
+    }))
 }
 
 fn api_server(

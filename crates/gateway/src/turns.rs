@@ -9,6 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use vestal_agent::tools::JobWatch;
 use vestal_agent::{Conversation, EndReason, Event, EventSink, NoHuman, TurnResult};
 use vestal_conversations::ConversationId;
@@ -306,6 +307,39 @@ impl Turns {
 
     fn watching(&self) -> MutexGuard<'_, HashMap<ConversationId, (u64, CancellationToken)>> {
         self.0.watching.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A turn that another part of the gateway runs: counted, waited for and interrupted by a drain like
+/// the others, but not one of those that clients share.
+#[derive(Debug)]
+pub(crate) struct EnlistedTurn {
+    shared: Arc<Shared>,
+    _token: TaskTrackerToken,
+}
+
+impl Turns {
+    /// Enlists a turn of another part; refused while the gateway stops.
+    pub(crate) fn enlist(&self) -> Result<EnlistedTurn, TurnRefused> {
+        let token = self.0.tasks.token();
+        if self.0.draining.is_cancelled() {
+            return Err(TurnRefused::Draining);
+        }
+        self.0.active.send_modify(|active| *active += 1);
+        Ok(EnlistedTurn { shared: Arc::clone(&self.0), _token: token })
+    }
+}
+
+impl EnlistedTurn {
+    /// Returns when the turn must end.
+    pub(crate) async fn interrupted(&self) {
+        self.shared.interrupt.cancelled().await;
+    }
+}
+
+impl Drop for EnlistedTurn {
+    fn drop(&mut self) {
+        self.shared.active.send_modify(|active| *active -= 1);
     }
 }
 

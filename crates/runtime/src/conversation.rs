@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use vestal_agent::approvals::Unattended;
 use vestal_agent::{
     Conversation, ConversationOptions, Human, PromptParts, Registry, Selection, Start,
 };
@@ -40,6 +41,10 @@ pub struct OpenRequest {
     pub role: Option<String>,
     /// Calls of the model that a turn may take; none: as the settings say.
     pub max_turns: Option<u32>,
+    /// The directory of the sandbox that its shell begins in; none: where the sandbox has it.
+    pub start_in: Option<PathBuf>,
+    /// What happens to something dangerous when nobody can be asked; none: as the settings say.
+    pub unattended: Option<Unattended>,
 }
 
 impl OpenRequest {
@@ -55,6 +60,8 @@ impl OpenRequest {
             toolsets: Toolsets::Configured,
             role: None,
             max_turns: None,
+            start_in: None,
+            unattended: None,
         }
     }
 }
@@ -200,7 +207,13 @@ impl Runtime {
             cwd,
             max_turns: request.max_turns,
         };
-        let conversation = self.agent.open(opening).await?;
+        let mut conversation = self.agent.open(opening).await?;
+        if let Some(dir) = &request.start_in {
+            conversation.start_in(dir);
+        }
+        if let Some(unattended) = request.unattended {
+            conversation.guard().set_unattended(unattended);
+        }
         let is_resumed = resumed.is_some();
         if matches!(request.placement, Placement::In(_)) {
             let kept = choice.to_stored();

@@ -15,7 +15,7 @@ use super::ask::ApprovalWait;
 use super::judge::{ApprovalContext, GuardedAction};
 use super::path_context::PathContext;
 use super::paths;
-use super::policy::{Clearance, CommandPatterns, Policy, Refusal, RefusalStatus};
+use super::policy::{Clearance, CommandPatterns, Policy, Refusal, RefusalStatus, Unattended};
 use super::shell::{self, Examined, Risk, ShellFinding};
 use crate::tool::ToolContext;
 
@@ -54,6 +54,8 @@ struct GuardState {
     /// for a number. A session keeps its variables.
     suspects: Mutex<HashSet<String>>,
     yolo: watch::Sender<bool>,
+    /// What happens when nobody can be asked, in place of what the settings say.
+    unattended: Mutex<Option<Unattended>>,
     /// Held while a question is asked.
     turn: tokio::sync::Mutex<()>,
 }
@@ -73,6 +75,7 @@ impl Guard {
             approved: Mutex::new(HashSet::new()),
             suspects: Mutex::new(HashSet::new()),
             yolo: watch::Sender::new(false),
+            unattended: Mutex::new(None),
             turn: tokio::sync::Mutex::new(()),
         };
         Self {
@@ -109,6 +112,17 @@ impl Guard {
     /// Reports whether everything is allowed in this conversation.
     pub fn is_yolo(&self) -> bool {
         *self.state.yolo.borrow()
+    }
+
+    /// Says what happens in this conversation to something dangerous when nobody can be asked,
+    /// whatever the settings say.
+    pub fn set_unattended(&self, unattended: Unattended) {
+        *self.state.unattended.lock().unwrap_or_else(PoisonError::into_inner) = Some(unattended);
+    }
+
+    pub(super) fn unattended(&self) -> Unattended {
+        let own = *self.state.unattended.lock().unwrap_or_else(PoisonError::into_inner);
+        own.unwrap_or(self.policy.unattended)
     }
 
     /// Returns what has been approved for this conversation, sorted: each a

@@ -88,7 +88,7 @@ impl Guard {
         if situation.attended {
             return RuleDecision::Ask(open);
         }
-        if self.policy().unattended == Unattended::Allow && !unchosen {
+        if self.unattended() == Unattended::Allow && !unchosen {
             return RuleDecision::Allow;
         }
         RuleDecision::Refuse(unattended(first, action.kind, unchosen))

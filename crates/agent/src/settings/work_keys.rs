@@ -234,6 +234,15 @@ vestal_config::keys! {
         protection: Protection::Guards,
     }
 
+    /// What happens to a dangerous command in a scheduled run (`vestal cron`), whatever
+    /// `approvals.unattended` says.
+    APPROVALS_CRON_MODE: Unattended = "approvals.cron_mode" {
+        default: Unattended::Deny,
+        limits: (),
+        env: ["VESTAL_APPROVALS_CRON_MODE"],
+        protection: Protection::Guards,
+    }
+
     /// Commands that are run without being asked about: what was answered with "always" is added
     /// here.
     COMMAND_ALLOWLIST: Patterns = "command_allowlist" {
@@ -277,7 +286,6 @@ static RESERVED: &[&str] = &[
     "checkpoints",
     "file_read_max_chars",
     "session_reset",
-    "approvals.cron_mode",
     "approvals.destructive_slash_confirm",
     "approvals.mcp_reload_confirm",
     "security.allow_lazy_installs",

@@ -5,14 +5,14 @@ use clap::{Args, ValueEnum};
 use clap_complete::Shell;
 use vestal_board::Status;
 
-use super::kanban;
+use super::{cron, kanban};
 use crate::cli;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
-The scripts also complete the names of profiles, boards and tasks, by asking this program.
+The scripts also complete the names of profiles, boards, tasks and schedules, by asking this program.
 
 Examples:
   vestal completions bash > ~/.local/share/bash-completion/completions/vestal
@@ -45,16 +45,18 @@ enum Values {
     Profiles,
     Boards,
     Tasks,
+    Schedules,
 }
 
 impl Values {
-    const ALL: [Self; 3] = [Self::Profiles, Self::Boards, Self::Tasks];
+    const ALL: [Self; 4] = [Self::Profiles, Self::Boards, Self::Tasks, Self::Schedules];
 
     const fn as_str(self) -> &'static str {
         match self {
             Self::Profiles => "profiles",
             Self::Boards => "boards",
             Self::Tasks => "tasks",
+            Self::Schedules => "schedules",
         }
     }
 
@@ -65,6 +67,7 @@ impl Values {
             Self::Profiles => "VESTAL_NAMES_OF_PROFILES",
             Self::Boards => "VESTAL_NAMES_OF_BOARDS",
             Self::Tasks => "VESTAL_NAMES_OF_TASKS",
+            Self::Schedules => "VESTAL_NAMES_OF_SCHEDULES",
         }
     }
 }
@@ -77,6 +80,7 @@ pub(crate) async fn run(context: &Context, args: &CompletionsArgs) -> Result<Exi
             }
             Values::Boards => kanban::board_names(context).await?,
             Values::Tasks => kanban::task_names(context).await?,
+            Values::Schedules => cron::schedule_names(context).await?,
         };
         if !names.is_empty() {
             context.console.print(&names.join("\n"))?;
@@ -121,11 +125,16 @@ fn script(shell: KnownShell) -> String {
 enum Within {
     Program,
     Board,
+    Schedules,
 }
 
 /// Puts marks where names belong that only a look at the disk tells.
 fn marked(command: clap::Command, within: Within) -> clap::Command {
-    let within = if command.get_name() == "kanban" { Within::Board } else { within };
+    let within = match command.get_name() {
+        "kanban" => Within::Board,
+        "cron" => Within::Schedules,
+        _ => within,
+    };
     let command = command.mut_args(|arg| {
         let named =
             arg.get_value_names().and_then(|names| names.first()).map(clap::builder::Str::as_str);
@@ -133,7 +142,10 @@ fn marked(command: clap::Command, within: Within) -> clap::Command {
             (Some("PROFILE"), Within::Board) => Values::Profiles,
             (Some("SLUG"), Within::Board) => Values::Boards,
             (Some("ID"), Within::Board) => Values::Tasks,
-            (Some("NAME"), Within::Program) if arg.get_id() == "profile" => Values::Profiles,
+            (Some("ID"), Within::Schedules) => Values::Schedules,
+            (Some("NAME"), Within::Program | Within::Schedules) if arg.get_id() == "profile" => {
+                Values::Profiles
+            }
             (Some("STATUS"), Within::Board) if arg.get_id() == "statuses" => {
                 let names = Status::ALL.iter().map(|status| status.as_str());
                 return arg.value_parser(PossibleValuesParser::new(names));

@@ -5,6 +5,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod conversations;
 pub(crate) mod cp;
+pub(crate) mod cron;
 pub(crate) mod doctor;
 pub(crate) mod gateway;
 pub(crate) mod inspect;

@@ -12,6 +12,7 @@ use vestal_database::Error as DatabaseError;
 use vestal_model::SetupError;
 use vestal_profiles::ProfileError;
 use vestal_runtime::RuntimeError;
+use vestal_schedules::{Error as ScheduleError, InvalidTiming};
 
 use super::Failure;
 use crate::exit::Exit;
@@ -202,6 +203,36 @@ impl From<HostError> for Failure {
         match error {
             HostError::Config(error) => error.into(),
             other @ HostError::Unknown(_) => Self::new(other.to_string()),
+        }
+    }
+}
+
+impl From<ScheduleError> for Failure {
+    fn from(error: ScheduleError) -> Self {
+        let failure = Self::new(error.to_string());
+        match error {
+            ScheduleError::NotFound { .. } | ScheduleError::InvalidId(_) => {
+                failure.with_exit(Exit::No).advise("`vestal cron list` lists them")
+            }
+            ScheduleError::NoRun(_) => failure.with_exit(Exit::No),
+            ScheduleError::Ambiguous { candidates, .. } => {
+                candidates.iter().fold(failure.with_exit(Exit::No), |failure, (id, name)| {
+                    failure.advise(format!("{id}  {name}"))
+                })
+            }
+            ScheduleError::Timing(_) => InvalidTiming::EXAMPLES
+                .iter()
+                .fold(failure.with_exit(Exit::Usage), |failure, example| failure.advise(*example)),
+            ScheduleError::Zone(_)
+            | ScheduleError::Never { .. }
+            | ScheduleError::Invalid { .. } => failure.with_exit(Exit::Usage),
+            ScheduleError::Running { id, .. } => {
+                failure.with_exit(Exit::No).advise(format!("to see it: vestal cron runs {id}"))
+            }
+            ScheduleError::Unreadable { .. }
+            | ScheduleError::Process(_)
+            | ScheduleError::Random(_) => failure,
+            ScheduleError::Database(error) => error.into(),
         }
     }
 }

@@ -6,6 +6,7 @@ mod chat;
 mod config;
 mod conversations;
 mod copy;
+mod cron;
 mod docker;
 mod gateway;
 mod interactive;

@@ -10,6 +10,7 @@ use vestal_agent::{OpenError, Outcome, TurnError};
 use vestal_conversations::Error as StoreError;
 use vestal_model::ModelError;
 use vestal_runtime::RuntimeError;
+use vestal_schedules::Error as ScheduleError;
 
 use crate::turns::TurnRefused;
 
@@ -190,6 +191,34 @@ impl From<StoreError> for ApiError {
                 Self::new(StatusCode::CONFLICT, "invalid_request_error", "session_busy", message)
             }
             _ => Self::internal(message),
+        }
+    }
+}
+
+impl From<ScheduleError> for ApiError {
+    fn from(error: ScheduleError) -> Self {
+        let message = error.to_string();
+        match error {
+            ScheduleError::NotFound { .. } | ScheduleError::InvalidId(_) => {
+                Self { code: "job_not_found".to_owned(), ..Self::not_found(message) }
+            }
+            ScheduleError::Running { .. } => {
+                Self::new(StatusCode::CONFLICT, "invalid_request_error", "job_running", message)
+            }
+            ScheduleError::Timing(_) | ScheduleError::Never { .. } => {
+                Self::invalid("schedule", message)
+            }
+            ScheduleError::Zone(_) => Self::invalid("timezone", message),
+            ScheduleError::Invalid { .. } => {
+                let status = StatusCode::BAD_REQUEST;
+                Self::new(status, "invalid_request_error", "invalid_value", message)
+            }
+            ScheduleError::Ambiguous { .. }
+            | ScheduleError::NoRun(_)
+            | ScheduleError::Unreadable { .. }
+            | ScheduleError::Process(_)
+            | ScheduleError::Random(_)
+            | ScheduleError::Database(_) => Self::internal(message),
         }
     }
 }

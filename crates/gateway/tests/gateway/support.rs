@@ -104,6 +104,11 @@ impl TestGateway {
         request.header("content-type", "application/json").body(body.to_string())
     }
 
+    pub(crate) fn patch(&self, path: &str, body: &Value) -> reqwest::RequestBuilder {
+        let request = self.client.patch(self.url(path)).bearer_auth(KEY);
+        request.header("content-type", "application/json").body(body.to_string())
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Answer {
         answer(self.client.get(self.url(path)).bearer_auth(KEY)).await
     }

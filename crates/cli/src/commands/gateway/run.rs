@@ -18,9 +18,9 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 const RUN_HELP: &str = "\
-Serves the profile until it is stopped: the API server (api_server.enabled), and the dispatcher of the
-boards (kanban.dispatch_in_gateway). `vestal gateway start` runs it supervised instead, so that it
-comes back after a crash or a reboot.
+Serves the profile until it is stopped: the API server (api_server.enabled), the dispatcher of the
+boards (kanban.dispatch_in_gateway), and schedules (cron.enabled). `vestal gateway start` runs it
+supervised instead, so that it comes back after a crash or a reboot.
 
 Exit codes: 0 stopped on purpose (Ctrl-C, `vestal gateway stop`), 1 ended by SIGTERM, 75 wants to be
 started again (SIGUSR1), 78 cannot start until something is changed: the reason is in
@@ -123,13 +123,16 @@ fn serving(wanted: &GatewaySettings, settings: &Settings) -> String {
     if wanted.dispatch {
         parts.push("the boards".to_owned());
     }
+    if wanted.schedules.is_some() {
+        parts.push("schedules".to_owned());
+    }
     let profile = settings.home().profile();
     if parts.is_empty() {
         return format!(
             "gateway of profile {profile}: nothing to serve yet; to serve an API, set API_SERVER_ENABLED=true and API_SERVER_KEY"
         );
     }
-    format!("gateway of profile {profile} serves {}; Ctrl-C stops it", parts.join(" and "))
+    format!("gateway of profile {profile} serves {}; Ctrl-C stops it", parts.join(", "))
 }
 
 /// Hands signals on: SIGINT and a planned SIGTERM stop, another SIGTERM or SIGHUP ends what

@@ -5,6 +5,7 @@ mod agent;
 mod board;
 mod gateway;
 mod sandboxes;
+mod schedules;
 mod settings;
 
 use std::fmt::Write as _;
@@ -21,6 +22,7 @@ const VARYING: &[&str] = &[
     "boot",
     "bytes",
     "claim_expires",
+    "claimed_at",
     "completed_at",
     "context",
     "conversation",
@@ -40,6 +42,7 @@ const VARYING: &[&str] = &[
     "incarnation",
     "input_tokens",
     "last_heartbeat_at",
+    "last_run_at",
     "last_prompt_tokens",
     "last_used_at",
     "log_bytes",

@@ -1,0 +1,33 @@
+//! Schedules.
+
+use vestal_scripted_model::{Reply, Script, ScriptedModel};
+
+use super::Transcript;
+use crate::support::World;
+
+#[test]
+fn schedules() {
+    let world = World::new();
+    let model = ScriptedModel::start(Script::replies([Reply::text("all is quiet")]));
+    let mut calls = Transcript::new(&world);
+    calls.variables = vec![
+        ("TZ", "UTC".to_owned()),
+        ("VESTAL_MODEL", "m".to_owned()),
+        ("VESTAL_BASE_URL", model.base_url()),
+    ];
+    let made = calls.learn(&[
+        "cron",
+        "create",
+        "at 2099-12-24T18:00",
+        "look at the logs",
+        "--name",
+        "logs",
+    ]);
+    let id = calls.name(&made["id"], "id");
+    calls.call(&["cron", "list"]);
+    calls.call(&["cron", "run", &id]);
+    calls.call(&["cron", "runs"]);
+    calls.call_exiting(&["cron", "status"], 1);
+    calls.call(&["cron", "remove", "-y", &id]);
+    insta::assert_snapshot!(calls.text);
+}

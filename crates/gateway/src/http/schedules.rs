@@ -1,0 +1,129 @@
+//! `/api/jobs`: the schedules of the profile.
+
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use vestal_api::{ScheduleRequest, ScheduleRunView, ScheduleView};
+use vestal_schedules::{Error, Schedule, ScheduleId, Store, store_path};
+
+use super::App;
+use super::error::ApiError;
+
+/// The most runs that one answer lists.
+const MAX_LISTED: u32 = 200;
+
+/// Runs that are listed unless asked otherwise.
+const LISTED: u32 = 20;
+
+type Answer = Result<Json<Value>, ApiError>;
+
+/// Opens the schedules for one request. They are a file that other processes change as well; a
+/// request is rare, and holds nothing open after it.
+async fn open(app: &App) -> Result<Store, ApiError> {
+    let home = app.turns.runtime().settings().home().dir();
+    Ok(Store::open(store_path(&home)).await?)
+}
+
+/// Reads an id. A program names it in full: no prefix and no name will do.
+fn schedule_id(text: &str) -> Result<ScheduleId, ApiError> {
+    text.parse().map_err(|error| ApiError::from(Error::InvalidId(error)))
+}
+
+fn view(schedule: &Schedule) -> Json<Value> {
+    Json(json!(ScheduleView::new(schedule, Timestamp::now())))
+}
+
+/// `GET /api/jobs`: what is due next first.
+pub(super) async fn list(State(app): State<App>) -> Answer {
+    let store = open(&app).await?;
+    let now = Timestamp::now();
+    let (mut data, mut unreadable) = (Vec::new(), Vec::new());
+    for schedule in store.list().await? {
+        match schedule {
+            Ok(schedule) => data.push(ScheduleView::new(&schedule, now)),
+            Err(error) => unreadable.push(error.to_string()),
+        }
+    }
+    Ok(Json(json!({ "object": "list", "data": data, "unreadable": unreadable })))
+}
+
+/// `POST /api/jobs`.
+pub(super) async fn create(
+    State(app): State<App>,
+    request: Result<Json<ScheduleRequest>, JsonRejection>,
+) -> Result<(StatusCode, Json<Value>), ApiError> {
+    let Json(request) = request?;
+    let now = Timestamp::now();
+    let store = open(&app).await?;
+    let created = store.create(request.create(now)?, now).await?;
+    Ok((StatusCode::CREATED, view(&created)))
+}
+
+/// `GET /api/jobs/{id}`.
+pub(super) async fn show(State(app): State<App>, Path(id): Path<String>) -> Answer {
+    Ok(view(&open(&app).await?.get(&schedule_id(&id)?).await?))
+}
+
+/// `PATCH /api/jobs/{id}`.
+pub(super) async fn edit(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    request: Result<Json<ScheduleRequest>, JsonRejection>,
+) -> Answer {
+    let (id, Json(request)) = (schedule_id(&id)?, request?);
+    let now = Timestamp::now();
+    Ok(view(&open(&app).await?.edit(&id, request.change(now)?, now).await?))
+}
+
+/// `DELETE /api/jobs/{id}`.
+pub(super) async fn remove(State(app): State<App>, Path(id): Path<String>) -> Answer {
+    let removed = open(&app).await?.remove(&schedule_id(&id)?).await?;
+    Ok(Json(json!({ "id": removed.id, "object": "job.deleted", "deleted": true })))
+}
+
+/// `POST /api/jobs/{id}/pause`.
+pub(super) async fn pause(State(app): State<App>, Path(id): Path<String>) -> Answer {
+    Ok(view(&open(&app).await?.pause(&schedule_id(&id)?, Timestamp::now()).await?))
+}
+
+/// `POST /api/jobs/{id}/resume`.
+pub(super) async fn resume(State(app): State<App>, Path(id): Path<String>) -> Answer {
+    Ok(view(&open(&app).await?.resume(&schedule_id(&id)?, Timestamp::now()).await?))
+}
+
+/// `POST /api/jobs/{id}/run`: asks for a run now, which this gateway begins.
+pub(super) async fn run(
+    State(app): State<App>,
+    Path(id): Path<String>,
+) -> Result<(StatusCode, Json<Value>), ApiError> {
+    let id = schedule_id(&id)?;
+    let asked = open(&app).await?.request(&id, Timestamp::now()).await?;
+    Ok((StatusCode::ACCEPTED, Json(json!(ScheduleRunView::from(&asked)))))
+}
+
+/// How many runs are wanted.
+#[derive(Debug, Deserialize)]
+pub(super) struct RunsQuery {
+    limit: Option<u32>,
+}
+
+/// `GET /api/jobs/{id}/runs`: the latest first.
+pub(super) async fn runs(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    query: Result<Query<RunsQuery>, QueryRejection>,
+) -> Answer {
+    let Query(query) = query.map_err(|error| ApiError::invalid("limit", error.body_text()))?;
+    let id = schedule_id(&id)?;
+    let store = open(&app).await?;
+    // Without this, one that is not there would look like one that never ran.
+    store.get(&id).await?;
+    let limit = query.limit.unwrap_or(LISTED).min(MAX_LISTED);
+    let runs = store.runs(Some(&id), limit).await?;
+    let runs: Vec<ScheduleRunView> = runs.iter().map(Into::into).collect();
+    Ok(Json(json!({ "object": "list", "data": runs })))
+}

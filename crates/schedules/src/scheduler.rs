@@ -1,0 +1,382 @@
+//! Runs what is due: waits for the next moment, claims it, has it carried out, records the result.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::{Notify, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
+use tracing::Instrument as _;
+
+use crate::clock::Clock;
+use crate::run::{Delivered, Owner, Run, RunId, RunOutcome, RunReport};
+use crate::schedule::Schedule;
+use crate::store::{Store, Taken};
+use crate::wake::Wake;
+use crate::{Error, Result};
+
+/// The longest sleep: a machine that was suspended, or whose clock was set, is noticed within it.
+const LONGEST_SLEEP: Duration = Duration::from_mins(1);
+
+/// The shortest one, so that no fault becomes a busy loop.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(10);
+
+/// The pause after a failure of the store.
+const AFTER_FAILURE: Duration = Duration::from_secs(5);
+
+/// How long a run that was interrupted may take to end.
+const INTERRUPTED_WITHIN: Duration = Duration::from_secs(30);
+
+/// How long a delivery waits whose conversation is in use.
+const DELIVER_AGAIN: Duration = Duration::from_secs(30);
+
+/// How often the end of a run is tried to be recorded.
+const RECORD_TRIES: u32 = 6;
+
+/// What a due run does. The scheduler knows when; this knows what.
+#[async_trait]
+pub trait Executor: Send + Sync + 'static {
+    /// Carries a run out. When `stop` is cancelled it interrupts what it does and returns soon.
+    async fn execute(&self, job: RunJob, stop: CancellationToken) -> RunReport;
+
+    /// Delivers what a run said to where its schedule says.
+    async fn deliver(
+        &self,
+        schedule: &Schedule,
+        run: &Run,
+    ) -> std::result::Result<(), DeliveryError>;
+}
+
+/// Why an output was not delivered.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DeliveryError {
+    /// Nothing was sent; it is tried again.
+    #[error("{0}")]
+    Busy(String),
+    /// It is not tried again.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// A run to be carried out.
+#[derive(Debug)]
+pub struct RunJob {
+    /// The schedule, as it was when the run was claimed.
+    pub schedule: Schedule,
+    /// The run.
+    pub run: RunId,
+    store: Store,
+}
+
+impl RunJob {
+    /// Records the conversation of the run, so that it is found also if the run is lost.
+    pub async fn note_conversation(&self, conversation: &str) {
+        if let Err(error) = self.store.note_conversation(self.run, conversation).await {
+            tracing::warn!(%error, run = %self.run, "the conversation of a run was not recorded");
+        }
+    }
+}
+
+/// How much is run, and how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SchedulerLimits {
+    /// Runs in progress at once; further ones wait.
+    pub max_concurrent: usize,
+    /// How long a run may take.
+    pub timeout: Duration,
+}
+
+/// Runs the schedules of a store. Any number of processes may have one for the same store: each due
+/// moment is run by one of them. Clones share everything.
+#[derive(Clone)]
+pub struct Scheduler {
+    shared: Arc<SchedulerShared>,
+}
+
+struct SchedulerShared {
+    store: Store,
+    executor: Arc<dyn Executor>,
+    limits: SchedulerLimits,
+    clock: Clock,
+    owner: Owner,
+    slots: Arc<Semaphore>,
+    tasks: TaskTracker,
+    /// Cancelled when no new runs are begun.
+    stop: CancellationToken,
+    /// Cancelled when runs in progress must end.
+    interrupt: CancellationToken,
+    /// Deliveries that wait to be tried again.
+    retrying: Mutex<HashSet<RunId>>,
+    poke: Notify,
+}
+
+impl Scheduler {
+    /// Returns a scheduler, which does nothing until it [serves](Self::serve).
+    pub fn new(
+        store: Store,
+        executor: Arc<dyn Executor>,
+        limits: SchedulerLimits,
+        clock: Clock,
+    ) -> Result<Self> {
+        let shared = SchedulerShared {
+            store,
+            executor,
+            clock,
+            owner: Owner::current()?,
+            slots: Arc::new(Semaphore::new(limits.max_concurrent.max(1))),
+            limits,
+            tasks: TaskTracker::new(),
+            stop: CancellationToken::new(),
+            interrupt: CancellationToken::new(),
+            retrying: Mutex::default(),
+            poke: Notify::new(),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Runs what is due until [`Self::stop`]. A failure of the store is reported and tried again; it
+    /// does not end this.
+    pub async fn serve(&self, on_tick: impl Fn(Option<&Error>) + Send) {
+        let wake = match Wake::new(self.shared.store.path()) {
+            Ok(wake) => Some(wake),
+            Err(error) => {
+                tracing::warn!(%error, "changes of schedules are noticed within a minute only");
+                None
+            }
+        };
+        while !self.shared.stop.is_cancelled() {
+            let sleep = match self.tick().await {
+                Ok(sleep) => {
+                    on_tick(None);
+                    sleep
+                }
+                Err(error) => {
+                    tracing::error!(%error, "schedules cannot be read; they are tried again");
+                    on_tick(Some(&error));
+                    AFTER_FAILURE
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.shared.stop.cancelled() => {}
+                () = self.shared.poke.notified() => {}
+                () = changed(wake.as_ref()) => {}
+                () = tokio::time::sleep(sleep) => {}
+            }
+        }
+    }
+
+    /// Begins no new runs from now on. Claimed runs that have not begun end as interrupted.
+    pub fn stop(&self) {
+        self.shared.stop.cancel();
+        self.shared.tasks.close();
+    }
+
+    /// Waits for the runs in progress; interrupts them when `patience` is over or `hurry` resolves,
+    /// and waits for that. Returns how many were interrupted.
+    pub async fn drain(&self, patience: Duration, hurry: impl Future<Output = ()>) -> usize {
+        self.stop();
+        tokio::select! {
+            () = self.shared.tasks.wait() => return 0,
+            () = tokio::time::sleep(patience) => {}
+            () = hurry => {}
+        }
+        let interrupted = self.shared.tasks.len();
+        self.shared.interrupt.cancel();
+        self.shared.tasks.wait().await;
+        interrupted
+    }
+
+    /// Takes what is due now, begins it, and returns how long there is nothing to do.
+    pub async fn tick(&self) -> Result<Duration> {
+        let shared = &self.shared;
+        let now = shared.clock.now();
+        // After a stop nothing is claimed: what is due is the next process's.
+        let token = shared.tasks.token();
+        if shared.stop.is_cancelled() {
+            return Ok(LONGEST_SLEEP);
+        }
+        let Taken { runs, recorded, unreadable, next_at } =
+            shared.store.take_due(&shared.owner, now).await?;
+        for (schedule, status) in recorded {
+            tracing::warn!(%schedule, status = status.word(), "a due moment was not run");
+        }
+        for error in unreadable {
+            tracing::error!(%error, "a schedule cannot be read");
+        }
+        for (schedule, run) in runs {
+            self.begin(schedule, run);
+        }
+        let retrying = self.retrying().clone();
+        let is_wanted = |run: RunId| !retrying.contains(&run);
+        for (schedule, run) in shared.store.take_deliveries(&shared.owner, now, is_wanted).await? {
+            shared.tasks.spawn(self.clone().deliver(schedule, run));
+        }
+        drop(token);
+        let until = next_at.map(|next| next.duration_since(shared.clock.now()));
+        let until =
+            until.map_or(LONGEST_SLEEP, |until| Duration::try_from(until).unwrap_or_default());
+        Ok(until.clamp(SHORTEST_SLEEP, LONGEST_SLEEP))
+    }
+
+    fn begin(&self, schedule: Schedule, run: RunId) {
+        let this = self.clone();
+        let span = tracing::info_span!("cron", schedule = %schedule.id, run = run.get());
+        let running = async move {
+            let shared = &this.shared;
+            let slot = tokio::select! {
+                biased;
+                () = shared.stop.cancelled() => None,
+                slot = shared.slots.acquire() => slot.ok(),
+            };
+            let Some(_slot) = slot else {
+                let report = RunReport::without_answer(
+                    RunOutcome::Interrupted,
+                    "it had not begun when the gateway stopped",
+                );
+                return record(&shared.store, run, &report, &shared.clock).await;
+            };
+            let executor = Arc::clone(&shared.executor);
+            let stop = shared.interrupt.child_token();
+            let (store, timeout) = (&shared.store, shared.limits.timeout);
+            run_claimed(store, executor, schedule, run, timeout, stop, &shared.clock).await;
+        };
+        self.shared.tasks.spawn(running.instrument(span));
+    }
+
+    async fn deliver(self, schedule: Schedule, run: Run) {
+        let shared = &self.shared;
+        let result = shared.executor.deliver(&schedule, &run).await;
+        let recorded = match &result {
+            Ok(()) => shared.store.delivered(run.id, Delivered::Done, None).await,
+            Err(DeliveryError::Failed(why)) => {
+                tracing::warn!(run = %run.id, why, "the output of a run was not delivered");
+                shared.store.delivered(run.id, Delivered::Failed, Some(why)).await
+            }
+            Err(DeliveryError::Busy(why)) => {
+                self.retrying().insert(run.id);
+                shared.store.delivered(run.id, Delivered::Pending, Some(why)).await
+            }
+        };
+        if let Err(error) = recorded {
+            tracing::warn!(%error, run = %run.id, "what became of a delivery was not recorded");
+        }
+        if matches!(result, Err(DeliveryError::Busy(_))) {
+            tokio::select! {
+                () = shared.stop.cancelled() => {}
+                () = tokio::time::sleep(DELIVER_AGAIN) => {}
+            }
+            self.retrying().remove(&run.id);
+            shared.poke.notify_one();
+        }
+    }
+
+    fn retrying(&self) -> MutexGuard<'_, HashSet<RunId>> {
+        self.shared.retrying.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Scheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scheduler").field("limits", &self.shared.limits).finish_non_exhaustive()
+    }
+}
+
+/// Waits for a change by another process; for ever if that cannot be noticed.
+async fn changed(wake: Option<&Wake>) {
+    if let Some(wake) = wake {
+        match wake.next().await {
+            Ok(()) => return,
+            Err(error) => tracing::warn!(%error, "changes of schedules are not noticed"),
+        }
+    }
+    std::future::pending::<()>().await;
+}
+
+/// Carries out a run that this process has claimed, within its time, and records how it ended.
+pub async fn run_claimed(
+    store: &Store,
+    executor: Arc<dyn Executor>,
+    schedule: Schedule,
+    run: RunId,
+    timeout: Duration,
+    stop: CancellationToken,
+    clock: &Clock,
+) -> RunReport {
+    tracing::info!(name = schedule.name, "a scheduled run begins");
+    let report = match store.started(run, clock.now(), timeout).await {
+        Ok(()) => {
+            let job = RunJob { schedule, run, store: store.clone() };
+            within(executor, job, timeout, stop).await
+        }
+        // What cannot be recorded as begun is not begun.
+        Err(error) => RunReport::without_answer(RunOutcome::Failed, error.to_string()),
+    };
+    tracing::info!(
+        outcome = report.outcome.status().word(),
+        error = report.error,
+        "a scheduled run ended"
+    );
+    record(store, run, &report, clock).await;
+    report
+}
+
+async fn within(
+    executor: Arc<dyn Executor>,
+    job: RunJob,
+    timeout: Duration,
+    stop: CancellationToken,
+) -> RunReport {
+    let stop = stop.child_token();
+    let executing = {
+        let stop = stop.clone();
+        async move { executor.execute(job, stop).await }.in_current_span()
+    };
+    // In a task of its own: whatever happens in it, the run gets its record.
+    let mut execution = AbortOnDropHandle::new(tokio::spawn(executing));
+    let crashed = |error: tokio::task::JoinError| {
+        RunReport::without_answer(RunOutcome::Failed, format!("internal error: {error}"))
+    };
+    let (outcome, why) = tokio::select! {
+        biased;
+        report = &mut execution => return report.unwrap_or_else(crashed),
+        () = stop.cancelled() => (RunOutcome::Interrupted, "it was interrupted".to_owned()),
+        () = tokio::time::sleep(timeout) => {
+            let why = format!("it took longer than {} s (cron.timeout_seconds)", timeout.as_secs());
+            (RunOutcome::TimedOut, why)
+        }
+    };
+    stop.cancel();
+    match tokio::time::timeout(INTERRUPTED_WITHIN, &mut execution).await {
+        // It ended by itself at the same moment.
+        Ok(Ok(report)) if report.outcome == RunOutcome::Succeeded => report,
+        Ok(Ok(report)) => {
+            let error = report.error.filter(|_| outcome == RunOutcome::Interrupted).or(Some(why));
+            RunReport { outcome, error, ..report }
+        }
+        Ok(Err(error)) => crashed(error),
+        Err(_) => RunReport::without_answer(outcome, format!("{why}, and did not end in time")),
+    }
+}
+
+/// Records how a run ended. A store that is busy or full is tried again for a while; a run that is
+/// never recorded is found as lost when this process is gone.
+async fn record(store: &Store, run: RunId, report: &RunReport, clock: &Clock) {
+    let mut pause = Duration::from_millis(250);
+    for attempt in 1..=RECORD_TRIES {
+        match store.finish(run, report, clock.now()).await {
+            Ok(_) => return,
+            Err(error) if attempt == RECORD_TRIES => {
+                tracing::error!(%error, %run, "the end of a run was not recorded");
+            }
+            Err(error) => {
+                tracing::warn!(%error, %run, "the end of a run is recorded later");
+                tokio::time::sleep(pause).await;
+                pause *= 2;
+            }
+        }
+    }
+}

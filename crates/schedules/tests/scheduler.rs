@@ -1,0 +1,229 @@
+//! The loop that runs what is due.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use vestal_schedules::{
+    Clock, Delivered, Delivery, DeliveryError, Executor, NewSchedule, Run, RunJob, RunOutcome,
+    RunReport, RunStatus, Schedule, Scheduler, SchedulerLimits, Store, Timing, Zone,
+};
+use vestal_testkit::until_async;
+
+/// What a run does.
+#[derive(Clone, Copy)]
+enum Work {
+    Answer,
+    Hang,
+    Panic,
+}
+
+/// Carries runs out as the test says, and tells when one begins.
+struct Fake {
+    work: Work,
+    begun: mpsc::UnboundedSender<String>,
+    running: AtomicUsize,
+    most: AtomicUsize,
+    delivered: Mutex<Vec<String>>,
+}
+
+#[async_trait]
+impl Executor for Fake {
+    async fn execute(&self, job: RunJob, stop: CancellationToken) -> RunReport {
+        let now = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        job.note_conversation("20260131-090000-k3f9ab").await;
+        self.begun.send(job.schedule.name.clone()).ok();
+        let report = RunReport {
+            output: format!("did {}", job.schedule.prompt),
+            error: None,
+            ..RunReport::without_answer(RunOutcome::Succeeded, "")
+        };
+        let report = match self.work {
+            Work::Answer => report,
+            Work::Hang => {
+                stop.cancelled().await;
+                RunReport { outcome: RunOutcome::Interrupted, ..report }
+            }
+            Work::Panic => panic!("on purpose"),
+        };
+        self.running.fetch_sub(1, Ordering::SeqCst);
+        report
+    }
+
+    async fn deliver(&self, schedule: &Schedule, run: &Run) -> Result<(), DeliveryError> {
+        let line = format!("{} {}", schedule.delivery, run.output);
+        self.delivered.lock().unwrap().push(line);
+        Ok(())
+    }
+}
+
+struct Bench {
+    _dir: tempfile::TempDir,
+    store: Store,
+    fake: Arc<Fake>,
+    begun: mpsc::UnboundedReceiver<String>,
+    scheduler: Scheduler,
+    clock: Clock,
+}
+
+const START: &str = "2026-01-31T08:59:00Z";
+
+impl Bench {
+    async fn new(work: Work, limits: SchedulerLimits) -> Self {
+        Self::with(work, limits, Clock::at(START.parse().unwrap())).await
+    }
+
+    async fn with(work: Work, limits: SchedulerLimits, clock: Clock) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(vestal_schedules::store_path(dir.path())).await.unwrap();
+        let (sender, begun) = mpsc::unbounded_channel();
+        let fake = Arc::new(Fake {
+            work,
+            begun: sender,
+            running: AtomicUsize::new(0),
+            most: AtomicUsize::new(0),
+            delivered: Mutex::default(),
+        });
+        let executor: Arc<dyn Executor> = Arc::clone(&fake) as _;
+        let scheduler = Scheduler::new(store.clone(), executor, limits, clock.clone()).unwrap();
+        Self { _dir: dir, store, fake, begun, scheduler, clock }
+    }
+
+    async fn create(&self, name: &str, timing: &str, delivery: Delivery) -> Schedule {
+        let now = self.clock.now();
+        let timing = Timing::parse(timing, now).unwrap();
+        let new = NewSchedule {
+            name: Some(name.to_owned()),
+            delivery,
+            ..NewSchedule::new(timing, Zone::utc(), "look")
+        };
+        self.store.create(new, now).await.unwrap()
+    }
+
+    /// Waits until the last run of a schedule has ended, and returns it.
+    async fn ended(&self, schedule: &Schedule) -> Run {
+        let last = async || self.store.runs(Some(&schedule.id), 1).await.unwrap().pop();
+        until_async("the run has ended", async || {
+            last().await.is_some_and(|run| !run.status.is_open())
+        })
+        .await;
+        last().await.unwrap()
+    }
+}
+
+fn limits(max_concurrent: usize, timeout: Duration) -> SchedulerLimits {
+    SchedulerLimits { max_concurrent, timeout }
+}
+
+const LONG: Duration = Duration::from_mins(10);
+
+#[tokio::test]
+async fn a_schedule_that_another_process_makes_is_run_when_it_is_due() {
+    // The clock of the machine: the loop sleeps by it.
+    let mut bench = Bench::with(Work::Answer, limits(2, LONG), Clock::system()).await;
+    let scheduler = bench.scheduler.clone();
+    let serving =
+        tokio::spawn(async move { scheduler.serve(|error| assert!(error.is_none())).await });
+    // Another handle of the file, as another process has: nobody tells the scheduler.
+    let other = Store::open(bench.store.path()).await.unwrap();
+    let soon = Timestamp::now() + SignedDuration::from_secs(2);
+    let timing = Timing::Instant(Timestamp::from_second(soon.as_second()).unwrap());
+    let delivery = Delivery::Conversation("k3f9ab".to_owned());
+    let new = NewSchedule { delivery, ..NewSchedule::new(timing, Zone::utc(), "look") };
+    let schedule = other.create(new, Timestamp::now()).await.unwrap();
+    assert_eq!(bench.begun.recv().await.as_deref(), Some("look"));
+    let run = bench.ended(&schedule).await;
+    assert_eq!((run.status, run.output.as_str()), (RunStatus::Succeeded, "did look"));
+    assert!(run.started_at >= schedule.next_at);
+    // What it said is delivered without another word, too.
+    until_async("it is delivered", async || {
+        other.run(run.id).await.unwrap().delivered == Delivered::Done
+    })
+    .await;
+    assert_eq!(*bench.fake.delivered.lock().unwrap(), ["conversation:k3f9ab did look"]);
+    assert_eq!(bench.scheduler.drain(LONG, std::future::pending()).await, 0);
+    serving.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_run_that_takes_too_long_is_interrupted_and_timed_out() {
+    let bench = Bench::new(Work::Hang, limits(1, Duration::from_millis(50))).await;
+    let schedule = bench.create("slow", "0 9 * * *", Delivery::Local).await;
+    bench.clock.set("2026-01-31T09:00:00Z".parse().unwrap());
+    bench.scheduler.tick().await.unwrap();
+    let run = bench.ended(&schedule).await;
+    assert_eq!(run.status, RunStatus::TimedOut);
+    assert!(run.error.unwrap().contains("cron.timeout_seconds"));
+    // What it had said until then is kept.
+    assert_eq!(run.output, "did look");
+}
+
+#[tokio::test]
+async fn a_run_that_crashes_is_a_failure_and_the_schedule_goes_on() {
+    let bench = Bench::new(Work::Panic, limits(1, LONG)).await;
+    let schedule = bench.create("bad", "0 9 * * *", Delivery::Local).await;
+    for day in ["2026-01-31", "2026-02-01"] {
+        bench.clock.set(format!("{day}T09:00:00Z").parse().unwrap());
+        bench.scheduler.tick().await.unwrap();
+        let run = bench.ended(&schedule).await;
+        assert_eq!(run.status, RunStatus::Failed);
+        assert_eq!(run.conversation.as_deref(), Some("20260131-090000-k3f9ab"));
+    }
+    assert_eq!(bench.store.get(&schedule.id).await.unwrap().failures, 2);
+}
+
+#[tokio::test]
+async fn as_many_run_at_once_as_may_and_a_drain_ends_them_all_and_says_so() {
+    let mut bench = Bench::new(Work::Hang, limits(2, LONG)).await;
+    let mut schedules = Vec::new();
+    for name in ["a", "b", "c"] {
+        schedules.push(bench.create(name, "0 9 * * *", Delivery::Local).await);
+    }
+    bench.clock.set("2026-01-31T09:00:00Z".parse().unwrap());
+    bench.scheduler.tick().await.unwrap();
+    bench.begun.recv().await.unwrap();
+    bench.begun.recv().await.unwrap();
+    let waiting = async || {
+        let runs = bench.store.runs(None, 10).await.unwrap();
+        runs.iter().filter(|run| run.status == RunStatus::Waiting).count()
+    };
+    assert_eq!(waiting().await, 1);
+    // No patience: what runs is interrupted, what waits never begins, and nothing new is taken.
+    let interrupted = bench.scheduler.drain(Duration::ZERO, std::future::pending()).await;
+    assert!((2..=3).contains(&interrupted), "{interrupted}");
+    let mut errors = Vec::new();
+    for schedule in &schedules {
+        let run = bench.ended(schedule).await;
+        assert_eq!(run.status, RunStatus::Interrupted);
+        errors.push(run.error.unwrap_or_default());
+    }
+    assert_eq!(
+        errors.iter().filter(|error| error.contains("had not begun")).count(),
+        1,
+        "{errors:?}"
+    );
+    assert_eq!(bench.fake.most.load(Ordering::SeqCst), 2);
+    bench.clock.set("2026-02-01T09:00:00Z".parse().unwrap());
+    bench.scheduler.tick().await.unwrap();
+    assert_eq!(bench.store.runs(None, 10).await.unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_run_that_ends_by_itself_during_a_drain_is_a_success() {
+    let bench = Bench::new(Work::Answer, limits(1, LONG)).await;
+    let schedule = bench.create("quick", "0 9 * * *", Delivery::Local).await;
+    bench.clock.set("2026-01-31T09:00:00Z".parse().unwrap());
+    bench.scheduler.tick().await.unwrap();
+    let mut begun = bench.begun;
+    begun.recv().await.unwrap();
+    assert_eq!(bench.scheduler.drain(LONG, std::future::pending()).await, 0);
+    let runs = bench.store.runs(Some(&schedule.id), 1).await.unwrap();
+    assert_eq!(runs[0].status, RunStatus::Succeeded);
+}

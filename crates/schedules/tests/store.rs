@@ -1,0 +1,297 @@
+//! What a store promises about moments, clocks and records.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use jiff::{SignedDuration, Timestamp};
+use tempfile::TempDir;
+use vestal_schedules::{
+    Delivered, Delivery, Error, KEPT_RUNS, MissedPolicy, NewSchedule, Owner, Run, RunOutcome,
+    RunReport, RunStatus, Schedule, ScheduleChange, ScheduleState, Store, Timing, Trigger, Zone,
+};
+use vestal_testkit::sqlite::execute;
+
+/// A store with the process that uses it.
+struct Bench {
+    dir: TempDir,
+    store: Store,
+    owner: Owner,
+}
+
+/// Returns a time of January 2026.
+fn at(text: &str) -> Timestamp {
+    format!("2026-01-{text}Z").parse().unwrap()
+}
+
+fn success(output: &str) -> RunReport {
+    RunReport {
+        outcome: RunOutcome::Succeeded,
+        output: output.to_owned(),
+        error: None,
+        conversation: Some("20260131-090000-k3f9ab".to_owned()),
+        tokens: Some(120),
+        micro_usd: Some(900),
+    }
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(vestal_schedules::store_path(dir.path())).await.unwrap();
+        Self { dir, store, owner: Owner::current().unwrap() }
+    }
+
+    async fn create(&self, timing: &str, missed: MissedPolicy, now: Timestamp) -> Schedule {
+        let timing = Timing::parse(timing, now).unwrap();
+        let new = NewSchedule { missed, ..NewSchedule::new(timing, Zone::utc(), "look") };
+        self.store.create(new, now).await.unwrap()
+    }
+
+    /// Takes what is due; each run ends with success at once. Returns how many there were.
+    async fn work(&self, now: Timestamp) -> usize {
+        let taken = self.store.take_due(&self.owner, now).await.unwrap();
+        for (_, run) in &taken.runs {
+            assert!(self.store.finish(*run, &success("done"), now).await.unwrap());
+        }
+        taken.runs.len()
+    }
+
+    /// Returns what is on record, the earliest first.
+    async fn entries(
+        &self,
+        schedule: &Schedule,
+    ) -> Vec<(RunStatus, Trigger, Option<Timestamp>, u64)> {
+        let mut runs = self.store.runs(Some(&schedule.id), 200).await.unwrap();
+        runs.reverse();
+        runs.iter().map(|run| (run.status, run.trigger, run.due_at, run.missed)).collect()
+    }
+
+    async fn get(&self, schedule: &Schedule) -> Schedule {
+        self.store.get(&schedule.id).await.unwrap()
+    }
+}
+
+#[tokio::test]
+async fn missed_moments_are_reported_once_and_caught_up_once_or_skipped_as_asked() {
+    for policy in [MissedPolicy::Run, MissedPolicy::Skip] {
+        let bench = Bench::new().await;
+        let schedule = bench.create("0 9 * * *", policy, at("01T08:00:00")).await;
+        assert_eq!(bench.work(at("01T09:00:30")).await, 1);
+        // Nobody was there for three moments.
+        let caught_up = usize::from(policy == MissedPolicy::Run);
+        assert_eq!(bench.work(at("04T12:00:00")).await, caught_up);
+        assert_eq!(bench.work(at("04T12:00:01")).await, 0);
+        let mut expected = vec![
+            (RunStatus::Succeeded, Trigger::Due, Some(at("01T09:00:00")), 0),
+            (RunStatus::Missed, Trigger::Due, Some(at("02T09:00:00")), 3),
+        ];
+        if policy == MissedPolicy::Run {
+            expected.push((RunStatus::Succeeded, Trigger::CatchUp, Some(at("04T09:00:00")), 0));
+        }
+        assert_eq!(bench.entries(&schedule).await, expected);
+        assert_eq!(bench.get(&schedule).await.next_at, Some(at("05T09:00:00")));
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_repeats_nothing_and_one_that_was_far_ahead_strands_nothing() {
+    let bench = Bench::new().await;
+    let daily = bench.create("0 9 * * *", MissedPolicy::Run, at("10T08:00:00")).await;
+    let often = bench.create("* * * * *", MissedPolicy::Skip, at("10T08:59:30")).await;
+    for minute in 0..60 {
+        let now = at("10T09:00:00") + SignedDuration::from_mins(minute);
+        assert_eq!(bench.work(now).await, if minute == 0 { 2 } else { 1 }, "{minute}");
+    }
+    // An hour back: all of it was run already, more of it than is kept.
+    for minute in 0..60 {
+        let now = at("10T09:00:05") + SignedDuration::from_mins(minute);
+        assert_eq!(bench.work(now).await, 0, "{minute}");
+    }
+    assert_eq!(bench.work(at("10T10:00:05")).await, 1);
+    // Years ahead, and back again: caught up once, and then due when it should be.
+    assert_eq!(bench.work("2031-05-05T12:00:00Z".parse().unwrap()).await, 2);
+    assert!(bench.get(&daily).await.next_at.unwrap() > at("31T00:00:00"));
+    assert_eq!(bench.work(at("10T10:05:30")).await, 0);
+    assert_eq!(bench.get(&daily).await.next_at, Some(at("11T09:00:00")));
+    assert_eq!(bench.get(&often).await.next_at, Some(at("10T10:06:00")));
+    assert_eq!(bench.work(at("11T09:00:00")).await, 2);
+}
+
+#[tokio::test]
+async fn a_schedule_never_overlaps_itself() {
+    let bench = Bench::new().await;
+    let schedule = bench.create("*/5 * * * *", MissedPolicy::Run, at("10T09:00:00")).await;
+    let mut taken = bench.store.take_due(&bench.owner, at("10T09:05:00")).await.unwrap();
+    let (_, run) = taken.runs.remove(0);
+    bench.store.started(run, at("10T09:05:00"), std::time::Duration::from_mins(1)).await.unwrap();
+    let later = bench.store.take_due(&bench.owner, at("10T09:10:00")).await.unwrap();
+    assert_eq!(later.runs.len(), 0);
+    assert_eq!(later.recorded, [(schedule.id.clone(), RunStatus::Skipped)]);
+    // Nobody else begins one, either.
+    for refused in [
+        bench.store.request(&schedule.id, at("10T09:10:00")).await.map(drop),
+        bench.store.begin(&schedule.id, &bench.owner, at("10T09:10:00")).await.map(drop),
+    ] {
+        assert!(matches!(refused, Err(Error::Running { run: found, .. }) if found == run));
+    }
+    assert!(bench.store.finish(run, &success("done"), at("10T09:11:00")).await.unwrap());
+    assert_eq!(bench.work(at("10T09:15:00")).await, 1);
+    let skipped = bench.store.runs(Some(&schedule.id), 10).await.unwrap().remove(1);
+    assert_eq!(skipped.error, Some(format!("run {run} was still in progress")));
+}
+
+#[tokio::test]
+async fn a_run_that_was_asked_for_is_taken_once_and_given_up_after_an_hour() {
+    let bench = Bench::new().await;
+    let schedule = bench.create("0 9 * * *", MissedPolicy::Run, at("10T10:00:00")).await;
+    let asked = bench.store.request(&schedule.id, at("10T10:00:00")).await.unwrap();
+    assert_eq!((asked.status, asked.trigger), (RunStatus::Requested, Trigger::Manual));
+    assert_eq!(bench.work(at("10T10:00:01")).await, 1);
+    assert_eq!(bench.work(at("10T10:00:02")).await, 0);
+    bench.store.request(&schedule.id, at("10T11:00:00")).await.unwrap();
+    assert_eq!(bench.work(at("10T12:00:01")).await, 0);
+    let entries = bench.entries(&schedule).await;
+    let statuses: Vec<RunStatus> = entries.iter().map(|entry| entry.0).collect();
+    assert_eq!(statuses, [RunStatus::Succeeded, RunStatus::Missed]);
+}
+
+#[tokio::test]
+async fn paused_moments_are_not_missed_and_a_new_time_counts_from_now() {
+    let bench = Bench::new().await;
+    let schedule = bench.create("0 9 * * *", MissedPolicy::Run, at("10T08:00:00")).await;
+    let id = &schedule.id;
+    let paused = bench.store.pause(id, at("10T08:30:00")).await.unwrap();
+    assert_eq!((paused.state, paused.next_at), (ScheduleState::Paused, None));
+    assert_eq!(bench.work(at("15T12:00:00")).await, 0);
+    let resumed = bench.store.resume(id, at("15T12:00:00")).await.unwrap();
+    assert_eq!(resumed.next_at, Some(at("16T09:00:00")));
+    assert_eq!(bench.entries(&schedule).await, []);
+    let now = at("15T12:00:00");
+    let timing = Some(Timing::parse("every 2h", now).unwrap());
+    let change =
+        ScheduleChange { timing, name: Some("often".to_owned()), ..ScheduleChange::default() };
+    let edited = bench.store.edit(id, change, now).await.unwrap();
+    assert_eq!((edited.name.as_str(), edited.prompt.as_str()), ("often", "look"));
+    assert_eq!(edited.next_at, Some(at("15T14:00:00")));
+    // Once: done when it has come, and due again when it is given another moment.
+    let timing = Some(Timing::parse("at 2026-01-20T10:00", now).unwrap());
+    let change = ScheduleChange { timing, ..ScheduleChange::default() };
+    bench.store.edit(id, change, now).await.unwrap();
+    assert_eq!(bench.work(at("20T10:00:00")).await, 1);
+    assert_eq!(bench.get(&schedule).await.state, ScheduleState::Done);
+    assert!(matches!(bench.store.resume(id, at("20T10:00:01")).await, Err(Error::Never { .. })));
+    for (timing, reason) in
+        [("at 2020-01-01T10:00", "it has passed"), ("0 0 31 2 *", "no such date")]
+    {
+        let timing = Timing::parse(timing, now).unwrap();
+        let refused = bench.store.create(NewSchedule::new(timing, Zone::utc(), "x"), now).await;
+        assert!(refused.unwrap_err().to_string().contains(reason));
+    }
+}
+
+#[tokio::test]
+async fn the_last_runs_are_kept_with_bounded_output_and_true_counts() {
+    let bench = Bench::new().await;
+    let schedule = bench.create("* * * * *", MissedPolicy::Skip, at("10T00:00:00")).await;
+    for minute in 1..=60 {
+        let now = at("10T00:00:00") + SignedDuration::from_mins(minute);
+        assert_eq!(bench.work(now).await, 1);
+    }
+    let runs = bench.store.runs(Some(&schedule.id), 1000).await.unwrap();
+    assert_eq!(runs.len(), usize::try_from(KEPT_RUNS).unwrap());
+    let last: &Run = &runs[0];
+    assert_eq!(last.due_at, Some(at("10T01:00:00")));
+    assert_eq!((last.output.as_str(), last.tokens, last.micro_usd), ("done", Some(120), Some(900)));
+    let after = bench.get(&schedule).await;
+    assert_eq!((after.runs, after.failures), (60, 0));
+    bench.store.remove(&schedule.id).await.unwrap();
+    assert_eq!(bench.store.runs(None, 10).await.unwrap(), []);
+    // A run in progress whose schedule is gone has nobody to report to.
+    assert!(!bench.store.finish(last.id, &success("late"), at("10T02:00:00")).await.unwrap());
+}
+
+#[tokio::test]
+async fn an_output_is_delivered_at_most_once() {
+    let bench = Bench::new().await;
+    let now = at("10T08:00:00");
+    let timing = Timing::parse("0 9 * * *", now).unwrap();
+    let delivery = Delivery::Conversation("k3f9ab".to_owned());
+    let new = NewSchedule { delivery, ..NewSchedule::new(timing, Zone::utc(), "look") };
+    bench.store.create(new, now).await.unwrap();
+    assert_eq!(bench.work(at("10T09:00:00")).await, 1);
+    let take = |now| bench.store.take_deliveries(&bench.owner, now, |_| true);
+    let taken = take(at("10T09:00:01")).await.unwrap();
+    let [(_, run)] = taken.as_slice() else { panic!("{taken:?}") };
+    assert_eq!(take(at("10T09:00:02")).await.unwrap(), []);
+    // Its conversation is in use: once more, until a day is over.
+    bench.store.delivered(run.id, Delivered::Pending, Some("in use")).await.unwrap();
+    assert_eq!(take(at("10T09:05:00")).await.unwrap().len(), 1);
+    bench.store.delivered(run.id, Delivered::Pending, Some("in use")).await.unwrap();
+    assert_eq!(take(at("11T10:00:00")).await.unwrap(), []);
+    let given_up = bench.store.run(run.id).await.unwrap();
+    assert_eq!(given_up.delivered, Delivered::Failed);
+    // A process that died in the middle may have sent it.
+    let path = bench.store.path().to_owned();
+    execute(
+        &path,
+        "UPDATE runs SET delivered = 'begun', owner = replace(owner, '\"pid\":', '\"pid\":9')",
+    )
+    .await;
+    assert_eq!(take(at("10T09:06:00")).await.unwrap(), []);
+    let lost = bench.store.run(run.id).await.unwrap();
+    assert_eq!(lost.delivered, Delivered::Failed);
+    assert!(lost.delivery_error.unwrap().contains("may be there"));
+}
+
+#[tokio::test]
+async fn a_schedule_is_found_by_id_beginning_or_name() {
+    let bench = Bench::new().await;
+    let now = at("10T08:00:00");
+    let timing = || Timing::parse("every 1h", now).unwrap();
+    let new = |name: &str| NewSchedule {
+        name: Some(name.to_owned()),
+        ..NewSchedule::new(timing(), Zone::utc(), "look")
+    };
+    let one = bench.store.create(new("logs"), now).await.unwrap();
+    let two = bench.store.create(new("mail"), now).await.unwrap();
+    for wanted in [one.id.as_str(), &one.id.as_str()[2..8], "logs"] {
+        assert_eq!(bench.store.find(wanted).await.unwrap(), one.id, "{wanted}");
+    }
+    assert!(matches!(bench.store.find("none").await, Err(Error::NotFound { .. })));
+    assert!(matches!(bench.store.find("").await, Err(Error::NotFound { .. })));
+    let change = ScheduleChange { name: Some("logs".to_owned()), ..ScheduleChange::default() };
+    bench.store.edit(&two.id, change, now).await.unwrap();
+    match bench.store.find("logs").await {
+        Err(Error::Ambiguous { candidates, .. }) => assert_eq!(candidates.len(), 2),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_schedule_that_cannot_be_read_holds_no_other_up() {
+    let bench = Bench::new().await;
+    let broken = bench.create("0 9 * * *", MissedPolicy::Run, at("10T08:00:00")).await;
+    let whole = bench.create("0 9 * * *", MissedPolicy::Run, at("10T08:00:00")).await;
+    let change = ScheduleChange { name: Some("broken".to_owned()), ..ScheduleChange::default() };
+    bench.store.edit(&broken.id, change, at("10T08:00:00")).await.unwrap();
+    let path = bench.store.path().to_owned();
+    execute(&path, "UPDATE schedules SET zone = 'Mars/Olympus' WHERE name = 'broken'").await;
+    let taken = bench.store.take_due(&bench.owner, at("10T09:00:00")).await.unwrap();
+    assert_eq!(taken.runs.iter().map(|(of, _)| &of.id).collect::<Vec<_>>(), [&whole.id]);
+    assert_eq!(taken.unreadable.len(), 1);
+    // It is not waited for in a loop.
+    assert_eq!(taken.next_at, Some(at("11T09:00:00")));
+    assert_eq!(bench.store.list().await.unwrap().iter().filter(|one| one.is_err()).count(), 1);
+    assert_eq!(bench.store.remove(&whole.id).await.unwrap().id, whole.id);
+}
+
+#[tokio::test]
+async fn a_newer_file_is_refused_and_not_changed() {
+    let bench = Bench::new().await;
+    let path = vestal_schedules::store_path(bench.dir.path());
+    bench.store.clone().close().await.unwrap();
+    execute(&path, "PRAGMA user_version = 99").await;
+    let before = std::fs::read(&path).unwrap();
+    let refused = Store::open(&path).await.unwrap_err().to_string();
+    assert!(refused.contains("has version 99"), "{refused}");
+    assert_eq!(std::fs::read(&path).unwrap(), before);
+}
