@@ -9,7 +9,7 @@ use vestal_testkit::files::Fifo;
 use vestal_testkit::programs::Running;
 use vestal_testkit::{TestHome, until_async};
 
-use crate::world::{KEY, settings_of};
+use crate::world::{KEY, client, settings_of};
 
 /// Serves a home on a small disk of its own, fills the disk and frees it again, as it is told.
 const SCRIPT: &str = r#"
@@ -47,7 +47,7 @@ async fn a_full_disk_refuses_turns_ends_nothing_and_is_over_when_there_is_room()
     let running = Running::start(command);
 
     let url = format!("http://127.0.0.1:{port}");
-    let client = reqwest::Client::new();
+    let client = client();
     let ask = |question: &str| {
         let body = json!({ "messages": [{ "role": "user", "content": question }] });
         let request = client.post(format!("{url}/v1/chat/completions")).bearer_auth(KEY);

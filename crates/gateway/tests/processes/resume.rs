@@ -152,7 +152,7 @@ async fn a_turn_over_which_three_processes_died_is_left_alone_and_the_state_says
     })
     .await;
     // Whoever says something in it goes on.
-    assert_eq!(world.ask("go on", Some(&session)).await.unwrap().0, "go on");
+    assert_eq!(world.ask("say hello", Some(&session)).await.unwrap().0, "hello");
     world.until_settled().await;
     assert!(ask_stop(&world.home(), false).await.unwrap().is_some());
     assert_eq!(second.end().0, 0);
