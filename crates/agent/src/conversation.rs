@@ -131,6 +131,11 @@ impl Conversation {
         &self.messages
     }
 
+    /// Returns the number that the store has for the last of those messages.
+    pub fn last_seq(&self) -> Option<Seq> {
+        self.seqs.last().copied()
+    }
+
     /// Says something and has the model work on it until it has an answer, or
     /// until something ends the turn. That is never an error of this call: the
     /// result says what happened, and what was said is stored either way.

@@ -100,6 +100,27 @@ impl Store {
         })
     }
 
+    /// Returns all conversations whose state has an entry of a name, with the entry, the oldest
+    /// conversation first. It looks at the state of every conversation: for the start of a program,
+    /// not for every call. An entry that cannot be read is null.
+    pub async fn with_state(&self, name: &str) -> Result<Vec<(ConversationId, Value)>> {
+        let mut reader = self.reader().await?;
+        let rows: Vec<(String, String)> = sqlx::query_as(
+            "SELECT c.id, s.value FROM state s JOIN conversations c ON c.key = s.conversation \
+             WHERE s.name = ? ORDER BY c.key",
+        )
+        .bind(name)
+        .fetch_all(&mut *reader)
+        .await
+        .map_err(|error| self.explain(error))?;
+        let ids = rows.into_iter().filter_map(|(id, value)| {
+            // Every id in the file was made by this crate.
+            let id = id.parse().ok()?;
+            Some((id, serde_json::from_str(&value).unwrap_or_default()))
+        });
+        Ok(ids.collect())
+    }
+
     /// Sets an entry of the conversation's state; `None` removes it.
     pub async fn set_state(
         &self,

@@ -2,6 +2,10 @@
 
 mod control;
 mod dispatch;
+#[cfg(feature = "failpoints")]
+pub mod failpoint;
+#[cfg(not(feature = "failpoints"))]
+mod failpoint;
 mod http;
 mod lifecycle;
 pub mod panics;
@@ -9,6 +13,7 @@ mod schedules;
 mod settings;
 mod state;
 mod turns;
+mod unfinished;
 
 pub use control::{ControlError, StatusAnswer, ask_status, ask_stop, control_path};
 pub use dispatch::DispatcherHost;

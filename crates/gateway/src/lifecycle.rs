@@ -13,6 +13,7 @@ use vestal_runtime::Runtime;
 
 use crate::control::ControlSocket;
 use crate::dispatch::{self, DispatcherHost};
+use crate::failpoint;
 use crate::http::HttpServer;
 use crate::schedules::ScheduleHost;
 use crate::settings::{ApiServerError, GatewaySettings};
@@ -27,6 +28,9 @@ const FLUSH_WITHIN: Duration = Duration::from_millis(500);
 
 /// How long the dispatcher may take to end: it finishes the starts of workers that it has claimed.
 const DISPATCHER_WITHIN: Duration = Duration::from_secs(35);
+
+/// The first and the longest pause before an address that is taken is tried again.
+const LISTEN_PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
 /// How often changes of the number of turns are written: the file is for people and supervisors,
 /// and a request must not pay for it.
@@ -89,7 +93,8 @@ impl GatewayError {
     pub fn is_permanent(&self) -> bool {
         match self {
             Self::ApiServer(_) => true,
-            // An address that is not there yet, or no descriptors, may pass.
+            // An address that is taken has been tried for as long as the settings say. One that is
+            // not there yet, or no descriptors, may pass.
             Self::Listen { source, .. } => {
                 matches!(source.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied)
             }
@@ -148,6 +153,7 @@ impl Gateway {
         }
         let state =
             StateFile::begin(home, profile).map_err(failed(&crate::state::state_path(home)))?;
+        failpoint::reach("start.claimed");
         Ok(Self { home: home.to_owned(), state: Arc::new(state), _lock: lock })
     }
 
@@ -176,7 +182,16 @@ impl Gateway {
         on_ready: impl FnOnce(),
     ) -> Result<GatewayEnd, GatewayError> {
         let turns = Turns::new(runtime, settings.max_runs);
-        let mut serving = match self.start(&turns, &settings, dispatcher, sender).await {
+        let started = tokio::select! {
+            started = self.start(&turns, &settings, dispatcher, sender) => started,
+            // Whoever ends it while it comes up does not wait until it has.
+            why = shutdown.recv() => {
+                let why = why.unwrap_or(Shutdown::Unplanned);
+                self.record_end(why, &Drained { interrupted: 0, stuck: 0 });
+                return Ok(GatewayEnd { shutdown: why, stuck: 0 });
+            }
+        };
+        let mut serving = match started {
             Ok(serving) => serving,
             Err(error) => {
                 self.startup_failed(&error.to_string());
@@ -184,7 +199,9 @@ impl Gateway {
             }
         };
         self.state.update(|state| state.gateway_state = GatewayPhase::Running);
+        failpoint::reach("start.running");
         on_ready();
+        turns.take_up(Arc::clone(&self.state));
         let why = self.wait(&turns, &mut serving, &mut shutdown).await;
         let drained = self.drain(&turns, serving, settings.drain, why, &mut shutdown).await;
         Ok(GatewayEnd { shutdown: why, stuck: drained.stuck })
@@ -200,10 +217,14 @@ impl Gateway {
         let control = ControlSocket::listen(&self.home, Arc::clone(&self.state), sender);
         let path = crate::control::control_path(&self.home);
         let control = control.map_err(|source| GatewayError::Home { path, source })?;
+        failpoint::reach("start.controlled");
         let api_server = match &settings.api_server {
-            Some(server) => Some(self.start_api_server(server.clone(), turns).await?),
+            Some(server) => {
+                Some(self.start_api_server(server, turns, settings.listen_within).await?)
+            }
             None => None,
         };
+        failpoint::reach("start.listening");
         let stop_dispatcher = CancellationToken::new();
         let dispatcher = dispatcher.map(|host| {
             self.state
@@ -216,28 +237,48 @@ impl Gateway {
         Ok(Serving { control, api_server, dispatcher, stop_dispatcher, schedules })
     }
 
+    /// Starts the API server. An address that is taken is tried again for a while: whoever has it
+    /// may be the gateway before this one, or a client's connection that is still being closed.
     async fn start_api_server(
         &self,
-        server: crate::settings::ApiServer,
+        server: &crate::settings::ApiServer,
         turns: &Turns,
+        patience: Duration,
     ) -> Result<HttpServer, GatewayError> {
-        let address = format!("{}:{}", server.host, server.port);
-        let started = HttpServer::start(server, turns.clone(), Arc::clone(&self.state)).await;
-        match started {
-            Ok(server) => {
-                let address = server.address().to_string();
-                tracing::info!(address, "the API server listens");
-                self.state.listener(API_SERVER, |listener| {
-                    listener.state = ListenerPhase::Connected;
-                    listener.address = Some(address);
-                });
-                Ok(server)
-            }
-            Err(source) => {
-                let error = GatewayError::Listen { address, source };
+        let deadline = tokio::time::Instant::now() + patience;
+        let mut pause = LISTEN_PAUSES.0;
+        loop {
+            let started = HttpServer::start(server.clone(), turns.clone(), Arc::clone(&self.state));
+            let source = match started.await {
+                Ok(server) => {
+                    let address = server.address().to_string();
+                    tracing::info!(address, "the API server listens");
+                    self.state.listener(API_SERVER, |listener| {
+                        listener.state = ListenerPhase::Connected;
+                        listener.address = Some(address);
+                        (listener.error_code, listener.error_message) = (None, None);
+                    });
+                    return Ok(server);
+                }
+                Err(source) => source,
+            };
+            let is_taken = source.kind() == io::ErrorKind::AddrInUse;
+            let address = format!("{}:{}", server.host, server.port);
+            let error = GatewayError::Listen { address, source };
+            let now = tokio::time::Instant::now();
+            if !is_taken || now >= deadline {
                 self.listener_failed(API_SERVER, error.code(), &error.to_string());
-                Err(error)
+                return Err(error);
             }
+            if pause == LISTEN_PAUSES.0 {
+                tracing::warn!(%error, patience = ?patience, "the address is tried again");
+                self.state.listener(API_SERVER, |listener| {
+                    listener.error_code = Some(error.code().to_owned());
+                    listener.error_message = Some(format!("{error}; it is tried again"));
+                });
+            }
+            tokio::time::sleep(pause.min(deadline - now)).await;
+            pause = (pause * 2).min(LISTEN_PAUSES.1);
         }
     }
 
@@ -297,6 +338,7 @@ impl Gateway {
             state.active_agents = *turns.active().borrow();
             state.restart_requested = why == Shutdown::Restart;
         });
+        failpoint::reach("drain.begun");
         serving.stop_dispatcher.cancel();
         if let Some(schedules) = &serving.schedules {
             schedules.stop();
@@ -311,6 +353,7 @@ impl Gateway {
             }
         };
         let drained = turns.drain(patience, hurry).await;
+        failpoint::reach("drain.turns-ended");
         if let Some(server) = serving.api_server.take() {
             server.stop(FLUSH_WITHIN).await;
             self.state.listener(API_SERVER, |listener| listener.state = ListenerPhase::Stopped);
@@ -332,6 +375,7 @@ impl Gateway {
             );
         }
         self.record_end(why, &drained);
+        failpoint::reach("drain.recorded");
         drop(serving.control);
         drained
     }

@@ -26,6 +26,10 @@ const PLACEHOLDERS: &[&str] = &[
     "xxxx",
 ];
 
+/// How long an address that is taken is tried: longer than a gateway takes to stop whose turns are
+/// not waited for, and shorter than a supervisor waits for a gateway to be ready.
+const LISTEN_WITHIN: Duration = Duration::from_secs(45);
+
 /// What the settings ask of a gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GatewaySettings {
@@ -39,6 +43,8 @@ pub struct GatewaySettings {
     pub dispatch: bool,
     /// How schedules are run, if they are.
     pub schedules: Option<SchedulerLimits>,
+    /// How long the address of the API server is tried while another process has it.
+    pub listen_within: Duration,
 }
 
 /// An API server that can be started.
@@ -118,6 +124,7 @@ impl GatewaySettings {
             drain: settings.get(&keys::AGENT_RESTART_DRAIN_TIMEOUT)?.value.duration(),
             dispatch: settings.get(&keys::KANBAN_DISPATCH_IN_GATEWAY)?.value,
             schedules: schedules(settings)?,
+            listen_within: LISTEN_WITHIN,
         }))
     }
 }

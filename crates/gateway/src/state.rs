@@ -67,6 +67,18 @@ pub enum ListenerPhase {
     Stopped,
 }
 
+impl ListenerPhase {
+    /// Returns the word that the file has for it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Connecting => "connecting",
+            Self::Connected => "connected",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
 /// One part of a gateway: the API server, the dispatcher.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListenerState {

@@ -1,5 +1,7 @@
 //! The turns that a gateway runs: how many at once, who may begin one, and how they end.
 
+mod resume;
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +13,15 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use vestal_agent::tools::JobWatch;
-use vestal_agent::{Conversation, EndReason, Event, EventSink, NoHuman, TurnResult};
-use vestal_conversations::ConversationId;
+use vestal_agent::{
+    Conversation, EndReason, Event, EventSink, NoHuman, OpenError, Outcome, TurnResult,
+};
+use vestal_conversations::{ConversationId, Store};
 use vestal_model::{Message, UserMessage};
 use vestal_runtime::{OpenRequest, Opened, Runtime, RuntimeError, Which};
+
+use crate::failpoint;
+use crate::unfinished::{Commitment, TurnOwner, UnfinishedTurn};
 
 /// Turns in a row that news of background jobs may begin: a model that starts a job in each of
 /// them would go on for ever.
@@ -25,6 +32,9 @@ const INTERRUPTED_WITHIN: Duration = Duration::from_secs(15);
 
 /// How often an interrupt is repeated for a turn that has not quite begun.
 const REPEAT_INTERRUPT: Duration = Duration::from_millis(5);
+
+/// The first and the longest pause before a conversation is tried again that somebody else has open.
+const BUSY_PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
 
 /// A turn to be run.
 #[derive(Debug)]
@@ -57,7 +67,45 @@ pub(crate) enum TurnRefused {
     Store(#[from] vestal_conversations::Error),
 }
 
-/// A turn that runs. Dropping it interrupts the turn.
+impl TurnRefused {
+    /// Reports whether somebody else has the conversation open.
+    fn is_busy(&self) -> bool {
+        use vestal_conversations::Error::Busy;
+        matches!(
+            self,
+            Self::Store(Busy { .. })
+                | Self::Open(
+                    RuntimeError::Store(Busy { .. })
+                        | RuntimeError::Open(OpenError::Store(Busy { .. }))
+                )
+        )
+    }
+}
+
+/// What interrupts a turn.
+#[derive(Debug, Clone)]
+struct Interrupt {
+    /// Whoever began the turn does not want it any more.
+    by_owner: CancellationToken,
+    /// The gateway ends.
+    by_drain: CancellationToken,
+}
+
+impl Interrupt {
+    async fn requested(&self) {
+        tokio::select! {
+            () = self.by_owner.cancelled() => {}
+            () = self.by_drain.cancelled() => {}
+        }
+    }
+
+    /// Reports whether the end of the gateway is the only reason.
+    fn is_by_drain_alone(&self) -> bool {
+        self.by_drain.is_cancelled() && !self.by_owner.is_cancelled()
+    }
+}
+
+/// A turn that runs. Dropping it interrupts the turn, and says that nobody wants it any more.
 #[derive(Debug)]
 pub(crate) struct StartedTurn {
     /// Its conversation.
@@ -143,8 +191,19 @@ impl Turns {
         self.0.active.subscribe()
     }
 
-    /// Begins a turn. It runs in a task of its own: a slow reader does not hold it up.
+    /// Begins a turn for a client that waits for it. It runs in a task of its own: a slow reader
+    /// does not hold it up.
     pub(crate) async fn start(&self, request: TurnRequest) -> Result<StartedTurn, TurnRefused> {
+        self.start_for(TurnOwner::Client, request).await
+    }
+
+    /// Begins a turn for somebody. When this returns, it is on record: one whose owner outlives this
+    /// process is resumed by the next one, unless it was dropped.
+    pub(crate) async fn start_for(
+        &self,
+        owner: TurnOwner,
+        request: TurnRequest,
+    ) -> Result<StartedTurn, TurnRefused> {
         let shared = &self.0;
         // Before the question: a drain that begins in between waits for this turn.
         let token = shared.tasks.token();
@@ -154,16 +213,17 @@ impl Turns {
         let slot = Arc::clone(&shared.slots).try_acquire_owned();
         let slot = slot.map_err(|_| TurnRefused::Busy { limit: shared.limit })?;
         let running = Running::new(Arc::clone(shared), slot);
-        let interrupt = shared.interrupt.child_token();
+        let interrupt = self.interrupt();
         let (opened_sender, opened) = oneshot::channel();
         let (result_sender, result) = oneshot::channel();
         let (event_sender, events) = unbounded_channel();
-        let guard = interrupt.clone().drop_guard();
+        let guard = interrupt.by_owner.clone().drop_guard();
         let turns = self.clone();
         tokio::spawn(async move {
             let _token = token;
-            let mut conversation = match turns.open(request.open, request.history).await {
-                Ok(conversation) => conversation,
+            let begun = turns.begin(owner, request.open, request.history).await;
+            let (mut conversation, unfinished) = match begun {
+                Ok(begun) => begun,
                 Err(refused) => {
                     // If nobody listens any more, nobody is to be told.
                     opened_sender.send(Err(refused)).ok();
@@ -172,7 +232,8 @@ impl Turns {
             };
             let id = conversation.id().clone();
             if opened_sender.send(Ok(id.clone())).is_err() {
-                return Box::pin(close(conversation)).await;
+                turns.leave(conversation).await;
+                return;
             }
             let sink = EventSink::new(move |event| {
                 event.log();
@@ -184,9 +245,8 @@ impl Turns {
             let turn = Turn::Message(request.message);
             let result = run(&mut conversation, turn, &sink, &interrupt).await;
             drop(sink);
-            let jobs = conversation.job_watch().filter(|_| !interrupt.is_cancelled());
             // Before the result is sent: whoever has it may go on with the session at once.
-            Box::pin(close(conversation)).await;
+            let jobs = turns.conclude(conversation, unfinished, &result, &interrupt).await;
             drop(running);
             if result_sender.send(result).is_ok()
                 && let Some(jobs) = jobs
@@ -198,6 +258,77 @@ impl Turns {
         let opened = opened.await.unwrap_or(Err(TurnRefused::Draining))?;
         let number = shared.begun.fetch_add(1, Ordering::Relaxed);
         Ok(StartedTurn { conversation: opened, number, events, result, _interrupt: guard })
+    }
+
+    fn interrupt(&self) -> Interrupt {
+        Interrupt { by_owner: CancellationToken::new(), by_drain: self.0.interrupt.clone() }
+    }
+
+    fn store(&self) -> &Store {
+        self.0.runtime.agent().store()
+    }
+
+    /// Opens a conversation and puts on record that a turn runs in it.
+    async fn begin(
+        &self,
+        owner: TurnOwner,
+        request: OpenRequest,
+        history: Vec<Message>,
+    ) -> Result<(Conversation, UnfinishedTurn), TurnRefused> {
+        let conversation = self.open(request, history).await?;
+        let turn = UnfinishedTurn::new(owner, conversation.last_seq());
+        if let Err(error) = Commitment::store(self.store(), conversation.id(), Some(&turn)).await {
+            Box::pin(close(conversation)).await;
+            return Err(error.into());
+        }
+        failpoint::reach("turn.recorded");
+        Ok((conversation, turn))
+    }
+
+    /// Closes a conversation after a turn and stores what is left to do in it. Returns the
+    /// background jobs to wait for.
+    async fn conclude(
+        &self,
+        conversation: Conversation,
+        turn: UnfinishedTurn,
+        result: &TurnResult,
+        interrupt: &Interrupt,
+    ) -> Option<JobWatch> {
+        failpoint::reach("turn.ended");
+        let was_drained =
+            matches!(result.outcome, Outcome::Interrupted) && interrupt.is_by_drain_alone();
+        let rest = if was_drained { turn.interrupted() } else { None };
+        let jobs = conversation.job_watch().filter(|_| !interrupt.by_owner.is_cancelled());
+        self.record(conversation.id(), rest.as_ref(), jobs.as_ref()).await;
+        failpoint::reach("turn.settled");
+        Box::pin(close(conversation)).await;
+        jobs.filter(|_| rest.is_none())
+    }
+
+    /// Closes a conversation in which no turn was run. Returns the background jobs to wait for.
+    async fn leave(&self, conversation: Conversation) -> Option<JobWatch> {
+        let jobs = conversation.job_watch();
+        self.record(conversation.id(), None, jobs.as_ref()).await;
+        Box::pin(close(conversation)).await;
+        jobs
+    }
+
+    /// Stores what is left to do in a conversation. Where that fails the next process looks, and
+    /// finds that nothing is.
+    async fn record(
+        &self,
+        id: &ConversationId,
+        turn: Option<&UnfinishedTurn>,
+        jobs: Option<&JobWatch>,
+    ) {
+        let stored = if turn.is_some() || jobs.is_some() {
+            Commitment::store(self.store(), id, turn).await
+        } else {
+            Commitment::remove(self.store(), id).await
+        };
+        if let Err(error) = stored {
+            tracing::warn!(conversation = %id, %error, "the record of unfinished work was not updated");
+        }
     }
 
     async fn open(
@@ -237,47 +368,75 @@ impl Turns {
 
     async fn follow_jobs(&self, id: &ConversationId, mut jobs: JobWatch, stop: &CancellationToken) {
         for _ in 0..MAX_JOB_TURNS {
-            let slot = tokio::select! {
+            tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                slot = async {
-                    jobs.changed().await;
-                    Arc::clone(&self.0.slots).acquire_owned().await
-                } => slot,
-            };
-            let Ok(slot) = slot else { return };
-            let running = Running::new(Arc::clone(&self.0), slot);
-            let request =
-                OpenRequest { which: Which::Id(id.clone()), ..OpenRequest::new("gateway") };
-            let mut conversation = match self.open(request, Vec::new()).await {
-                Ok(conversation) => conversation,
-                Err(error) => {
-                    // Whoever uses it hears the news there.
-                    tracing::info!(conversation = %id, %error, "news of background jobs waits for the next message");
-                    return;
-                }
-            };
+                () = jobs.changed() => {}
+            }
+            let Some((running, mut conversation)) = self.claim(id, stop).await else { return };
             let sink = EventSink::new(|event| event.log());
             let news = tokio::select! {
                 biased;
                 () = self.0.interrupt.cancelled() => Vec::new(),
                 news = conversation.take_job_updates(&sink) => news,
             };
-            let mut is_completed = true;
-            if !news.is_empty() {
-                let turn = Turn::JobNews(news);
-                let result = run(&mut conversation, turn, &sink, &self.0.interrupt).await;
-                is_completed = result.outcome.is_completed();
-            }
-            let more = conversation.job_watch();
-            Box::pin(close(conversation)).await;
+            failpoint::reach("jobs.news-taken");
+            let more = if news.is_empty() {
+                self.leave(conversation).await
+            } else {
+                let turn = UnfinishedTurn::new(TurnOwner::JobNews, conversation.last_seq());
+                // Not closed on failure: that would store that the news has been told.
+                if let Err(error) = Commitment::store(self.store(), id, Some(&turn)).await {
+                    tracing::error!(conversation = %id, %error, "news of background jobs waits for the next message");
+                    return;
+                }
+                failpoint::reach("turn.recorded");
+                let interrupt = self.interrupt();
+                let result = run(&mut conversation, Turn::JobNews(news), &sink, &interrupt).await;
+                self.conclude(conversation, turn, &result, &interrupt).await
+            };
             drop(running);
-            match more.filter(|_| is_completed) {
+            match more {
                 Some(more) => jobs = more,
                 None => return,
             }
         }
         tracing::warn!(conversation = %id, "background jobs began {MAX_JOB_TURNS} turns in a row; their further news waits for the next message");
+        self.record(id, None, None).await;
+    }
+
+    /// Opens a conversation for a turn as soon as one more may run and nobody else has it open;
+    /// nothing if that cannot be, or the gateway ends first.
+    async fn claim(
+        &self,
+        id: &ConversationId,
+        stop: &CancellationToken,
+    ) -> Option<(Running, Conversation)> {
+        let mut pause = BUSY_PAUSES.0;
+        loop {
+            let slot = tokio::select! {
+                biased;
+                () = stop.cancelled() => return None,
+                slot = Arc::clone(&self.0.slots).acquire_owned() => slot.ok()?,
+            };
+            let running = Running::new(Arc::clone(&self.0), slot);
+            let request =
+                OpenRequest { which: Which::Id(id.clone()), ..OpenRequest::new("gateway") };
+            match self.open(request, Vec::new()).await {
+                Ok(conversation) => return Some((running, conversation)),
+                Err(refused) if refused.is_busy() => drop(running),
+                Err(error) => {
+                    tracing::warn!(conversation = %id, %error, "a conversation cannot be opened; it goes on with the next message or the next start");
+                    return None;
+                }
+            }
+            // Whoever has it may tell the news, or go on with it, meanwhile.
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return None,
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(BUSY_PAUSES.1),
+            }
+        }
     }
 
     /// Takes no new work from now on.
@@ -380,6 +539,8 @@ fn is_for_clients(event: &Event) -> bool {
 enum Turn {
     Message(UserMessage),
     JobNews(Vec<String>),
+    /// The rest of an earlier one; the model reads this first.
+    Resume(&'static str),
 }
 
 /// Runs a turn to its end; `interrupt` interrupts it.
@@ -387,15 +548,16 @@ async fn run(
     conversation: &mut Conversation,
     turn: Turn,
     sink: &EventSink,
-    interrupt: &CancellationToken,
+    interrupt: &Interrupt,
 ) -> TurnResult {
     let control = conversation.control();
     let mut turn: std::pin::Pin<Box<dyn Future<Output = TurnResult> + Send + '_>> = match turn {
         Turn::Message(message) => Box::pin(conversation.run(message, sink)),
         Turn::JobNews(news) => Box::pin(conversation.run_job_updates(news, sink)),
+        Turn::Resume(why) => Box::pin(conversation.resume_turn(why, sink)),
     };
     let interrupted = async {
-        interrupt.cancelled().await;
+        interrupt.requested().await;
         // A turn that has not quite begun cannot be interrupted yet.
         while !control.interrupt() {
             tokio::time::sleep(REPEAT_INTERRUPT).await;

@@ -55,7 +55,7 @@ pub fn list_offline(run_dir: &Path, logs_dir: &Path, found: Vec<Found>) -> Vec<S
     let one = |found: Found| match found {
         Found::Broken { name, reason } => SlotStatus::broken(&name, reason, logs.clone()),
         Found::Slot(slot) => {
-            let mut status = status(slot.name.as_str()).with_files(&slot);
+            let mut status = status(slot.name.as_str());
             let record = records.read(&slot.name).ok().flatten();
             if let Some(process) = record.and_then(|record| record.process)
                 && process.is_alive()
@@ -65,7 +65,7 @@ pub fn list_offline(run_dir: &Path, logs_dir: &Path, found: Vec<Found>) -> Vec<S
                 status.reason =
                     Some("its supervisor is gone; the next one ends it first".to_owned());
             }
-            status
+            status.with_files(&slot)
         }
     };
     found.into_iter().map(one).collect()

@@ -1,4 +1,4 @@
-//! The supervisor's own output: every line of every child, as it came.
+//! The supervisor's own output: every line of every child, with the name of its slot.
 //!
 //! A reader that is slow must not hold a child up, so the lines wait in a queue of limited size.
 //! What does not fit is left out and counted there; the log of the slot has it.
@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use crate::slot::SlotName;
+
 /// Bytes that may wait for a slow reader.
 const MAX_QUEUED: usize = 1 << 20;
 
@@ -16,6 +18,8 @@ const MAX_QUEUED: usize = 1 << 20;
 pub(crate) struct RawOutput {
     queue: mpsc::Sender<Vec<u8>>,
     counts: Arc<Counts>,
+    /// What each line begins with.
+    prefix: Arc<str>,
 }
 
 #[derive(Debug, Default)]
@@ -39,7 +43,12 @@ impl RawOutput {
             }
         };
         std::thread::Builder::new().name("raw-output".to_owned()).spawn(write)?;
-        Ok(Self { queue, counts })
+        Ok(Self { queue, counts, prefix: Arc::from("") })
+    }
+
+    /// Returns the output for the lines of a slot: they begin with its name.
+    pub(crate) fn of(&self, slot: &SlotName) -> Self {
+        Self { prefix: format!("{slot}: ").into(), ..self.clone() }
     }
 
     /// Passes a line on, without its newline.
@@ -55,7 +64,8 @@ impl RawOutput {
                     .into_bytes(),
             );
         }
-        let mut bytes = Vec::with_capacity(line.len() + 1);
+        let mut bytes = Vec::with_capacity(self.prefix.len() + line.len() + 1);
+        bytes.extend_from_slice(self.prefix.as_bytes());
         bytes.extend_from_slice(line);
         bytes.push(b'\n');
         self.send(bytes);
@@ -108,6 +118,7 @@ mod tests {
     fn a_reader_that_does_not_read_holds_nobody_up_and_is_told_what_is_missing() {
         let gate = Gate::default();
         let raw = RawOutput::start(Box::new(gate.clone())).unwrap();
+        let raw = raw.of(&SlotName::new("a").unwrap());
         let long = vec![b'x'; 64 << 10];
         // Nothing is taken, and still every call returns.
         (0..100).for_each(|_| raw.line(&long));
@@ -119,10 +130,10 @@ mod tests {
         }
         raw.line(b"after");
         let state = opened
-            .wait_while(lock.lock().unwrap(), |state| !state.1.ends_with(b"\nafter\n"))
+            .wait_while(lock.lock().unwrap(), |state| !state.1.ends_with(b"\na: after\n"))
             .unwrap();
         let text = String::from_utf8(state.1.clone()).unwrap();
-        let whole = text.lines().filter(|line| line.len() == long.len()).count();
+        let whole = text.lines().filter(|line| line.len() == "a: ".len() + long.len()).count();
         let told = format!("supervisor: {} lines are only in the logs", 100 - whole);
         assert!((1..=16).contains(&whole), "{whole}");
         assert!(text.contains(&told), "{told}");

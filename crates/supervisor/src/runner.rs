@@ -202,12 +202,13 @@ impl Runner {
                 Phase::Over
             }
             Event::Ended => {
+                let pid = running.process.pid;
                 let ended = match running.collect().await {
                     Ok(ended) => ended,
                     Err((ended, error)) => return self.stuck(ended, &error),
                 };
                 self.forget_process();
-                self.after_end(ended, Planned::Nothing).await
+                self.after_end(ended, pid, Planned::Nothing).await
             }
             Event::Ready => {
                 self.status.send_modify(|status| {
@@ -223,8 +224,9 @@ impl Runner {
                 let why = format!("not ready within {:?}", self.slot.ready_within);
                 self.log.note(&why);
                 self.refuse_waiting(&why);
+                let pid = running.process.pid;
                 match self.end(*running, None).await {
-                    Ok(_) => self.after_end(Ended::NotReady, Planned::Nothing).await,
+                    Ok(_) => self.after_end(Ended::NotReady, pid, Planned::Nothing).await,
                     Err(phase) => phase,
                 }
             }
@@ -259,10 +261,11 @@ impl Runner {
                     answer(done, Err(error));
                     return Phase::Up { running, ready_by };
                 }
+                let pid = running.process.pid;
                 match self.end(*running, Some(PlannedAction::Restart)).await {
                     Ok(ended) => {
                         self.waiting.push(done);
-                        self.after_end(ended, Planned::Restart).await
+                        self.after_end(ended, pid, Planned::Restart).await
                     }
                     Err(phase) => {
                         answer(done, Err(self.reason()));
@@ -367,12 +370,22 @@ impl Runner {
         }
     }
 
-    async fn after_end(&mut self, ended: Ended, planned: Planned) -> Phase {
+    /// Decides what follows the end of process `pid`.
+    async fn after_end(&mut self, ended: Ended, pid: u32, planned: Planned) -> Phase {
         self.note_end(ended);
         let what = described(ended);
         self.log.note(&what);
+        let own_reason = self.own_reason(pid);
+        let explained = match &own_reason {
+            Some(reason) => format!("{what}: {reason}"),
+            None => what.clone(),
+        };
         if planned == Planned::Nothing {
-            self.refuse_waiting(&format!("{what} before it was ready"));
+            let why = match &own_reason {
+                Some(reason) => format!("{what} before it was ready: {reason}"),
+                None => format!("{what} before it was ready"),
+            };
+            self.refuse_waiting(&why);
         }
         match self.policy.ended(self.begun.elapsed(), ended, planned) {
             Next::Stopped => {
@@ -380,7 +393,7 @@ impl Runner {
                 Phase::Down
             }
             Next::Held => {
-                let why = self.own_reason().unwrap_or_else(|| {
+                let why = own_reason.unwrap_or_else(|| {
                     format!("it exited with code {EXIT_PERMANENT}: it cannot work as it is set up")
                 });
                 self.log.note("stays down until it is started by hand");
@@ -394,11 +407,7 @@ impl Runner {
                 if after.is_zero() {
                     return self.launch().await;
                 }
-                let why = match self.own_reason() {
-                    Some(reason) => format!("{what}: {reason}"),
-                    None => what,
-                };
-                self.wait(after, &why)
+                self.wait(after, &explained)
             }
         }
     }
@@ -425,9 +434,11 @@ impl Runner {
         state::write_desired(&self.slot.desired, desired).map_err(|error| error.to_string())
     }
 
-    /// Returns what the child itself said about its end.
-    fn own_reason(&self) -> Option<String> {
-        state::read_actual(&self.slot.actual).ok().flatten().and_then(|actual| actual.reason)
+    /// Returns what a process of the slot itself said about its end. What one before it said is not
+    /// about this end.
+    fn own_reason(&self, pid: u32) -> Option<String> {
+        let actual = state::read_actual(&self.slot.actual).ok().flatten()?;
+        if actual.is_of_another(Some(pid)) { None } else { actual.reason }
     }
 
     fn reason(&self) -> String {

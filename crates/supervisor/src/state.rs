@@ -84,6 +84,8 @@ pub(crate) fn write_desired(path: &Path, desired: Desired) -> Result<(), StateEr
 pub struct Actual {
     /// One word: `gateway_state`.
     pub state: String,
+    /// The process that wrote it: `pid`, if it says so.
+    pub pid: Option<u32>,
     /// Why it is so: `exit_reason`.
     pub reason: Option<String>,
     /// Its parts by name: `platforms`.
@@ -119,7 +121,16 @@ pub fn read_actual(path: &Path) -> Result<Option<Actual>, StateError> {
     let parts = parts
         .filter_map(|(name, part)| Some((name.clone(), PartState::deserialize(part).ok()?)))
         .collect();
-    Ok(Some(Actual { state, reason, parts }))
+    let pid = object.get("pid").and_then(Value::as_u64).and_then(|pid| pid.try_into().ok());
+    Ok(Some(Actual { state, pid, reason, parts }))
+}
+
+impl Actual {
+    /// Reports whether another process than this one wrote it. A child that does not say who it is
+    /// is believed.
+    pub(crate) fn is_of_another(&self, pid: Option<u32>) -> bool {
+        self.pid.is_some() && self.pid != pid
+    }
 }
 
 /// A state goes into a line of a log, so that it must be one word.

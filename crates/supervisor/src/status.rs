@@ -115,7 +115,13 @@ impl SlotStatus {
             Err(error) => trouble = Some(error.to_string()),
         }
         match state::read_actual(&slot.actual) {
-            Ok(Some(actual)) => {
+            Ok(Some(mut actual)) => {
+                // What a process served that is gone is not served any more; what it could not
+                // serve may be why it is gone.
+                if actual.is_of_another(self.pid) {
+                    actual.parts.retain(|_, part| part.error_message.is_some());
+                    actual.parts.values_mut().for_each(|part| part.address = None);
+                }
                 self.actual = Some(actual.state);
                 self.parts = actual.parts;
             }

@@ -42,7 +42,7 @@ pub struct Options {
     pub logs_dir: PathBuf,
     /// Says which slots there are.
     pub source: Arc<dyn SlotSource>,
-    /// Gets every line of every child, as it came.
+    /// Gets every line of every child, after the name of its slot.
     pub output: Box<dyn Write + Send>,
     /// Who keeps this process itself.
     pub manager: Manager,
@@ -169,6 +169,7 @@ impl Supervisor {
     /// Brings up what was up, calls `ready`, and keeps it so until a signal or a request ends it.
     pub async fn run(self, ready: impl FnOnce()) -> Result<(), SupervisorError> {
         let mut signals = AllSignals::listen().map_err(failed("listen for signals"))?;
+        let notifier = Notifier::start();
         let listener = control::listen(&self.run_dir).map_err(failed("open the control socket"))?;
         let changes = Changes::new().map_err(failed("watch directories"))?;
         let (wake, wakes) = mpsc::channel(64);
@@ -188,11 +189,10 @@ impl Supervisor {
         body.reconcile().await;
         failpoint::reach("boot.slots-registered");
         booted.send_replace(true);
-        let mut notifier = Notifier::start();
         ready();
-        Notifier::ready();
-        let answer = body.until_told_to_end(&mut signals, &mut notifier).await;
-        Notifier::stopping();
+        notifier.ready();
+        let answer = body.until_told_to_end(&mut signals).await;
+        notifier.stopping();
         let ended = body.end_all().await;
         if let Some((answer, passed_on)) = answer {
             let told = match &ended {
@@ -263,7 +263,7 @@ impl Body {
     }
 
     fn log(&self, slot: &SlotName) -> SlotLog {
-        SlotLog::new(self.this.slot_logs.join(slot.as_str()), self.this.raw.clone())
+        SlotLog::new(self.this.slot_logs.join(slot.as_str()), self.this.raw.of(slot))
     }
 
     /// Makes the slots the ones that the source names.
@@ -370,11 +370,7 @@ impl Body {
     }
 
     /// Does what is asked until the end is asked for. Returns who waits for it.
-    async fn until_told_to_end(
-        &mut self,
-        signals: &mut AllSignals,
-        notifier: &mut Notifier,
-    ) -> Option<Told> {
+    async fn until_told_to_end(&mut self, signals: &mut AllSignals) -> Option<Told> {
         loop {
             tokio::select! {
                 heard = signals.next() => match heard {
@@ -411,7 +407,6 @@ impl Body {
                     // One of the same name may have come meanwhile.
                     self.reconcile().await;
                 }
-                () = notifier.watchdog_due() => Notifier::watchdog(),
             }
         }
     }

@@ -2,46 +2,78 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
+use std::time::Duration;
 
 use sd_notify::NotifyState;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval};
+
+/// How often systemd is asked for more time where it wants no other sign of life.
+const ASK_EVERY: Duration = Duration::from_secs(20);
+/// The time that is asked for, in microseconds; several times as long as the pauses in between.
+const MORE_TIME: u32 = 90_000_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// It begins or ends, which takes as long as the children of this or an earlier supervisor take
+    /// to end: more than the unit can know.
+    Changing,
+    /// It is ready.
+    Steady,
+}
 
 /// Tells systemd how the supervisor is. Does nothing where systemd does not ask.
+///
+/// The signs of life come from a task of their own, so that a child that takes long to end does not
+/// look like a supervisor that hangs.
 #[derive(Debug)]
 pub(crate) struct Notifier {
-    watchdog: Option<Interval>,
+    phase: watch::Sender<Phase>,
+    task: JoinHandle<()>,
 }
 
 impl Notifier {
     pub(crate) fn start() -> Self {
-        let watchdog = sd_notify::watchdog_enabled().map(|within| {
-            let period = within / 2;
-            let mut interval = interval_at(Instant::now() + period, period);
-            interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            interval
-        });
-        Self { watchdog }
+        let (phase, seen) = watch::channel(Phase::Changing);
+        let task = tokio::spawn(give_signs_of_life(sd_notify::watchdog_enabled(), seen));
+        Self { phase, task }
     }
 
-    pub(crate) fn ready() {
+    pub(crate) fn ready(&self) {
+        self.phase.send_replace(Phase::Steady);
         tell(NotifyState::Ready);
     }
 
-    pub(crate) fn stopping() {
+    pub(crate) fn stopping(&self) {
         tell(NotifyState::Stopping);
+        self.phase.send_replace(Phase::Changing);
     }
+}
 
-    pub(crate) fn watchdog() {
-        tell(NotifyState::Watchdog);
+impl Drop for Notifier {
+    fn drop(&mut self) {
+        self.task.abort();
     }
+}
 
-    /// Waits until systemd wants to hear something. Never returns if it does not.
-    pub(crate) async fn watchdog_due(&mut self) {
-        match &mut self.watchdog {
-            Some(interval) => {
-                interval.tick().await;
-            }
-            None => std::future::pending().await,
+async fn give_signs_of_life(watchdog: Option<Duration>, mut phase: watch::Receiver<Phase>) {
+    let mut ticks = interval(watchdog.map_or(ASK_EVERY, |within| within / 2));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let now = *phase.borrow_and_update();
+        tokio::select! {
+            _ = ticks.tick(), if watchdog.is_some() || now == Phase::Changing => {}
+            changed = phase.changed() => match changed {
+                Ok(()) => ticks.reset(),
+                Err(_) => return,
+            },
+        }
+        if watchdog.is_some() {
+            tell(NotifyState::Watchdog);
+        }
+        if *phase.borrow() == Phase::Changing {
+            tell(NotifyState::ExtendTimeoutUsec(MORE_TIME));
         }
     }
 }
@@ -67,7 +99,9 @@ pub enum UnitScope {
 /// Returns the text of a unit.
 ///
 /// `KillMode=process`: the supervisor ends its children itself, and what outlives them on purpose,
-/// such as sandboxes, is not its own.
+/// such as sandboxes, is not its own. `Restart=on-failure`: one that an operator ended stays down
+/// until it is started; one that was killed or hangs comes back, however often. The supervisor asks
+/// for more time than `Timeout…Sec` while children end.
 pub fn unit_text(program: &Path, arguments: &[&str], home: &Path, scope: UnitScope) -> String {
     let mut command = vec![escaped(program.as_os_str(), true)];
     command.extend(arguments.iter().map(|word| escaped(OsStr::new(word), true)));
@@ -84,6 +118,7 @@ pub fn unit_text(program: &Path, arguments: &[&str], home: &Path, scope: UnitSco
         "[Unit]\n\
          Description=Vestal supervisor\n\
          After=network.target\n\
+         StartLimitIntervalSec=0\n\
          \n\
          [Service]\n\
          Type=notify\n\
@@ -92,8 +127,9 @@ pub fn unit_text(program: &Path, arguments: &[&str], home: &Path, scope: UnitSco
          Environment={variable}\n\
          {user}\
          KillMode=process\n\
-         Restart=always\n\
+         Restart=on-failure\n\
          RestartSec=1\n\
+         TimeoutStartSec=120\n\
          TimeoutStopSec=120\n\
          WatchdogSec=60\n\
          \n\

@@ -45,6 +45,13 @@ impl Conversation {
     pub async fn run_job_updates(&mut self, news: Vec<String>, events: &EventSink) -> TurnResult {
         crate::turn::run(self, TurnInput::JobUpdates(news), events).await
     }
+
+    /// Goes on with a turn that did not come to its end, in this process or in one before it. Calls
+    /// that have no result get the one that they have had since, then the model reads `why`: who
+    /// stopped it, and that it is to go on.
+    pub async fn resume_turn(&mut self, why: &str, events: &EventSink) -> TurnResult {
+        crate::turn::run(self, TurnInput::JobUpdates(vec![why.to_owned()]), events).await
+    }
 }
 
 impl Conversation {

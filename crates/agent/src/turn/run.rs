@@ -140,6 +140,8 @@ impl<'a> Turn<'a> {
                 for words in news {
                     self.conversation.append_note(&words).await?;
                 }
+                // Whoever resumes after a crash must not hear the same news again.
+                self.conversation.keep_notes().await?;
             }
         }
         let mut continuations = 0;
@@ -215,8 +217,12 @@ impl<'a> Turn<'a> {
     /// Puts before the model what was said, and what became of jobs it wanted
     /// to hear of, while it worked.
     async fn take_updates(&mut self) -> Result<(), TurnError> {
-        for text in job_updates(&self.context("")).await {
-            self.conversation.append_note(&text).await?;
+        let news = job_updates(&self.context("")).await;
+        if !news.is_empty() {
+            for text in news {
+                self.conversation.append_note(&text).await?;
+            }
+            self.conversation.keep_notes().await?;
         }
         for text in self.conversation.control.take_steer() {
             self.conversation.append_aside(&text).await?;

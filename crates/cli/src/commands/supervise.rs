@@ -72,7 +72,29 @@ pub(crate) async fn run(context: &Context, args: &SuperviseArgs) -> Result<Exit,
             .print(&format!("ended the supervisor (pid {})", answer.holder.process.pid))?;
         return Ok(Exit::Success);
     }
-    let detached = args.is_detached();
+    let kind = if args.is_detached() { Kind::Detached } else { Kind::Foreground };
+    supervise(context, slots, kind, None).await
+}
+
+/// Supervises in the foreground, and starts one gateway as soon as that is possible.
+pub(crate) async fn run_first(context: &Context, first: Option<String>) -> Result<Exit, Failure> {
+    supervise(context, ProfileSlots::new(context)?, Kind::Foreground, first).await
+}
+
+/// Whose session a supervisor is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Foreground,
+    Detached,
+}
+
+async fn supervise(
+    context: &Context,
+    slots: ProfileSlots,
+    kind: Kind,
+    first: Option<String>,
+) -> Result<Exit, Failure> {
+    let detached = kind == Kind::Detached;
     if detached {
         vestal_process::lead_session().map_err(|error| Failure::io("leave the session", &error))?;
     }
@@ -87,8 +109,9 @@ pub(crate) async fn run(context: &Context, args: &SuperviseArgs) -> Result<Exit,
     };
     let output: Box<dyn Write + Send> =
         if detached { Box::new(std::io::sink()) } else { Box::new(std::io::stdout()) };
+    let run_dir = slots.run_dir();
     let options = Options {
-        run_dir: slots.run_dir(),
+        run_dir: run_dir.clone(),
         logs_dir: slots.root().logs_dir(),
         output,
         manager,
@@ -102,6 +125,15 @@ pub(crate) async fn run(context: &Context, args: &SuperviseArgs) -> Result<Exit,
             context.console.write("1").ok();
         } else {
             context.console.note("supervising; `vestal gateway list` shows the gateways");
+        }
+        if let Some(first) = first {
+            // Over the socket, as everybody does: what became of it is in its log and its status.
+            tokio::spawn(async move {
+                let start = Request::Start { slots: Some(vec![first]) };
+                if let Err(error) = ask(&run_dir, &start, END_WITHIN).await {
+                    tracing::error!(%error, "the gateway was not started");
+                }
+            });
         }
     };
     supervisor.run(ready).await.map_err(|error| supervisor_failed(&error))?;

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use rustix::process::Signal;
 
+use vestal_testkit::wait_for;
+
 use crate::support::{World, finish, is_alive};
 
 #[test]
@@ -81,6 +83,136 @@ fn a_stop_without_a_supervisor_keeps_the_gateway_down() {
     inside.env("VESTAL_SUPERVISED_RUN", "1");
     let refused = finish(inside.spawn().unwrap()).exits(1);
     assert!(refused.stderr.contains("this command runs inside a gateway"), "{refused:?}");
+}
+
+#[test]
+fn a_turn_cannot_stop_the_gateway_that_runs_it() {
+    let world = World::new();
+    for verb in ["stop", "restart"] {
+        let program = env!("CARGO_BIN_EXE_vestal");
+        let inside = format!("{program} gateway {verb}");
+        let refused = world.run(&inside).exits(1);
+        assert!(refused.stderr.contains("this command runs in a sandbox"), "{refused:?}");
+        assert!(refused.stderr.contains("from a shell of your own"), "{refused:?}");
+    }
+    assert!(!world.home().join("gateway_desired.json").exists());
+}
+
+/// Gives the default profile settings with which a gateway starts, and serves nothing.
+fn serve_nothing(world: &World) {
+    fs::create_dir_all(world.home()).unwrap();
+    fs::write(world.home().join("config.yaml"), "kanban: {dispatch_in_gateway: false}\n").unwrap();
+}
+
+/// Ends the supervisor of a home with its gateways.
+fn end_supervisor(world: &World) {
+    world.vestal(["supervise", "--stop"]).exits(0);
+}
+
+#[test]
+fn a_start_that_fails_says_why() {
+    let world = World::new();
+    serve_nothing(&world);
+    let config = "kanban: {dispatch_in_gateway: false}\napi_server: {enabled: true}\n";
+    fs::write(world.home().join("config.yaml"), config).unwrap();
+    let failed = world.vestal(["gateway", "start"]).exits(1);
+    assert!(failed.stderr.contains("exited with code 78 before it was ready"), "{failed:?}");
+    assert!(failed.stderr.contains("has no key"), "{failed:?}");
+    // One that ran before and was killed does not lend its listeners or its reason to the next.
+    serve_nothing(&world);
+    world.vestal(["gateway", "start"]).exits(0);
+    world.vestal(["gateway", "stop"]).exits(0);
+    let status = world.vestal(["gateway", "status", "--json"]).exits(1).json();
+    assert_eq!(status["gateways"][0]["listeners"], serde_json::json!([]), "{status}");
+    end_supervisor(&world);
+}
+
+#[test]
+fn settings_that_a_supervised_gateway_would_not_get_are_not_passed_over_in_silence() {
+    let world = World::new();
+    serve_nothing(&world);
+    let set = ["--set", "api_server.port=1", "gateway", "start"];
+    let refused = world.vestal(set).exits(2);
+    assert!(refused.stderr.contains("vestal config set KEY VALUE"), "{refused:?}");
+    let with_port = |port: &str| {
+        let mut command = world.command(["gateway", "start"]);
+        finish(command.env("API_SERVER_PORT", port).spawn().unwrap()).exits(0)
+    };
+    // A supervisor that is started now has the variable.
+    let first = with_port("4001");
+    assert!(!first.stderr.contains("API_SERVER_PORT"), "{first:?}");
+    let same = with_port("4001");
+    assert!(!same.stderr.contains("API_SERVER_PORT"), "{same:?}");
+    let other = with_port("4002");
+    assert!(other.stderr.contains("not passed on") && other.stderr.contains(": API_SERVER_PORT."));
+    assert!(!other.stderr.contains("4002"), "values may be secrets: {other:?}");
+    end_supervisor(&world);
+}
+
+#[test]
+fn inside_the_image_a_gateway_is_supervised_unless_it_is_told_otherwise() {
+    let world = World::new();
+    serve_nothing(&world);
+    let inside = |words: &[&str]| {
+        let mut command = world.command(words);
+        command.env("VESTAL_IMAGE", "1").env("VESTAL_ALLOW_ROOT_GATEWAY", "1");
+        command
+    };
+    // The command of a container becomes its supervisor, with the gateway started.
+    let mut container = vestal_testkit::programs::Running::start(inside(&["gateway", "run"]));
+    assert!(container.error_line().contains("runs supervised"));
+    let running = |manager: &str| {
+        wait_for("the gateway runs", || {
+            let status = world.vestal(["gateway", "status", "--json"]).json();
+            let is_running = status["gateways"][0]["state"] == "running";
+            assert_eq!(status["manager"]["kind"], manager, "{status}");
+            is_running.then(|| status["gateways"][0]["pid"].to_string())
+        })
+    };
+    let pid = running("supervisor");
+    // Another one finds the slot, and returns when it is ready.
+    let second = finish(inside(&["gateway", "run"]).spawn().unwrap()).exits(0);
+    assert!(second.text().contains("gateway default was running already"), "{second:?}");
+    assert_eq!(running("supervisor"), pid);
+    container.signal(Signal::TERM);
+    assert_eq!(container.end().0, 0);
+    assert!(!is_alive(&pid));
+    // Told otherwise, it is the gateway itself, with its exit code.
+    for (option, variable) in [(Some("--no-supervise"), "0"), (None, "true")] {
+        let words: Vec<&str> = ["gateway", "run"].into_iter().chain(option).collect();
+        let mut command = inside(&words);
+        command.env("VESTAL_GATEWAY_NO_SUPERVISE", variable);
+        let mut alone = vestal_testkit::programs::Running::start(command);
+        assert!(alone.error_line().contains("nothing to serve yet"));
+        let state = wait_for("it runs", || {
+            let text = fs::read_to_string(world.home().join("gateway_state.json")).ok()?;
+            let state: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let is_own = state["pid"] == alone.pid() && state["gateway_state"] == "running";
+            is_own.then_some(state)
+        });
+        assert_eq!(state["profile"], "default");
+        alone.signal(Signal::TERM);
+        assert_eq!(alone.end().0, 1);
+    }
+}
+
+#[test]
+fn root_does_not_serve_inside_the_image() {
+    let world = World::new();
+    serve_nothing(&world);
+    // An ordinary user is root of a namespace of its own.
+    let words: &[&str] = if vestal_testkit::namespaces::is_root() {
+        &["env"]
+    } else {
+        &["unshare", "--user", "--map-root-user"]
+    };
+    let mut command = std::process::Command::new(words[0]);
+    command.args(&words[1..]).arg(env!("CARGO_BIN_EXE_vestal"));
+    command.args(["gateway", "run", "--no-supervise"]).env_clear().envs(world.environment());
+    command.env("VESTAL_IMAGE", "1").current_dir(world.work());
+    let refused = vestal_testkit::programs::run(&mut command).exits(78);
+    assert!(refused.stderr.contains("VESTAL_ALLOW_ROOT_GATEWAY=1"), "{refused:?}");
+    assert!(!world.home().join("gateway_state.json").exists());
 }
 
 /// Makes a `systemctl` that notes how it is called.

@@ -216,10 +216,14 @@ async fn a_conversation_remembers_small_things_until_told_to_forget() {
     assert_eq!(place.state(&id, "todo").await.unwrap(), None);
     place.set_state(&id, "todo", Some(&serde_json::json!(1))).await.unwrap();
     place.set_state(&id, "todo", Some(&todo)).await.unwrap();
-    assert_eq!(place.state(&id, "todo").await.unwrap(), Some(todo));
+    assert_eq!(place.state(&id, "todo").await.unwrap(), Some(todo.clone()));
     assert_eq!(place.state(&other, "todo").await.unwrap(), None);
+    assert_eq!(place.with_state("todo").await.unwrap(), [(id.clone(), todo)]);
     place.set_state(&id, "todo", None).await.unwrap();
     assert_eq!(place.state(&id, "todo").await.unwrap(), None);
+    place.set_state(&other, "todo", Some(&serde_json::json!(1))).await.unwrap();
+    place.delete(&other).await.unwrap();
+    assert_eq!(place.with_state("todo").await.unwrap(), []);
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! How a gateway starts and ends, and what it says of itself.
 
+use std::time::Duration;
+
 use serde_json::json;
 use vestal_gateway::{
     ApiServerError, Gateway, GatewayError, GatewayPhase, GatewaySettings, ListenerPhase, Shutdown,
@@ -8,6 +10,7 @@ use vestal_gateway::{
 use vestal_runtime::Runtime;
 use vestal_sandbox::Engine;
 use vestal_scripted_model::{Reply, Script, ScriptedModel};
+use vestal_testkit::{until, until_async};
 
 use crate::support::{KEY, TestGateway, answer, settings, usual};
 
@@ -105,20 +108,38 @@ async fn a_second_wish_to_end_does_not_wait_for_turns() {
     gateway.ended().await;
 }
 
+/// A gateway whose port another process has.
+struct Taken {
+    home: tempfile::TempDir,
+    listener: std::net::TcpListener,
+    gateway: Gateway,
+    settings: GatewaySettings,
+    runtime: Runtime,
+}
+
+impl Taken {
+    async fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let model = ScriptedModel::start(Script::replies([]));
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut set = usual(&model);
+        set.retain(|set| !set.starts_with("api_server.port"));
+        set.push(format!("api_server.port={}", listener.local_addr().unwrap().port()));
+        let loaded = settings(home.path(), &set);
+        let gateway = Gateway::claim(home.path(), "default").unwrap();
+        let settings = GatewaySettings::new(&loaded).unwrap().unwrap();
+        let runtime = Runtime::builder(Engine::open(loaded).unwrap()).build().await.unwrap();
+        Self { home, listener, gateway, settings, runtime }
+    }
+}
+
 #[tokio::test]
-async fn a_port_that_is_taken_is_a_permanent_failure_on_record() {
-    let home = tempfile::tempdir().unwrap();
-    let model = ScriptedModel::start(Script::replies([]));
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut set = usual(&model);
-    set.retain(|set| !set.starts_with("api_server.port"));
-    set.push(format!("api_server.port={}", taken.local_addr().unwrap().port()));
-    let settings = settings(home.path(), &set);
-    let gateway = Gateway::claim(home.path(), "default").unwrap();
-    let wanted = GatewaySettings::new(&settings).unwrap().unwrap();
-    let runtime = Runtime::builder(Engine::open(settings).unwrap()).build().await.unwrap();
+async fn a_port_that_stays_taken_is_a_permanent_failure_on_record() {
+    let Taken { home, listener: _listener, gateway, settings, runtime } = Taken::new().await;
+    let settings = GatewaySettings { listen_within: Duration::from_millis(200), ..settings };
     let channel = tokio::sync::mpsc::channel(1);
-    let failed = gateway.serve(runtime, wanted, None, channel, || panic!("it is not ready")).await;
+    let failed =
+        gateway.serve(runtime, settings, None, channel, || panic!("it is not ready")).await;
     let error = failed.unwrap_err();
     assert!(error.is_permanent(), "{error}");
     let state = read_state(home.path()).unwrap().unwrap();
@@ -127,6 +148,51 @@ async fn a_port_that_is_taken_is_a_permanent_failure_on_record() {
     let listener = &state.platforms["api_server"];
     assert_eq!(listener.state, ListenerPhase::Failed);
     assert_eq!(listener.error_code.as_deref(), Some("address_unavailable"));
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_and_then_freed_is_served() {
+    let Taken { home, listener, gateway, settings, runtime } = Taken::new().await;
+    let (sender, receiver) = tokio::sync::mpsc::channel(1);
+    let stop = sender.clone();
+    let (ready, is_ready) = tokio::sync::oneshot::channel();
+    let serving = tokio::spawn(async move {
+        gateway.serve(runtime, settings, None, (sender, receiver), || ready.send(()).unwrap()).await
+    });
+    until("the state says why it is not ready", || {
+        let state = read_state(home.path()).unwrap().unwrap();
+        let part = state.platforms.get("api_server");
+        let why = part.and_then(|part| part.error_message.as_deref());
+        state.gateway_state == GatewayPhase::Starting
+            && why.is_some_and(|why| why.ends_with("it is tried again"))
+    })
+    .await;
+    drop(listener);
+    is_ready.await.unwrap();
+    let part = read_state(home.path()).unwrap().unwrap().platforms["api_server"].clone();
+    assert_eq!((part.state, part.error_message), (ListenerPhase::Connected, None));
+    stop.send(Shutdown::Planned).await.unwrap();
+    assert_eq!(serving.await.unwrap().unwrap().shutdown, Shutdown::Planned);
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_a_port_that_is_taken() {
+    let Taken { home, listener: _listener, gateway, settings, runtime } = Taken::new().await;
+    let (sender, receiver) = tokio::sync::mpsc::channel(1);
+    let serving = gateway.serve(runtime, settings, None, (sender, receiver), || {
+        panic!("it is not ready");
+    });
+    let stopping = async {
+        until_async("it takes orders", || async {
+            matches!(ask_status(home.path()).await, Ok(StatusAnswer::Answers(_)))
+        })
+        .await;
+        ask_stop(home.path(), false).await.unwrap();
+    };
+    let (end, ()) = tokio::join!(serving, stopping);
+    assert_eq!(end.unwrap().shutdown, Shutdown::Planned);
+    let state = read_state(home.path()).unwrap().unwrap();
+    assert_eq!(state.gateway_state, GatewayPhase::Stopped);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! SIGKILL of the supervisor at every step, and two supervisors at once.
 
+use rustix::process::Signal;
 use vestal_supervisor::{Desired, Request, SlotState, ask, failpoint, read_desired, stop_offline};
 use vestal_testkit::{PATIENCE, until_async};
 
-use crate::world::{Supervised, World};
+use crate::world::{Supervised, World, send};
 
 /// Starts and stops the slot until the supervisor dies at its failpoint.
 async fn use_until_death(world: &World, supervisor: &mut Supervised) {
@@ -75,6 +76,26 @@ async fn what_a_killed_supervisor_left_is_ended_before_anything_is_started() {
     let mut third = world.supervise();
     assert_eq!(world.status("work").await.state, SlotState::Stopped);
     assert!(third.terminate().success());
+}
+
+#[tokio::test]
+async fn killed_together_with_its_children_the_next_one_starts_what_was_wanted() {
+    let world = World::new();
+    world.profile("work", "");
+    world.profile("idle", "");
+    let mut first = world.supervise();
+    world.start("work").await;
+    first.kill();
+    for pid in world.children() {
+        send(pid, Signal::KILL);
+    }
+    world.until_no_child().await;
+    let mut second = world.supervise();
+    world.until_state("work", SlotState::Running).await;
+    assert_eq!(world.status("idle").await.state, SlotState::Stopped);
+    assert_eq!(world.children().len(), 1);
+    assert!(second.terminate().success());
+    world.until_no_child().await;
 }
 
 /// Returns the slot as far as a stop needs it.

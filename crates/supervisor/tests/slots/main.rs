@@ -6,5 +6,6 @@ mod boot;
 mod control;
 mod crashes;
 mod lifecycle;
+mod managers;
 mod output;
 mod world;

@@ -34,11 +34,15 @@ async fn no_line_is_lost_or_torn_under_load() {
         assert!(files.iter().all(|size| *size <= 1_000_000), "{files:?}");
     }
     assert!(supervisor.terminate().success());
-    // Raw, whole lines, of two children in one stream.
+    // Whole lines of two children in one stream, each after the name of its slot.
     let printed = String::from_utf8(supervisor.printed()).unwrap();
-    assert!(printed.lines().any(|line| line == format!("out 0 {}", "o".repeat(100))));
+    for name in ["loud", "noisy"] {
+        let first = format!("{name}: out 0 {}", "o".repeat(100));
+        assert!(printed.lines().any(|line| line == first), "{name}");
+    }
     let whole = |line: &str| {
         line.starts_with("supervisor: ")
+            || ["loud: supervisor: ", "noisy: supervisor: "].iter().any(|own| line.starts_with(own))
             || line.ends_with(&"o".repeat(100))
             || line.ends_with(&"e".repeat(100))
     };

@@ -7,7 +7,7 @@ use vestal_api::GatewayOutcomeView;
 use vestal_config::ProfileName;
 use vestal_gateway::StatusAnswer;
 use vestal_supervisor::{
-    Answer, ControlError, DetachError, Done, Found, Outcome, RUN_VARIABLE, Request, Slot,
+    Answer, ControlError, DetachError, Done, Found, Holder, Outcome, RUN_VARIABLE, Request, Slot,
     SlotSource as _, SupervisorError, ask, has_leftover, start_detached, stop_offline,
 };
 
@@ -28,9 +28,15 @@ const BEGIN_WITHIN: Duration = Duration::from_mins(2);
 const OTHER_WITHIN: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(50);
 
+/// What the guest puts into the environment of every command in a sandbox.
+const JOB_VARIABLE: &str = "VESTAL_JOB";
+
 const START_HELP: &str = "\
 Returns when the gateway is ready. It is started again when it ends by itself, and by the next
 supervisor after a reboot. The exit code is 1 if a gateway did not start.
+
+Its settings are those in config.yaml and .env of the profile, and variables of the supervisor's own
+environment. --set is refused, since it would be forgotten by the next start.
 
 Examples:
   vestal gateway start
@@ -49,8 +55,9 @@ pub(super) struct StartArgs {
 }
 
 pub(super) async fn start(context: &Context, args: &StartArgs) -> Result<Exit, Failure> {
+    refuse_set(context)?;
     let (slots, which) = (ProfileSlots::new(context)?, args.which.slots(context)?);
-    begin(&slots).await?;
+    tell_of_variables(context, begin(&slots).await?.as_ref());
     let answer = order(context, &slots, &Request::Start { slots: which }, "starting").await?;
     report(context, args.json, answer.outcomes)
 }
@@ -102,21 +109,75 @@ pub(super) struct RestartArgs {
 
 pub(super) async fn restart(context: &Context, args: &RestartArgs) -> Result<Exit, Failure> {
     refuse_inside(context)?;
+    refuse_set(context)?;
     let (slots, which) = (ProfileSlots::new(context)?, args.which.slots(context)?);
-    begin(&slots).await?;
+    tell_of_variables(context, begin(&slots).await?.as_ref());
     let answer = order(context, &slots, &Request::Restart { slots: which }, "restarting").await?;
     report(context, args.json, answer.outcomes)
 }
 
-/// Refuses to stop gateways from within one: the command would end with it, and the turn that runs
-/// it would be waited for by the stop.
+/// Refuses to stop gateways from within one, or from a command in a sandbox: the command would end
+/// with the turn that runs it, and the turn would be waited for by the stop.
 fn refuse_inside(context: &Context) -> Result<(), Failure> {
-    match context.environment().non_empty(RUN_VARIABLE) {
-        Some(_) => Err(Failure::new("this command runs inside a gateway")
-            .advise("stop or restart gateways from a shell of your own")
-            .with_exit(Exit::No)),
-        None => Ok(()),
+    let environment = context.environment();
+    let place = match (environment.non_empty(RUN_VARIABLE), environment.non_empty(JOB_VARIABLE)) {
+        (Some(_), _) => "inside a gateway",
+        (None, Some(_)) => "in a sandbox, where a turn of a gateway may have started it",
+        (None, None) => return Ok(()),
+    };
+    Err(Failure::new(format!("this command runs {place}"))
+        .advise("stop or restart gateways from a shell of your own")
+        .with_exit(Exit::No))
+}
+
+/// Refuses settings for one command: a gateway is started by its supervisor, now and after a crash,
+/// and must come up the same each time.
+fn refuse_set(context: &Context) -> Result<(), Failure> {
+    if context.global().set.is_empty() {
+        return Ok(());
     }
+    Err(Failure::new("--set holds for one command, and gateways are started by their supervisor")
+        .advise("to set it for good: vestal config set KEY VALUE")
+        .advise("to try it in this terminal: vestal --set KEY=VALUE gateway run")
+        .with_exit(Exit::Usage))
+}
+
+/// Says which variables of this command a supervisor that ran before does not have: its gateways
+/// get its own environment.
+fn tell_of_variables(context: &Context, holder: Option<&Holder>) {
+    let Some(holder) = holder else { return };
+    let pid = holder.process.pid;
+    // That of another user or container cannot be read, and nothing is said about it.
+    let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return };
+    let schema = vestal_api::schema();
+    let is_other = |name: &str, value: &std::ffi::OsStr| {
+        let wanted = [name.as_bytes(), b"=", value.as_encoded_bytes()].concat();
+        !environment.split(|byte| *byte == 0).any(|entry| entry == wanted)
+    };
+    let names: Vec<&str> = context
+        .environment()
+        .iter()
+        .filter_map(|(name, value)| Some((name.to_str()?, value)))
+        .filter(|(name, _)| schema.find_by_variable(name).is_some())
+        .filter(|(name, value)| is_other(name, value))
+        .map(|(name, _)| name)
+        .collect();
+    if names.is_empty() {
+        return;
+    }
+    context.console.note(&format!(
+        "not passed on, since the supervisor (pid {pid}) has an environment of its own: {}. Put them into .env of the profile, or end the supervisor (vestal supervise --stop) and start again",
+        names.join(", ")
+    ));
+}
+
+/// Starts the gateway of the chosen profile by the supervisor that runs.
+pub(super) async fn start_supervised(context: &Context) -> Result<Exit, Failure> {
+    refuse_set(context)?;
+    let slots = ProfileSlots::new(context)?;
+    let which = Some(vec![context.home()?.profile().to_string()]);
+    let answer = order(context, &slots, &Request::Start { slots: which }, "starting").await?;
+    report(context, false, answer.outcomes)
 }
 
 /// Stops the gateway of a profile that is about to be deleted.
@@ -237,12 +298,12 @@ pub(crate) fn no_answer(error: &ControlError) -> Failure {
     }
 }
 
-/// Starts a supervisor unless one runs.
-async fn begin(slots: &ProfileSlots) -> Result<(), Failure> {
+/// Starts a supervisor unless one runs, which is returned.
+async fn begin(slots: &ProfileSlots) -> Result<Option<Holder>, Failure> {
     let run_dir = slots.run_dir();
     let list = Request::List { slots: Some(Vec::new()) };
     match ask(&run_dir, &list, OTHER_WITHIN).await {
-        Ok(_) => return Ok(()),
+        Ok(answer) => return Ok(Some(answer.holder)),
         Err(ControlError::NotRunning(_)) => {}
         Err(error) => return Err(no_answer(&error)),
     }
@@ -252,13 +313,13 @@ async fn begin(slots: &ProfileSlots) -> Result<(), Failure> {
     let log = slots.root().logs_dir().join("supervisor.log");
     let (argv, env) = (slots.supervisor_command(), slots.environment());
     match start_detached(&argv, env, root, &log, BEGIN_WITHIN).await {
-        Ok(()) => Ok(()),
+        Ok(()) => Ok(None),
         Err(error @ DetachError::Ended { .. }) => {
             // One that was started at the same time may have been first.
             let deadline = tokio::time::Instant::now() + OTHER_WITHIN;
             while tokio::time::Instant::now() < deadline {
-                if ask(&run_dir, &list, OTHER_WITHIN).await.is_ok() {
-                    return Ok(());
+                if let Ok(answer) = ask(&run_dir, &list, OTHER_WITHIN).await {
+                    return Ok(Some(answer.holder));
                 }
                 tokio::time::sleep(AGAIN).await;
             }

@@ -1,5 +1,6 @@
 //! `vestal gateway`: its verbs, and what they share.
 
+mod image;
 mod install;
 mod lifecycle;
 mod logs;

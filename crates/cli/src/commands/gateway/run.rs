@@ -11,6 +11,7 @@ use vestal_supervisor::{
     PLANNED_STOP_VARIABLE, PlannedAction, PlannedStop, READY_VARIABLE, announce_ready,
 };
 
+use super::image;
 use crate::agent;
 use crate::commands::kanban;
 use crate::context::Context;
@@ -21,6 +22,10 @@ const RUN_HELP: &str = "\
 Serves the profile until it is stopped: the API server (api_server.enabled), the dispatcher of the
 boards (kanban.dispatch_in_gateway), and schedules (cron.enabled). `vestal gateway start` runs it
 supervised instead, so that it comes back after a crash or a reboot.
+
+Inside the image (VESTAL_IMAGE=1, or where the supervisor is the container's first process) it runs
+supervised: this starts the supervisor's slot, or becomes the supervisor if none runs. --no-supervise
+serves in this process there, too, and its exit code is the gateway's.
 
 Exit codes: 0 stopped on purpose (Ctrl-C, `vestal gateway stop`), 1 ended by SIGTERM, 75 wants to be
 started again (SIGUSR1), 78 cannot start until something is changed: the reason is in
@@ -34,8 +39,12 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = RUN_HELP)]
 pub(super) struct RunArgs {
+    /// Serve in this process, inside the image too (VESTAL_GATEWAY_NO_SUPERVISE=1).
+    #[arg(long)]
+    no_supervise: bool,
+
     /// Say that a supervisor started it.
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, conflicts_with = "no_supervise")]
     supervised: bool,
 }
 
@@ -46,6 +55,13 @@ impl RunArgs {
 }
 
 pub(super) async fn run(context: &Context, args: &RunArgs) -> Result<Exit, Failure> {
+    image::refuse_root(context.environment())?;
+    let is_own = args.supervised
+        || args.no_supervise
+        || image::is_on(context.environment(), image::NO_SUPERVISE);
+    if !is_own && let Some(supervision) = image::supervision(context).await? {
+        return image::run_supervised(context, supervision).await;
+    }
     let loaded = context.settings()?;
     let home = loaded.home().clone();
     let gateway = match Gateway::claim(&home.dir(), home.profile().as_str()) {

@@ -8,7 +8,7 @@ use vestal_api::{GatewayStatusView, GatewayView, ManagerView};
 use vestal_config::ProfileName;
 use vestal_gateway::StatusAnswer;
 use vestal_supervisor::{
-    ControlError, Request, SlotSource as _, SlotState, SlotStatus, ask, list_offline,
+    ControlError, PartState, Request, SlotSource as _, SlotState, SlotStatus, ask, list_offline,
 };
 
 use super::Which;
@@ -140,7 +140,6 @@ pub(super) async fn list(context: &Context, args: &ListArgs) -> Result<Exit, Fai
     Ok(Exit::Success)
 }
 
-/// Asks the supervisor; without one the files tell.
 /// Shows a gateway that somebody runs in a terminal, of which no supervisor knows.
 async fn show_unsupervised(slots: &ProfileSlots, status: &mut SlotStatus) {
     let Ok(profile) = ProfileName::new(&status.name) else { return };
@@ -152,8 +151,19 @@ async fn show_unsupervised(slots: &ProfileSlots, status: &mut SlotStatus) {
     status.ready_at.clone_from(&status.started_at);
     status.next_start_at = None;
     status.reason = Some("it runs in a terminal, and no supervisor keeps it".to_owned());
+    status.actual = Some(state.gateway_state.word().to_owned());
+    status.parts = state
+        .platforms
+        .into_iter()
+        .map(|(name, part)| {
+            let state = part.state.word().to_owned();
+            let (address, error_message) = (part.address, part.error_message);
+            (name, PartState { state, address, error_message })
+        })
+        .collect();
 }
 
+/// Asks the supervisor; without one the files tell.
 async fn find(context: &Context, which: Option<Vec<String>>) -> Result<GatewayStatusView, Failure> {
     let slots = ProfileSlots::new(context)?;
     let request = Request::List { slots: which.clone() };

@@ -1,0 +1,247 @@
+//! What a gateway has begun and not finished: turns, and background jobs that it waits for.
+//!
+//! It is stored with the conversation before the turn runs, and removed when there is nothing left
+//! to do. So whatever ends the process, the next one finds what it has to go on with, and a
+//! conversation that is deleted takes its record along.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use vestal_conversations::{ConversationId, Error, Kind, Seq, Store, Stored};
+use vestal_model::{AssistantMessage, Finish, Message};
+
+/// The name of the record in the state of a conversation.
+const NAME: &str = "gateway";
+
+/// The version of the record.
+const VERSION: u32 = 1;
+
+/// Processes that may die over a turn. After that it is left alone: it may be what kills them.
+const MAX_DEATHS: u32 = 3;
+
+/// How long after its start a gateway goes on with a turn over which one process has died. Each
+/// further death makes it ten times as long, so that everything else is served meanwhile.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Who wants the answer of a turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum TurnOwner {
+    /// A client that waits for it over a connection, which ends with the process.
+    Client,
+    /// The gateway itself: background jobs had news.
+    JobNews,
+    /// A run that clients ask about by its id, also after a restart.
+    Run {
+        /// The id.
+        id: String,
+    },
+}
+
+impl TurnOwner {
+    /// Reports whether somebody still wants the answer when another process serves the profile.
+    const fn outlives_the_process(&self) -> bool {
+        match self {
+            Self::Client => false,
+            Self::JobNews | Self::Run { .. } => true,
+        }
+    }
+
+    /// Returns how many messages of a person belong to the turn.
+    const fn said_in_it(&self) -> usize {
+        match self {
+            Self::Client | Self::Run { .. } => 1,
+            Self::JobNews => 0,
+        }
+    }
+}
+
+/// A turn that was begun.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct UnfinishedTurn {
+    owner: TurnOwner,
+    /// The last message before it.
+    after: Option<Seq>,
+    /// Processes that died while it ran, without the one that runs it.
+    #[serde(default)]
+    deaths: u32,
+    /// Whether the process that ran it interrupted it in order to end.
+    #[serde(default)]
+    was_interrupted: bool,
+}
+
+/// What is to be done about a turn that an earlier process left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leftover {
+    /// Nobody wants its answer any more.
+    Unwanted,
+    /// It is resumed after this time.
+    Resume {
+        /// The time.
+        after: Duration,
+    },
+    /// Too many processes have died over it.
+    LeaveAlone,
+}
+
+impl UnfinishedTurn {
+    /// Returns the record of a turn that begins after a message.
+    pub(crate) const fn new(owner: TurnOwner, after: Option<Seq>) -> Self {
+        Self { owner, after, deaths: 0, was_interrupted: false }
+    }
+
+    /// Decides about a turn that an earlier process left.
+    pub(crate) fn leftover(&self) -> Leftover {
+        if !self.owner.outlives_the_process() {
+            return Leftover::Unwanted;
+        }
+        let deaths = self.deaths_so_far();
+        if deaths >= MAX_DEATHS {
+            return Leftover::LeaveAlone;
+        }
+        let after = match deaths.checked_sub(1) {
+            None => Duration::ZERO,
+            Some(more) => FIRST_PAUSE * 10_u32.pow(more),
+        };
+        Leftover::Resume { after }
+    }
+
+    /// Returns the record for the process that resumes it.
+    pub(crate) fn resumed(self) -> Self {
+        Self { deaths: self.deaths_so_far(), was_interrupted: false, ..self }
+    }
+
+    /// Returns the record of a turn that its process interrupted in order to end; nothing if nobody
+    /// waits for it then.
+    pub(crate) fn interrupted(self) -> Option<Self> {
+        self.owner.outlives_the_process().then_some(Self { was_interrupted: true, ..self })
+    }
+
+    /// Returns what the model reads when it goes on.
+    pub(crate) const fn note(&self) -> &'static str {
+        if self.was_interrupted {
+            "[The program that runs you was restarted and interrupted your work; the user did not. \
+             Look at what the interrupted calls have left, then go on where you were.]"
+        } else {
+            "[The program that runs you ended unexpectedly while you worked, and was started again. \
+             Results of calls that were cut off say what became of them. Go on where you were.]"
+        }
+    }
+
+    /// Reports whether there is something to go on with: the last answer is not complete, and
+    /// nobody has said anything since the turn was begun.
+    pub(crate) fn is_open(&self, messages: &[Stored]) -> bool {
+        let since = |stored: &&Stored| self.after.is_none_or(|after| stored.seq > after);
+        let is_said = |stored: &&Stored| {
+            stored.kind == Kind::Said && matches!(stored.message, Message::User(_))
+        };
+        let said = messages.iter().filter(since).filter(is_said).count();
+        let is_begun = messages.iter().any(|stored| since(&stored));
+        is_begun && said <= self.owner.said_in_it() && !ends_with_an_answer(messages)
+    }
+
+    /// A death is counted when the turn is taken up again: a process that was asked to end, or that
+    /// ended before it came to the turn, has not died over it.
+    fn deaths_so_far(&self) -> u32 {
+        self.deaths.saturating_add(u32::from(!self.was_interrupted))
+    }
+}
+
+fn ends_with_an_answer(messages: &[Stored]) -> bool {
+    match messages.last().map(|stored| &stored.message) {
+        Some(Message::Assistant(AssistantMessage { calls, finish, .. })) => {
+            calls.is_empty() && !matches!(finish, Finish::Interrupted | Finish::Length)
+        }
+        Some(Message::User(_) | Message::Tool(_)) | None => false,
+    }
+}
+
+/// What a gateway has to go on with in a conversation: a turn, if there is one, and then the
+/// background jobs that its model watches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Commitment {
+    version: u32,
+    #[serde(default)]
+    pub(crate) turn: Option<UnfinishedTurn>,
+}
+
+impl Commitment {
+    /// Stores that a turn runs, or that background jobs are waited for.
+    pub(crate) async fn store(
+        store: &Store,
+        id: &ConversationId,
+        turn: Option<&UnfinishedTurn>,
+    ) -> Result<(), Error> {
+        let commitment = Self { version: VERSION, turn: turn.cloned() };
+        store.set_state(id, NAME, Some(&serde_json::json!(commitment))).await
+    }
+
+    /// Removes the record: nothing is left to do.
+    pub(crate) async fn remove(store: &Store, id: &ConversationId) -> Result<(), Error> {
+        match store.set_state(id, NAME, None).await {
+            // It took its record along.
+            Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns what earlier processes left. A record that cannot be read, as one of a newer
+    /// program, is left as it is.
+    pub(crate) async fn all(store: &Store) -> Result<Vec<(ConversationId, Self)>, Error> {
+        let stored = store.with_state(NAME).await?;
+        let read = |(id, value): (ConversationId, serde_json::Value)| match serde_json::from_value::<
+            Self,
+        >(value)
+        {
+            Ok(commitment) if commitment.version == VERSION => Some((id, commitment)),
+            Ok(Self { version, .. }) => {
+                tracing::warn!(conversation = %id, version, "a newer program left work in a conversation; it is not touched");
+                None
+            }
+            Err(error) => {
+                tracing::warn!(conversation = %id, %error, "the record of unfinished work cannot be read");
+                None
+            }
+        };
+        Ok(stored.into_iter().filter_map(read).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(owner: TurnOwner, deaths: u32, was_interrupted: bool) -> UnfinishedTurn {
+        UnfinishedTurn { owner, after: Some(Seq(1)), deaths, was_interrupted }
+    }
+
+    #[test]
+    fn a_turn_that_kills_its_process_is_resumed_later_each_time_and_then_left_alone() {
+        let seconds = |after| Leftover::Resume { after: Duration::from_secs(after) };
+        let mut turn = turn(TurnOwner::JobNews, 0, false);
+        let mut decisions = Vec::new();
+        for _ in 0..4 {
+            decisions.push(turn.leftover());
+            turn = turn.resumed();
+        }
+        let alone = Leftover::LeaveAlone;
+        assert_eq!(decisions, [seconds(1), seconds(10), alone, alone]);
+    }
+
+    #[test]
+    fn a_restart_is_no_death_of_the_turn() {
+        let mut turn = turn(TurnOwner::Run { id: "r".to_owned() }, 2, false);
+        for _ in 0..10 {
+            turn = turn.interrupted().unwrap();
+            assert!(matches!(turn.leftover(), Leftover::Resume { .. }));
+            turn = turn.resumed();
+            assert_eq!(turn.deaths, 2);
+        }
+    }
+
+    #[test]
+    fn a_turn_of_a_client_that_is_gone_is_not_resumed() {
+        assert_eq!(turn(TurnOwner::Client, 0, false).leftover(), Leftover::Unwanted);
+        assert_eq!(turn(TurnOwner::Client, 0, false).interrupted(), None);
+    }
+}

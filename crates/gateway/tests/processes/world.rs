@@ -1,0 +1,204 @@
+//! A home, a scripted model, and gateways in processes of their own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use vestal_config::{Environment, Home, Override, Settings};
+use vestal_conversations::{ConversationId, Store};
+use vestal_gateway::{GatewayState, ask_stop, read_state};
+use vestal_model::Message;
+use vestal_sandbox::{Engine, FilesOnRemoval, Task};
+use vestal_scripted_model::{Reply, Rule, Script, ScriptedModel};
+use vestal_testkit::files::Fifo;
+use vestal_testkit::programs::Running;
+use vestal_testkit::{TestHome, clean_up, until_async};
+
+pub(crate) const KEY: &str = "9f86d081884c7d659a2feaa0c55ad015";
+
+/// What the tests say, and what the model then does.
+pub(crate) const START_JOB: &str = "start the job";
+/// What the model says when it has started the job, when it heard of its end, and when it goes on.
+pub(crate) const STARTED: &str = "the job runs";
+pub(crate) const HEARD: &str = "the job is done";
+pub(crate) const WENT_ON: &str = "went on";
+
+pub(crate) struct World {
+    home: TestHome,
+    pub(crate) model: ScriptedModel,
+    /// What the background job reads; it ends when something is written.
+    pub(crate) gate: Fifo,
+}
+
+impl World {
+    /// Makes a home. `heard` is how the model reacts to the end of the job.
+    pub(crate) fn new(heard: Reply) -> Self {
+        let home = TestHome::create();
+        let gate = Fifo::create(home.beside("gate"));
+        let job = json!({
+            "command": format!("cat {}", gate.display()),
+            "background": true,
+            "notify_on_complete": true,
+        });
+        let model = ScriptedModel::start(Script::rules([
+            // What was said just before may be in the same message.
+            Rule::when_user_contains("say hello").reply(Reply::text("hello")),
+            Rule::when_user_contains(START_JOB).reply(Reply::tool_call("terminal", job)),
+            Rule::after_tool_result_contains("session_id").reply(Reply::text(STARTED)),
+            Rule::when_user_contains("ended unexpectedly").reply(Reply::text(WENT_ON)),
+            Rule::when_user_contains("was restarted").reply(Reply::text(WENT_ON)),
+            Rule::when_user_contains("has ended").reply(heard),
+            Rule::when_user_contains("wait for me").reply(Reply::text("never").hold_after(0)),
+            Rule::always()
+                .reply_with(|request| Reply::text(request.last_user_text().unwrap_or_default())),
+        ]));
+        let set = settings_of(&model, 0);
+        std::fs::write(home.beside("settings"), set.join("\n")).unwrap();
+        std::fs::create_dir_all(home.vestal()).unwrap();
+        Self { home, model, gate }
+    }
+
+    pub(crate) fn home(&self) -> PathBuf {
+        self.home.vestal()
+    }
+
+    fn settings(&self) -> Settings {
+        settings(&self.home(), &self.home.beside("settings"))
+    }
+
+    /// Starts a gateway, which dies where it is told to.
+    pub(crate) fn spawn(&self, failpoint: Option<&str>) -> Running {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_served"));
+        command.arg(self.home()).arg(self.home.beside("settings"));
+        command.envs(self.home.variables()).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.envs(failpoint.map(|name| ("VESTAL_FAILPOINT", name)));
+        Running::start(command)
+    }
+
+    /// Starts a gateway and waits until it is ready.
+    pub(crate) fn start(&self) -> Running {
+        let mut gateway = self.spawn(None);
+        assert_eq!(gateway.line(), "ready");
+        gateway
+    }
+
+    /// Stops a gateway as an operator does.
+    pub(crate) async fn stop(&self, gateway: Running) {
+        assert!(ask_stop(&self.home(), false).await.unwrap().is_some());
+        let (code, _) = gateway.end();
+        assert_eq!(code, 0);
+    }
+
+    pub(crate) fn state(&self) -> GatewayState {
+        read_state(&self.home()).unwrap().unwrap()
+    }
+
+    /// Asks something; the answer's words and its session, if the gateway lives to tell.
+    pub(crate) async fn ask(
+        &self,
+        question: &str,
+        session: Option<&str>,
+    ) -> Option<(String, String)> {
+        let address = self.state().platforms.get("api_server")?.address.clone()?;
+        let body = json!({ "messages": [{ "role": "user", "content": question }] });
+        let mut request = client()
+            .post(format!("http://{address}/v1/chat/completions"))
+            .bearer_auth(KEY)
+            .header("content-type", "application/json")
+            .body(body.to_string());
+        if let Some(session) = session {
+            request = request.header("x-vestal-session-id", session);
+        }
+        let response = request.send().await.ok()?;
+        let session = response.headers().get("x-vestal-session-id")?.to_str().unwrap().to_owned();
+        let body: Value = serde_json::from_str(&response.text().await.ok()?).unwrap();
+        Some((body["choices"][0]["message"]["content"].as_str()?.to_owned(), session))
+    }
+
+    /// Has the model start the background job, and returns the session.
+    pub(crate) async fn start_job(&self) -> String {
+        let (said, session) = self.ask(START_JOB, None).await.unwrap();
+        assert_eq!(said, STARTED);
+        session
+    }
+
+    pub(crate) async fn store(&self) -> Store {
+        Store::open(self.home().join("state.db")).await.unwrap()
+    }
+
+    /// Returns what the model said in a session, in order.
+    pub(crate) async fn said(&self, session: &str) -> Vec<String> {
+        let store = self.store().await;
+        let id: ConversationId = session.parse().unwrap();
+        let messages = store.messages(&id).await.unwrap();
+        let said = messages.into_iter().filter_map(|stored| match stored.message {
+            Message::Assistant(said) if !said.text.is_empty() => Some(said.text),
+            _ => None,
+        });
+        let said = said.collect();
+        store.close().await.unwrap();
+        said
+    }
+
+    pub(crate) async fn until_said(&self, session: &str, words: &str) {
+        let what = format!("the model said {words:?}");
+        until_async(&what, || async {
+            self.said(session).await.last().is_some_and(|said| said == words)
+        })
+        .await;
+    }
+
+    /// Waits until no conversation has anything left to do.
+    pub(crate) async fn until_settled(&self) {
+        until_async("nothing is left to do", || async {
+            let store = self.store().await;
+            let left = store.with_state("gateway").await.unwrap();
+            store.close().await.unwrap();
+            left.is_empty()
+        })
+        .await;
+    }
+}
+
+/// Returns a client; the gateway is another process, so that nobody else chooses who does its TLS.
+pub(crate) fn client() -> reqwest::Client {
+    // Another test of this process may be first.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    reqwest::Client::new()
+}
+
+/// Returns the settings of a gateway with an API server on a port.
+pub(crate) fn settings_of(model: &ScriptedModel, port: u16) -> Vec<String> {
+    vec![
+        "terminal.backend=local".to_owned(),
+        "kanban.dispatch_in_gateway=false".to_owned(),
+        "agent.api_max_retries=0".to_owned(),
+        "approvals.mode=off".to_owned(),
+        format!("model.base_url={}", model.base_url()),
+        "model.default=m".to_owned(),
+        "api_server.enabled=true".to_owned(),
+        format!("api_server.port={port}"),
+        format!("api_server.key={KEY}"),
+    ]
+}
+
+fn settings(home: &Path, file: &Path) -> Settings {
+    let schema = vestal_api::schema();
+    let set = std::fs::read_to_string(file).unwrap();
+    let set = set.lines().map(|line| Override::parse(&schema, line).unwrap()).collect();
+    Settings::load(&schema, Home::at(home), Environment::default(), set)
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let settings = self.settings();
+        clean_up(move || async move {
+            let engine = Engine::open(settings).unwrap();
+            for sandbox in Box::pin(engine.list()).await.unwrap() {
+                let task: Task = sandbox.task.parse().unwrap();
+                Box::pin(engine.remove(&task, FilesOnRemoval::Remove)).await.unwrap();
+            }
+        });
+    }
+}
