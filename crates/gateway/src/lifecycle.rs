@@ -13,7 +13,7 @@ use vestal_runtime::Runtime;
 
 use crate::control::ControlSocket;
 use crate::dispatch::{self, DispatcherHost};
-use crate::http::HttpServer;
+use crate::http::{HttpServer, HttpStartError};
 use crate::settings::{ApiServerError, GatewaySettings};
 use crate::state::{GatewayPhase, GatewayState, ListenerPhase, StateFile};
 use crate::turns::{Drained, Turns};
@@ -73,6 +73,9 @@ pub enum GatewayError {
         /// Why.
         source: io::Error,
     },
+    /// What the API server keeps cannot be used.
+    #[error(transparent)]
+    Store(vestal_database::Error),
     /// Files of the home cannot be used.
     #[error("cannot use {}: {source}", path.display())]
     Home {
@@ -92,6 +95,13 @@ impl GatewayError {
             Self::Listen { source, .. } => {
                 matches!(source.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied)
             }
+            // Nobody but a person moves a file of another version or program away.
+            Self::Store(error) => matches!(
+                error,
+                vestal_database::Error::Newer { .. }
+                    | vestal_database::Error::Foreign { .. }
+                    | vestal_database::Error::Damaged { .. }
+            ),
             Self::AlreadyRunning { .. } | Self::Home { .. } => false,
         }
     }
@@ -101,6 +111,7 @@ impl GatewayError {
             Self::AlreadyRunning { .. } => "already_running",
             Self::ApiServer(error) => error.code(),
             Self::Listen { .. } => "address_unavailable",
+            Self::Store(_) => "store_unusable",
             Self::Home { .. } => "home_unusable",
         }
     }
@@ -218,7 +229,8 @@ impl Gateway {
         turns: &Turns,
     ) -> Result<HttpServer, GatewayError> {
         let address = format!("{}:{}", server.host, server.port);
-        let started = HttpServer::start(server, turns.clone(), Arc::clone(&self.state)).await;
+        let started =
+            HttpServer::start(server, turns.clone(), Arc::clone(&self.state), &self.home).await;
         match started {
             Ok(server) => {
                 let address = server.address().to_string();
@@ -229,8 +241,11 @@ impl Gateway {
                 });
                 Ok(server)
             }
-            Err(source) => {
-                let error = GatewayError::Listen { address, source };
+            Err(error) => {
+                let error = match error {
+                    HttpStartError::Listen(source) => GatewayError::Listen { address, source },
+                    HttpStartError::Store(error) => GatewayError::Store(error),
+                };
                 self.listener_failed(API_SERVER, error.code(), &error.to_string());
                 Err(error)
             }

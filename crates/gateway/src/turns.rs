@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use vestal_agent::tools::JobWatch;
-use vestal_agent::{Conversation, EndReason, Event, EventSink, NoHuman, TurnResult};
+use vestal_agent::{Conversation, EndReason, Event, EventSink, Human, NoHuman, TurnResult};
 use vestal_conversations::ConversationId;
 use vestal_model::{Message, UserMessage};
 use vestal_runtime::{OpenRequest, Opened, Runtime, RuntimeError, Which};
@@ -26,7 +26,6 @@ const INTERRUPTED_WITHIN: Duration = Duration::from_secs(15);
 const REPEAT_INTERRUPT: Duration = Duration::from_millis(5);
 
 /// A turn to be run.
-#[derive(Debug)]
 pub(crate) struct TurnRequest {
     /// Which conversation, and how.
     pub(crate) open: OpenRequest,
@@ -34,6 +33,21 @@ pub(crate) struct TurnRequest {
     pub(crate) history: Vec<Message>,
     /// What is said now.
     pub(crate) message: UserMessage,
+    /// Who can be asked during the turn.
+    pub(crate) human: Arc<dyn Human>,
+}
+
+impl TurnRequest {
+    /// Returns a turn without a history, and with nobody to ask.
+    pub(crate) fn new(open: OpenRequest, message: UserMessage) -> Self {
+        Self { open, history: Vec::new(), message, human: Arc::new(NoHuman) }
+    }
+}
+
+impl std::fmt::Debug for TurnRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TurnRequest").field("open", &self.open).finish_non_exhaustive()
+    }
 }
 
 /// Why a turn was not begun.
@@ -66,13 +80,19 @@ pub(crate) struct StartedTurn {
     /// What happens in it.
     pub(crate) events: UnboundedReceiver<Event>,
     result: oneshot::Receiver<TurnResult>,
-    _interrupt: DropGuard,
+    interrupt: CancellationToken,
+    _interrupt_on_drop: DropGuard,
 }
 
 impl StartedTurn {
     /// Waits for the next event; nothing once there are no more.
     pub(crate) async fn next_event(&mut self) -> Option<Event> {
         self.events.recv().await
+    }
+
+    /// Interrupts the turn and its commands. Its last events and its result still come.
+    pub(crate) fn interrupt(&self) {
+        self.interrupt.cancel();
     }
 
     /// Waits for the result; nothing if the turn's task was lost.
@@ -157,18 +177,21 @@ impl Turns {
         let (opened_sender, opened) = oneshot::channel();
         let (result_sender, result) = oneshot::channel();
         let (event_sender, events) = unbounded_channel();
-        let guard = interrupt.clone().drop_guard();
+        let handle = interrupt.clone();
+        // Also when nobody waits for the conversation to be opened any more.
+        let on_drop = interrupt.clone().drop_guard();
         let turns = self.clone();
         tokio::spawn(async move {
             let _token = token;
-            let mut conversation = match turns.open(request.open, request.history).await {
-                Ok(conversation) => conversation,
-                Err(refused) => {
-                    // If nobody listens any more, nobody is to be told.
-                    opened_sender.send(Err(refused)).ok();
-                    return;
-                }
-            };
+            let mut conversation =
+                match turns.open(request.open, request.history, request.human).await {
+                    Ok(conversation) => conversation,
+                    Err(refused) => {
+                        // If nobody listens any more, nobody is to be told.
+                        opened_sender.send(Err(refused)).ok();
+                        return;
+                    }
+                };
             let id = conversation.id().clone();
             if opened_sender.send(Ok(id.clone())).is_err() {
                 return Box::pin(close(conversation)).await;
@@ -196,16 +219,24 @@ impl Turns {
         // The task sends before it ends, unless it panics.
         let opened = opened.await.unwrap_or(Err(TurnRefused::Draining))?;
         let number = shared.begun.fetch_add(1, Ordering::Relaxed);
-        Ok(StartedTurn { conversation: opened, number, events, result, _interrupt: guard })
+        Ok(StartedTurn {
+            conversation: opened,
+            number,
+            events,
+            result,
+            interrupt: handle,
+            _interrupt_on_drop: on_drop,
+        })
     }
 
     async fn open(
         &self,
         request: OpenRequest,
         history: Vec<Message>,
+        human: Arc<dyn Human>,
     ) -> Result<Conversation, TurnRefused> {
         let Opened { mut conversation, notices, .. } =
-            Box::pin(self.0.runtime.open(request, Arc::new(NoHuman))).await?;
+            Box::pin(self.0.runtime.open(request, human)).await?;
         for notice in notices {
             tracing::warn!(conversation = %conversation.id(), notice, "a conversation was opened with a notice");
         }
@@ -248,7 +279,7 @@ impl Turns {
             let running = Running::new(Arc::clone(&self.0), slot);
             let request =
                 OpenRequest { which: Which::Id(id.clone()), ..OpenRequest::new("gateway") };
-            let mut conversation = match self.open(request, Vec::new()).await {
+            let mut conversation = match self.open(request, Vec::new(), Arc::new(NoHuman)).await {
                 Ok(conversation) => conversation,
                 Err(error) => {
                     // Whoever uses it hears the news there.
@@ -335,6 +366,7 @@ fn is_for_clients(event: &Event) -> bool {
     matches!(
         event,
         Event::Text { .. }
+            | Event::Reasoning { .. }
             | Event::Discarded { .. }
             | Event::ModelCalled { .. }
             | Event::ToolStarted { .. }
