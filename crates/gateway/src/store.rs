@@ -178,6 +178,12 @@ fn time(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
+/// Returns a time as it is read again, without what the file does not keep: whoever saw it before
+/// sees the same afterwards.
+pub(crate) fn stored_time(now: Timestamp) -> Timestamp {
+    time(millis(now))
+}
+
 /// Returns the moment that was so long ago, as the file has it.
 fn ago(now: Timestamp, age: Duration) -> i64 {
     millis(now).saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX))

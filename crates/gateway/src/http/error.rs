@@ -264,6 +264,7 @@ impl From<StoreError> for ApiError {
             StoreError::NotFound { .. } | StoreError::InvalidId(_) => {
                 Self { code: "session_not_found".to_owned(), ..Self::not_found(message) }
             }
+            StoreError::NoMessage { .. } => Self::gone("message_not_found", message),
             StoreError::TitleTaken { .. } => Self::conflict("title_taken", message),
             StoreError::InvalidTitle(_) => Self::invalid("title", message),
             StoreError::Busy { .. } => {

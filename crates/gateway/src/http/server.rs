@@ -41,7 +41,7 @@ const TURN_AWAY_WITHIN: Duration = Duration::from_secs(1);
 
 /// What a client gets when there are too many connections.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n\
-retry-after: 2\r\nconnection: close\r\ncontent-length: 130\r\n\r\n\
+retry-after: 2\r\nconnection: close\r\ncontent-length: 131\r\n\r\n\
 {\"error\":{\"message\":\"too many connections; try again in a while\",\"type\":\"server_error\",\
 \"param\":null,\"code\":\"too_many_connections\"}}";
 

@@ -12,7 +12,7 @@ use vestal_runtime::QuestionEvent;
 
 use super::LiveRun;
 use crate::http::ApiError;
-use crate::store::{EventWriter, NewEvent, RunEnd, RunStatus, StoredEvent};
+use crate::store::{EventWriter, NewEvent, RunEnd, RunStatus, StoredEvent, stored_time};
 use crate::turns::StartedTurn;
 
 /// How long words wait for more before they are stored.
@@ -186,7 +186,7 @@ impl Recorder {
     /// Stores what waits, then shows it to readers: an event that a reader saw is there after any
     /// crash, and its number is never another's.
     async fn store(&mut self, end: Option<RunEnd>) -> Result<(), Unstored> {
-        let at = Timestamp::now();
+        let at = stored_time(Timestamp::now());
         let mut events = Vec::with_capacity(self.waiting.len());
         for event in self.waiting.drain(..) {
             self.last += 1;

@@ -1,7 +1,14 @@
 //! A gateway over real HTTP, with a scripted model behind it.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 mod api;
+mod connections;
+mod document;
+mod idempotency;
 mod lifecycle;
+mod responses;
+mod runs;
+mod sandboxes;
+mod sessions;
 mod support;
