@@ -5,6 +5,9 @@
 readonly NEXTEST_AT_LEAST=0.9.130 NEXTEST_VERSION=0.9.151
 readonly DENY_AT_LEAST=0.20.0 DENY_VERSION=0.20.2
 
+# Clients of other people that the API server is tested with.
+readonly OPENAI_PYTHON_VERSION=3.51.0 LLM_VERSION=0.36 OPENAI_NODE_VERSION=7.55.0
+
 # What a phase needs: "command:Debian package,…".
 needs_of() {
   case "$1" in
@@ -13,7 +16,8 @@ needs_of() {
     # The alternative to native sandboxes is measured in the same run.
     bench) echo cc:gcc,libc6-dev bwrap:bubblewrap python3:python3-minimal ;;
     # Scripts of the agent are Python, and tasks of the board have git worktrees.
-    test | full | stress) echo cc:gcc,libc6-dev python3:python3-minimal git:git ;;
+    test) echo cc:gcc,libc6-dev python3:python3-minimal git:git curl:curl npm:npm,nodejs ;;
+    full | stress) echo cc:gcc,libc6-dev python3:python3-minimal git:git ;;
     bare) echo debootstrap:debootstrap ;;
   esac
 }
@@ -44,6 +48,45 @@ phase_setup() {
       deny) cargo_tool deny "$DENY_AT_LEAST" "$DENY_VERSION" ;;
     esac
   done
+  if is_one_of test "$@" && clients_wanted; then
+    api_clients
+  fi
+}
+
+# Whether the tests of the API server are among those that run.
+clients_wanted() {
+  ((${#ONLY_PACKAGES[@]} == 0)) || is_one_of vestal-gateway "${ONLY_PACKAGES[@]}"
+}
+
+# Where the clients of the API are: python/ and node/.
+clients_dir() {
+  echo "$CARGO_HOME/vestal-tools/clients-$OPENAI_PYTHON_VERSION-$LLM_VERSION-$OPENAI_NODE_VERSION"
+}
+
+# Installs them once per machine, in these versions.
+api_clients() {
+  local -r dir="$(clients_dir)"
+  if [[ $VESTAL_TEST_CLIENTS != "$dir" || -e $dir/ready ]]; then
+    echo "clients of the API: $VESTAL_TEST_CLIENTS"
+    return 0
+  fi
+  python3 -c 'import ensurepip, venv' 2>/dev/null || packages_present python3-venv
+  echo "installing clients of the API (once per machine): openai $OPENAI_PYTHON_VERSION, llm $LLM_VERSION, openai for Node $OPENAI_NODE_VERSION"
+  mkdir -p "$dir/node"
+  # Two runs at once would install into each other.
+  exec 9>"$dir/lock"
+  flock 9
+  [[ -e $dir/ready ]] && return 0
+  # At its final place: programs of a virtual environment name it.
+  python3 -m venv --clear "$dir/python" &&
+    "$dir/python/bin/pip" install --quiet --disable-pip-version-check \
+      "openai==$OPENAI_PYTHON_VERSION" "llm==$LLM_VERSION" &&
+    npm install --silent --no-audit --no-fund --prefix "$dir/node" "openai@$OPENAI_NODE_VERSION" || {
+    printf 'could not install the clients that the API server is tested with; PyPI and npm must be reachable, or VESTAL_TEST_CLIENTS must name a directory with python/ (a virtual environment with openai and llm) and node/ (with node_modules/openai)\n' >&2
+    return 1
+  }
+  touch "$dir/ready"
+  exec 9>&-
 }
 
 packages_present() {

@@ -1,12 +1,13 @@
 //! Conversations: what `conversations` and its verbs show, and the lines of an export.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vestal_conversations::{Hit, ParentKind, Piece, Role, Stored, Summary, Totals};
 
 use crate::turn::dollars;
 
 /// One conversation without its messages.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConversationView {
     /// Its id: `YYYYMMDD-HHMMSS-xxxxxx`, in UTC.
     pub id: String,
@@ -41,16 +42,17 @@ pub struct ConversationView {
 }
 
 /// The conversation that another comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ParentView {
     /// How it comes from it: `branch`, `delegation` or `continuation`.
+    #[schemars(with = "String")]
     pub kind: ParentKind,
     /// The conversation; null when it was deleted.
     pub id: Option<String>,
 }
 
 /// What a conversation took.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UsageView {
     /// Calls of the model.
     pub calls: u64,

@@ -3,13 +3,14 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vestal_sandbox::{
     Captured, Cause, JobInfo, JobState, Notice, Output, Sandbox, SessionState, StateBefore,
 };
 
 /// How far a job is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobPhase {
     /// It is on record and its shell is being started.
@@ -42,7 +43,7 @@ impl From<&JobState> for JobPhase {
 }
 
 /// Why a job ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EndCause {
     /// Its shell ended by itself.
@@ -70,7 +71,7 @@ impl From<Cause> for EndCause {
 }
 
 /// What became of the state of a job's session: directory, variables, functions.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionResult {
     /// There was none to keep.
@@ -93,7 +94,7 @@ impl From<SessionState> for SessionResult {
 }
 
 /// One job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct JobView {
     /// Its id: 1–64 of `a-z`, `0-9` and `-`, beginning with `j-`; ids sort by the time they were made.
     pub id: String,
@@ -187,7 +188,7 @@ pub fn timestamp(millis: u64) -> Option<Timestamp> {
 }
 
 /// One command and what became of it, as `run --json` prints it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunView {
     /// The sandbox it ran in; null where there was none.
     pub sandbox: Option<RunSandboxView>,
@@ -225,7 +226,7 @@ pub struct RunView {
 }
 
 /// What a sandbox was before a command used it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxBefore {
     /// It was made for the command.
@@ -237,7 +238,7 @@ pub enum SandboxBefore {
 }
 
 /// The sandbox that a command ran in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunSandboxView {
     /// The profile.
     pub profile: String,

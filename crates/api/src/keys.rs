@@ -27,6 +27,7 @@ vestal_config::keys! {
         default: false,
         limits: (),
         env: ["API_SERVER_ENABLED"],
+        protection: Protection::Guards,
     }
 
     /// Address that the API server listens on; empty for `127.0.0.1`. `0.0.0.0` is every address
@@ -35,6 +36,7 @@ vestal_config::keys! {
         default: Text::EMPTY,
         limits: LINE,
         env: ["API_SERVER_HOST"],
+        protection: Protection::Guards,
     }
 
     /// Port that the API server listens on; 0 for any that is free. Each profile's gateway needs
@@ -43,6 +45,7 @@ vestal_config::keys! {
         default: Count::new(8642),
         limits: Range { min: 0, max: 65_535 },
         env: ["API_SERVER_PORT"],
+        protection: Protection::Guards,
     }
 
     /// Key that requests must carry (`Authorization: Bearer KEY`), at least 16 characters, also on
@@ -61,6 +64,7 @@ vestal_config::keys! {
         default: Text::EMPTY,
         limits: LINE,
         env: ["API_SERVER_CORS_ORIGINS"],
+        protection: Protection::Guards,
     }
 
     /// Name of the model that clients of the API see; empty for the profile's name, or
@@ -69,6 +73,7 @@ vestal_config::keys! {
         default: Text::EMPTY,
         limits: LINE,
         env: ["API_SERVER_MODEL_NAME"],
+        protection: Protection::Guards,
     }
 
     /// Turns that the gateway runs at once; further requests are refused with 429.
@@ -76,6 +81,7 @@ vestal_config::keys! {
         default: Count::new(10),
         limits: Range { min: 1, max: 10_000 },
         env: ["VESTAL_API_SERVER_MAX_CONCURRENT_RUNS"],
+        protection: Protection::Guards,
     }
 
     /// Time that running turns have to end when the gateway stops, before they are interrupted.

@@ -1,10 +1,12 @@
 #![doc = include_str!("../README.md")]
 
+mod agent_run;
 mod board;
 mod conversation;
 mod dispatch;
 mod error;
 mod extensions;
+mod file;
 mod find;
 mod gateway;
 mod health;
@@ -22,6 +24,7 @@ mod task_change;
 mod transfer;
 mod turn;
 
+pub use agent_run::{AgentRunStatus, AgentRunView};
 pub use board::{
     AssigneeView, BoardPlaceView, BoardView, CurrentBoardView, RemovedBoardView, RestoredBoardView,
 };
@@ -35,6 +38,9 @@ pub use extensions::{
     BrokenSkillView, InstalledSkillView, McpServerView, McpTestView, MissingVariableView,
     NotesView, RemovedSkillView, SkillCheckView, SkillDetailsView, SkillFileView,
     SkillVariableView, SkillView, SkillsView,
+};
+pub use file::{
+    DirectoryView, EntryView, FileType, FileView, FoundView, MatchView, OutputView, WrittenView,
 };
 pub use find::{JobNotFound, JobPrefix, closest_name};
 pub use gateway::{

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vestal_sandbox::client::Welcome;
 use vestal_sandbox::{
@@ -13,7 +14,7 @@ use vestal_sandbox::{
 use crate::{JobView, SnapshotView};
 
 /// The state of a sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxState {
     /// Its guest answers.
@@ -54,7 +55,7 @@ impl From<SummaryState> for SandboxState {
 }
 
 /// One sandbox.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SandboxView {
     /// The profile whose sandbox it is.
     pub profile: String,
@@ -124,7 +125,7 @@ impl From<&Summary> for SandboxView {
 }
 
 /// What a sandbox consumes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StatsView {
     /// Processes in it.
     pub processes: u32,
@@ -181,7 +182,7 @@ pub struct GuestFacts {
 }
 
 /// Everything about a sandbox.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SandboxDetailsView {
     /// What a list says of it.
     #[serde(flatten)]
@@ -241,7 +242,7 @@ impl SandboxDetailsView {
 }
 
 /// What was asked for one sandbox alone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OverridesView {
     /// The image.
     pub image: Option<String>,
@@ -269,7 +270,7 @@ impl From<&Overrides> for OverridesView {
 }
 
 /// A setting that differs from the one a sandbox was made with.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DriftView {
     /// The setting's key.
     pub key: String,
@@ -291,7 +292,7 @@ impl From<&Drift> for DriftView {
 }
 
 /// The first process of a sandbox.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GuestView {
     /// The build it is.
     pub program: String,
@@ -321,7 +322,7 @@ impl From<&GuestFacts> for GuestView {
 }
 
 /// A sandbox that was stopped.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StoppedView {
     /// The task.
     pub task: String,
@@ -332,7 +333,7 @@ pub struct StoppedView {
 }
 
 /// A sandbox that was removed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RemovedView {
     /// The task.
     pub task: String,

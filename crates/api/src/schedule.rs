@@ -1,6 +1,7 @@
 //! Schedules and their runs, and what is asked about them.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use vestal_schedules::{
     Delivered, Error, MissedPolicy, NewSchedule, Run, RunStatus, Schedule, ScheduleChange,
@@ -13,13 +14,14 @@ use crate::dollars;
 const UPCOMING: usize = 3;
 
 /// A schedule.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScheduleView {
     /// Its id.
     pub id: String,
     /// Its name.
     pub name: String,
     /// Whether it is due again.
+    #[schemars(with = "String")]
     pub state: ScheduleState,
     /// When it is due, as it was written.
     pub schedule: String,
@@ -44,6 +46,7 @@ pub struct ScheduleView {
     /// Where its output goes: `local` or `conversation:ID`.
     pub deliver: String,
     /// What happens to moments that were missed.
+    #[schemars(with = "String")]
     pub missed: MissedPolicy,
     /// When it was created.
     pub created_at: String,
@@ -54,6 +57,7 @@ pub struct ScheduleView {
     /// When the last run began.
     pub last_run_at: Option<String>,
     /// What became of the last moment or run.
+    #[schemars(with = "Option<String>")]
     pub last_status: Option<RunStatus>,
     /// Runs that ended, all in all.
     pub runs: u64,
@@ -93,15 +97,17 @@ impl ScheduleView {
 }
 
 /// A run of a schedule, or a moment at which there was none.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScheduleRunView {
     /// Its number.
     pub id: i64,
     /// The schedule.
     pub schedule_id: String,
     /// Why it was begun.
+    #[schemars(with = "String")]
     pub trigger: Trigger,
     /// What became of it.
+    #[schemars(with = "String")]
     pub status: RunStatus,
     /// The due moment; null if somebody asked for it. Of several missed ones, the first.
     pub due_at: Option<String>,
@@ -128,6 +134,7 @@ pub struct ScheduleRunView {
     /// What it cost in US dollars; null if unknown.
     pub cost_usd: Option<f64>,
     /// What became of the delivery of the output.
+    #[schemars(with = "String")]
     pub delivery: Delivered,
     /// Why the output was not delivered.
     pub delivery_error: Option<String>,
@@ -193,7 +200,7 @@ pub struct ScheduleStatusView {
 
 /// What is asked of a schedule: all of a new one, or what changes about another. A member that is
 /// not there stays as it is, one that is null goes back to the default.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleRequest {
     /// Its name.
@@ -213,24 +220,29 @@ pub struct ScheduleRequest {
     pub skills: Option<Vec<String>>,
     /// The model.
     #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Option<String>")]
     pub model: Option<Option<String>>,
     /// The toolsets.
     #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Option<Vec<String>>")]
     pub toolsets: Option<Option<Vec<String>>>,
     /// The task whose sandbox it works in.
     #[serde(default)]
     pub task: Option<String>,
     /// The directory of the sandbox that it begins in.
     #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Option<String>")]
     pub workdir: Option<Option<String>>,
     /// A command that is run first.
     #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Option<String>")]
     pub script: Option<Option<String>>,
     /// Where its output goes.
     #[serde(default)]
     pub deliver: Option<String>,
     /// What happens to moments that were missed.
     #[serde(default)]
+    #[schemars(with = "Option<String>")]
     pub missed: Option<MissedPolicy>,
 }
 

@@ -1,12 +1,13 @@
 //! Copies of sandboxes: what `snapshot`, `snapshots`, `restore`, `fork` and `rebuild` show.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vestal_sandbox::{Forked, Rebuilt, Restored, Snapshot, SnapshotName, Task};
 
 use crate::sandbox::shown;
 
 /// One snapshot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SnapshotView {
     /// The task whose sandbox it is of.
     pub task: String,
@@ -45,7 +46,7 @@ impl From<&Snapshot> for SnapshotView {
 }
 
 /// A sandbox that is what it was when a snapshot was kept.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RestoredView {
     /// The task.
     pub task: String,
@@ -61,7 +62,7 @@ impl RestoredView {
 }
 
 /// A sandbox that is a copy of another.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ForkedView {
     /// The task of the new sandbox.
     pub task: String,

@@ -1,32 +1,41 @@
 //! The API server: who may ask, what is asked of whom, and how refusals look.
 
+mod catalog;
 mod chat;
 mod error;
 mod health;
 mod request_log;
 mod schedules;
+mod idempotency;
+mod input;
+mod openapi;
+mod responses;
+mod routes;
+mod runs;
+mod sandboxes;
+mod server;
 mod sessions;
+mod sse;
+mod words;
 
+use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{HeaderValue, Method, header};
-use axum::middleware::{self, Next};
-use axum::response::Response;
-use axum::routing::{get, post};
-use axum::serve::ListenerExt as _;
-use subtle::ConstantTimeEq as _;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use tower_http::cors::CorsLayer;
+use tokio_util::task::TaskTracker;
 
+use crate::runs::Runs;
 use crate::settings::ApiServer;
 use crate::state::StateFile;
+use crate::store::{GatewayStore, store_path};
 use crate::turns::Turns;
-use error::ApiError;
+pub(crate) use error::ApiError;
+pub use routes::openapi_document;
 
 /// The largest body of a request: a long conversation with pictures.
 const MAX_BODY: usize = 32 << 20;
@@ -38,8 +47,23 @@ const SESSION_HEADER: &str = "x-vestal-session-id";
 #[derive(Debug, Clone)]
 struct App {
     turns: Turns,
+    runs: Runs,
+    store: GatewayStore,
     state: Arc<StateFile>,
     server: Arc<ApiServer>,
+    /// Requests that go on without their client.
+    tasks: TaskTracker,
+}
+
+/// Why an API server was not started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HttpStartError {
+    /// Its address cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] io::Error),
+    /// Its store cannot be used.
+    #[error(transparent)]
+    Store(#[from] vestal_database::Error),
 }
 
 /// An API server that listens.
@@ -47,31 +71,38 @@ struct App {
 pub(crate) struct HttpServer {
     address: SocketAddr,
     stop: CancellationToken,
-    task: JoinHandle<std::io::Result<()>>,
+    task: JoinHandle<io::Result<()>>,
+    runs: Runs,
+    tasks: TaskTracker,
+    store: GatewayStore,
 }
 
 impl HttpServer {
-    /// Binds the address and begins to serve.
+    /// Binds the address, ends what a gateway before this one left unfinished, and begins to
+    /// serve.
     pub(crate) async fn start(
         server: ApiServer,
         turns: Turns,
         state: Arc<StateFile>,
-    ) -> std::io::Result<Self> {
+        home: &Path,
+    ) -> Result<Self, HttpStartError> {
         let listener = TcpListener::bind((server.host.as_str(), server.port)).await?;
         let address = listener.local_addr()?;
-        let app = routes(App { turns, state, server: Arc::new(server) });
+        let store = GatewayStore::open(&store_path(home)).await?;
+        idempotency::settle_lost(&store).await?;
+        let runs = Runs::start(turns.clone(), store.clone()).await?;
+        let tasks = TaskTracker::new();
+        let app = App {
+            turns,
+            runs: runs.clone(),
+            store: store.clone(),
+            state,
+            server: Arc::new(server),
+            tasks: tasks.clone(),
+        };
         let stop = CancellationToken::new();
-        // Without it each small piece of a stream waits for the one before to be acknowledged.
-        let listener = listener.tap_io(|connection| {
-            if let Err(error) = connection.set_nodelay(true) {
-                tracing::debug!(%error, "a connection keeps its delay");
-            }
-        });
-        let serving =
-            axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>())
-                .with_graceful_shutdown(stop.clone().cancelled_owned());
-        let task = tokio::spawn(serving.into_future());
-        Ok(Self { address, stop, task })
+        let task = tokio::spawn(server::serve(listener, routes::router(app), stop.clone()));
+        Ok(Self { address, stop, task, runs, tasks, store })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -92,92 +123,24 @@ impl HttpServer {
         self.stop.cancel();
     }
 
-    /// Ends every connection. Answers that are complete have been sent.
-    pub(crate) async fn stop(mut self, patience: std::time::Duration) {
+    /// Ends every connection. Answers that are complete have been sent, and what happened in runs
+    /// is stored. Turns must have ended.
+    pub(crate) async fn stop(mut self, patience: Duration) {
         self.stop.cancel();
+        self.tasks.close();
+        let unfinished = async {
+            self.runs.finish().await;
+            self.tasks.wait().await;
+        };
+        if tokio::time::timeout(STORED_WITHIN, unfinished).await.is_err() {
+            tracing::warn!("what happened last in some runs was not stored in time");
+        }
         if tokio::time::timeout(patience, &mut self.task).await.is_err() {
             self.task.abort();
         }
+        self.store.close().await;
     }
 }
 
-fn routes(app: App) -> Router {
-    let protected = Router::new()
-        .route("/health/detailed", get(health::detailed))
-        .route("/v1/models", get(health::models))
-        .route("/v1/chat/completions", post(chat::completions))
-        .route("/api/sessions", get(sessions::list))
-        .route("/api/sessions/{id}", get(sessions::show).delete(sessions::delete))
-        .route("/api/sessions/{id}/messages", get(sessions::messages))
-        .route("/api/jobs", get(schedules::list).post(schedules::create))
-        .route(
-            "/api/jobs/{id}",
-            get(schedules::show).patch(schedules::edit).delete(schedules::remove),
-        )
-        .route("/api/jobs/{id}/pause", post(schedules::pause))
-        .route("/api/jobs/{id}/resume", post(schedules::resume))
-        .route("/api/jobs/{id}/run", post(schedules::run))
-        .route("/api/jobs/{id}/runs", get(schedules::runs))
-        .route_layer(middleware::from_fn_with_state(app.clone(), authorize));
-    Router::new()
-        .route("/health", get(health::health))
-        .route("/v1/health", get(health::health))
-        .merge(protected)
-        .fallback(async || ApiError::not_found("there is no such route"))
-        .method_not_allowed_fallback(async || ApiError::method_not_allowed())
-        .layer(DefaultBodyLimit::max(MAX_BODY))
-        .layer(cors(&app.server.cors_origins))
-        .layer(middleware::map_response(harden))
-        // Last, so that it is around all of the others.
-        .layer(middleware::from_fn(request_log::log))
-        .with_state(app)
-}
-
-/// Lets a request pass that carries the key. Both sides are compared in full, whatever the first
-/// difference is, so that the time tells nothing.
-async fn authorize(
-    State(app): State<App>,
-    request: Request,
-    next: Next,
-) -> Result<Response, ApiError> {
-    let given = request
-        .headers()
-        .get(header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.split_once(' '))
-        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
-        .map(|(_, key)| key.trim());
-    let Some(given) = given else {
-        return Err(ApiError::unauthorized(
-            "send the key of this server: Authorization: Bearer KEY",
-        ));
-    };
-    if bool::from(given.as_bytes().ct_eq(app.server.key().as_bytes())) {
-        Ok(next.run(request).await)
-    } else {
-        Err(ApiError::unauthorized("the key is not the one of this server"))
-    }
-}
-
-/// Only pages of the configured origins may ask from a browser.
-fn cors(origins: &[String]) -> CorsLayer {
-    let origins: Vec<HeaderValue> =
-        origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok()).collect();
-    if origins.is_empty() {
-        return CorsLayer::new();
-    }
-    let session = axum::http::HeaderName::from_static(SESSION_HEADER);
-    CorsLayer::new()
-        .allow_origin(origins)
-        .allow_methods([Method::GET, Method::POST, Method::PATCH, Method::DELETE])
-        .allow_headers([header::AUTHORIZATION, header::CONTENT_TYPE, session.clone()])
-        .expose_headers([session])
-}
-
-async fn harden(mut response: Response) -> Response {
-    let headers = response.headers_mut();
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    response
-}
+/// How long the last events of runs and the last answers may take to be stored.
+const STORED_WITHIN: Duration = Duration::from_secs(5);

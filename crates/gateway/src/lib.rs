@@ -10,13 +10,16 @@ mod http;
 mod lifecycle;
 pub mod panics;
 mod schedules;
+mod runs;
 mod settings;
 mod state;
+mod store;
 mod turns;
 mod unfinished;
 
 pub use control::{ControlError, StatusAnswer, ask_status, ask_stop, control_path};
 pub use dispatch::DispatcherHost;
+pub use http::openapi_document;
 pub use lifecycle::{Gateway, GatewayEnd, GatewayError, Shutdown};
 pub use schedules::{deliver_output, run_schedule, schedules_runner};
 pub use settings::{ApiServer, ApiServerError, GatewaySettings};

@@ -14,7 +14,7 @@ use vestal_runtime::Runtime;
 use crate::control::ControlSocket;
 use crate::dispatch::{self, DispatcherHost};
 use crate::failpoint;
-use crate::http::HttpServer;
+use crate::http::{HttpServer, HttpStartError};
 use crate::schedules::ScheduleHost;
 use crate::settings::{ApiServerError, GatewaySettings};
 use crate::state::{GatewayPhase, GatewayState, ListenerPhase, StateFile};
@@ -78,6 +78,9 @@ pub enum GatewayError {
         /// Why.
         source: io::Error,
     },
+    /// What the API server keeps cannot be used.
+    #[error(transparent)]
+    Store(vestal_database::Error),
     /// Files of the home cannot be used.
     #[error("cannot use {}: {source}", path.display())]
     Home {
@@ -98,8 +101,20 @@ impl GatewayError {
             Self::Listen { source, .. } => {
                 matches!(source.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::PermissionDenied)
             }
+            // Nobody but a person moves a file of another version or program away.
+            Self::Store(error) => matches!(
+                error,
+                vestal_database::Error::Newer { .. }
+                    | vestal_database::Error::Foreign { .. }
+                    | vestal_database::Error::Damaged { .. }
+            ),
             Self::AlreadyRunning { .. } | Self::Home { .. } => false,
         }
+    }
+
+    /// Reports whether another process has the address.
+    fn is_taken_address(&self) -> bool {
+        matches!(self, Self::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse)
     }
 
     const fn code(&self) -> &'static str {
@@ -107,6 +122,7 @@ impl GatewayError {
             Self::AlreadyRunning { .. } => "already_running",
             Self::ApiServer(error) => error.code(),
             Self::Listen { .. } => "address_unavailable",
+            Self::Store(_) => "store_unusable",
             Self::Home { .. } => "home_unusable",
         }
     }
@@ -248,8 +264,9 @@ impl Gateway {
         let deadline = tokio::time::Instant::now() + patience;
         let mut pause = LISTEN_PAUSES.0;
         loop {
-            let started = HttpServer::start(server.clone(), turns.clone(), Arc::clone(&self.state));
-            let source = match started.await {
+            let state = Arc::clone(&self.state);
+            let started = HttpServer::start(server.clone(), turns.clone(), state, &self.home);
+            let error = match started.await {
                 Ok(server) => {
                     let address = server.address().to_string();
                     tracing::info!(address, "the API server listens");
@@ -260,13 +277,14 @@ impl Gateway {
                     });
                     return Ok(server);
                 }
-                Err(source) => source,
+                Err(HttpStartError::Listen(source)) => {
+                    let address = format!("{}:{}", server.host, server.port);
+                    GatewayError::Listen { address, source }
+                }
+                Err(HttpStartError::Store(error)) => GatewayError::Store(error),
             };
-            let is_taken = source.kind() == io::ErrorKind::AddrInUse;
-            let address = format!("{}:{}", server.host, server.port);
-            let error = GatewayError::Listen { address, source };
             let now = tokio::time::Instant::now();
-            if !is_taken || now >= deadline {
+            if !error.is_taken_address() || now >= deadline {
                 self.listener_failed(API_SERVER, error.code(), &error.to_string());
                 return Err(error);
             }

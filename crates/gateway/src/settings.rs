@@ -9,26 +9,37 @@ use vestal_schedules::{SchedulerLimits, keys as schedule_keys};
 /// The shortest key that is taken.
 const MIN_KEY: usize = 16;
 
-/// Texts that stand in examples. A key that everybody knows protects nothing.
+/// Words that stand in examples, wherever they are in a key: a key that everybody knows protects
+/// nothing.
 const PLACEHOLDERS: &[&str] = &[
     "changeme",
-    "change-me",
-    "change_me",
-    "your-api-key",
-    "your_api_key",
-    "yourapikey",
+    "changethis",
+    "yourkey",
+    "yourapi",
+    "yoursecret",
+    "yourtoken",
+    "youropenai",
+    "replaceme",
+    "replacewith",
     "placeholder",
     "example",
-    "replace-me",
-    "replace_me",
-    "secret",
-    "password",
-    "xxxx",
+    "inserthere",
+    "keyhere",
+    "secretkey",
+    "dummykey",
+    "testkey",
+    "notarealkey",
 ];
 
 /// How long an address that is taken is tried: longer than a gateway takes to stop whose turns are
 /// not waited for, and shorter than a supervisor waits for a gateway to be ready.
 const LISTEN_WITHIN: Duration = Duration::from_secs(45);
+/// Words with which a key does not begin that was made at random.
+const FIRST_WORDS: &[&str] =
+    &["secret", "password", "xxxx", "apikey", "12345678", "01234567", "abcdefgh"];
+
+/// Different characters that a key has at least.
+const MIN_DIFFERENT: usize = 6;
 
 /// What the settings ask of a gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -183,16 +194,31 @@ fn is_origin(text: &str) -> bool {
 
 fn check_key(key: Option<&str>) -> Result<(), ApiServerError> {
     let key = key.ok_or(ApiServerError::NoKey)?;
-    let folded = key.to_ascii_lowercase();
-    let first = folded.as_bytes().first();
-    let is_one_character = folded.bytes().all(|byte| Some(&byte) == first);
-    if is_one_character || PLACEHOLDERS.iter().any(|known| folded.starts_with(known)) {
+    if is_placeholder(key) {
         return Err(ApiServerError::PlaceholderKey);
     }
     if key.len() < MIN_KEY {
         return Err(ApiServerError::ShortKey { length: key.len() });
     }
     Ok(())
+}
+
+/// Reports whether a key stands in examples, or was typed to fill a line.
+fn is_placeholder(key: &str) -> bool {
+    // `your-api-key`, `your_api_key` and `YOUR API KEY` are the same word.
+    let is_part = |c: &char| c.is_ascii_alphanumeric();
+    let folded: String = key.to_ascii_lowercase().chars().filter(is_part).collect();
+    let different = folded.chars().collect::<std::collections::BTreeSet<_>>().len();
+    let is_repeated = |width: usize| {
+        let (first, rest) = folded.split_at(width.min(folded.len()));
+        !rest.is_empty()
+            && rest.as_bytes().chunks(width).all(|piece| first.as_bytes().starts_with(piece))
+    };
+    let is_filler = key.len() >= MIN_KEY && different < MIN_DIFFERENT;
+    is_filler
+        || (key.len() >= MIN_KEY && (1..=8).any(is_repeated))
+        || PLACEHOLDERS.iter().any(|known| folded.contains(known))
+        || FIRST_WORDS.iter().any(|known| folded.starts_with(known))
 }
 
 #[cfg(test)]
@@ -219,6 +245,13 @@ mod tests {
             "your-api-key-goes-in-here",
             "xxxxxxxxxxxxxxxxxxxx",
             "0000000000000000",
+            "abababababababababab",
+            "your-secret-key-here",
+            "YOUR_OPENAI_KEY_GOES_HERE",
+            "sk-1234567890example",
+            "sk-proj-placeholder-0001",
+            "secretsecretsecret",
+            "deadbeefdeadbeefdeadbeef",
         ] {
             assert_eq!(check_key(Some(known)), Err(ApiServerError::PlaceholderKey), "{known}");
         }

@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use vestal_agent::tools::JobWatch;
 use vestal_agent::{
-    Conversation, EndReason, Event, EventSink, NoHuman, OpenError, Outcome, TurnResult,
+    Conversation, EndReason, Event, EventSink, Human, NoHuman, OpenError, Outcome, TurnResult,
 };
 use vestal_conversations::{ConversationId, Store};
 use vestal_model::{Message, UserMessage};
@@ -37,7 +37,6 @@ const REPEAT_INTERRUPT: Duration = Duration::from_millis(5);
 const BUSY_PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(30));
 
 /// A turn to be run.
-#[derive(Debug)]
 pub(crate) struct TurnRequest {
     /// Which conversation, and how.
     pub(crate) open: OpenRequest,
@@ -45,6 +44,21 @@ pub(crate) struct TurnRequest {
     pub(crate) history: Vec<Message>,
     /// What is said now.
     pub(crate) message: UserMessage,
+    /// Who can be asked during the turn.
+    pub(crate) human: Arc<dyn Human>,
+}
+
+impl TurnRequest {
+    /// Returns a turn without a history, and with nobody to ask.
+    pub(crate) fn new(open: OpenRequest, message: UserMessage) -> Self {
+        Self { open, history: Vec::new(), message, human: Arc::new(NoHuman) }
+    }
+}
+
+impl std::fmt::Debug for TurnRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TurnRequest").field("open", &self.open).finish_non_exhaustive()
+    }
 }
 
 /// Why a turn was not begun.
@@ -115,13 +129,19 @@ pub(crate) struct StartedTurn {
     /// What happens in it.
     pub(crate) events: UnboundedReceiver<Event>,
     result: oneshot::Receiver<TurnResult>,
-    _interrupt: DropGuard,
+    interrupt: CancellationToken,
+    _interrupt_on_drop: DropGuard,
 }
 
 impl StartedTurn {
     /// Waits for the next event; nothing once there are no more.
     pub(crate) async fn next_event(&mut self) -> Option<Event> {
         self.events.recv().await
+    }
+
+    /// Interrupts the turn and its commands. Its last events and its result still come.
+    pub(crate) fn interrupt(&self) {
+        self.interrupt.cancel();
     }
 
     /// Waits for the result; nothing if the turn's task was lost.
@@ -217,11 +237,14 @@ impl Turns {
         let (opened_sender, opened) = oneshot::channel();
         let (result_sender, result) = oneshot::channel();
         let (event_sender, events) = unbounded_channel();
-        let guard = interrupt.by_owner.clone().drop_guard();
+        let handle = interrupt.by_owner.clone();
+        // Also when nobody waits for the conversation to be opened any more.
+        let on_drop = handle.clone().drop_guard();
         let turns = self.clone();
         tokio::spawn(async move {
             let _token = token;
-            let begun = turns.begin(owner, request.open, request.history).await;
+            let TurnRequest { open, history, message, human } = request;
+            let begun = turns.begin(owner, open, history, human).await;
             let (mut conversation, unfinished) = match begun {
                 Ok(begun) => begun,
                 Err(refused) => {
@@ -242,7 +265,7 @@ impl Turns {
                     event_sender.send(event).ok();
                 }
             });
-            let turn = Turn::Message(request.message);
+            let turn = Turn::Message(message);
             let result = run(&mut conversation, turn, &sink, &interrupt).await;
             drop(sink);
             // Before the result is sent: whoever has it may go on with the session at once.
@@ -257,7 +280,14 @@ impl Turns {
         // The task sends before it ends, unless it panics.
         let opened = opened.await.unwrap_or(Err(TurnRefused::Draining))?;
         let number = shared.begun.fetch_add(1, Ordering::Relaxed);
-        Ok(StartedTurn { conversation: opened, number, events, result, _interrupt: guard })
+        Ok(StartedTurn {
+            conversation: opened,
+            number,
+            events,
+            result,
+            interrupt: handle,
+            _interrupt_on_drop: on_drop,
+        })
     }
 
     fn interrupt(&self) -> Interrupt {
@@ -274,8 +304,9 @@ impl Turns {
         owner: TurnOwner,
         request: OpenRequest,
         history: Vec<Message>,
+        human: Arc<dyn Human>,
     ) -> Result<(Conversation, UnfinishedTurn), TurnRefused> {
-        let conversation = self.open(request, history).await?;
+        let conversation = self.open(request, history, human).await?;
         let turn = UnfinishedTurn::new(owner, conversation.last_seq());
         if let Err(error) = Commitment::store(self.store(), conversation.id(), Some(&turn)).await {
             Box::pin(close(conversation)).await;
@@ -335,9 +366,10 @@ impl Turns {
         &self,
         request: OpenRequest,
         history: Vec<Message>,
+        human: Arc<dyn Human>,
     ) -> Result<Conversation, TurnRefused> {
         let Opened { mut conversation, notices, .. } =
-            Box::pin(self.0.runtime.open(request, Arc::new(NoHuman))).await?;
+            Box::pin(self.0.runtime.open(request, human)).await?;
         for notice in notices {
             tracing::warn!(conversation = %conversation.id(), notice, "a conversation was opened with a notice");
         }
@@ -422,7 +454,7 @@ impl Turns {
             let running = Running::new(Arc::clone(&self.0), slot);
             let request =
                 OpenRequest { which: Which::Id(id.clone()), ..OpenRequest::new("gateway") };
-            match self.open(request, Vec::new()).await {
+            match self.open(request, Vec::new(), Arc::new(NoHuman)).await {
                 Ok(conversation) => return Some((running, conversation)),
                 Err(refused) if refused.is_busy() => drop(running),
                 Err(error) => {
@@ -528,6 +560,7 @@ fn is_for_clients(event: &Event) -> bool {
     matches!(
         event,
         Event::Text { .. }
+            | Event::Reasoning { .. }
             | Event::Discarded { .. }
             | Event::ModelCalled { .. }
             | Event::ToolStarted { .. }

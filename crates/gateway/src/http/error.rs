@@ -11,19 +11,31 @@ use vestal_conversations::Error as StoreError;
 use vestal_model::ModelError;
 use vestal_runtime::RuntimeError;
 use vestal_schedules::Error as ScheduleError;
+use vestal_sandbox::client::CallError;
+use vestal_sandbox::files::FileError;
+use vestal_sandbox::job::JobError;
+use vestal_sandbox::{CopyError, Error as SandboxError, Fault, FaultCode};
 
+use crate::runs::RunRefused;
 use crate::turns::TurnRefused;
 
 /// Seconds after which a client that was refused for load should ask again.
 const RETRY_AFTER: u64 = 2;
 
+/// Marks a failure of a turn that ran: whatever it did, it did.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TurnRan;
+
 /// Why a request was not answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct ApiError {
+pub(crate) struct ApiError {
     #[serde(skip)]
     status: StatusCode,
     #[serde(skip)]
     retry_after: Option<u64>,
+    /// Whether a turn ran: it may have done something, so a repeated request gets this answer.
+    #[serde(skip)]
+    ran: bool,
     message: String,
     #[serde(rename = "type")]
     kind: &'static str,
@@ -36,6 +48,7 @@ impl ApiError {
         Self {
             status,
             retry_after: None,
+            ran: false,
             message: message.into(),
             kind,
             param: None,
@@ -67,6 +80,35 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "invalid_request_error", "not_found", message)
     }
 
+    /// Returns it with another code.
+    pub(super) fn code(self, code: &str) -> Self {
+        Self { code: code.to_owned(), ..self }
+    }
+
+    /// The body of a request did not come, or was too large.
+    pub(super) fn of_body(error: &axum::Error) -> Self {
+        let is_large = std::error::Error::source(error)
+            .is_some_and(|source| source.to_string().contains("length limit"));
+        let status = if is_large { StatusCode::PAYLOAD_TOO_LARGE } else { StatusCode::BAD_REQUEST };
+        Self::new(status, "invalid_request_error", "invalid_body", error.to_string())
+    }
+
+    /// What was asked for is not there, or not any more.
+    pub(super) fn gone(code: &str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "invalid_request_error", code, message)
+    }
+
+    /// It cannot be done as things are.
+    pub(super) fn conflict(code: &str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "invalid_request_error", code, message)
+    }
+
+    /// It cannot be done now, and may be in a while.
+    pub(super) fn unavailable(code: &str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", code, message)
+            .retry_after(RETRY_AFTER)
+    }
+
     pub(super) fn method_not_allowed() -> Self {
         let status = StatusCode::METHOD_NOT_ALLOWED;
         Self::new(
@@ -81,21 +123,57 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", "internal_error", message)
     }
 
+    /// The task of a turn is gone, and nobody knows what became of it.
+    pub(crate) fn lost_turn() -> Self {
+        Self { ran: true, ..Self::internal("the turn ended without a result") }
+    }
+
+    /// What a guest said of a request.
+    fn of_fault(fault: &Fault) -> Self {
+        let message = &fault.message;
+        match fault.code {
+            FaultCode::NoSuchJob => Self::gone("job_not_found", message),
+            FaultCode::NotFound => Self::gone("file_not_found", message),
+            FaultCode::NoWorkdir => Self::invalid("workdir", message),
+            FaultCode::Invalid | FaultCode::WrongKind => Self::invalid("path", message),
+            FaultCode::Exists => Self::conflict("file_exists", message),
+            FaultCode::Conflict | FaultCode::Busy => Self::conflict("conflict", message),
+            FaultCode::Denied => {
+                Self::new(StatusCode::FORBIDDEN, "invalid_request_error", "denied", message)
+            }
+            FaultCode::NoSpace => {
+                let status = StatusCode::INSUFFICIENT_STORAGE;
+                Self::new(status, "server_error", "no_space", message)
+            }
+            FaultCode::ShuttingDown | FaultCode::Cancelled => {
+                Self::unavailable("sandbox_unavailable", message)
+            }
+            FaultCode::Internal
+            | FaultCode::Unsupported
+            | FaultCode::WrongInstance
+            | FaultCode::System => Self::internal(message).code("sandbox_failed"),
+        }
+    }
+
     fn upstream(status: StatusCode, error: &ModelError) -> Self {
         Self::new(status, "upstream_error", error.code(), error.to_string())
     }
 
-    fn retry_after(self, seconds: u64) -> Self {
+    pub(super) fn retry_after(self, seconds: u64) -> Self {
         Self { retry_after: Some(seconds.max(1)), ..self }
     }
 
     /// Returns the envelope.
-    pub(super) fn body(&self) -> Value {
+    pub(crate) fn body(&self) -> Value {
         json!({ "error": self })
     }
 
     /// Returns why a turn has no answer; nothing if it has one.
-    pub(super) fn of_outcome(outcome: &Outcome) -> Option<Self> {
+    pub(crate) fn of_outcome(outcome: &Outcome) -> Option<Self> {
+        Self::failure(outcome).map(|error| Self { ran: true, ..error })
+    }
+
+    fn failure(outcome: &Outcome) -> Option<Self> {
         match outcome {
             Outcome::Completed | Outcome::BudgetExhausted | Outcome::Refused => None,
             Outcome::Interrupted => Some(
@@ -187,6 +265,9 @@ impl From<StoreError> for ApiError {
             StoreError::NotFound { .. } | StoreError::InvalidId(_) => {
                 Self { code: "session_not_found".to_owned(), ..Self::not_found(message) }
             }
+            StoreError::NoMessage { .. } => Self::gone("message_not_found", message),
+            StoreError::TitleTaken { .. } => Self::conflict("title_taken", message),
+            StoreError::InvalidTitle(_) => Self::invalid("title", message),
             StoreError::Busy { .. } => {
                 Self::new(StatusCode::CONFLICT, "invalid_request_error", "session_busy", message)
             }
@@ -223,6 +304,88 @@ impl From<ScheduleError> for ApiError {
     }
 }
 
+impl From<RunRefused> for ApiError {
+    fn from(refused: RunRefused) -> Self {
+        match refused {
+            RunRefused::Turn(refused) => refused.into(),
+            RunRefused::Store(error) => error.into(),
+            RunRefused::Id(error) => Self::internal(error.to_string()),
+        }
+    }
+}
+
+/// The store of the API server itself failed.
+impl From<vestal_database::Error> for ApiError {
+    fn from(error: vestal_database::Error) -> Self {
+        tracing::error!(%error, "the store of the API server failed");
+        Self::unavailable("store_unavailable", error.to_string())
+    }
+}
+
+impl From<SandboxError> for ApiError {
+    fn from(error: SandboxError) -> Self {
+        let message = error.to_string();
+        let with = |status, kind, code: &str, message| Self::new(status, kind, code, message);
+        let request = "invalid_request_error";
+        match error {
+            SandboxError::NoSandbox { .. } => Self::gone("sandbox_not_found", message),
+            SandboxError::Stopped { .. } => Self::conflict("sandbox_stopped", message),
+            SandboxError::Busy { .. } | SandboxError::Tightened { .. } => {
+                Self::conflict("sandbox_busy", message)
+            }
+            SandboxError::Copy(error) => {
+                let message = format!("{message}; {}", error.advice());
+                match error {
+                    CopyError::NoSnapshot { .. } => Self::gone("snapshot_not_found", message),
+                    CopyError::SnapshotExists { .. } => Self::conflict("snapshot_exists", message),
+                    CopyError::SandboxExists { .. } => Self::conflict("sandbox_exists", message),
+                    CopyError::NoSpace { .. } => {
+                        with(StatusCode::INSUFFICIENT_STORAGE, "server_error", "no_space", message)
+                    }
+                    _ => Self::conflict("copy_refused", message),
+                }
+            }
+            SandboxError::BackendChanged { .. } => Self::conflict("backend_changed", message),
+            SandboxError::Call(error) => error.into(),
+            SandboxError::Job(JobError::Fault(fault)) => Self::of_fault(&fault),
+            SandboxError::Job(JobError::Invalid(_)) => {
+                with(StatusCode::BAD_REQUEST, request, "invalid_value", message)
+            }
+            SandboxError::OutOfReach { .. }
+            | SandboxError::NoBackend { .. }
+            | SandboxError::Lock(_) => Self::unavailable("sandbox_unavailable", message),
+            _ => Self::internal(message).code("sandbox_failed"),
+        }
+    }
+}
+
+impl From<CallError> for ApiError {
+    fn from(error: CallError) -> Self {
+        match &error {
+            CallError::Fault(fault) => Self::of_fault(fault),
+            _ => Self::unavailable("sandbox_unavailable", error.to_string()),
+        }
+    }
+}
+
+impl From<JobError> for ApiError {
+    fn from(error: JobError) -> Self {
+        SandboxError::from(error).into()
+    }
+}
+
+impl From<FileError> for ApiError {
+    fn from(error: FileError) -> Self {
+        let message = error.to_string();
+        match error {
+            FileError::Call(error) => error.into(),
+            FileError::TooLarge { .. } => Self::invalid("limit", message),
+            // What came from the client broke off.
+            FileError::Io(_) | FileError::Invalid(_) => Self::invalid("path", message),
+        }
+    }
+}
+
 impl From<JsonRejection> for ApiError {
     fn from(rejection: JsonRejection) -> Self {
         let status = rejection.status();
@@ -233,6 +396,9 @@ impl From<JsonRejection> for ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(self.body())).into_response();
+        if self.ran {
+            response.extensions_mut().insert(TurnRan);
+        }
         let headers = response.headers_mut();
         if let Some(seconds) = self.retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));

@@ -5,7 +5,6 @@ use axum::extract::State;
 use serde_json::{Value, json};
 
 use super::App;
-use super::error::ApiError;
 use crate::state::GatewayPhase;
 
 /// `GET /health`: that the server answers. It needs no key and says nothing else.
@@ -50,16 +49,4 @@ pub(super) async fn detailed(State(app): State<App>) -> Json<Value> {
 
 fn one() -> vestal_conversations::Filter {
     vestal_conversations::Filter { limit: 1, ..vestal_conversations::Filter::default() }
-}
-
-/// `GET /v1/models`: the one model that clients see, whatever stands behind it.
-pub(super) async fn models(State(app): State<App>) -> Result<Json<Value>, ApiError> {
-    let created = app.state.read().started_at.as_second();
-    let model = json!({
-        "id": app.server.model_name,
-        "object": "model",
-        "created": created,
-        "owned_by": "vestal",
-    });
-    Ok(Json(json!({ "object": "list", "data": [model] })))
 }

@@ -4,7 +4,9 @@ use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
+use axum::routing::{delete, get, patch, post};
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use vestal_api::{ScheduleRequest, ScheduleRunView, ScheduleView};
@@ -12,12 +14,28 @@ use vestal_schedules::{Error, Schedule, ScheduleId, Store, store_path};
 
 use super::App;
 use super::error::ApiError;
+use super::openapi::{Operation, Routes};
 
 /// The most runs that one answer lists.
 const MAX_LISTED: u32 = 200;
 
 /// Runs that are listed unless asked otherwise.
 const LISTED: u32 = 20;
+
+/// Adds the routes.
+pub(super) fn routes(routes: Routes) -> Routes {
+    let operation = |summary| Operation::new("jobs", summary);
+    routes
+        .get("/api/jobs", get(list), operation("Lists schedules, what is due next first").answers::<Value>())
+        .post("/api/jobs", post(create), operation("Makes a schedule").takes::<ScheduleRequest>().answers::<ScheduleView>().status("201"))
+        .get("/api/jobs/{id}", get(show), operation("Shows a schedule").answers::<ScheduleView>())
+        .patch("/api/jobs/{id}", patch(edit), operation("Changes a schedule").takes::<ScheduleRequest>().answers::<ScheduleView>())
+        .delete("/api/jobs/{id}", delete(remove), operation("Deletes a schedule with its runs; refused while one is in progress").answers::<Value>())
+        .post("/api/jobs/{id}/pause", post(pause), operation("Pauses a schedule").answers::<ScheduleView>())
+        .post("/api/jobs/{id}/resume", post(resume), operation("Lets a paused schedule go on").answers::<ScheduleView>())
+        .post("/api/jobs/{id}/run", post(run), operation("Asks for a run now, which this gateway begins").answers::<ScheduleRunView>().status("202"))
+        .get("/api/jobs/{id}/runs", get(runs), operation("Lists runs of a schedule, the latest first").query::<RunsQuery>().answers::<Value>())
+}
 
 type Answer = Result<Json<Value>, ApiError>;
 
@@ -38,7 +56,7 @@ fn view(schedule: &Schedule) -> Json<Value> {
 }
 
 /// `GET /api/jobs`: what is due next first.
-pub(super) async fn list(State(app): State<App>) -> Answer {
+async fn list(State(app): State<App>) -> Answer {
     let store = open(&app).await?;
     let now = Timestamp::now();
     let (mut data, mut unreadable) = (Vec::new(), Vec::new());
@@ -52,7 +70,7 @@ pub(super) async fn list(State(app): State<App>) -> Answer {
 }
 
 /// `POST /api/jobs`.
-pub(super) async fn create(
+async fn create(
     State(app): State<App>,
     request: Result<Json<ScheduleRequest>, JsonRejection>,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
@@ -64,12 +82,12 @@ pub(super) async fn create(
 }
 
 /// `GET /api/jobs/{id}`.
-pub(super) async fn show(State(app): State<App>, Path(id): Path<String>) -> Answer {
+async fn show(State(app): State<App>, Path(id): Path<String>) -> Answer {
     Ok(view(&open(&app).await?.get(&schedule_id(&id)?).await?))
 }
 
 /// `PATCH /api/jobs/{id}`.
-pub(super) async fn edit(
+async fn edit(
     State(app): State<App>,
     Path(id): Path<String>,
     request: Result<Json<ScheduleRequest>, JsonRejection>,
@@ -80,23 +98,23 @@ pub(super) async fn edit(
 }
 
 /// `DELETE /api/jobs/{id}`.
-pub(super) async fn remove(State(app): State<App>, Path(id): Path<String>) -> Answer {
+async fn remove(State(app): State<App>, Path(id): Path<String>) -> Answer {
     let removed = open(&app).await?.remove(&schedule_id(&id)?).await?;
     Ok(Json(json!({ "id": removed.id, "object": "job.deleted", "deleted": true })))
 }
 
 /// `POST /api/jobs/{id}/pause`.
-pub(super) async fn pause(State(app): State<App>, Path(id): Path<String>) -> Answer {
+async fn pause(State(app): State<App>, Path(id): Path<String>) -> Answer {
     Ok(view(&open(&app).await?.pause(&schedule_id(&id)?, Timestamp::now()).await?))
 }
 
 /// `POST /api/jobs/{id}/resume`.
-pub(super) async fn resume(State(app): State<App>, Path(id): Path<String>) -> Answer {
+async fn resume(State(app): State<App>, Path(id): Path<String>) -> Answer {
     Ok(view(&open(&app).await?.resume(&schedule_id(&id)?, Timestamp::now()).await?))
 }
 
 /// `POST /api/jobs/{id}/run`: asks for a run now, which this gateway begins.
-pub(super) async fn run(
+async fn run(
     State(app): State<App>,
     Path(id): Path<String>,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
@@ -106,13 +124,14 @@ pub(super) async fn run(
 }
 
 /// How many runs are wanted.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct RunsQuery {
+    /// At most so many.
     limit: Option<u32>,
 }
 
 /// `GET /api/jobs/{id}/runs`: the latest first.
-pub(super) async fn runs(
+async fn runs(
     State(app): State<App>,
     Path(id): Path<String>,
     query: Result<Query<RunsQuery>, QueryRejection>,

@@ -1,24 +1,80 @@
 //! Conversations of the profile as resources.
 
+use std::sync::Arc;
+
 use axum::Json;
-use axum::extract::rejection::QueryRejection;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use vestal_agent::NoHuman;
 use vestal_api::ConversationView;
-use vestal_conversations::{ConversationId, Filter};
+use vestal_conversations::{ConversationId, Filter, Seq, Title};
+use vestal_runtime::OpenRequest;
 
 use super::App;
+use super::chat::{self, ChatRequest};
 use super::error::ApiError;
+use super::input::{Content, SOURCE};
+use crate::turns::TurnRefused;
 
 /// The most conversations that one answer lists.
 const MAX_LISTED: u32 = 500;
 
+/// Why a conversation that nobody has spoken in yet is not open.
+const NOT_BEGUN: &str = "created";
+
 /// What of the list is wanted.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct ListQuery {
+    /// At most so many: 50 unless given, 500 at most.
     limit: Option<u32>,
+    /// Only those that this front end began, as `cli`.
     source: Option<String>,
+}
+
+/// A session to be made.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+pub(super) struct CreateRequest {
+    /// Its title; no other session may have it.
+    #[serde(default)]
+    title: Option<String>,
+    /// `MODEL` or `PROVIDER:MODEL`; the configured one unless given.
+    #[serde(default)]
+    model: Option<String>,
+}
+
+/// What is to be changed.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ChangeRequest {
+    /// The new title.
+    title: String,
+}
+
+/// A branch to be made.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+pub(super) struct ForkRequest {
+    /// The title of the branch; the original's with a number unless given.
+    #[serde(default)]
+    title: Option<String>,
+    /// The last message that the branch has; all of them unless given.
+    #[serde(default)]
+    at: Option<i64>,
+}
+
+/// What is said in a session.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct SayRequest {
+    /// The words, or parts.
+    #[serde(alias = "input")]
+    message: Content,
+    /// Whether the words of the answer are sent as they come.
+    #[serde(default)]
+    stream: bool,
 }
 
 /// `GET /api/sessions`: most recently used first.
@@ -34,13 +90,62 @@ pub(super) async fn list(
     Ok(Json(json!({ "object": "list", "data": sessions })))
 }
 
+/// `POST /api/sessions`: nothing is said in it yet.
+pub(super) async fn create(
+    State(app): State<App>,
+    body: Result<Json<CreateRequest>, JsonRejection>,
+) -> Result<Response, ApiError> {
+    let Json(request) = body?;
+    let mut open = OpenRequest::new(SOURCE);
+    open.title = request.title.map(Title::Given);
+    open.model = request.model;
+    let runtime = app.turns.runtime();
+    let opened = Box::pin(runtime.open(open, Arc::new(NoHuman))).await;
+    let opened = opened.map_err(TurnRefused::from)?;
+    let id = opened.conversation.id().clone();
+    // Not closed: one in which nothing was said would be deleted by that.
+    drop(opened);
+    runtime.agent().store().end(&id, NOT_BEGUN).await?;
+    Ok((StatusCode::CREATED, Json(view(&app, &id).await?)).into_response())
+}
+
 /// `GET /api/sessions/{id}`.
 pub(super) async fn show(
     State(app): State<App>,
     Path(id): Path<String>,
 ) -> Result<Json<ConversationView>, ApiError> {
-    let summary = app.turns.runtime().agent().store().summary(&session_id(&id)?).await?;
-    Ok(Json((&summary).into()))
+    Ok(Json(view(&app, &session_id(&id)?).await?))
+}
+
+/// `PATCH /api/sessions/{id}`.
+pub(super) async fn change(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    body: Result<Json<ChangeRequest>, JsonRejection>,
+) -> Result<Json<ConversationView>, ApiError> {
+    let Json(request) = body?;
+    let id = session_id(&id)?;
+    let store = app.turns.runtime().agent().store();
+    store.set_title(&id, &Title::Given(request.title)).await?;
+    Ok(Json(view(&app, &id).await?))
+}
+
+/// `POST /api/sessions/{id}/fork`.
+pub(super) async fn fork(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    body: Result<Json<ForkRequest>, JsonRejection>,
+) -> Result<Response, ApiError> {
+    let Json(request) = body?;
+    let id = session_id(&id)?;
+    let title = request.title.map(Title::Given);
+    let store = app.turns.runtime().agent().store();
+    let branch = match request.at {
+        Some(at) => store.branch(&id, Some(Seq(at)), title).await?,
+        None => store.branch_with_state(&id, title, &[]).await?,
+    };
+    store.end(&branch.id, NOT_BEGUN).await?;
+    Ok((StatusCode::CREATED, Json(view(&app, &branch.id).await?)).into_response())
 }
 
 /// `GET /api/sessions/{id}/messages`: what the model sees of it, in order.
@@ -56,6 +161,27 @@ pub(super) async fn messages(
     Ok(Json(json!({ "object": "list", "session_id": id, "data": messages })))
 }
 
+/// `POST /api/sessions/{id}/chat`: the answer has the shape of a chat completion.
+pub(super) async fn say(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    body: Result<Json<SayRequest>, JsonRejection>,
+) -> Result<Response, ApiError> {
+    let Json(request) = body?;
+    let stream = request.stream;
+    chat::answer(&app, ChatRequest::of_user(request.message, stream), Some(session_id(&id)?)).await
+}
+
+/// `POST /api/sessions/{id}/chat/stream`.
+pub(super) async fn say_streaming(
+    State(app): State<App>,
+    Path(id): Path<String>,
+    body: Result<Json<SayRequest>, JsonRejection>,
+) -> Result<Response, ApiError> {
+    let Json(request) = body?;
+    chat::answer(&app, ChatRequest::of_user(request.message, true), Some(session_id(&id)?)).await
+}
+
 /// `DELETE /api/sessions/{id}`: refused while a turn runs in it.
 pub(super) async fn delete(
     State(app): State<App>,
@@ -68,6 +194,11 @@ pub(super) async fn delete(
     store.delete(&id).await?;
     drop(lease);
     Ok(Json(json!({ "id": id, "object": "session.deleted", "deleted": true })))
+}
+
+async fn view(app: &App, id: &ConversationId) -> Result<ConversationView, ApiError> {
+    let summary = app.turns.runtime().agent().store().summary(id).await?;
+    Ok((&summary).into())
 }
 
 /// Reads the id of a session. A program names it in full: no prefix and no title will do.

@@ -1,7 +1,7 @@
 //! What clients of the API see.
 
 use serde_json::{Value, json};
-use vestal_gateway::Shutdown;
+use vestal_gateway::{GatewaySettings, Shutdown};
 use vestal_scripted_model::{Reply, Rule, Script};
 
 use crate::support::{TestGateway, answer, events};
@@ -192,4 +192,19 @@ async fn a_session_can_be_listed_shown_and_deleted() {
     assert_eq!(gateway.get(&format!("/api/sessions/{session}")).await.status, 404);
     assert_eq!(gateway.delete(&format!("/api/sessions/{session}")).await.status, 404);
     gateway.end(Shutdown::Planned).await;
+}
+
+#[test]
+fn a_misspelt_setting_of_the_api_server_is_an_error() {
+    let home = tempfile::tempdir().unwrap();
+    let settings = |text: &str| {
+        std::fs::write(home.path().join("config.yaml"), text).unwrap();
+        GatewaySettings::new(&crate::support::settings(home.path(), &[]))
+    };
+    let key = "key: 9f86d081884c7d659a2feaa0c55ad015";
+    assert!(settings(&format!("api_server: {{enabled: true, {key}}}")).unwrap().is_ok());
+    for wrong in ["hots: 127.0.0.1", "prot: 1", "cors_origin: https://a.example", "enabeld: true"] {
+        let text = format!("api_server: {{enabled: true, {key}, {wrong}}}");
+        assert!(settings(&text).is_err(), "{wrong}");
+    }
 }

@@ -1,8 +1,15 @@
 //! A gateway over real HTTP, with a scripted model behind it.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 mod api;
+mod connections;
+mod document;
+mod idempotency;
 mod lifecycle;
 mod schedules;
+mod responses;
+mod runs;
+mod sandboxes;
+mod sessions;
 mod support;

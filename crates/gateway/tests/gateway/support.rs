@@ -25,6 +25,8 @@ pub(crate) struct TestGateway {
     address: String,
     client: reqwest::Client,
     serving: JoinHandle<Result<GatewayEnd, GatewayError>>,
+    /// What it runs on, where it is to be killed.
+    own: Option<tokio::runtime::Runtime>,
 }
 
 pub(crate) struct Answer {
@@ -70,29 +72,64 @@ impl TestGateway {
 
     pub(crate) async fn start_with(script: Script, more: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
-        let model = ScriptedModel::start(script);
+        Self::start_in(home, ScriptedModel::start(script), more, None).await
+    }
+
+    /// Starts one that can be killed: every task of it ends where it is.
+    pub(crate) async fn start_killable(script: Script) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        Self::restart(home, ScriptedModel::start(script)).await
+    }
+
+    /// Starts one in the home of another that is gone; it can be killed, too.
+    pub(crate) async fn restart(home: TempDir, model: ScriptedModel) -> Self {
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let own = builder.worker_threads(2).enable_all().build().unwrap();
+        Self::start_in(home, model, &[], Some(own)).await
+    }
+
+    async fn start_in(
+        home: TempDir,
+        model: ScriptedModel,
+        more: &[&str],
+        own: Option<tokio::runtime::Runtime>,
+    ) -> Self {
         let mut set = usual(&model);
         set.extend(more.iter().map(|&set| set.to_owned()));
         let settings = settings(home.path(), &set);
-        let gateway = Gateway::claim(home.path(), "default").unwrap();
+        // Tasks of one that was killed let go of its lock in a moment.
+        let gateway =
+            found("the profile is free", async || Gateway::claim(home.path(), "default").ok())
+                .await;
         let wanted = GatewaySettings::new(&settings).unwrap().unwrap();
-        let runtime = Runtime::builder(Engine::open(settings).unwrap()).build().await.unwrap();
         let (shutdown, receiver) = mpsc::channel(4);
         let sender = shutdown.clone();
         let (ready, is_ready) = oneshot::channel();
-        let serving = tokio::spawn(async move {
+        let serve = async move {
+            let runtime = Runtime::builder(Engine::open(settings).unwrap()).build().await.unwrap();
             let engine = runtime.agent().engine().clone();
             let end = gateway
                 .serve(runtime, wanted, None, (sender, receiver), || ready.send(()).unwrap())
                 .await;
             engine.close(PATIENCE).await;
             end
-        });
+        };
+        let serving = match &own {
+            Some(own) => own.spawn(serve),
+            None => tokio::spawn(serve),
+        };
         is_ready.await.unwrap();
         let state = read_state(home.path()).unwrap().unwrap();
         let address = state.platforms["api_server"].address.clone().unwrap();
         let client = reqwest::Client::new();
-        Self { home, model, shutdown, address: format!("http://{address}"), client, serving }
+        let address = format!("http://{address}");
+        Self { home, model, shutdown, address, client, serving, own }
+    }
+
+    /// Kills it: nothing of it runs any further. Returns its home, and the model it asked.
+    pub(crate) fn kill(self) -> (TempDir, ScriptedModel) {
+        self.own.expect("one that can be killed").shutdown_background();
+        (self.home, self.model)
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -107,6 +144,38 @@ impl TestGateway {
     pub(crate) fn patch(&self, path: &str, body: &Value) -> reqwest::RequestBuilder {
         let request = self.client.patch(self.url(path)).bearer_auth(KEY);
         request.header("content-type", "application/json").body(body.to_string())
+    }
+
+    pub(crate) async fn say(&self, path: &str, body: Value) -> Answer {
+        answer(self.post(path, &body)).await
+    }
+
+    /// Sends a request with a method, a body and a header of its own.
+    pub(crate) fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
+        let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
+        self.client.request(method, self.url(path)).bearer_auth(KEY)
+    }
+
+    /// Follows a stream of events.
+    pub(crate) async fn follow(&self, path: &str, after: Option<&str>) -> EventStream {
+        let mut request = self.request("GET", path);
+        if let Some(after) = after {
+            request = request.header("last-event-id", after);
+        }
+        EventStream::open(request).await
+    }
+
+    /// Begins a run and returns its id.
+    pub(crate) async fn run(&self, input: &str) -> String {
+        let begun = self.say("/v1/runs", json!({ "input": input })).await;
+        assert_eq!(begun.status, 202, "{}", begun.body);
+        begun.body["run_id"].as_str().unwrap().to_owned()
+    }
+
+    /// Removes the sandbox that the agent used.
+    pub(crate) async fn remove_sandbox(&self) {
+        let removed = self.delete("/api/sandboxes/default?files=true").await;
+        assert_eq!(removed.status, 200, "{}", removed.body);
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
@@ -140,6 +209,9 @@ impl TestGateway {
     /// Waits until the gateway has ended.
     pub(crate) async fn ended(self) -> (TempDir, GatewayEnd) {
         let end = tokio::time::timeout(PATIENCE, self.serving).await.unwrap().unwrap().unwrap();
+        if let Some(own) = self.own {
+            own.shutdown_background();
+        }
         (self.home, end)
     }
 }
@@ -155,4 +227,82 @@ pub(crate) async fn answer(request: reqwest::RequestBuilder) -> Answer {
 /// The data of each event of a stream, in order.
 pub(crate) fn events(stream: &str) -> Vec<String> {
     stream.lines().filter_map(|line| line.strip_prefix("data: ")).map(str::to_owned).collect()
+}
+
+/// Looks until something is found, and returns it.
+pub(crate) async fn found<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "never came true: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// One event of a stream.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct StreamEvent {
+    pub(crate) id: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) data: Value,
+}
+
+/// A stream of events that is read as it comes.
+pub(crate) struct EventStream {
+    response: reqwest::Response,
+    buffer: String,
+}
+
+impl EventStream {
+    pub(crate) async fn open(request: reqwest::RequestBuilder) -> Self {
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), 200, "{:?}", response.text().await);
+        Self { response, buffer: String::new() }
+    }
+
+    /// Waits for the next event; nothing after the last.
+    pub(crate) async fn next(&mut self) -> Option<StreamEvent> {
+        loop {
+            if let Some((event, rest)) = self.buffer.split_once("\n\n") {
+                let event = parse(event);
+                self.buffer = rest.to_owned();
+                // Comments keep the connection alive and say nothing.
+                let Some(event) = event else { continue };
+                return Some(event);
+            }
+            let more = tokio::time::timeout(PATIENCE, self.response.chunk()).await.unwrap();
+            self.buffer.push_str(std::str::from_utf8(&more.unwrap()?).unwrap());
+        }
+    }
+
+    /// Waits for an event of a name.
+    pub(crate) async fn until(&mut self, name: &str) -> StreamEvent {
+        loop {
+            let event = self.next().await.unwrap_or_else(|| panic!("no event {name} came"));
+            if event.name.as_deref() == Some(name) {
+                return event;
+            }
+        }
+    }
+
+    /// Reads to the end.
+    pub(crate) async fn rest(mut self) -> Vec<StreamEvent> {
+        let mut events = Vec::new();
+        while let Some(event) = self.next().await {
+            events.push(event);
+        }
+        events
+    }
+}
+
+fn parse(text: &str) -> Option<StreamEvent> {
+    let field = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.map(|value| value.trim_start().to_owned())
+    };
+    let data = field("data")?;
+    let data = serde_json::from_str(&data).unwrap_or(Value::String(data));
+    Some(StreamEvent { id: field("id"), name: field("event"), data })
 }

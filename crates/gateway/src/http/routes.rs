@@ -1,0 +1,190 @@
+//! Which route is whose, and what holds for all of them.
+
+use std::time::Duration;
+
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{HeaderName, HeaderValue, Method, header};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::{delete, get, patch, post};
+use axum::{Json, Router};
+use serde_json::Value;
+use subtle::ConstantTimeEq as _;
+use tower_http::cors::CorsLayer;
+use tower_http::timeout::RequestBodyTimeoutLayer;
+use vestal_api::{AgentRunView, ConversationView};
+
+use super::error::ApiError;
+use super::openapi::{Operation, Routes};
+use super::{
+    App, MAX_BODY, SESSION_HEADER, catalog, chat, health, idempotency, request_log, responses,
+    runs, sandboxes, schedules, sessions,
+};
+
+/// How long a client may take over the next piece of a body.
+const PIECE_WITHIN: Duration = Duration::from_secs(30);
+
+const SESSION: (&str, &str) = ("X-Vestal-Session-Id", "The session to go on with");
+const KEY: (&str, &str) =
+    ("Idempotency-Key", "A request that is sent again with the same key gets the same answer");
+const LAST_EVENT: (&str, &str) = ("Last-Event-ID", "The id of the last event that the client has");
+
+/// Returns the server's routes.
+pub(super) fn router(app: App) -> Router {
+    let (protected, _) = protected(Some(&app)).finish();
+    let protected = protected.route_layer(middleware::from_fn_with_state(app.clone(), authorize));
+    let (open, _) = open(Routes::new()).finish();
+    open.merge(protected)
+        .fallback(async || ApiError::not_found("there is no such route; see /openapi.json"))
+        .method_not_allowed_fallback(async || ApiError::method_not_allowed())
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(RequestBodyTimeoutLayer::new(PIECE_WITHIN))
+        .layer(cors(&app.server.cors_origins))
+        .layer(middleware::map_response(harden))
+        // Last, so that it is around all of the others.
+        .layer(middleware::from_fn(request_log::log))
+        .with_state(app)
+}
+
+/// Returns the `OpenAPI` document of the API server, as it serves it at `/openapi.json`.
+pub fn openapi_document() -> Value {
+    open(protected(None)).finish().1
+}
+
+/// Routes that need no key: they tell nothing about the profile.
+fn open(routes: Routes) -> Routes {
+    let health_of = || Operation::new("health", "Says that the server answers").without_key();
+    routes
+        .get("/health", get(health::health), health_of().answers::<Value>())
+        .get("/v1/health", get(health::health), health_of().answers::<Value>())
+        .get(
+            "/openapi.json",
+            get(async || Json(openapi_document())),
+            Operation::new("health", "Returns this document").without_key().answers::<Value>(),
+        )
+}
+
+/// Routes that need the key. Those whose requests may be repeated need the app itself.
+fn protected(app: Option<&App>) -> Routes {
+    let operation = Operation::new;
+    let routes = Routes::new()
+        .get("/health/detailed", get(health::detailed), operation("health", "Returns the state of the gateway and its parts").answers::<Value>())
+        .get("/v1/models", get(catalog::models), operation("models", "Lists the one model that clients see").answers::<Value>())
+        .get("/v1/models/{id}", get(catalog::show_model), operation("models", "Shows the model").answers::<Value>())
+        .get("/v1/capabilities", get(catalog::capabilities), operation("models", "Says what this server does").answers::<Value>())
+        .get("/v1/toolsets", get(catalog::toolsets), operation("models", "Lists the tools of the agent by toolset").answers::<Value>())
+        .get("/v1/skills", get(catalog::skills), operation("models", "Lists the skills of the agent").answers::<Value>())
+        .get("/v1/runs", get(runs::list), operation("runs", "Lists runs, the newest first").query::<runs::ListQuery>().answers::<Value>())
+        .get("/v1/runs/{id}", get(runs::show), operation("runs", "Shows a run").answers::<AgentRunView>())
+        .get("/v1/runs/{id}/events", get(runs::events), operation("runs", "Sends the events of a run from the first, or after the one that the client has, to the last").query::<runs::EventsQuery>().headers(&[LAST_EVENT]).streams())
+        .post("/v1/runs/{id}/approval", post(runs::approve), operation("runs", "Answers a question of a run").takes::<runs::AnswerRequest>().answers::<Value>())
+        .post("/v1/runs/{id}/stop", post(runs::stop), operation("runs", "Stops a run and its commands").answers::<Value>())
+        .get("/v1/responses/{id}", get(responses::show), operation("responses", "Returns a response").answers::<Value>())
+        .delete("/v1/responses/{id}", delete(responses::delete), operation("responses", "Deletes a response; its session stays").answers::<Value>())
+        .get("/api/sessions", get(sessions::list), operation("sessions", "Lists conversations, most recently used first").query::<sessions::ListQuery>().answers::<Value>())
+        .post("/api/sessions", post(sessions::create), operation("sessions", "Makes a session in which nothing was said").takes::<sessions::CreateRequest>().answers::<ConversationView>().status("201"))
+        .get("/api/sessions/{id}", get(sessions::show), operation("sessions", "Shows a session").answers::<ConversationView>())
+        .patch("/api/sessions/{id}", patch(sessions::change), operation("sessions", "Changes the title of a session").takes::<sessions::ChangeRequest>().answers::<ConversationView>())
+        .delete("/api/sessions/{id}", delete(sessions::delete), operation("sessions", "Deletes a session with its messages; refused while a turn runs in it").answers::<Value>())
+        .get("/api/sessions/{id}/messages", get(sessions::messages), operation("sessions", "Returns what the model sees of a session").answers::<Value>())
+        .post("/api/sessions/{id}/fork", post(sessions::fork), operation("sessions", "Makes a session that begins with the messages of another").takes::<sessions::ForkRequest>().answers::<ConversationView>().status("201"))
+        .post("/api/sessions/{id}/chat", post(sessions::say), operation("sessions", "Says something in a session; the answer is a chat completion").takes::<sessions::SayRequest>().answers::<Value>().streams())
+        .post("/api/sessions/{id}/chat/stream", post(sessions::say_streaming), operation("sessions", "Says something in a session; the answer is a stream").takes::<sessions::SayRequest>().streams());
+    let routes = schedules::routes(sandboxes::routes(routes));
+    repeatable(routes, app)
+}
+
+/// Routes that take an `Idempotency-Key`.
+fn repeatable(routes: Routes, app: Option<&App>) -> Routes {
+    let once = |route: axum::routing::MethodRouter<App>| match app {
+        Some(app) => route.layer(middleware::from_fn_with_state(app.clone(), idempotency::replay)),
+        None => route,
+    };
+    routes
+        .post(
+            "/v1/chat/completions",
+            once(post(chat::completions)),
+            Operation::new("chat", "Runs one turn of the agent")
+                .takes::<chat::ChatRequest>()
+                .answers::<Value>()
+                .streams()
+                .headers(&[SESSION, KEY]),
+        )
+        .post(
+            "/v1/responses",
+            once(post(responses::create)),
+            Operation::new(
+                "responses",
+                "Runs one turn of the agent; the answer can be fetched and gone on from",
+            )
+            .takes::<responses::ResponseRequest>()
+            .answers::<Value>()
+            .streams()
+            .headers(&[KEY]),
+        )
+        .post(
+            "/v1/runs",
+            once(post(runs::begin)),
+            Operation::new("runs", "Begins a turn that goes on without its client")
+                .takes::<runs::RunRequest>()
+                .answers::<AgentRunView>()
+                .status("202")
+                .headers(&[KEY]),
+        )
+}
+
+/// Lets a request pass that carries the key. Both sides are compared in full, whatever the first
+/// difference is, so that the time tells nothing.
+async fn authorize(
+    State(app): State<App>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    let given = request
+        .headers()
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        .map(|(_, key)| key.trim());
+    let Some(given) = given else {
+        return Err(ApiError::unauthorized(
+            "send the key of this server: Authorization: Bearer KEY",
+        ));
+    };
+    if bool::from(given.as_bytes().ct_eq(app.server.key().as_bytes())) {
+        Ok(next.run(request).await)
+    } else {
+        Err(ApiError::unauthorized("the key is not the one of this server"))
+    }
+}
+
+/// Only pages of the configured origins may ask from a browser.
+fn cors(origins: &[String]) -> CorsLayer {
+    let origins: Vec<HeaderValue> =
+        origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok()).collect();
+    if origins.is_empty() {
+        return CorsLayer::new();
+    }
+    let session = HeaderName::from_static(SESSION_HEADER);
+    let taken = [
+        header::AUTHORIZATION,
+        header::CONTENT_TYPE,
+        session.clone(),
+        HeaderName::from_static(idempotency::HEADER),
+        HeaderName::from_static("last-event-id"),
+    ];
+    CorsLayer::new()
+        .allow_origin(origins)
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
+        .allow_headers(taken)
+        .expose_headers([session])
+}
+
+async fn harden(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}

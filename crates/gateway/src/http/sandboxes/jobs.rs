@@ -1,0 +1,381 @@
+//! Jobs of a sandbox: listed, followed, waited for, written to and killed, whoever started them.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{Path, Query};
+use axum::http::HeaderMap;
+use axum::response::sse::Event as SseEvent;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures_util::stream;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use vestal_api::{JobView, OutputView};
+use vestal_sandbox::client::Connection;
+use vestal_sandbox::job::{self, AfterInput, JobEvent, JobFilter, JobStream};
+use vestal_sandbox::{AttachJob, Delivery, Input, JobId, JobInfo, JobState, Stream};
+
+use super::Target;
+use crate::http::error::ApiError;
+use crate::http::openapi::{Listed, Operation, Routes};
+use crate::http::sse;
+
+/// Most jobs that are listed.
+const LISTED: u32 = 1000;
+
+/// How much of each stream one answer has, unless the request says otherwise, and at most.
+const LOG_BYTES: u64 = 1 << 20;
+const MAX_LOG_BYTES: u64 = 16 << 20;
+
+/// The longest wait of one request; a client that wants more asks again.
+const MAX_WAIT: u64 = 3600;
+
+pub(super) fn routes(routes: Routes, tag: &'static str) -> Routes {
+    let operation = |summary: &'static str| Operation::new(tag, summary);
+    routes
+        .get("/api/sandboxes/{task}/jobs", get(list), operation("Lists the jobs of a sandbox, oldest first")
+            .query::<JobsQuery>().answers::<Listed<JobView>>())
+        .get("/api/sandboxes/{task}/jobs/{job}", get(show), operation("Shows a job")
+            .answers::<JobView>())
+        .get("/api/sandboxes/{task}/jobs/{job}/logs", get(logs), operation("Returns what a job wrote from given offsets on; with follow, as events until it ends")
+            .query::<LogsQuery>().answers::<LogsView>())
+        .post("/api/sandboxes/{task}/jobs/{job}/wait", post(wait), operation("Waits until a job has ended or the time is up")
+            .takes::<WaitRequest>().answers::<JobView>())
+        .post("/api/sandboxes/{task}/jobs/{job}/kill", post(kill), operation("Kills every process of a job and returns when none is left, or sends its foreground processes a signal")
+            .takes::<KillRequest>().answers::<JobView>())
+        .post("/api/sandboxes/{task}/jobs/{job}/stdin", post(write), operation("Writes to the standard input of a job, as fast as it reads")
+            .takes::<WriteRequest>().answers::<Value>())
+}
+
+/// Which jobs.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct JobsQuery {
+    /// Whether jobs that have ended are listed too.
+    #[serde(default)]
+    all: bool,
+}
+
+/// Which part of the output.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct LogsQuery {
+    /// The first byte of standard output.
+    #[serde(default)]
+    stdout_from: u64,
+    /// The first byte of standard error.
+    #[serde(default)]
+    stderr_from: u64,
+    /// At most so many bytes of each: 1 MiB unless given, 16 MiB at most.
+    #[serde(default)]
+    limit: Option<u64>,
+    /// Whether events are sent until the job ends.
+    #[serde(default)]
+    follow: bool,
+}
+
+/// What a job wrote.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct LogsView {
+    /// The job.
+    job: JobView,
+    /// Of standard output.
+    stdout: OutputView,
+    /// Of standard error.
+    stderr: OutputView,
+}
+
+/// How long to wait.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+pub(super) struct WaitRequest {
+    /// Seconds: an hour at most, and unless given.
+    #[serde(default)]
+    timeout_seconds: Option<u64>,
+}
+
+/// How to end it.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+pub(super) struct KillRequest {
+    /// The number of a signal to send instead of killing all of it.
+    #[serde(default)]
+    signal: Option<i32>,
+}
+
+/// What to write.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+pub(super) struct WriteRequest {
+    /// Text.
+    #[serde(default)]
+    text: Option<String>,
+    /// Bytes in base64.
+    #[serde(default)]
+    base64: Option<String>,
+    /// Whether the standard input is closed afterwards.
+    #[serde(default)]
+    close: bool,
+}
+
+type JobPath = Path<(String, String)>;
+
+async fn list(
+    target: Target,
+    query: Result<Query<JobsQuery>, QueryRejection>,
+) -> Result<Json<Listed<JobView>>, ApiError> {
+    let Query(query) = query.map_err(|error| ApiError::invalid("all", error.body_text()))?;
+    let filter = if query.all { JobFilter::All } else { JobFilter::Running };
+    let connection = target.connect().await?;
+    let found = job::jobs(&connection, filter, LISTED).await?;
+    let jobs = found.jobs.iter().map(|info| JobView::new(target.task.as_str(), info));
+    Ok(Json(Listed::new(jobs.collect(), found.more)))
+}
+
+async fn show(target: Target, Path((_, id)): JobPath) -> Result<Json<JobView>, ApiError> {
+    let (_, info) = find(&target, &id).await?;
+    Ok(Json(JobView::new(target.task.as_str(), &info)))
+}
+
+async fn wait(
+    target: Target,
+    Path((_, id)): JobPath,
+    body: Result<Json<WaitRequest>, JsonRejection>,
+) -> Result<Json<JobView>, ApiError> {
+    let Json(request) = body?;
+    let limit = request.timeout_seconds.unwrap_or(MAX_WAIT).min(MAX_WAIT);
+    let (connection, info) = find(&target, &id).await?;
+    let info = job::wait(&connection, &info.id, Some(Duration::from_secs(limit))).await?;
+    Ok(Json(JobView::new(target.task.as_str(), &info)))
+}
+
+async fn kill(
+    target: Target,
+    Path((_, id)): JobPath,
+    body: Result<Json<KillRequest>, JsonRejection>,
+) -> Result<Json<JobView>, ApiError> {
+    let Json(request) = body?;
+    let id = job_id(&id)?;
+    // What does not run is not started to be killed.
+    let connection = target.engine.observe(&target.task).await?;
+    let info = match request.signal {
+        Some(signal @ 1..=64) => {
+            job::signal(&connection, &id, signal).await?;
+            job::wait(&connection, &id, Some(Duration::ZERO)).await?
+        }
+        Some(_) => return Err(ApiError::invalid("signal", "must be 1 to 64")),
+        None => job::kill(&connection, &id).await?,
+    };
+    Ok(Json(JobView::new(target.task.as_str(), &info)))
+}
+
+async fn write(
+    target: Target,
+    Path((_, id)): JobPath,
+    body: Result<Json<WriteRequest>, JsonRejection>,
+) -> Result<Json<Value>, ApiError> {
+    let Json(request) = body?;
+    let bytes = match (request.text, request.base64) {
+        (Some(text), None) => text.into_bytes(),
+        (None, Some(encoded)) => STANDARD
+            .decode(encoded)
+            .map_err(|error| ApiError::invalid("base64", error.to_string()))?,
+        (None, None) if request.close => Vec::new(),
+        _ => {
+            let message = "send either text or base64; close alone closes the standard input";
+            return Err(ApiError::invalid("text", message));
+        }
+    };
+    let id = job_id(&id)?;
+    let connection = target.engine.observe(&target.task).await?;
+    let after = if request.close { AfterInput::Close } else { AfterInput::KeepOpen };
+    let written = bytes.len();
+    job::write(&connection, &id, Input::Bytes(bytes), after).await?;
+    Ok(Json(json!({ "id": id.as_str(), "written": written, "closed": request.close })))
+}
+
+async fn logs(
+    target: Target,
+    Path((_, id)): JobPath,
+    headers: HeaderMap,
+    query: Result<Query<LogsQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(query) = query.map_err(|error| ApiError::invalid("limit", error.body_text()))?;
+    let mut offsets = Offsets { stdout: query.stdout_from, stderr: query.stderr_from };
+    if let Some(last) = headers.get("last-event-id") {
+        let last = last.to_str().ok().and_then(Offsets::parse);
+        offsets = last.ok_or_else(|| {
+            ApiError::invalid("last-event-id", "must be the id of an event: two offsets")
+        })?;
+    }
+    let (_, info) = find(&target, &id).await?;
+    let request = AttachJob {
+        id: info.id.clone(),
+        stdout_from: offsets.stdout,
+        stderr_from: offsets.stderr,
+        follow: query.follow,
+        // A job that has ended cannot be slowed down, so nothing of it is passed over.
+        delivery: match info.state {
+            JobState::Ended(_) => Delivery::EveryByte,
+            JobState::Starting | JobState::Running => Delivery::Lossy,
+        },
+    };
+    let following = target.engine.observe_job(&target.task, request).await?;
+    if query.follow {
+        let state = Following { job: following, task: target.task.to_string(), offsets };
+        return Ok(sse::response(stream::unfold(Some(state), next)));
+    }
+    let limit = query.limit.unwrap_or(LOG_BYTES).min(MAX_LOG_BYTES);
+    let view = collect(following, target.task.as_str(), &info, offsets, limit).await?;
+    Ok(Json(view).into_response())
+}
+
+/// An offset in each stream.
+#[derive(Debug, Clone, Copy)]
+struct Offsets {
+    stdout: u64,
+    stderr: u64,
+}
+
+impl Offsets {
+    /// Reads the id of an event.
+    fn parse(text: &str) -> Option<Self> {
+        let (stdout, stderr) = text.trim().split_once('.')?;
+        Some(Self { stdout: stdout.parse().ok()?, stderr: stderr.parse().ok()? })
+    }
+
+    fn of(&mut self, stream: Stream) -> Option<&mut u64> {
+        match stream {
+            Stream::Stdout => Some(&mut self.stdout),
+            Stream::Stderr => Some(&mut self.stderr),
+            _ => None,
+        }
+    }
+
+    fn id(self) -> String {
+        format!("{}.{}", self.stdout, self.stderr)
+    }
+}
+
+/// Reads what is there, at most `limit` bytes of each stream.
+async fn collect(
+    mut following: JobStream,
+    task: &str,
+    info: &JobInfo,
+    from: Offsets,
+    limit: u64,
+) -> Result<LogsView, ApiError> {
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let mut out = Collected::default();
+    let mut err = Collected::default();
+    let mut info = info.clone();
+    while let Some(event) = following.next().await? {
+        match event {
+            JobEvent::Stdout(bytes) => out.take(&bytes, limit),
+            JobEvent::Stderr(bytes) => err.take(&bytes, limit),
+            JobEvent::Gap { stream: Stream::Stdout, bytes } => out.skip(bytes),
+            JobEvent::Gap { stream: Stream::Stderr, bytes } => err.skip(bytes),
+            JobEvent::Gap { .. } | JobEvent::Started { .. } => {}
+            JobEvent::Ended(ended) => info = *ended,
+        }
+        if out.is_full && err.is_full {
+            break;
+        }
+    }
+    Ok(LogsView {
+        job: JobView::new(task, &info),
+        stdout: OutputView::new(from.stdout, &out.bytes, out.omitted),
+        stderr: OutputView::new(from.stderr, &err.bytes, err.omitted),
+    })
+}
+
+#[derive(Debug, Default)]
+struct Collected {
+    bytes: Vec<u8>,
+    omitted: u64,
+    is_full: bool,
+}
+
+impl Collected {
+    fn take(&mut self, bytes: &[u8], limit: usize) {
+        let room = if self.is_full { 0 } else { limit.saturating_sub(self.bytes.len()) };
+        self.is_full |= bytes.len() > room;
+        self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+
+    fn skip(&mut self, bytes: u64) {
+        if !self.is_full {
+            self.omitted += bytes;
+        }
+    }
+}
+
+struct Following {
+    job: JobStream,
+    task: String,
+    offsets: Offsets,
+}
+
+async fn next(
+    state: Option<Following>,
+) -> Option<(Result<SseEvent, Infallible>, Option<Following>)> {
+    let mut state = state?;
+    loop {
+        let (name, data) = match state.job.next().await {
+            Ok(Some(JobEvent::Started { .. })) => continue,
+            Ok(Some(JobEvent::Stdout(bytes))) => state.output(Stream::Stdout, &bytes),
+            Ok(Some(JobEvent::Stderr(bytes))) => state.output(Stream::Stderr, &bytes),
+            Ok(Some(JobEvent::Gap { stream, bytes })) => {
+                let Some(offset) = state.offsets.of(stream) else { continue };
+                let data = json!({ "stream": name_of(stream), "from": *offset, "omitted": bytes });
+                *offset += bytes;
+                ("gap", data)
+            }
+            Ok(Some(JobEvent::Ended(info))) => {
+                let view = JobView::new(&state.task, &info);
+                let event = sse::named("ended", &json!(view)).id(state.offsets.id());
+                return Some((Ok(event), None));
+            }
+            Ok(None) => return None,
+            Err(error) => {
+                let error = ApiError::from(error);
+                return Some((Ok(sse::named("error", &error.body())), None));
+            }
+        };
+        let event = sse::named(name, &data).id(state.offsets.id());
+        return Some((Ok(event), Some(state)));
+    }
+}
+
+impl Following {
+    fn output(&mut self, stream: Stream, bytes: &[u8]) -> (&'static str, Value) {
+        let from = self.offsets.of(stream).map_or(0, |offset| {
+            let from = *offset;
+            *offset += bytes.len() as u64;
+            from
+        });
+        let mut data = json!(OutputView::new(from, bytes, 0));
+        data["stream"] = json!(name_of(stream));
+        ("output", data)
+    }
+}
+
+const fn name_of(stream: Stream) -> &'static str {
+    match stream {
+        Stream::Stderr => "stderr",
+        _ => "stdout",
+    }
+}
+
+async fn find(target: &Target, id: &str) -> Result<(Connection, JobInfo), ApiError> {
+    let id = job_id(id)?;
+    let connection = target.connect().await?;
+    let info = job::wait(&connection, &id, Some(Duration::ZERO)).await?;
+    Ok((connection, info))
+}
+
+fn job_id(text: &str) -> Result<JobId, ApiError> {
+    text.parse()
+        .map_err(|error: vestal_sandbox::InvalidJobId| ApiError::invalid("job", error.to_string()))
+}

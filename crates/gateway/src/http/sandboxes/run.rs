@@ -1,0 +1,175 @@
+//! `POST /api/sandboxes/{task}/run`: one command, waited for or in the background.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::routing::post;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use vestal_api::{RunSandboxView, RunView};
+use vestal_sandbox::{Cause, Command, Input, Output, Overrides};
+
+use super::Target;
+use crate::http::error::ApiError;
+use crate::http::openapi::{Operation, Routes};
+
+/// The session that commands run in unless another is named, as on the command line.
+const DEFAULT_SESSION: &str = "main";
+
+/// The name for "no session".
+const NO_SESSION: &str = "none";
+
+/// How long a command that is waited for may take unless the request says otherwise.
+const DEFAULT_TIMEOUT: u64 = 180;
+
+/// The longest that may be asked for: a day.
+const MAX_TIMEOUT: u64 = 86_400;
+
+/// A command to be run.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RunRequest {
+    /// Shell text; either this or `argv`.
+    #[serde(default)]
+    command: Option<String>,
+    /// A program and its arguments.
+    #[serde(default)]
+    argv: Option<Vec<String>>,
+    /// The directory to run it in.
+    #[serde(default)]
+    workdir: Option<String>,
+    /// Seconds after which the command and all that it started are killed: 1 to 86,400, and 180
+    /// unless given. A background job has none unless given.
+    #[serde(default)]
+    timeout_seconds: Option<u64>,
+    /// The shell session to restore and to save: `main` unless given, `none` for a clean one.
+    #[serde(default)]
+    session: Option<String>,
+    /// Whether the answer comes at once, with the job's id.
+    #[serde(default)]
+    background: bool,
+    /// Text for its standard input. That of a background job stays open.
+    #[serde(default)]
+    stdin: Option<String>,
+    /// Variables for this command alone; no session keeps them.
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    /// The image of a sandbox that is made for this.
+    #[serde(default)]
+    image: Option<String>,
+    /// The backend of a sandbox that is made for this.
+    #[serde(default)]
+    backend: Option<String>,
+}
+
+pub(super) fn routes(routes: Routes, tag: &'static str) -> Routes {
+    routes.post(
+        "/api/sandboxes/{task}/run",
+        post(run),
+        Operation::new(
+            tag,
+            "Runs a command; the sandbox is made or started for it. A client that leaves takes a command it waits for along",
+        )
+        .takes::<RunRequest>()
+        .answers::<RunView>(),
+    )
+}
+
+async fn run(
+    target: Target,
+    body: Result<Json<RunRequest>, JsonRejection>,
+) -> Result<Json<RunView>, ApiError> {
+    let Json(request) = body?;
+    let limit = limit(&request)?;
+    let overrides = Overrides {
+        image: request.image.clone(),
+        backend: request.backend.clone(),
+        ..Overrides::default()
+    };
+    let background = request.background;
+    let command = command(request, limit)?;
+    let sandbox = target.engine.sandbox_with(&target.task, &overrides).await?;
+    let mut view = RunView {
+        sandbox: Some(RunSandboxView::new(&sandbox, sandbox.instance().await)),
+        ..RunView::default()
+    };
+    if background {
+        view.set_started(&sandbox.spawn(command).await?);
+        return Ok(Json(view));
+    }
+    let output = Box::pin(sandbox.run(command.kill_on_drop())).await?;
+    view.set_output(&output);
+    set_exit(&mut view, &output, limit)?;
+    let code = output.exit.code.map(Into::into);
+    for warning in sandbox.warnings(code, output.session_error.as_deref()).await {
+        view.advice.push(warning.to_string());
+    }
+    Ok(Json(view))
+}
+
+fn limit(request: &RunRequest) -> Result<Option<Duration>, ApiError> {
+    match request.timeout_seconds {
+        Some(seconds @ 1..=MAX_TIMEOUT) => Ok(Some(Duration::from_secs(seconds))),
+        Some(_) => {
+            let message = format!("must be 1 to {MAX_TIMEOUT}");
+            Err(ApiError::invalid("timeout_seconds", message))
+        }
+        None if request.background => Ok(None),
+        None => Ok(Some(Duration::from_secs(DEFAULT_TIMEOUT))),
+    }
+}
+
+fn command(request: RunRequest, limit: Option<Duration>) -> Result<Command, ApiError> {
+    let mut command = match (request.command, request.argv) {
+        (Some(text), None) => Command::shell(text),
+        (None, Some(argv)) if !argv.is_empty() => Command::argv(argv),
+        _ => {
+            let message = "send either command (shell text) or argv (a program and its arguments)";
+            return Err(ApiError::invalid("command", message));
+        }
+    };
+    let session = request.session.as_deref().unwrap_or(DEFAULT_SESSION);
+    if session != NO_SESSION {
+        command = command.session(session);
+    }
+    if let Some(dir) = &request.workdir {
+        command = command.workdir(dir);
+    }
+    if let Some(limit) = limit {
+        command = command.timeout(limit);
+    }
+    for (name, value) in &request.env {
+        command = command.secret_env(name, value);
+    }
+    Ok(match request.stdin {
+        Some(text) => command.stdin(Input::Bytes(text.into_bytes())),
+        None if request.background => command.stdin(Input::Piped),
+        None => command.stdin(Input::Null),
+    })
+}
+
+/// Sets the exit code as the command line has it.
+fn set_exit(view: &mut RunView, output: &Output, limit: Option<Duration>) -> Result<(), ApiError> {
+    match (output.exit.cause, output.exit.code) {
+        (Cause::TimedOut, _) => {
+            let seconds = limit.map_or(0, |limit| limit.as_secs());
+            view.exit_code = Some(124);
+            view.error = Some(format!(
+                "timed out after {seconds} s; everything the command started was killed"
+            ));
+        }
+        (Cause::Lost, _) | (_, None) => {
+            let message = format!(
+                "the sandbox ended while job {} ran; its exit code is not known",
+                output.job
+            );
+            return Err(ApiError::internal(message).code("job_lost"));
+        }
+        (Cause::Exited | Cause::Signaled(_) | Cause::Killed, Some(code)) => {
+            view.exit_code = Some(code);
+        }
+    }
+    Ok(())
+}

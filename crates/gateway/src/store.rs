@@ -1,0 +1,190 @@
+//! What the API server keeps on disk: runs with their events, responses, and answers to requests
+//! that may be repeated. One file in the home of the profile, `gateway.db`.
+
+mod events;
+mod replays;
+mod responses;
+mod runs;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use sqlx::pool::PoolConnection;
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
+use sqlx::{ConnectOptions as _, Executor as _, Sqlite, SqliteConnection, SqlitePool};
+use tokio::sync::{Mutex, MutexGuard};
+use vestal_database::{Durability, Layout, begin_write, explain, reader_options, writer_options};
+
+pub(crate) use events::{EventWriter, NewEvent, StoredEvent};
+pub(crate) use replays::{Claim, Replay};
+pub(crate) use responses::StoredResponse;
+pub(crate) use runs::{NewRun, RunEnd, RunRecord, RunStatus};
+
+/// The layout of the file, marked with `VstG`.
+const LAYOUT: Layout =
+    Layout { application: 0x5673_7447, steps: &[include_str!("store/schema/1.sql")] };
+
+/// The most readers at once; further ones wait.
+const READERS: u32 = 4;
+
+/// The size to which the write-ahead log is truncated after a checkpoint.
+const WAL_BYTES: &str = "8388608";
+
+/// How long an ended run is kept with its events.
+pub(crate) const RUNS_FOR: Duration = Duration::from_hours(7 * 24);
+
+/// How much the events of all runs may be; the oldest ended runs go first.
+pub(crate) const RUNS_BYTES: u64 = 256 << 20;
+
+/// How long a response is kept.
+pub(crate) const RESPONSES_FOR: Duration = Duration::from_hours(30 * 24);
+
+/// How much all responses may be; the oldest go first.
+pub(crate) const RESPONSES_BYTES: u64 = 256 << 20;
+
+/// How long an answer is repeated to requests with the same key.
+pub(crate) const REPLAYS_FOR: Duration = Duration::from_hours(24);
+
+/// Returns the file in the home of a profile.
+pub(crate) fn store_path(home: &Path) -> PathBuf {
+    home.join("gateway.db")
+}
+
+/// What the API server keeps. Clones share the connections.
+///
+/// Dropping the future of a writing call leaves the change done or not done, never half done.
+#[derive(Clone)]
+pub(crate) struct GatewayStore(Arc<Shared>);
+
+struct Shared {
+    path: PathBuf,
+    readers: SqlitePool,
+    /// Connected on the first write.
+    writer: Mutex<Option<SqliteConnection>>,
+}
+
+/// Why something was not stored or read.
+pub(crate) type StoreResult<T> = Result<T, vestal_database::Error>;
+
+impl GatewayStore {
+    /// Opens the file, creating it if needed, readable by its owner only.
+    pub(crate) async fn open(path: &Path) -> StoreResult<Self> {
+        vestal_database::make(path)?;
+        let readers = SqlitePoolOptions::new()
+            .max_connections(READERS)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            .test_before_acquire(false)
+            .acquire_timeout(Duration::from_mins(1))
+            .connect_lazy_with(reader_options(path));
+        let shared = Shared { path: path.to_owned(), readers, writer: Mutex::new(None) };
+        let store = Self(Arc::new(shared));
+        let mut reader = store.reader().await?;
+        let is_current = LAYOUT.is_current(path, &mut reader).await?;
+        drop(reader);
+        if !is_current {
+            LAYOUT.upgrade(path, &writer(path)).await?;
+        }
+        Ok(store)
+    }
+
+    /// Closes the file for all clones, after running calls. Nothing is lost without it.
+    pub(crate) async fn close(&self) {
+        self.0.readers.close().await;
+        if let Some(writer) = self.0.writer.lock().await.take()
+            && let Err(error) = sqlx::Connection::close(writer).await
+        {
+            tracing::debug!(%error, "the store of the API server was not closed");
+        }
+    }
+
+    /// Removes what was kept for long enough, and what is too much.
+    pub(crate) async fn prune(&self, now: Timestamp) -> StoreResult<()> {
+        let mut write = self.write().await?;
+        runs::prune(&mut write, now).await?;
+        responses::prune(&mut write, now).await?;
+        replays::prune(&mut write, now).await?;
+        write.commit().await
+    }
+
+    async fn reader(&self) -> StoreResult<PoolConnection<Sqlite>> {
+        self.0.readers.acquire().await.map_err(|error| explain(&self.0.path, error))
+    }
+
+    fn explain(&self, error: sqlx::Error) -> vestal_database::Error {
+        explain(&self.0.path, error)
+    }
+
+    /// Begins a write transaction.
+    async fn write(&self) -> StoreResult<WriteTransaction<'_>> {
+        let path = &self.0.path;
+        let mut slot = self.0.writer.lock().await;
+        let mut connection = match slot.take() {
+            Some(connection) => connection,
+            None => writer(path).connect().await.map_err(|error| explain(path, error))?,
+        };
+        begin_write(&mut connection, path).await?;
+        Ok(WriteTransaction { slot, connection, path })
+    }
+}
+
+impl fmt::Debug for GatewayStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GatewayStore").field("path", &self.0.path).finish_non_exhaustive()
+    }
+}
+
+/// A transaction that holds the file's write lock. Dropped without a commit, it closes its
+/// connection, which rolls it back.
+struct WriteTransaction<'s> {
+    slot: MutexGuard<'s, Option<SqliteConnection>>,
+    connection: SqliteConnection,
+    path: &'s Path,
+}
+
+impl WriteTransaction<'_> {
+    fn on(&mut self) -> &mut SqliteConnection {
+        &mut self.connection
+    }
+
+    fn explain(&self, error: sqlx::Error) -> vestal_database::Error {
+        explain(self.path, error)
+    }
+
+    /// Commits. A later kill of the process loses nothing.
+    async fn commit(mut self) -> StoreResult<()> {
+        self.connection.execute("COMMIT").await.map_err(|error| explain(self.path, error))?;
+        *self.slot = Some(self.connection);
+        Ok(())
+    }
+}
+
+/// Returns the options of the one writer. A power cut may lose the last moments, a killed process
+/// loses nothing, and no event costs a sync of the disk.
+fn writer(path: &Path) -> SqliteConnectOptions {
+    writer_options(path, Durability::Normal).pragma("journal_size_limit", WAL_BYTES)
+}
+
+/// Returns a time as the file has it.
+fn millis(time: Timestamp) -> i64 {
+    time.as_millisecond()
+}
+
+/// Returns a time of the file.
+fn time(millis: i64) -> Timestamp {
+    Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+/// Returns a time as it is read again, without what the file does not keep: whoever saw it before
+/// sees the same afterwards.
+pub(crate) fn stored_time(now: Timestamp) -> Timestamp {
+    time(millis(now))
+}
+
+/// Returns the moment that was so long ago, as the file has it.
+fn ago(now: Timestamp, age: Duration) -> i64 {
+    millis(now).saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
+}
