@@ -10,11 +10,11 @@ use vestal_agent::{OpenError, Outcome, TurnError};
 use vestal_conversations::Error as StoreError;
 use vestal_model::ModelError;
 use vestal_runtime::RuntimeError;
-use vestal_schedules::Error as ScheduleError;
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::FileError;
 use vestal_sandbox::job::JobError;
 use vestal_sandbox::{CopyError, Error as SandboxError, Fault, FaultCode};
+use vestal_schedules::Error as ScheduleError;
 
 use crate::runs::RunRefused;
 use crate::turns::TurnRefused;

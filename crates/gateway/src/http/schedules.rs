@@ -26,15 +26,55 @@ const LISTED: u32 = 20;
 pub(super) fn routes(routes: Routes) -> Routes {
     let operation = |summary| Operation::new("jobs", summary);
     routes
-        .get("/api/jobs", get(list), operation("Lists schedules, what is due next first").answers::<Value>())
-        .post("/api/jobs", post(create), operation("Makes a schedule").takes::<ScheduleRequest>().answers::<ScheduleView>().status("201"))
+        .get(
+            "/api/jobs",
+            get(list),
+            operation("Lists schedules, what is due next first").answers::<Value>(),
+        )
+        .post(
+            "/api/jobs",
+            post(create),
+            operation("Makes a schedule")
+                .takes::<ScheduleRequest>()
+                .answers::<ScheduleView>()
+                .status("201"),
+        )
         .get("/api/jobs/{id}", get(show), operation("Shows a schedule").answers::<ScheduleView>())
-        .patch("/api/jobs/{id}", patch(edit), operation("Changes a schedule").takes::<ScheduleRequest>().answers::<ScheduleView>())
-        .delete("/api/jobs/{id}", delete(remove), operation("Deletes a schedule with its runs; refused while one is in progress").answers::<Value>())
-        .post("/api/jobs/{id}/pause", post(pause), operation("Pauses a schedule").answers::<ScheduleView>())
-        .post("/api/jobs/{id}/resume", post(resume), operation("Lets a paused schedule go on").answers::<ScheduleView>())
-        .post("/api/jobs/{id}/run", post(run), operation("Asks for a run now, which this gateway begins").answers::<ScheduleRunView>().status("202"))
-        .get("/api/jobs/{id}/runs", get(runs), operation("Lists runs of a schedule, the latest first").query::<RunsQuery>().answers::<Value>())
+        .patch(
+            "/api/jobs/{id}",
+            patch(edit),
+            operation("Changes a schedule").takes::<ScheduleRequest>().answers::<ScheduleView>(),
+        )
+        .delete(
+            "/api/jobs/{id}",
+            delete(remove),
+            operation("Deletes a schedule with its runs; refused while one is in progress")
+                .answers::<Value>(),
+        )
+        .post(
+            "/api/jobs/{id}/pause",
+            post(pause),
+            operation("Pauses a schedule").answers::<ScheduleView>(),
+        )
+        .post(
+            "/api/jobs/{id}/resume",
+            post(resume),
+            operation("Lets a paused schedule go on").answers::<ScheduleView>(),
+        )
+        .post(
+            "/api/jobs/{id}/run",
+            post(run),
+            operation("Asks for a run now, which this gateway begins")
+                .answers::<ScheduleRunView>()
+                .status("202"),
+        )
+        .get(
+            "/api/jobs/{id}/runs",
+            get(runs),
+            operation("Lists runs of a schedule, the latest first")
+                .query::<RunsQuery>()
+                .answers::<Value>(),
+        )
 }
 
 type Answer = Result<Json<Value>, ApiError>;
