@@ -67,7 +67,9 @@ pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<Exit, Fail
         }
     } else {
         // Scripts are not asked; what they did not name is told.
-        plans.iter().for_each(|plan| context.console.note(plan));
+        for plan in &plans {
+            context.console.note(plan);
+        }
     }
     // What cannot be stopped is no reason to let the rest run.
     let (mut stopped, mut failures) = (Vec::new(), Vec::new());
