@@ -263,7 +263,7 @@ impl Body {
     }
 
     fn log(&self, slot: &SlotName) -> SlotLog {
-        SlotLog::new(self.this.slot_logs.join(slot.as_str()), self.this.raw.clone())
+        SlotLog::new(&self.this.slot_logs.join(slot.as_str()), self.this.raw.clone())
     }
 
     /// Makes the slots the ones that the source names.
