@@ -125,11 +125,13 @@ pub(super) async fn run(context: &Context, args: &LogsArgs) -> Result<Exit, Fail
         });
     }
     print(context, args, last)?;
-    while args.follow {
+    if !args.follow {
+        return Ok(Exit::Success);
+    }
+    loop {
         tokio::time::sleep(LOOK_EVERY).await;
         print(context, args, merged.look())?;
     }
-    Ok(Exit::Success)
 }
 
 fn print(context: &Context, args: &LogsArgs, entries: Vec<SourcedEntry>) -> Result<(), Failure> {
