@@ -1,6 +1,6 @@
 //! The log of a slot: every line of its child with the time, in files of limited size.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use vestal_logs::{LogFiles, LogWriter};
@@ -26,8 +26,8 @@ pub(crate) struct SlotLog {
 }
 
 impl SlotLog {
-    pub(crate) fn new(dir: PathBuf, raw: RawOutput) -> Self {
-        let writer = LogWriter::new(slot_log_files(&dir));
+    pub(crate) fn new(dir: &Path, raw: RawOutput) -> Self {
+        let writer = LogWriter::new(slot_log_files(dir));
         Self { writer: Arc::new(Mutex::new(writer)), raw }
     }
 

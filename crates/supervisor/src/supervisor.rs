@@ -263,7 +263,7 @@ impl Body {
     }
 
     fn log(&self, slot: &SlotName) -> SlotLog {
-        SlotLog::new(self.this.slot_logs.join(slot.as_str()), self.this.raw.of(slot))
+        SlotLog::new(&self.this.slot_logs.join(slot.as_str()), self.this.raw.of(slot))
     }
 
     /// Makes the slots the ones that the source names.

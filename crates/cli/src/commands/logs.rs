@@ -67,16 +67,16 @@ const GATEWAY_FLAGS: [&str; 5] = ["level", "session", "since", "source", "entrie
 /// Flags of `vestal gateway logs`, which whoever types them here is looking for.
 #[derive(Debug, Args)]
 struct ElsewhereArgs {
-    #[arg(long, hide = true, num_args = 0..=1)]
-    level: Option<Option<String>>,
-    #[arg(long, hide = true, num_args = 0..=1)]
-    session: Option<Option<String>>,
-    #[arg(long, hide = true, num_args = 0..=1)]
-    since: Option<Option<String>>,
-    #[arg(long, hide = true, num_args = 0..=1)]
-    source: Option<Option<String>>,
-    #[arg(short = 'n', hide = true, num_args = 0..=1)]
-    entries: Option<Option<String>>,
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "")]
+    level: Option<String>,
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "")]
+    session: Option<String>,
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "")]
+    since: Option<String>,
+    #[arg(long, hide = true, num_args = 0..=1, default_missing_value = "")]
+    source: Option<String>,
+    #[arg(short = 'n', hide = true, num_args = 0..=1, default_missing_value = "")]
+    entries: Option<String>,
 }
 
 impl ElsewhereArgs {

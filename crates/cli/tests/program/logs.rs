@@ -12,7 +12,7 @@ use crate::support::World;
 fn write_log(world: &World, file: &str, lines: &[&str]) {
     let path = world.home().join("logs").join(file);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, lines.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+    fs::write(path, lines.join("\n") + "\n").unwrap();
 }
 
 fn read_log(world: &World, file: &str) -> String {
@@ -74,7 +74,7 @@ fn the_logs_of_a_profile_are_one_log() {
         let words = ["gateway", "logs"].iter().chain(more);
         world.vestal(words).exits(0).text()
     };
-    let lines = |lines: &[&str]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
+    let lines = |lines: &[&str]| lines.join("\n") + "\n";
     let started = "2026-01-01T00:00:02.500Z supervisor: started as process 7";
     assert_eq!(read(&[]), lines(&[boot[0], info, warning[0], warning[1], started]));
     assert_eq!(read(&["--level", "warn"]), lines(&warning));

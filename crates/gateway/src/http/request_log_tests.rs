@@ -16,7 +16,7 @@ use super::*;
 struct Logged {
     address: String,
     entries: Arc<Mutex<Vec<String>>>,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
     _guard: tracing::subscriber::DefaultGuard,
 }
 
@@ -48,7 +48,7 @@ impl Logged {
         let address = listener.local_addr().unwrap().to_string();
         let service = app.into_make_service_with_connect_info::<SocketAddr>();
         tokio::spawn(axum::serve(listener, service).into_future());
-        Self { address, entries, _dir: dir, _guard: guard }
+        Self { address, entries, dir, _guard: guard }
     }
 
     /// Returns the status and all that comes after the headers.
@@ -102,7 +102,7 @@ async fn a_request_is_one_line_without_its_query_and_its_key() {
     assert_eq!(server.get("/answer?key=secret").await, (200, "four".to_owned()));
     let lines = server.lines(1).await;
     assert_eq!(lines, ["request method=GET path=\"/answer\" status=200 ms bytes=4 remote"]);
-    let written = std::fs::read_to_string(server._dir.path().join("log")).unwrap();
+    let written = std::fs::read_to_string(server.dir.path().join("log")).unwrap();
     let (_, rest) = written.split_once(' ').unwrap();
     assert!(rest.starts_with("INFO [20260131-100000-k3v9qd] "), "{written}");
     assert!(written.contains(" remote=127.0.0.1:") && !written.contains("secret"), "{written}");
@@ -122,7 +122,7 @@ async fn a_probe_is_a_detail_and_a_fault_of_the_server_a_warning() {
         lines[3],
         "request method=GET path=\"/breaks\" status=200 ms bytes=4 remote ended=\"broken\""
     );
-    let written = std::fs::read_to_string(server._dir.path().join("log")).unwrap();
+    let written = std::fs::read_to_string(server.dir.path().join("log")).unwrap();
     let levels: Vec<&str> = written.lines().map(|line| line.split(' ').nth(1).unwrap()).collect();
     assert_eq!(levels, ["DEBUG", "WARN", "ERROR", "WARN", "INFO"]);
 }

@@ -114,17 +114,24 @@ pub(super) async fn run(context: &Context, args: &LogsArgs) -> Result<Exit, Fail
         session: args.session.clone(),
         since: args.since.map(|since| since.time(Timestamp::now())),
     };
+    let takes_all = filter == Filter::default() && args.source.is_empty();
     let mut merged = Merged::new(log_sources(&root, profiles, wanted), filter);
     let last = merged.last(args.entries);
     if last.is_empty() && !args.follow && !args.json {
-        context.console.note("nothing was logged; to start a gateway: vestal gateway start");
+        context.console.note(if takes_all {
+            "nothing was logged; to start a gateway: vestal gateway start"
+        } else {
+            "no entry matches"
+        });
     }
     print(context, args, last)?;
-    while args.follow {
+    if !args.follow {
+        return Ok(Exit::Success);
+    }
+    loop {
         tokio::time::sleep(LOOK_EVERY).await;
         print(context, args, merged.look())?;
     }
-    Ok(Exit::Success)
 }
 
 fn print(context: &Context, args: &LogsArgs, entries: Vec<SourcedEntry>) -> Result<(), Failure> {
