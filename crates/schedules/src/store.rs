@@ -121,7 +121,7 @@ impl Store {
             None => writer(path).connect().await.map_err(|error| self.explain(error))?,
         };
         begin_write(&mut connection, path).await?;
-        Ok(WriteTransaction { slot, connection, path })
+        Ok(WriteTransaction { slot, connection, path, is_changed: false })
     }
 }
 
@@ -142,6 +142,8 @@ pub(crate) struct WriteTransaction<'s> {
     slot: MutexGuard<'s, Option<SqliteConnection>>,
     connection: SqliteConnection,
     path: &'s Path,
+    /// Whether anything was changed, which others are to notice.
+    is_changed: bool,
 }
 
 impl WriteTransaction<'_> {
@@ -159,13 +161,23 @@ impl WriteTransaction<'_> {
         query: sqlx::query::Query<'_, Sqlite, sqlx::sqlite::SqliteArguments>,
     ) -> Result<u64> {
         let done = query.execute(&mut self.connection).await;
-        done.map(|done| done.rows_affected()).map_err(|error| self.explain(error))
+        let changed = done.map(|done| done.rows_affected()).map_err(|error| self.explain(error))?;
+        self.is_changed |= changed > 0;
+        Ok(changed)
+    }
+
+    /// Says that something was changed by other means.
+    pub(crate) fn mark_changed(&mut self) {
+        self.is_changed = true;
     }
 
     /// Commits. A later kill of the process or a power loss loses nothing.
     pub(crate) async fn commit(mut self) -> Result<()> {
         let done = self.connection.execute("COMMIT").await;
         done.map_err(|error| explain(self.path, error))?;
+        if self.is_changed {
+            crate::wake::announce(self.path);
+        }
         *self.slot = Some(self.connection);
         Ok(())
     }

@@ -1,4 +1,7 @@
 //! Notices that another process has changed the schedules.
+//!
+//! Writes to the log of the file say nothing: they come before the commit is on disk, and what is not
+//! committed cannot be seen. So whoever has committed a change touches the file, and that is watched.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -7,6 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -14,7 +18,17 @@ use tokio::io::unix::AsyncFd;
 /// The writes of one change are seen as one.
 const TOGETHER: Duration = Duration::from_millis(20);
 
-/// Watches the directory of the file: every commit writes to the log beside it.
+/// Says that a change was committed. One that is not said is noticed within a minute.
+pub(crate) fn announce(file: &Path) {
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    let times = Timestamps { last_access: now, last_modification: now };
+    // By name: to close a descriptor of the file would drop the locks of the database.
+    if let Err(error) = utimensat(CWD, file, &times, AtFlags::SYMLINK_NOFOLLOW) {
+        tracing::debug!(%error, "a change of schedules was not announced");
+    }
+}
+
+/// Watches the directory of the file for announcements.
 #[derive(Debug)]
 pub(crate) struct Wake {
     fd: AsyncFd<OwnedFd>,
@@ -24,7 +38,7 @@ impl Wake {
     pub(crate) fn new(file: &Path) -> io::Result<Self> {
         let dir = file.parent().ok_or_else(|| io::Error::other("the file has no directory"))?;
         let fd = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-        add_watch(&fd, dir, WatchFlags::MODIFY | WatchFlags::CREATE | WatchFlags::ONLYDIR)?;
+        add_watch(&fd, dir, WatchFlags::ATTRIB | WatchFlags::ONLYDIR)?;
         #[expect(deprecated, reason = "an owned descriptor stays the same one, as it has to")]
         let fd = AsyncFd::with_interest(fd, Interest::READABLE)?;
         Ok(Self { fd })

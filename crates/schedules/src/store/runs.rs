@@ -237,6 +237,7 @@ impl NewRun {
             }
             _ => write.explain(error),
         })?;
+        write.mark_changed();
         Ok(RunId::new(number))
     }
 }

@@ -24,7 +24,7 @@ async fn main() -> Result<(), AnyError> {
     let taken = store.take_due(&owner, now).await?;
     for (schedule, run) in &taken.runs {
         if matches!(step.as_str(), "started" | "worked") {
-            store.started(*run, now, Duration::from_secs(60)).await?;
+            store.started(*run, now, Duration::from_mins(1)).await?;
             store.note_conversation(*run, "20260131-090000-k3f9ab").await?;
         }
         if step == "worked" {

@@ -1,6 +1,6 @@
 //! Schedules.
 
-use vestal_scripted_model::{Reply, Script, ScriptedModel};
+use vestal_scripted_model::{Reply, Script, ScriptedModel, Usage};
 
 use super::Transcript;
 use crate::support::World;
@@ -8,7 +8,8 @@ use crate::support::World;
 #[test]
 fn schedules() {
     let world = World::new();
-    let model = ScriptedModel::start(Script::replies([Reply::text("all is quiet")]));
+    let usage = Usage { input: 120, output: 4, ..Usage::default() };
+    let model = ScriptedModel::start(Script::replies([Reply::text("all is quiet").usage(usage)]));
     let mut calls = Transcript::new(&world);
     calls.variables = vec![
         ("TZ", "UTC".to_owned()),
