@@ -96,7 +96,7 @@ async fn as_process_1_of_a_namespace_it_reaps_orphans_and_ends_with_all_its_chil
     assert!(outside.said().0.success());
     assert!(!is_alive(first));
     assert_eq!(world.children(), Vec::<u32>::new());
-    assert_eq!(vestal_testkit::processes_with(&mark.to_string()), Vec::<u32>::new());
+    assert_eq!(vestal_testkit::processes_with(&mark), Vec::<u32>::new());
 }
 
 /// Returns the children of a process, the dead ones too.

@@ -63,10 +63,9 @@ pub(super) async fn supervision(context: &Context) -> Result<Option<Supervision>
         Ok(answer) if is_image || answer.holder.manager == Manager::Container => {
             Ok(Some(Supervision::Running))
         }
-        Ok(_) => Ok(None),
         Err(ControlError::NotRunning(_)) => Ok(is_image.then_some(Supervision::Here)),
         Err(error) if is_image => Err(no_answer(&error)),
-        Err(_) => Ok(None),
+        Ok(_) | Err(_) => Ok(None),
     }
 }
 

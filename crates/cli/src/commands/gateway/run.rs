@@ -25,7 +25,7 @@ supervised instead, so that it comes back after a crash or a reboot.
 
 Inside the image (VESTAL_IMAGE=1, or where the supervisor is the container's first process) it runs
 supervised: this starts the supervisor's slot, or becomes the supervisor if none runs. --no-supervise
-serves in this process there, too, and its exit code is the gateway's.
+or VESTAL_GATEWAY_NO_SUPERVISE=1 serves in this process; its exit code is the gateway's.
 
 Exit codes: 0 stopped on purpose (Ctrl-C, `vestal gateway stop`), 1 ended by SIGTERM, 75 wants to be
 started again (SIGUSR1), 78 cannot start until something is changed: the reason is in
@@ -39,7 +39,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = RUN_HELP)]
 pub(super) struct RunArgs {
-    /// Serve in this process, inside the image too (VESTAL_GATEWAY_NO_SUPERVISE=1).
+    /// Serve in this process, inside the image too.
     #[arg(long)]
     no_supervise: bool,
 
