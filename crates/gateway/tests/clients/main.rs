@@ -21,6 +21,7 @@ use vestal_scripted_model::{Reply, Rule, Script};
 use support::{KEY, TestGateway};
 
 /// Where the clients are. A run without them is red, and says why.
+#[expect(clippy::disallowed_methods, reason = "it is no setting: scripts/test tells it to tests")]
 fn clients() -> PathBuf {
     let dir = std::env::var_os("VESTAL_TEST_CLIENTS");
     PathBuf::from(dir.expect("VESTAL_TEST_CLIENTS is not set; scripts/test installs the clients"))

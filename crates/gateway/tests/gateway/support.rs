@@ -266,8 +266,8 @@ impl EventStream {
     pub(crate) async fn next(&mut self) -> Option<StreamEvent> {
         loop {
             if let Some((event, rest)) = self.buffer.split_once("\n\n") {
-                let event = parse(event);
-                self.buffer = rest.to_owned();
+                let (event, used) = (parse(event), self.buffer.len() - rest.len());
+                self.buffer.drain(..used);
                 // Comments keep the connection alive and say nothing.
                 let Some(event) = event else { continue };
                 return Some(event);
