@@ -4,13 +4,14 @@ mod chat;
 mod error;
 mod health;
 mod sessions;
+mod websocket;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -38,6 +39,7 @@ struct App {
     turns: Turns,
     state: Arc<StateFile>,
     server: Arc<ApiServer>,
+    sockets: websocket::WebSockets,
 }
 
 /// An API server that listens.
@@ -57,7 +59,8 @@ impl HttpServer {
     ) -> std::io::Result<Self> {
         let listener = TcpListener::bind((server.host.as_str(), server.port)).await?;
         let address = listener.local_addr()?;
-        let app = routes(App { turns, state, server: Arc::new(server) });
+        let sockets = websocket::WebSockets::new(&server, &turns).map_err(std::io::Error::other)?;
+        let app = routes(App { turns, state, server: Arc::new(server), sockets });
         let stop = CancellationToken::new();
         // Without it each small piece of a stream waits for the one before to be acknowledged.
         let listener = listener.tap_io(|connection| {
@@ -103,6 +106,7 @@ fn routes(app: App) -> Router {
         .route("/health/detailed", get(health::detailed))
         .route("/v1/models", get(health::models))
         .route("/v1/chat/completions", post(chat::completions))
+        .route("/api/ws-ticket", post(websocket::ticket))
         .route("/api/sessions", get(sessions::list))
         .route("/api/sessions/{id}", get(sessions::show).delete(sessions::delete))
         .route("/api/sessions/{id}/messages", get(sessions::messages))
@@ -110,6 +114,8 @@ fn routes(app: App) -> Router {
     Router::new()
         .route("/health", get(health::health))
         .route("/v1/health", get(health::health))
+        // A browser cannot send the key with it: it looks at the key or a ticket itself.
+        .route("/api/ws", get(websocket::connect))
         .merge(protected)
         .fallback(async || ApiError::not_found("there is no such route"))
         .method_not_allowed_fallback(async || ApiError::method_not_allowed())
@@ -126,8 +132,13 @@ async fn authorize(
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    let given = request
-        .headers()
+    check_key(&app, request.headers())?;
+    Ok(next.run(request).await)
+}
+
+/// Refuses headers that do not carry the key.
+fn check_key(app: &App, headers: &HeaderMap) -> Result<(), ApiError> {
+    let given = headers
         .get(header::AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.split_once(' '))
@@ -139,7 +150,7 @@ async fn authorize(
         ));
     };
     if bool::from(given.as_bytes().ct_eq(app.server.key().as_bytes())) {
-        Ok(next.run(request).await)
+        Ok(())
     } else {
         Err(ApiError::unauthorized("the key is not the one of this server"))
     }

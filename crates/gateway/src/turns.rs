@@ -9,6 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use vestal_agent::tools::JobWatch;
 use vestal_agent::{Conversation, EndReason, Event, EventSink, NoHuman, TurnResult};
 use vestal_conversations::ConversationId;
@@ -279,6 +280,37 @@ impl Turns {
         tracing::warn!(conversation = %id, "background jobs began {MAX_JOB_TURNS} turns in a row; their further news waits for the next message");
     }
 
+    /// Lets a turn begin that somebody else runs. It counts as all others do, and a drain waits
+    /// for it, until the value is dropped.
+    pub(crate) fn admit(&self) -> Result<AdmittedTurn, TurnRefused> {
+        let shared = &self.0;
+        // Before the question, as in [`Turns::start`].
+        let token = shared.tasks.token();
+        if shared.draining.is_cancelled() {
+            return Err(TurnRefused::Draining);
+        }
+        let slot = Arc::clone(&shared.slots).try_acquire_owned();
+        let slot = slot.map_err(|_| TurnRefused::Busy { limit: shared.limit })?;
+        let interrupt = shared.interrupt.child_token();
+        Ok(AdmittedTurn {
+            interrupt,
+            _running: Running::new(Arc::clone(shared), slot),
+            _token: token,
+        })
+    }
+
+    /// Does something when no new work is taken any more; a drain waits for its end.
+    pub(crate) fn when_draining<F>(&self, work: impl FnOnce() -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let draining = self.0.draining.clone();
+        self.0.tasks.spawn(async move {
+            draining.cancelled().await;
+            work().await;
+        });
+    }
+
     /// Takes no new work from now on.
     pub(crate) fn stop_taking(&self) {
         self.0.draining.cancel();
@@ -307,6 +339,15 @@ impl Turns {
     fn watching(&self) -> MutexGuard<'_, HashMap<ConversationId, (u64, CancellationToken)>> {
         self.0.watching.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A turn that somebody else runs.
+#[derive(Debug)]
+pub(crate) struct AdmittedTurn {
+    /// Cancelled when it must end.
+    pub(crate) interrupt: CancellationToken,
+    _running: Running,
+    _token: TaskTrackerToken,
 }
 
 /// Counts a turn while it runs, and holds its slot.

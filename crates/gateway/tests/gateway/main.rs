@@ -5,3 +5,4 @@
 mod api;
 mod lifecycle;
 mod support;
+mod websocket;
