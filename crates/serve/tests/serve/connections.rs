@@ -22,7 +22,7 @@ async fn garbage_is_answered_with_errors_and_the_rest_goes_on() {
         (r#"{"jsonrpc":"2.0","id":1,"method":"session.close","params":{"session_id":7}}"#, -32602),
     ] {
         client.connection.receive(frame).await;
-        assert_eq!(client.read().await.unwrap()["error"]["code"], code, "{:.80}", frame);
+        assert_eq!(client.read().await.unwrap()["error"]["code"], code, "{frame:.80}");
     }
     client.connection.refuse(BadFrame::TooLong).await;
     assert_eq!(client.read().await.unwrap()["error"]["code"], -32600);

@@ -163,7 +163,7 @@ impl Client {
             return self.seen.remove(at).unwrap();
         }
         loop {
-            let frame = self.read().await.expect("the connection ended");
+            let frame = self.read().await.unwrap();
             if is_meant(&frame) {
                 return frame;
             }
