@@ -4,6 +4,7 @@ mod compress;
 mod jobs;
 mod open;
 mod record;
+mod side_shell;
 mod tools;
 
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use vestal_model::{Chat, ContextLimit, Endpoint, Message, ToolSpec, UserMessage}
 use crate::agent::Agent;
 use crate::approvals::Guard;
 use crate::call_jobs::{CallJobs, UnsettledJobs};
-use crate::delegation::Delegator;
+use crate::delegation::{Children, Delegator};
 use crate::event::EventSink;
 use crate::human::Human;
 use crate::memory::MemoryFeed;
@@ -28,6 +29,7 @@ use crate::turn::{Control, TurnResult};
 pub use compress::{CompressError, Compressed};
 pub use open::{ConversationOptions, OpenError, Start};
 pub use record::{Undone, undo_stored};
+pub use side_shell::{SideShell, SideShellError, SideShellOutput};
 pub use tools::{Switch, SwitchToolError, ToolInfo};
 
 pub(crate) use compress::Summarised;
@@ -77,6 +79,8 @@ pub struct Conversation {
     /// The first words since the notes were stored.
     pub(crate) noted_since: Option<Seq>,
     pub(crate) control: Control,
+    /// Those that work on parts of a turn.
+    pub(crate) children: Children,
     pub(crate) max_turns: u32,
     /// How many parents it has.
     pub(crate) depth: u32,
@@ -108,6 +112,11 @@ impl Conversation {
     /// Returns what interrupts and steers its turns.
     pub fn control(&self) -> Control {
         self.control.clone()
+    }
+
+    /// Returns the children that work for it, to be listed and interrupted.
+    pub fn children(&self) -> Children {
+        self.children.clone()
     }
 
     /// Returns who decides about dangerous commands in it.

@@ -1,7 +1,8 @@
 //! Delegation: children work on parts of a task, each with a conversation and a
 //! shell session of its own, all in the sandbox of the parent.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use async_trait::async_trait;
@@ -20,6 +21,48 @@ use crate::human::NoHuman;
 use crate::prompt::PromptParts;
 use crate::registry::{Registry, Selection};
 use crate::sandbox::ConversationSandbox;
+use crate::turn::Control;
+
+/// The children at work for a conversation, to be listed and interrupted one by one. Cheap to
+/// clone; clones share everything.
+#[derive(Debug, Clone, Default)]
+pub struct Children(Arc<Mutex<BTreeMap<ConversationId, Control>>>);
+
+impl Children {
+    /// Returns the conversations of the children that work now, in the order they began.
+    pub fn working(&self) -> Vec<ConversationId> {
+        self.lock().keys().cloned().collect()
+    }
+
+    /// Interrupts one child; the others and the parent go on, and the parent reads that it was
+    /// interrupted. Returns whether it was at work.
+    pub fn interrupt(&self, child: &ConversationId) -> bool {
+        let control = self.lock().get(child).cloned();
+        control.is_some_and(|control| control.interrupt())
+    }
+
+    /// Lists a child until the value is dropped.
+    fn enter(&self, child: &Conversation) -> WorkingChild {
+        self.lock().insert(child.id().clone(), child.control());
+        WorkingChild { children: self.clone(), id: child.id().clone() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ConversationId, Control>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A child that is listed.
+struct WorkingChild {
+    children: Children,
+    id: ConversationId,
+}
+
+impl Drop for WorkingChild {
+    fn drop(&mut self) {
+        self.children.lock().remove(&self.id);
+    }
+}
 
 /// A part of the work, to be done by a child with a conversation of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,6 +145,7 @@ pub(crate) struct Delegator {
     tools: Arc<Registry>,
     depth: u32,
     profile: String,
+    children: Children,
 }
 
 impl Delegator {
@@ -115,6 +159,7 @@ impl Delegator {
             tools: Arc::clone(&conversation.tools),
             depth: conversation.depth,
             profile: conversation.sandbox.engine().profile().to_string(),
+            children: conversation.children.clone(),
         }
     }
 }
@@ -176,7 +221,9 @@ impl Delegator {
             self.agent.open_with(self.opening(&part), Some(parent_context)).await?;
         let id = conversation.id().clone();
         let watched = events.of_child(id.clone(), index);
+        let working = self.children.enter(&conversation);
         let result = conversation.run(task_of(&part), &watched).await;
+        drop(working);
         // Its result is worth reading, even if its conversation could not be closed.
         if let Err(error) = conversation.close(EndReason::Delegated).await {
             tracing::warn!(%error, conversation = %id, "a child's conversation could not be closed");

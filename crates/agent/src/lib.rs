@@ -29,9 +29,10 @@ pub use call_jobs::CallJobs;
 pub use compress::Compression;
 pub use conversation::{
     CompressError, Compressed, ContextUsed, Conversation, ConversationOptions, EndReason,
-    OpenError, Start, Switch, SwitchToolError, ToolInfo, Undone, run_conversation, undo_stored,
+    OpenError, SideShell, SideShellError, SideShellOutput, Start, Switch, SwitchToolError,
+    ToolInfo, Undone, run_conversation, undo_stored,
 };
-pub use delegation::{Assignment, Delegates, NoDelegates, Report};
+pub use delegation::{Assignment, Children, Delegates, NoDelegates, Report};
 pub use event::{Event, EventSink};
 pub use human::{Approval, ApprovalRequest, Human, NoHuman, Question};
 pub use limits::ToolLimits;

@@ -6,6 +6,18 @@ use vestal_config::{
 
 const LINE: TextLimits = TextLimits { max_bytes: 4096, lines: Lines::One };
 
+vestal_config::choices! {
+    /// What becomes of a prompt that comes while a turn runs.
+    BusyInputMode, "known way", {
+        /// The turn is interrupted, and the prompt is next.
+        Interrupt = "interrupt",
+        /// The prompt waits for the end of the turn.
+        Queue = "queue",
+        /// The model is told at its next step.
+        Steer = "steer",
+    }
+}
+
 vestal_config::keys! {
     /// Whether what the model thinks is shown in the chat.
     DISPLAY_SHOW_REASONING: bool = "display.show_reasoning" {
@@ -19,6 +31,31 @@ vestal_config::keys! {
         default: true,
         limits: (),
         env: ["VESTAL_BELL"],
+    }
+
+    /// What becomes of a prompt that a program sends while a turn runs (`vestal serve`): `interrupt`
+    /// ends the turn and goes on with the prompt, `queue` lets the turn end first, `steer` tells it
+    /// to the model at its next step.
+    DISPLAY_BUSY_INPUT_MODE: BusyInputMode = "display.busy_input_mode" {
+        default: BusyInputMode::Interrupt,
+        limits: (),
+        env: ["VESTAL_BUSY_INPUT_MODE"],
+    }
+
+    /// Sessions that `vestal serve`, or the gateway over WebSocket, has open at once. One more is
+    /// refused, unless one that nobody watches can be closed for it.
+    SERVE_MAX_LIVE_SESSIONS: Count = "serve.max_live_sessions" {
+        default: Count::new(16),
+        limits: Range { min: 1, max: 10_000 },
+        env: ["VESTAL_SERVE_MAX_LIVE_SESSIONS"],
+    }
+
+    /// Time that a session stays open at the gateway after its last connection is gone. A turn that
+    /// runs then is not interrupted; its session is closed when it has ended.
+    SERVE_DETACH_GRACE_SECONDS: Seconds = "serve.detach_grace_seconds" {
+        default: Seconds::new(300),
+        limits: Range { min: 0, max: 86_400 },
+        env: ["VESTAL_SERVE_DETACH_GRACE_SECONDS"],
     }
 
     /// Whether the gateway serves an API that is shaped like OpenAI's. It needs a key:
@@ -106,7 +143,6 @@ pub static GROUP: Group = Group { reserved: RESERVED, ..Group::of(KEYS) };
 /// Names that belong to features on the way.
 static RESERVED: &[&str] = &[
     "display.bell_on_complete",
-    "display.busy_input_mode",
     "display.compact",
     "display.file_mutation_verifier",
     "display.interface",

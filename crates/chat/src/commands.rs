@@ -7,6 +7,7 @@ mod sandbox;
 use std::time::Duration;
 
 use vestal_agent::Question;
+use vestal_agent::settings::known_models;
 use vestal_agent::slash::{
     self, COMMANDS, Command, CommandKind, Group, Invocation, SlashError, Timing, Value, nearest,
     parse,
@@ -19,7 +20,6 @@ use crate::host::ChatError;
 use crate::input;
 use crate::questions::PendingQuestion;
 
-pub(crate) use agent::known_models;
 pub(crate) use conversations::store_error;
 
 /// Executes a slash command.

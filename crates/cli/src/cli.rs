@@ -11,8 +11,8 @@ use vestal_sandbox::{Engine, Task, WhileBusy};
 
 use crate::commands::{
     chat, completions, config, conversations, cp, cron, doctor, gateway, inspect, jobs, kanban,
-    lifecycle, logs, mcp, memory, model, profile, prune, ps, rebuild, restore, run, shell, skills,
-    snapshots, supervise,
+    lifecycle, logs, mcp, memory, model, profile, prune, ps, rebuild, restore, run, serve, shell,
+    skills, snapshots, supervise,
 };
 use crate::error::Failure;
 use crate::find;
@@ -119,6 +119,29 @@ fn parse_line(line: Vec<OsString>) -> Result<Cli, clap::Error> {
 pub(crate) fn parse_words(words: &[String]) -> Result<Cli, clap::Error> {
     let line = std::iter::once("vestal").chain(words.iter().map(String::as_str));
     read(&command().try_get_matches_from(line)?)
+}
+
+/// Returns the verbs or flags that the last of these words may become.
+pub(crate) fn complete_words(words: &[String]) -> Vec<String> {
+    let command = command();
+    let (last, path) = match words.split_last() {
+        Some((last, path)) => (last.as_str(), path),
+        None => ("", words),
+    };
+    let mut at = &command;
+    for word in path {
+        match at.find_subcommand(word) {
+            Some(found) => at = found,
+            None => break,
+        }
+    }
+    let verbs = at.get_subcommands().filter(|verb| !verb.is_hide_set());
+    let verbs = verbs.map(|verb| verb.get_name().to_owned());
+    let flags = at.get_arguments().filter(|flag| !flag.is_hide_set());
+    let flags = flags.filter_map(|flag| Some(format!("--{}", flag.get_long()?)));
+    let wants_flag = last.starts_with('-');
+    let candidates: Vec<String> = if wants_flag { flags.collect() } else { verbs.collect() };
+    candidates.into_iter().filter(|candidate| candidate.starts_with(last)).collect()
 }
 
 fn read(matches: &ArgMatches) -> Result<Cli, clap::Error> {
@@ -272,6 +295,7 @@ verbs! {
     Conversations(conversations::ConversationsArgs) = "conversations",
     Cron(cron::CronArgs) = "cron",
     Gateway(gateway::GatewayArgs) = "gateway",
+    Serve(serve::ServeArgs) = "serve",
     Supervise(supervise::SuperviseArgs) = "supervise",
     Kanban(kanban::KanbanArgs) = "kanban",
     Mcp(mcp::McpArgs) = "mcp",

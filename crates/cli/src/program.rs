@@ -9,8 +9,8 @@ use crate::agent;
 use crate::cli::{self, Verb};
 use crate::commands::{
     chat, completions, config, conversations, cp, cron, doctor, gateway, inspect, jobs, kanban,
-    lifecycle, logs, mcp, memory, model, profile, prune, ps, rebuild, restore, run, shell, skills,
-    snapshots, supervise,
+    lifecycle, logs, mcp, memory, model, profile, prune, ps, rebuild, restore, run, serve, shell,
+    skills, snapshots, supervise,
 };
 use crate::console::{Console, logging, restore_messages, status, terminal};
 use crate::context::Context;
@@ -80,6 +80,7 @@ fn start(context: &Context, verb: Verb) -> std::io::Result<Result<Exit, Failure>
     let is_threaded = match &verb {
         Verb::Chat(args) => args.is_interactive(context.environment()),
         Verb::Gateway(args) => args.is_server(),
+        Verb::Serve(_) => true,
         _ => false,
     };
     let mut builder =
@@ -129,6 +130,7 @@ async fn carry_out(context: &Context, verb: Verb) -> Result<Exit, Failure> {
         Verb::Conversations(args) => conversations::run(context, args).await,
         Verb::Cron(args) => Box::pin(cron::run(context, args)).await,
         Verb::Gateway(args) => Box::pin(gateway::run(context, args)).await,
+        Verb::Serve(args) => Box::pin(serve::run(context, &args)).await,
         Verb::Supervise(args) => Box::pin(supervise::run(context, &args)).await,
         Verb::Kanban(args) => Box::pin(kanban::run(context, args)).await,
         Verb::Mcp(args) => mcp::run(context, args).await,

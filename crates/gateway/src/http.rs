@@ -16,6 +16,7 @@ mod schedules;
 mod server;
 mod sessions;
 mod sse;
+mod websocket;
 mod words;
 
 use std::io;
@@ -53,6 +54,7 @@ struct App {
     server: Arc<ApiServer>,
     /// Requests that go on without their client.
     tasks: TaskTracker,
+    sockets: websocket::WebSockets,
 }
 
 /// Why an API server was not started.
@@ -92,6 +94,7 @@ impl HttpServer {
         idempotency::settle_lost(&store).await?;
         let runs = Runs::start(turns.clone(), store.clone()).await?;
         let tasks = TaskTracker::new();
+        let sockets = websocket::WebSockets::new(&server, &turns).map_err(io::Error::other)?;
         let app = App {
             turns,
             runs: runs.clone(),
@@ -99,6 +102,7 @@ impl HttpServer {
             state,
             server: Arc::new(server),
             tasks: tasks.clone(),
+            sockets,
         };
         let stop = CancellationToken::new();
         let task = tokio::spawn(server::serve(listener, routes::router(app), stop.clone()));

@@ -5,6 +5,7 @@ use std::time::Duration;
 use vestal_api::keys;
 use vestal_config::{ConfigError, Key, Secret, Settings, Text};
 use vestal_schedules::{SchedulerLimits, keys as schedule_keys};
+use vestal_serve::ServeSettings;
 
 /// The shortest key that is taken.
 const MIN_KEY: usize = 16;
@@ -69,6 +70,8 @@ pub struct ApiServer {
     pub model_name: String,
     /// Origins whose pages may ask from a browser.
     pub cors_origins: Vec<String>,
+    /// What is asked of sessions over WebSocket.
+    pub serve: ServeSettings,
     key: Secret,
 }
 
@@ -179,6 +182,7 @@ fn api_server(
         port: u16::try_from(port).unwrap_or(u16::MAX),
         model_name: text(&keys::API_SERVER_MODEL_NAME)?.unwrap_or(default_name),
         cors_origins: origins.into_iter().map(str::to_owned).collect(),
+        serve: ServeSettings::new(settings)?,
         key,
     })))
 }

@@ -471,6 +471,37 @@ impl Turns {
         }
     }
 
+    /// Lets a turn begin that somebody else runs. It counts as all others do, and a drain waits
+    /// for it, until the value is dropped.
+    pub(crate) fn admit(&self) -> Result<AdmittedTurn, TurnRefused> {
+        let shared = &self.0;
+        // Before the question, as in [`Turns::start`].
+        let token = shared.tasks.token();
+        if shared.draining.is_cancelled() {
+            return Err(TurnRefused::Draining);
+        }
+        let slot = Arc::clone(&shared.slots).try_acquire_owned();
+        let slot = slot.map_err(|_| TurnRefused::Busy { limit: shared.limit })?;
+        let interrupt = shared.interrupt.child_token();
+        Ok(AdmittedTurn {
+            interrupt,
+            _running: Running::new(Arc::clone(shared), slot),
+            _token: token,
+        })
+    }
+
+    /// Does something when no new work is taken any more; a drain waits for its end.
+    pub(crate) fn when_draining<F>(&self, work: impl FnOnce() -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let draining = self.0.draining.clone();
+        self.0.tasks.spawn(async move {
+            draining.cancelled().await;
+            work().await;
+        });
+    }
+
     /// Takes no new work from now on.
     pub(crate) fn stop_taking(&self) {
         self.0.draining.cancel();
@@ -532,6 +563,15 @@ impl Drop for EnlistedTurn {
     fn drop(&mut self) {
         self.shared.active.send_modify(|active| *active -= 1);
     }
+}
+
+/// A turn that somebody else runs.
+#[derive(Debug)]
+pub(crate) struct AdmittedTurn {
+    /// Cancelled when it must end.
+    pub(crate) interrupt: CancellationToken,
+    _running: Running,
+    _token: TaskTrackerToken,
 }
 
 /// Counts a turn while it runs, and holds its slot.

@@ -10,6 +10,7 @@ pub mod keys;
 mod lines;
 mod plan;
 mod process;
+mod reload;
 mod schema;
 mod server;
 mod servers;
@@ -18,6 +19,7 @@ mod stderr;
 mod tool;
 mod web;
 
+pub use reload::ReloadableServers;
 pub use server::ServerError;
 pub use server::{ServerState, ServerStatus};
 pub use servers::{Probe, Servers};

@@ -2,6 +2,7 @@
 
 mod conversation;
 mod error;
+mod models;
 mod prompt;
 mod remote_human;
 mod runtime;
@@ -11,6 +12,7 @@ pub use conversation::{
     OpenRequest, Opened, Placement, SANDBOX_CHOICE, SandboxChoice, Toolsets, Which,
 };
 pub use error::RuntimeError;
+pub use models::{ListModelsError, ProviderModels, list_models};
 pub use remote_human::{
     AnswerError, QuestionEvent, RemoteAnswer, RemoteHuman, RemoteQuestion, RemoteQuestionKind,
 };

@@ -7,7 +7,7 @@ use vestal_agent::redact::Redactor;
 use vestal_agent::{Agent, AgentParts, Registry, keys};
 use vestal_config::{AnyKey as _, ConfigError, Settings};
 use vestal_conversations::Store;
-use vestal_mcp::Servers;
+use vestal_mcp::{ReloadableServers, ServerStatus};
 use vestal_model::{Endpoint, Models};
 use vestal_sandbox::Engine;
 use vestal_skills::Skills;
@@ -24,6 +24,7 @@ pub struct Runtime {
     pub(crate) settings: Arc<Settings>,
     pub(crate) agent: Agent,
     pub(crate) skills: Skills,
+    servers: Arc<ReloadableServers>,
 }
 
 impl Runtime {
@@ -51,6 +52,12 @@ impl Runtime {
     /// Returns the skills of the profile.
     pub fn skills(&self) -> &Skills {
         &self.skills
+    }
+
+    /// Reads the MCP servers from the settings again, connects to them, ends those from before, and
+    /// returns how they are doing. Conversations get their tools with the next turn.
+    pub async fn reload_mcp(&self) -> Vec<ServerStatus> {
+        self.servers.reload(&self.settings.reload()).await
     }
 
     /// Closes the store under all clones, which must not be used after it. What was
@@ -115,18 +122,22 @@ impl RuntimeBuilder {
         let skills = vestal_skills::from_settings(&settings);
         skills.add_to(&mut tools);
         skills.equip(&engine, &redactor);
+        let servers = ReloadableServers::from_settings(&settings);
         let agent = Agent::new(AgentParts {
             engine,
             store,
             models: Models::new(vestal_agent::settings::model_options(&settings)?)?,
             tools,
-            sources: vec![Arc::new(skills.clone()), Servers::from_settings(&settings)],
+            sources: vec![
+                Arc::new(skills.clone()),
+                Arc::clone(&servers) as Arc<dyn vestal_agent::ToolSource>,
+            ],
             memory,
             redactor,
             options: vestal_agent::settings::options(&settings)?,
             remember,
         });
-        Ok(Runtime { settings, agent, skills })
+        Ok(Runtime { settings, agent, skills, servers })
     }
 }
 

@@ -186,6 +186,7 @@ impl Agent {
             unsettled,
             noted_since: None,
             control: Control::default(),
+            children: crate::delegation::Children::default(),
             max_turns: opening.max_turns.unwrap_or(options.max_turns),
             depth,
             parent_cancel,

@@ -6,6 +6,7 @@ mod candidate;
 mod endpoints;
 mod inherited;
 mod model_keys;
+mod model_names;
 mod options;
 mod prices;
 mod providers;
@@ -20,6 +21,7 @@ pub use endpoints::{
 };
 pub use inherited::{inherited, known_secrets};
 pub use model_keys::PROXY_VARIABLES;
+pub use model_names::{ModelNameCheck, check_model_name, known_models};
 pub use options::{model_lists, model_options, options, selection};
 pub use prices::{Price, Prices, TokenPrices};
 pub use providers::{

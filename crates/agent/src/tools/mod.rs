@@ -35,7 +35,7 @@ pub use write_file::WriteFile;
 
 pub(crate) use process::job_updates;
 pub(crate) use spill::fit;
-pub(crate) use terminal::{run_for_person, settle};
+pub(crate) use terminal::{kill_and_drain, run_for_person, settle};
 
 /// Returns all of them.
 pub fn standard() -> Registry {

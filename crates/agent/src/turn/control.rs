@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use vestal_model::{ToolCall, ToolResult};
@@ -12,6 +13,9 @@ use vestal_model::{ToolCall, ToolResult};
 /// use from anywhere: a signal handler, another task, a request.
 #[derive(Debug, Clone, Default)]
 pub struct Control(Arc<Mutex<ControlState>>);
+
+/// How often an interrupt is repeated for a turn that has not quite begun.
+const REPEAT_INTERRUPT: Duration = Duration::from_millis(5);
 
 #[derive(Debug, Default)]
 struct ControlState {
@@ -29,6 +33,15 @@ impl Control {
                 true
             }
             None => false,
+        }
+    }
+
+    /// Interrupts the turn that runs, or the next one as soon as it has begun, once `token` is
+    /// cancelled. It is awaited beside the turn, and dropped with it.
+    pub async fn interrupt_when(&self, token: &CancellationToken) {
+        token.cancelled().await;
+        while !self.interrupt() {
+            tokio::time::sleep(REPEAT_INTERRUPT).await;
         }
     }
 

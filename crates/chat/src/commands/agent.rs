@@ -1,10 +1,9 @@
 //! Commands on the agent: `/model`, `/tools`, `/approvals`, `/yolo`.
 
-use vestal_agent::settings::{self, EndpointError};
-use vestal_agent::slash::{Invocation, nearest};
+use vestal_agent::settings::{self, EndpointError, ModelNameCheck, check_model_name};
+use vestal_agent::slash::Invocation;
 use vestal_agent::{Switch, SwitchToolError, ToolInfo};
-use vestal_config::{ProfileName, Settings};
-use vestal_model::Endpoint;
+use vestal_config::ProfileName;
 use vestal_tui::{Line, Span, format, style};
 
 use crate::chat::Chat;
@@ -54,10 +53,10 @@ async fn use_model(chat: &mut Chat, name: &str) {
     };
     let Some(first) = chain.first() else { return };
     let (provider, model) = (first.name.clone(), first.model.clone());
-    match check_name(&chat.settings, name, first) {
-        NameCheck::Listed => {}
-        NameCheck::Unlisted => chat.warn(&format!("{provider} does not list a model {model}")),
-        NameCheck::Typo(meant) => {
+    match check_model_name(&chat.settings, name, first) {
+        ModelNameCheck::Listed => {}
+        ModelNameCheck::Unlisted => chat.warn(&format!("{provider} does not list a model {model}")),
+        ModelNameCheck::Typo(meant) => {
             let problem = format!("{provider} does not list a model {model}");
             let advice = vec![
                 format!("did you mean /model {meant}?"),
@@ -78,54 +77,6 @@ async fn use_model(chat: &mut Chat, name: &str) {
     chat.live.usage_totals.model = None;
     refresh(chat);
     chat.note(&format!("this conversation now uses {provider}:{model}"));
-}
-
-/// Result of checking the name of a model.
-#[derive(Debug, PartialEq, Eq)]
-enum NameCheck {
-    /// It is listed, or there is no list.
-    Listed,
-    /// It is not listed, and no similar name is, or it was given in full.
-    Unlisted,
-    /// Probably another name was meant.
-    Typo(String),
-}
-
-fn check_name(settings: &Settings, name: &str, endpoint: &Endpoint) -> NameCheck {
-    let lists = settings::model_lists(settings);
-    let Some(listed) = lists.kept(endpoint) else { return NameCheck::Listed };
-    if listed.models.iter().any(|known| known.id == endpoint.model) {
-        return NameCheck::Listed;
-    }
-    // A full name is intentional.
-    if name == format!("{}:{}", endpoint.name, endpoint.model) {
-        return NameCheck::Unlisted;
-    }
-    let known = known_models(settings);
-    // A model of another provider, or a typo.
-    let elsewhere = known
-        .iter()
-        .find(|known| known.split_once(':').is_some_and(|(_, model)| model == endpoint.model));
-    if let Some(elsewhere) = elsewhere {
-        return NameCheck::Typo(elsewhere.clone());
-    }
-    match nearest(&endpoint.model, listed.models.iter().map(|known| &*known.id)) {
-        Some(meant) => NameCheck::Typo(meant.to_owned()),
-        None => NameCheck::Unlisted,
-    }
-}
-
-/// Returns the models in the cached lists, as `PROVIDER:MODEL`.
-pub(crate) fn known_models(settings: &Settings) -> Vec<String> {
-    let lists = settings::model_lists(settings);
-    let rows = settings::provider_rows(settings).unwrap_or_default();
-    let mut known = Vec::new();
-    for row in rows {
-        let Ok(endpoint) = row.endpoint else { continue };
-        let listed = lists.kept(&endpoint).map(|listed| listed.models).unwrap_or_default();
-        known.extend(listed.into_iter().map(|model| format!("{}:{}", row.name, model.id)));
-    }
-    known
 }
 
 fn endpoint_error(error: &EndpointError, profile: &ProfileName) -> ChatError {

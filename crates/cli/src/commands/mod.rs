@@ -22,6 +22,7 @@ pub(crate) mod ps;
 pub(crate) mod rebuild;
 pub(crate) mod restore;
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod shell;
 pub(crate) mod skills;
 pub(crate) mod snapshots;

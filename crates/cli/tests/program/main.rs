@@ -20,6 +20,7 @@ mod native;
 mod profiles;
 mod run;
 mod sandboxes;
+mod serve;
 mod shapes;
 mod shell;
 mod signals;

@@ -60,6 +60,15 @@ impl ApiError {
         Self::new(StatusCode::UNAUTHORIZED, "invalid_request_error", "invalid_api_key", message)
     }
 
+    pub(super) fn forbidden(message: &str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "invalid_request_error", "forbidden", message)
+    }
+
+    pub(super) fn overloaded(message: &str) -> Self {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Self::new(status, "server_error", "overloaded", message).retry_after(RETRY_AFTER)
+    }
+
     pub(super) fn invalid(param: &'static str, message: impl Into<String>) -> Self {
         let error =
             Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", "invalid_value", message);

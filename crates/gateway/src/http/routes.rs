@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{HeaderName, HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{delete, get, patch, post};
@@ -18,7 +18,7 @@ use super::error::ApiError;
 use super::openapi::{Operation, Routes};
 use super::{
     App, MAX_BODY, SESSION_HEADER, catalog, chat, health, idempotency, request_log, responses,
-    runs, sandboxes, schedules, sessions,
+    runs, sandboxes, schedules, sessions, websocket,
 };
 
 /// How long a client may take over the next piece of a body.
@@ -62,6 +62,17 @@ fn open(routes: Routes) -> Routes {
             get(async || Json(openapi_document())),
             Operation::new("health", "Returns this document").without_key().answers::<Value>(),
         )
+        // A browser cannot send the key with it: it looks at the key or a ticket itself.
+        .get(
+            "/api/ws",
+            get(websocket::connect),
+            Operation::new(
+                "conversation",
+                "Opens the conversation as JSON-RPC over WebSocket; needs the key or a ticket",
+            )
+            .query::<websocket::ConnectQuery>()
+            .status("101"),
+        )
 }
 
 /// Routes that need the key. Those whose requests may be repeated need the app itself.
@@ -81,6 +92,7 @@ fn protected(app: Option<&App>) -> Routes {
         .post("/v1/runs/{id}/stop", post(runs::stop), operation("runs", "Stops a run and its commands").answers::<Value>())
         .get("/v1/responses/{id}", get(responses::show), operation("responses", "Returns a response").answers::<Value>())
         .delete("/v1/responses/{id}", delete(responses::delete), operation("responses", "Deletes a response; its session stays").answers::<Value>())
+        .post("/api/ws-ticket", post(websocket::ticket), operation("conversation", "Makes a ticket that lets a page of a browser connect once, within 30 s").answers::<Value>())
         .get("/api/sessions", get(sessions::list), operation("sessions", "Lists conversations, most recently used first").query::<sessions::ListQuery>().answers::<Value>())
         .post("/api/sessions", post(sessions::create), operation("sessions", "Makes a session in which nothing was said").takes::<sessions::CreateRequest>().answers::<ConversationView>().status("201"))
         .get("/api/sessions/{id}", get(sessions::show), operation("sessions", "Shows a session").answers::<ConversationView>())
@@ -140,8 +152,13 @@ async fn authorize(
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    let given = request
-        .headers()
+    check_key(&app, request.headers())?;
+    Ok(next.run(request).await)
+}
+
+/// Refuses headers that do not carry the key.
+pub(super) fn check_key(app: &App, headers: &HeaderMap) -> Result<(), ApiError> {
+    let given = headers
         .get(header::AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.split_once(' '))
@@ -153,7 +170,7 @@ async fn authorize(
         ));
     };
     if bool::from(given.as_bytes().ct_eq(app.server.key().as_bytes())) {
-        Ok(next.run(request).await)
+        Ok(())
     } else {
         Err(ApiError::unauthorized("the key is not the one of this server"))
     }

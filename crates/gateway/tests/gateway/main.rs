@@ -13,3 +13,4 @@ mod sandboxes;
 mod schedules;
 mod sessions;
 mod support;
+mod websocket;

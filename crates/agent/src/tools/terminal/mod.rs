@@ -26,7 +26,9 @@ use result::{CommandResult, CommandStatus};
 
 pub(crate) use settle::settle;
 
-pub(super) use foreground::{kill_and_drain, warning};
+pub(crate) use foreground::kill_and_drain;
+
+pub(super) use foreground::warning;
 pub(super) use result::fault_of;
 
 /// Longest time a command may be given in the foreground, unless the settings

@@ -174,25 +174,7 @@ impl ChatHost for ProgramHost {
     }
 
     fn complete_command(&self, words: &[String]) -> Vec<String> {
-        let command = cli::command();
-        let (last, path) = match words.split_last() {
-            Some((last, path)) => (last.as_str(), path),
-            None => ("", words),
-        };
-        let mut at = &command;
-        for word in path {
-            match at.find_subcommand(word) {
-                Some(found) => at = found,
-                None => break,
-            }
-        }
-        let verbs = at.get_subcommands().filter(|verb| !verb.is_hide_set());
-        let verbs = verbs.map(|verb| verb.get_name().to_owned());
-        let flags = at.get_arguments().filter(|flag| !flag.is_hide_set());
-        let flags = flags.filter_map(|flag| Some(format!("--{}", flag.get_long()?)));
-        let wants_flag = last.starts_with('-');
-        let candidates: Vec<String> = if wants_flag { flags.collect() } else { verbs.collect() };
-        candidates.into_iter().filter(|candidate| candidate.starts_with(last)).collect()
+        cli::complete_words(words)
     }
 }
 

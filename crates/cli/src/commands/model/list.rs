@@ -1,24 +1,19 @@
 //! `vestal model list` and `set`.
 
-use std::time::Duration;
-
 use clap::Args;
 use jiff::Timestamp;
-use tokio::task::JoinSet;
 use vestal_agent::keys;
-use vestal_agent::settings::{self, EndpointError, KeyOwner, ProviderCandidate, ProviderRow};
-use vestal_api::{DefaultModelView, ModelsView, ProviderView, closest_name, explained};
+use vestal_agent::settings::{self, EndpointError, KeyOwner, ProviderCandidate};
+use vestal_api::{DefaultModelView, ModelsView, ProviderView, closest_name};
 use vestal_config::{AnyKey as _, Resolved, Settings};
-use vestal_model::{Endpoint, Freshness, ListCache, Models};
+use vestal_model::{Endpoint, Freshness};
+use vestal_runtime::ProviderModels;
 
 use super::cache;
 use crate::console::{BOLD, Cell, Console, DIM, Table, text};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
-
-/// How long a provider may keep people waiting who only want to see a list.
-const IDLE: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Clone, Args)]
 pub(super) struct ListArgs {
@@ -33,21 +28,16 @@ pub(super) struct ListArgs {
 
 pub(super) async fn run(context: &Context, args: ListArgs) -> Result<Exit, Failure> {
     let settings = context.settings()?;
-    let rows = settings::provider_rows(&settings)?;
-    if rows.is_empty() {
+    if settings::provider_rows(&settings)?.is_empty() {
         return Err(EndpointError::NoModel.into());
     }
     let freshness = if args.refresh { Freshness::Refresh } else { Freshness::Cached };
-    let options = settings::model_options(&settings)?;
-    let options = vestal_model::ModelOptions {
-        retries: options.retries.min(1),
-        idle_timeout: options.idle_timeout.min(IDLE),
-        ..options
+    let asked = vestal_runtime::list_models(&settings, freshness);
+    let listed = context.console.while_waiting("asking the providers", asked).await?;
+    let view = |provider: ProviderModels| {
+        ProviderView::new(provider.provider, provider.listed.map_err(|error| error.to_string()))
     };
-    let models = Models::new(options)?;
-    let cache = cache(&settings);
-    let asked = ask_all(rows, &models, &cache, freshness);
-    let providers = context.console.while_waiting("asking the providers", asked).await;
+    let providers: Vec<ProviderView> = listed.into_iter().map(view).collect();
     let answered = providers.iter().any(|provider| provider.from.is_some());
     let view = ModelsView { default: default_model(&settings), providers };
     if args.json {
@@ -56,45 +46,6 @@ pub(super) async fn run(context: &Context, args: ListArgs) -> Result<Exit, Failu
         show(context.console, &view)?;
     }
     Ok(if answered { Exit::Success } else { Exit::Provider })
-}
-
-/// Asks all providers at the same time; one that fails does not delay the others.
-async fn ask_all(
-    rows: Vec<ProviderRow>,
-    models: &Models,
-    cache: &ListCache,
-    freshness: Freshness,
-) -> Vec<ProviderView> {
-    let mut views: Vec<Option<ProviderView>> = Vec::new();
-    let mut asked = JoinSet::new();
-    for (index, row) in rows.into_iter().enumerate() {
-        views.push(None);
-        let (models, cache) = (models.clone(), cache.clone());
-        asked.spawn(async move { (index, ask(row, &models, &cache, freshness).await) });
-    }
-    while let Some(done) = asked.join_next().await {
-        if let Ok((index, view)) = done
-            && let Some(place) = views.get_mut(index)
-        {
-            *place = Some(view);
-        }
-    }
-    views.into_iter().flatten().collect()
-}
-
-async fn ask(
-    row: ProviderRow,
-    models: &Models,
-    cache: &ListCache,
-    freshness: Freshness,
-) -> ProviderView {
-    let listed = match &row.endpoint {
-        Ok(endpoint) => {
-            cache.list(models, endpoint, freshness).await.map_err(|error| explained(&error))
-        }
-        Err(error) => Err(error.to_string()),
-    };
-    ProviderView::new(row.name, listed)
 }
 
 /// Returns the model that is asked, if it is known which.

@@ -1,0 +1,227 @@
+//! `GET /api/ws`: the conversation as JSON-RPC over WebSocket, the frames of `vestal serve`.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, close_code};
+use axum::extract::{Query, State, WebSocketUpgrade};
+use axum::http::{HeaderMap, header};
+use axum::response::Response;
+use futures_util::stream::SplitSink;
+use futures_util::{SinkExt as _, StreamExt as _};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use vestal_config::ConfigError;
+use vestal_serve::{Admission, Admitted, BadFrame, Connection, MAX_FRAME, Outgoing, Server};
+
+use super::App;
+use super::error::ApiError;
+use super::routes::check_key;
+use crate::settings::ApiServer;
+use crate::turns::Turns;
+
+/// How long a ticket counts.
+const TICKET_LIFE: Duration = Duration::from_secs(30);
+
+/// Tickets that may wait to be used.
+const MAX_TICKETS: usize = 1000;
+
+/// Connections at once.
+const MAX_CONNECTIONS: usize = 256;
+
+/// How often a client is asked whether it is there.
+const PING_EVERY: Duration = Duration::from_secs(30);
+
+/// How long a client may be silent: it has answered no ping then.
+const SILENT_FOR: Duration = Duration::from_secs(90);
+
+/// How long one frame may take to be sent.
+const SEND_WITHIN: Duration = Duration::from_secs(30);
+
+/// Bytes of the reason that a close frame can carry.
+const MAX_REASON: usize = 120;
+
+/// What connections over WebSocket share. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct WebSockets {
+    server: Server,
+    tickets: Arc<Mutex<HashMap<String, Instant>>>,
+    connections: Arc<Semaphore>,
+}
+
+/// Counts turns of sessions as turns of the gateway.
+#[derive(Debug)]
+struct GatewayAdmission(Turns);
+
+impl Admission for GatewayAdmission {
+    fn admit(&self) -> Result<Admitted, String> {
+        let turn = self.0.admit().map_err(|refused| refused.to_string())?;
+        Ok(Admitted { interrupt: turn.interrupt.clone(), running: Box::new(turn) })
+    }
+}
+
+impl WebSockets {
+    /// Begins to serve sessions. They end with the gateway: a drain waits for their turns, or
+    /// interrupts them, and then closes them.
+    pub(super) fn new(api: &ApiServer, turns: &Turns) -> Result<Self, ConfigError> {
+        let server = Server::builder(turns.runtime().clone(), api.serve.clone())
+            .admission(Arc::new(GatewayAdmission(turns.clone())))
+            .source("gateway")
+            .build()?;
+        let draining = server.clone();
+        turns.when_draining(move || async move { draining.drain("the gateway is stopping").await });
+        Ok(Self {
+            server,
+            tickets: Arc::default(),
+            connections: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+        })
+    }
+
+    fn issue(&self, now: Instant) -> Result<String, getrandom::Error> {
+        let mut random = [0_u8; 32];
+        getrandom::fill(&mut random)?;
+        let mut ticket = String::with_capacity(64);
+        for byte in random {
+            // Writing to a string cannot fail.
+            write!(ticket, "{byte:02x}").ok();
+        }
+        let mut tickets = self.lock();
+        tickets.retain(|_, issued| now.duration_since(*issued) < TICKET_LIFE);
+        if tickets.len() >= MAX_TICKETS
+            && let Some(oldest) = tickets.iter().min_by_key(|(_, issued)| **issued)
+        {
+            let oldest = oldest.0.clone();
+            tickets.remove(&oldest);
+        }
+        tickets.insert(ticket.clone(), now);
+        Ok(ticket)
+    }
+
+    /// Takes a ticket, which counts once. Returns whether it was good.
+    fn redeem(&self, ticket: &str, now: Instant) -> bool {
+        let issued = self.lock().remove(ticket);
+        issued.is_some_and(|issued| now.duration_since(issued) < TICKET_LIFE)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
+        self.tickets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// `POST /api/ws-ticket`: lets a page of a browser connect, which cannot send the key.
+pub(super) async fn ticket(State(app): State<App>) -> Result<Json<Value>, ApiError> {
+    let ticket = app.sockets.issue(Instant::now());
+    let ticket = ticket.map_err(|error| ApiError::internal(error.to_string()))?;
+    Ok(Json(json!({ "ticket": ticket, "expires_in": TICKET_LIFE.as_secs() })))
+}
+
+/// What an address may carry.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(super) struct ConnectQuery {
+    /// A ticket of `POST /api/ws-ticket`, instead of the key.
+    ticket: Option<String>,
+}
+
+/// `GET /api/ws`. The key or a ticket is needed, and a page of a browser must be of a configured
+/// origin: any page can open a connection to this machine.
+pub(super) async fn connect(
+    State(app): State<App>,
+    Query(query): Query<ConnectQuery>,
+    headers: HeaderMap,
+    upgrade: WebSocketUpgrade,
+) -> Result<Response, ApiError> {
+    if let Some(origin) = headers.get(header::ORIGIN) {
+        let is_known =
+            app.server.cors_origins.iter().any(|known| known.as_bytes() == origin.as_bytes());
+        if !is_known {
+            return Err(ApiError::forbidden(
+                "pages of this origin may not connect; add it to api_server.cors_origins",
+            ));
+        }
+    }
+    match &query.ticket {
+        Some(ticket) if app.sockets.redeem(ticket, Instant::now()) => {}
+        Some(_) => return Err(ApiError::unauthorized("the ticket was used or is too old")),
+        None => check_key(&app, &headers)?,
+    }
+    let permit = Arc::clone(&app.sockets.connections).try_acquire_owned();
+    let permit = permit.map_err(|_| ApiError::overloaded("too many connections are open"))?;
+    let server = app.sockets.server.clone();
+    Ok(upgrade
+        .max_message_size(MAX_FRAME)
+        .max_frame_size(MAX_FRAME)
+        .on_upgrade(move |socket| serve(server, socket, permit)))
+}
+
+/// Serves one connection until either side ends it.
+async fn serve(server: Server, socket: WebSocket, permit: OwnedSemaphorePermit) {
+    let (connection, outgoing) = server.connect();
+    let (sink, mut stream) = socket.split();
+    // Apart from the reader: a client that is being answered can still be sent its events.
+    let mut writer = tokio::spawn(write(sink, outgoing));
+    let reader = async {
+        loop {
+            match tokio::time::timeout(SILENT_FOR, stream.next()).await {
+                Ok(Some(Ok(message))) => {
+                    if !take(&connection, message).await {
+                        return;
+                    }
+                }
+                Ok(Some(Err(error))) => {
+                    return tracing::debug!(%error, "a connection of a client failed");
+                }
+                Ok(None) => return,
+                Err(_) => return tracing::debug!("a client was silent for too long"),
+            }
+        }
+    };
+    tokio::select! {
+        () = reader => writer.abort(),
+        _ = &mut writer => {}
+    }
+    drop(connection);
+    drop(permit);
+}
+
+/// Takes a message of a client. Returns whether more may come.
+async fn take(connection: &Connection, message: Message) -> bool {
+    match message {
+        Message::Text(text) => connection.receive(&text).await,
+        Message::Binary(_) => connection.refuse(BadFrame::NotText).await,
+        // Pings are answered below; a pong says that the client is there.
+        Message::Ping(_) | Message::Pong(_) => {}
+        Message::Close(_) => return false,
+    }
+    true
+}
+
+async fn write(mut sink: SplitSink<WebSocket, Message>, outgoing: Outgoing) {
+    let mut pings = tokio::time::interval(PING_EVERY);
+    pings.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        let message = tokio::select! {
+            biased;
+            frame = outgoing.next() => match frame {
+                Some(frame) => Message::Text(frame.into()),
+                None => break,
+            },
+            _ = pings.tick() => Message::Ping(Bytes::new()),
+        };
+        match tokio::time::timeout(SEND_WITHIN, sink.send(message)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return tracing::debug!(%error, "a client is gone"),
+            Err(_) => return tracing::info!("a client does not read; its connection is ended"),
+        }
+    }
+    let mut reason = outgoing.end().unwrap_or_default();
+    reason.truncate(reason.floor_char_boundary(MAX_REASON));
+    let close = CloseFrame { code: close_code::AWAY, reason: Utf8Bytes::from(reason) };
+    // One that is gone needs no farewell.
+    tokio::time::timeout(SEND_WITHIN, sink.send(Message::Close(Some(close)))).await.ok();
+}

@@ -1,0 +1,152 @@
+//! One client: frames in, frames out.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use vestal_agent::slash::nearest;
+
+use crate::error::{self, RpcError};
+use crate::events::EventBody;
+use crate::methods::{Call, METHODS, Method, Pace};
+use crate::outbox::Outbox;
+use crate::protocol::{self, Malformed, Request};
+use crate::server::Server;
+
+/// Bytes that a frame of a client may have.
+pub const MAX_FRAME: usize = 8 << 20;
+
+/// The version of the protocol. It grows when something is added.
+pub(crate) const PROTOCOL: u32 = 1;
+
+/// Requests of one client that may be under way at once.
+const MAX_REQUESTS: usize = 64;
+
+/// What a client sends. Its sessions live on when it is dropped, as long as their settings say.
+#[derive(Debug)]
+pub struct Connection {
+    call: Call,
+    requests: Arc<Semaphore>,
+}
+
+/// What a client is sent.
+#[derive(Debug)]
+pub struct Outgoing(Outbox);
+
+/// A frame that cannot be read as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BadFrame {
+    /// It has more than [`MAX_FRAME`] bytes.
+    TooLong,
+    /// It is not UTF-8.
+    NotText,
+}
+
+impl Outgoing {
+    /// Waits for the next frame; nothing once the connection has ended and all is sent. To be
+    /// awaited by one task.
+    pub async fn next(&self) -> Option<String> {
+        self.0.next().await
+    }
+
+    /// Returns why the server ended the connection, if it did.
+    pub fn end(&self) -> Option<String> {
+        self.0.end()
+    }
+}
+
+impl Connection {
+    pub(crate) fn new(server: Server, id: u64, outbox: Outbox) -> (Self, Outgoing) {
+        let ready = EventBody::GatewayReady {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            protocol: PROTOCOL,
+            profile: server.runtime().settings().home().profile().to_string(),
+            max_frame_bytes: MAX_FRAME,
+            max_live_sessions: server.settings().max_live_sessions,
+        };
+        outbox.push(protocol::event(None, &ready));
+        let outgoing = Outgoing(outbox.clone());
+        let call = Call { server, connection: id, outbox };
+        (Self { call, requests: Arc::new(Semaphore::new(MAX_REQUESTS)) }, outgoing)
+    }
+
+    /// Takes a frame. It returns when the next may be given: a client that does not read what it
+    /// is sent is not heard either, so that its answers need no room. What takes long is done
+    /// beside.
+    pub async fn receive(&self, frame: &str) {
+        self.call.outbox.room().await;
+        match protocol::read(frame) {
+            Ok(request) => self.take(request).await,
+            Err(Malformed { id, error }) => self.answer(&id, Err(error)),
+        }
+    }
+
+    /// Answers a frame that cannot be read as one.
+    pub async fn refuse(&self, bad: BadFrame) {
+        self.call.outbox.room().await;
+        let error = match bad {
+            BadFrame::TooLong => {
+                let message = format!("the frame has more than {MAX_FRAME} bytes");
+                RpcError::new(error::INVALID_REQUEST, message)
+            }
+            BadFrame::NotText => RpcError::new(error::PARSE, "the frame is not UTF-8"),
+        };
+        self.answer(&Value::Null, Err(error));
+    }
+
+    async fn take(&self, request: Request) {
+        let Request { id, method, params } = request;
+        let Some(found) = METHODS.iter().find(|known| known.name == method) else {
+            return self.answer_if_asked(id, Err(unknown(&method)));
+        };
+        match found.pace {
+            Pace::Inline => {
+                let result = (found.call)(self.call.clone(), params).await;
+                self.answer_if_asked(id, result);
+            }
+            Pace::Beside => {
+                // Waiting for room would keep the answers to questions from being read.
+                let Ok(permit) = Arc::clone(&self.requests).try_acquire_owned() else {
+                    let message = format!("{MAX_REQUESTS} requests are under way");
+                    let error = RpcError::new(error::REFUSED, message)
+                        .advise("wait for the answer to one of them");
+                    return self.answer_if_asked(id, Err(error));
+                };
+                let call = self.call.clone();
+                let task = (found.call)(call.clone(), params);
+                self.call.server.tasks().spawn(async move {
+                    let result = task.await;
+                    if let Some(id) = id {
+                        call.outbox.push(protocol::answer(&id, result));
+                    }
+                    drop(permit);
+                });
+            }
+        }
+    }
+
+    fn answer_if_asked(&self, id: Option<Value>, result: Result<Value, RpcError>) {
+        if let Some(id) = id {
+            self.answer(&id, result);
+        }
+    }
+
+    fn answer(&self, id: &Value, result: Result<Value, RpcError>) {
+        self.call.outbox.push(protocol::answer(id, result));
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.call.server.disconnect(self.call.connection);
+    }
+}
+
+fn unknown(method: &str) -> RpcError {
+    let shown = protocol::shown(method);
+    let error = RpcError::new(error::UNKNOWN_METHOD, format!("there is no method {shown:?}"));
+    match nearest(&shown, METHODS.iter().map(|Method { name, .. }| *name)) {
+        Some(meant) => error.advise(format!("did you mean {meant}?")),
+        None => error,
+    }
+}

@@ -1,0 +1,193 @@
+//! The methods: one table, from which requests are carried out and the catalogue is made.
+
+mod commands;
+mod config;
+mod history;
+mod prompts;
+mod sandbox;
+mod sessions;
+
+use std::pin::Pin;
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::error::{self, RpcError};
+use crate::outbox::Outbox;
+use crate::server::Server;
+
+pub(crate) use config::set_model;
+pub(crate) use history::{compress_session, status_text, undo_turns, usage_text, usage_totals};
+pub(crate) use prompts::submit_text;
+pub(crate) use sandbox::{jobs_text, kill_job, stop_jobs};
+pub(crate) use sessions::{
+    CreateParams, LiveResult, branch_session, create_session, resume_session, set_title,
+};
+
+/// Who calls a method.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    pub(crate) server: Server,
+    /// The number of the connection.
+    pub(crate) connection: u64,
+    /// Where answers and events for it go.
+    pub(crate) outbox: Outbox,
+}
+
+/// When a request is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// At once, before the next frame is read.
+    Inline,
+    /// When it is done; later requests may be answered before.
+    Beside,
+}
+
+type Answering = Pin<Box<dyn Future<Output = Result<Value, RpcError>> + Send>>;
+
+/// A method.
+pub(crate) struct Method {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) pace: Pace,
+    pub(crate) params: fn() -> Value,
+    pub(crate) result: fn() -> Value,
+    pub(crate) call: fn(Call, Map<String, Value>) -> Answering,
+}
+
+/// Declares the table: pace, name, handler, and what it does. The types of the handler are those
+/// of the method.
+macro_rules! methods {
+    ($($pace:ident $name:literal = $handler:path, $params:ty => $result:ty: $about:literal;)*) => {
+        /// All methods, in the order of the catalogue.
+        pub(crate) static METHODS: &[Method] = &[$(Method {
+            name: $name,
+            about: $about,
+            pace: Pace::$pace,
+            params: schema::<$params>,
+            result: schema::<$result>,
+            call: |call, params| Box::pin(async move {
+                let params: $params = read(params)?;
+                let result: $result = $handler(call, params).await?;
+                write(&result)
+            }),
+        },)*];
+    };
+}
+
+methods! {
+    Inline "session.create" = sessions::create, sessions::CreateParams => LiveResult:
+        "Begins a session. Nothing is stored before the first prompt.";
+    Beside "session.list" = sessions::list, sessions::ListParams => sessions::ListResult:
+        "Lists conversations, most recently used first.";
+    Beside "session.most_recent" = sessions::most_recent, Nothing => sessions::MostRecentResult:
+        "Returns the conversation that was used last.";
+    Beside "session.resume" = sessions::resume, sessions::ResumeParams => LiveResult:
+        "Goes on with a conversation, by its id, a beginning of it, or its title. One that is live already is joined.";
+    Inline "session.active_list" = sessions::active_list, sessions::ActiveListParams => sessions::ActiveListResult:
+        "Lists the live sessions.";
+    Beside "session.activate" = sessions::activate, SessionParams => LiveResult:
+        "Watches a live session from now on; a turn that runs in it goes on.";
+    Beside "session.close" = sessions::close, SessionParams => sessions::CloseResult:
+        "Interrupts what runs in a session and closes it. The conversation can be resumed, and its sandbox stays.";
+    Beside "session.delete" = sessions::delete, sessions::DeleteParams => sessions::DeleteResult:
+        "Deletes a conversation that is not live.";
+    Beside "session.title" = sessions::title, sessions::TitleParams => sessions::TitleResult:
+        "Returns the title, or sets it.";
+    Beside "session.save" = history::save, SessionParams => history::SaveResult:
+        "Writes the conversation to a file in the home of the profile, as `vestal conversations export` does.";
+    Beside "session.status" = history::status, SessionParams => history::StatusResult:
+        "Says where things stand, as text.";
+    Beside "session.usage" = history::usage, SessionParams => history::UsageResult:
+        "Returns tokens and cost of the conversation, by model.";
+    Beside "session.history" = history::history, history::HistoryParams => history::HistoryResult:
+        "Returns the messages that the model sees, from the store.";
+    Beside "session.undo" = history::undo, history::UndoParams => history::UndoResult:
+        "Takes back the last turns, for good and for every process.";
+    Beside "session.compress" = history::compress, SessionParams => history::CompressResult:
+        "Puts a summary in the place of what is long past.";
+    Beside "session.branch" = sessions::branch, sessions::BranchParams => sessions::BranchResult:
+        "Copies the conversation into a new live session, to go another way from here.";
+    Inline "session.interrupt" = prompts::interrupt, SessionParams => prompts::InterruptResult:
+        "Interrupts the turn with everything it runs, and drops prompts that wait.";
+    Inline "session.steer" = prompts::steer, prompts::SteerParams => prompts::SteerResult:
+        "Says something to the model at its next step, without interrupting it.";
+    Inline "prompt.submit" = prompts::submit, prompts::SubmitParams => prompts::SubmitResult:
+        "Says something. The answer comes as events, from message.start to message.complete.";
+    Inline "prompt.background" = prompts::background, prompts::BackgroundParams => prompts::BackgroundResult:
+        "Has something done in a conversation of its own; background.complete tells the result.";
+    Inline "approval.respond" = prompts::approve, prompts::ApproveParams => prompts::ApproveResult:
+        "Answers requests for approval: the one named, else the oldest, or all.";
+    Inline "clarify.respond" = prompts::clarify, prompts::ClarifyParams => prompts::ClarifyResult:
+        "Answers a question of the model.";
+    Inline "commands.catalog" = commands::catalog, Nothing => commands::CatalogResult:
+        "Lists the slash commands and the skills that can be called like one.";
+    Inline "command.resolve" = commands::resolve, commands::ResolveParams => commands::CommandView:
+        "Returns the command that a name or an alias stands for.";
+    Beside "command.dispatch" = commands::dispatch, commands::DispatchParams => crate::slash::SlashOutput:
+        "Carries out a command, given by name and argument.";
+    Beside "slash.exec" = commands::exec, commands::ExecParams => crate::slash::SlashOutput:
+        "Carries out a command as it is typed: `/undo 2`.";
+    Beside "complete.slash" = commands::complete_slash, commands::CompleteSlashParams => commands::CompleteResult:
+        "Returns what could be typed next in a slash command.";
+    Beside "complete.path" = commands::complete_path, commands::CompletePathParams => commands::CompleteResult:
+        "Returns files and directories of the session's sandbox that a word may mean.";
+    Beside "config.get" = config::get, config::GetParams => config::ConfigValue:
+        "Returns a setting: `model`, `yolo` and `busy` of a session, or any key of the profile.";
+    Beside "config.set" = config::set, config::SetParams => config::ConfigChanged:
+        "Changes a setting: `model`, `yolo` and `busy` of a session, or any key in the profile's config.yaml.";
+    Beside "config.show" = config::show, config::ShowParams => config::ShowResult:
+        "Returns every key of the profile with its value and where that comes from; secrets are masked.";
+    Beside "model.options" = config::models, config::ModelsParams => config::ModelsResult:
+        "Returns the models that the providers offer, as `vestal model list --json` does.";
+    Beside "process.list" = sandbox::processes, SessionParams => sandbox::ProcessesResult:
+        "Lists the background jobs of a session.";
+    Beside "process.kill" = sandbox::kill, sandbox::KillParams => sandbox::KillResult:
+        "Ends a background job with everything it started.";
+    Beside "process.stop" = sandbox::stop, SessionParams => sandbox::StopResult:
+        "Ends all background jobs of a session.";
+    Inline "delegation.status" = sandbox::delegation, SessionParams => sandbox::DelegationResult:
+        "Lists the subagents at work.";
+    Inline "subagent.interrupt" = sandbox::interrupt_subagent, sandbox::InterruptParams => sandbox::InterruptSubagentResult:
+        "Interrupts one subagent; its parent goes on.";
+    Beside "shell.exec" = sandbox::exec, sandbox::ExecParams => sandbox::ExecResult:
+        "Runs a command in the shell of a session, also while a turn runs. What is dangerous is asked about.";
+    Inline "tools.list" = sandbox::tools, SessionParams => sandbox::ToolsResult:
+        "Lists the tools that the model has.";
+    Beside "skills.manage" = sandbox::skills, sandbox::SkillsParams => sandbox::SkillsResult:
+        "Lists the skills of the profile, as `vestal skills list --json` does.";
+    Beside "reload.mcp" = sandbox::reload_mcp, Nothing => sandbox::ReloadMcpResult:
+        "Reads the MCP servers from the settings again and connects to them.";
+}
+
+/// A method that takes nothing.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct Nothing {}
+
+/// A method about a live session.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct SessionParams {
+    /// The live session.
+    pub(crate) session_id: String,
+}
+
+fn read<T: DeserializeOwned>(params: Map<String, Value>) -> Result<T, RpcError> {
+    serde_json::from_value(Value::Object(params))
+        .map_err(|error| RpcError::new(error::BAD_PARAMS, format!("params: {error}")))
+}
+
+fn write(result: &impl Serialize) -> Result<Value, RpcError> {
+    serde_json::to_value(result)
+        .map_err(|error| RpcError::new(error::INTERNAL, format!("the result: {error}")))
+}
+
+pub(crate) fn schema<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    settings.into_generator().into_root_schema_for::<T>().to_value()
+}

@@ -1,0 +1,281 @@
+//! Slash commands of a session, with text as their result.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use vestal_agent::Switch;
+use vestal_agent::slash::{self, CommandKind, Invocation, SlashError};
+
+use crate::error::{self, RpcError};
+use crate::methods::{
+    Call, CreateParams, branch_session, compress_session, create_session, jobs_text, kill_job,
+    resume_session, set_model, set_title, status_text, stop_jobs, submit_text, undo_turns,
+    usage_text, usage_totals,
+};
+use crate::session::Session;
+
+/// What a command led to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum SlashOutput {
+    /// Something to show.
+    Output {
+        /// The text.
+        output: String,
+    },
+    /// Something to say to the model: send it with `prompt.submit`.
+    Prompt {
+        /// The text.
+        message: String,
+    },
+    /// A session to go on in.
+    Session {
+        /// Its id among the live sessions; `session.activate` watches it.
+        session_id: String,
+        /// Something to show.
+        output: String,
+    },
+}
+
+fn output(text: impl Into<String>) -> SlashOutput {
+    SlashOutput::Output { output: text.into() }
+}
+
+fn in_session(session: &Session, text: impl Into<String>) -> SlashOutput {
+    SlashOutput::Session { session_id: session.id.to_string(), output: text.into() }
+}
+
+/// Carries out a command as it is typed.
+pub(crate) async fn carry_out(
+    call: &Call,
+    session: &Arc<Session>,
+    line: &str,
+) -> Result<SlashOutput, RpcError> {
+    let invocation = match slash::parse(line) {
+        Some(Ok(invocation)) => invocation,
+        Some(Err(SlashError::Unknown { name, nearest })) => {
+            let words = line.trim_start_matches('/').trim_start_matches(name.as_str());
+            return skill(call, &name, words, nearest);
+        }
+        Some(Err(error)) => {
+            let code = error::BAD_VALUE;
+            return Err(RpcError::new(code, error.to_string()).advise(error.advice()));
+        }
+        None => return Err(RpcError::new(error::NOT_FOUND, "this is no command")),
+    };
+    let command = invocation.command;
+    let words = invocation.strs();
+    match (command.kind, command.name, words.as_slice()) {
+        (CommandKind::Verb(verb), ..) => run_verb(call, verb, &invocation).await,
+        (CommandKind::Terminal, name, _) => {
+            let message = format!("/{name} is of use at a terminal only");
+            Err(RpcError::new(error::NOT_FOUND, message).advise("session.close ends a session"))
+        }
+        (_, "new", _) => {
+            let title = Some(invocation.rest.clone()).filter(|title| !title.is_empty());
+            let cwd = session.facts().cwd.map(Into::into);
+            let new = create_session(call, CreateParams { cwd, title, ..CreateParams::default() })?;
+            Ok(in_session(&new, "a new conversation in the same sandbox\n"))
+        }
+        (_, "resume", []) => Err(usage(&invocation, "which conversation?")),
+        (_, "resume", _) => {
+            let resumed = resume_session(call, &invocation.rest, false).await?;
+            Ok(in_session(&resumed, ""))
+        }
+        (_, "branch", _) => {
+            let (branch, from) = branch_session(call, session, Some(&invocation.rest)).await?;
+            Ok(in_session(&branch, format!("a branch of {from}\n")))
+        }
+        (_, "title", _) => {
+            let title = Some(invocation.rest.clone()).filter(|title| !title.is_empty());
+            let title = set_title(session, title).await?.title;
+            let title = title.unwrap_or_else(|| "this conversation has no title yet".to_owned());
+            Ok(output(format!("{title}\n")))
+        }
+        (_, "undo", []) => undo(session, 1).await,
+        (_, "undo", [turns]) => match turns.parse() {
+            Ok(turns) if turns > 0 => undo(session, turns).await,
+            _ => Err(usage(&invocation, "not a number of turns")),
+        },
+        (_, "retry", _) => match undo_turns(session, 1).await?.text {
+            Some(text) => {
+                submit_text(session, text)?;
+                Ok(output("said again\n"))
+            }
+            None => Ok(output("there is nothing to say again\n")),
+        },
+        (_, "compress", _) => {
+            let done = compress_session(session).await?;
+            Ok(output(format!(
+                "summarised {} messages; about {} tokens now, {} before\n",
+                done.removed, done.after_tokens, done.before_tokens
+            )))
+        }
+        (_, "status", _) => Ok(output(status_text(session).await?)),
+        (_, "usage", _) => Ok(output(usage_text(&usage_totals(session).await?))),
+        (_, "stop", _) => stop(session).await,
+        (_, "model", [] | ["list"]) => {
+            let facts = session.facts();
+            let name = |text: Option<String>| text.unwrap_or_else(|| "none".to_owned());
+            let (provider, model) = (name(facts.provider), name(facts.model));
+            Ok(output(format!("{provider}:{model}; model.options lists others\n")))
+        }
+        (_, "model", [name]) if !name.starts_with('-') => {
+            let (name, warning) = set_model(session, name).await?;
+            let warning = warning.map(|warning| format!("{warning}\n")).unwrap_or_default();
+            Ok(output(format!("this conversation now uses {name}\n{warning}")))
+        }
+        (_, "model", words) => {
+            let words = words.iter().filter(|word| !matches!(**word, "--global" | "-g"));
+            let words = ["model", "set"].into_iter().chain(words.copied()).map(str::to_owned);
+            verb(call, words.collect()).await
+        }
+        (_, "tools", [] | ["list"]) => Ok(output(session.facts().tools.join("\n") + "\n")),
+        (_, "tools", ["enable" | "on", names @ ..]) if !names.is_empty() => {
+            switch_tools(session, names, Switch::On).await
+        }
+        (_, "tools", ["disable" | "off", names @ ..]) if !names.is_empty() => {
+            switch_tools(session, names, Switch::Off).await
+        }
+        (_, "yolo", words @ ([] | ["on" | "off"])) => {
+            let on = words.first().map_or_else(|| !session.is_yolo(), |word| *word == "on");
+            session.set_yolo(on);
+            let text = if on { "no longer asks for approval" } else { "asks for approval" };
+            Ok(output(format!("the agent {text} in this conversation\n")))
+        }
+        (_, "approvals", words) => approvals(session, &invocation, words),
+        (_, "sandbox", [] | ["show"]) => {
+            let task = session.facts().task.unwrap_or_else(|| "default".to_owned());
+            verb(call, vec!["inspect".to_owned(), "-t".to_owned(), task]).await
+        }
+        (_, "sandbox", _) => {
+            let message = "changing the sandbox is done on the command line";
+            Err(RpcError::new(error::NOT_FOUND, message)
+                .advise("vestal snapshot, restore, fork, rebuild, stop and rm take -t TASK"))
+        }
+        (_, "jobs", ["kill", job]) => {
+            Ok(output(format!("{} ended\n", kill_job(session, job).await?)))
+        }
+        (_, "jobs", []) => Ok(output(jobs_text(session).await?)),
+        (_, "help", []) => Ok(output(slash::help())),
+        (_, "help", [name, ..]) => match slash::find(name.trim_start_matches('/')) {
+            Some(command) => Ok(output(slash::help_of(command))),
+            None => Err(RpcError::new(error::NOT_FOUND, format!("there is no command {name}"))),
+        },
+        _ => Err(usage(&invocation, "unknown arguments")),
+    }
+}
+
+fn usage(invocation: &Invocation, problem: &str) -> RpcError {
+    let usage = invocation.command.usage();
+    RpcError::new(error::BAD_VALUE, format!("{problem}; usage: {usage}"))
+}
+
+/// A name that is no command may be a skill's.
+fn skill(
+    call: &Call,
+    name: &str,
+    words: &str,
+    nearest: Option<&str>,
+) -> Result<SlashOutput, RpcError> {
+    let skills = call.server.runtime().skills();
+    if skills.find(name).is_some() {
+        let message = skills.invocation(name, words.trim());
+        let message = message.map_err(|error| RpcError::new(error::HOST, error.to_string()))?;
+        return Ok(SlashOutput::Prompt { message });
+    }
+    let name = crate::protocol::shown(name);
+    let error = RpcError::new(error::NOT_FOUND, format!("there is no command /{name}"));
+    Err(match nearest {
+        Some(meant) => error.advise(format!("did you mean /{meant}?")),
+        None => error.advise("commands.catalog lists them"),
+    })
+}
+
+async fn undo(session: &Arc<Session>, turns: u32) -> Result<SlashOutput, RpcError> {
+    let undone = undo_turns(session, turns).await?;
+    Ok(output(format!(
+        "took back {} turns ({} messages); changes in the sandbox remain\n",
+        undone.turns, undone.removed
+    )))
+}
+
+async fn stop(session: &Arc<Session>) -> Result<SlashOutput, RpcError> {
+    if session.is_running() {
+        session.interrupt();
+        return Ok(output("interrupted\n"));
+    }
+    let killed = stop_jobs(session).await?;
+    Ok(output(format!("{} background jobs ended\n", killed.len())))
+}
+
+async fn switch_tools(
+    session: &Arc<Session>,
+    names: &[&str],
+    switch: Switch,
+) -> Result<SlashOutput, RpcError> {
+    let mut exclusive = session.exclusive("switching tools").await?;
+    let conversation = exclusive.opened().await?;
+    let mut changed = Vec::new();
+    for name in names {
+        changed.extend(conversation.switch_tool(name, switch).await?);
+    }
+    session.refresh(conversation).await;
+    let how = if switch == Switch::On { "enabled" } else { "disabled" };
+    Ok(output(format!("{how}: {}\n", changed.join(", "))))
+}
+
+fn approvals(
+    session: &Session,
+    invocation: &Invocation,
+    words: &[&str],
+) -> Result<SlashOutput, RpcError> {
+    let guard = session.handles().map(|handles| handles.guard);
+    let given = guard.as_ref().map(|guard| guard.approvals()).unwrap_or_default();
+    let redactor = session.runtime.agent().redactor();
+    match words {
+        [] if given.is_empty() => Ok(output("nothing is approved in this conversation\n")),
+        [] => {
+            let lines = (1..).zip(&given);
+            let lines =
+                lines.map(|(at, given): (usize, _)| format!("{at}  {}\n", redactor.redact(given)));
+            Ok(output(lines.collect::<String>()))
+        }
+        ["forget", which] => {
+            let meant: Vec<&String> = match which.parse::<usize>() {
+                Ok(number) => given.iter().skip(number.saturating_sub(1)).take(1).collect(),
+                Err(_) if *which == "all" => given.iter().collect(),
+                Err(_) => return Err(usage(invocation, "not a number")),
+            };
+            let gone = guard.map_or(0, |guard| {
+                meant.iter().filter(|approval| guard.withdraw(approval)).count()
+            });
+            Ok(output(format!("{gone} approvals withdrawn\n")))
+        }
+        _ => Err(usage(invocation, "unknown arguments")),
+    }
+}
+
+/// Runs a verb of the command line; without words, its listing.
+async fn run_verb(
+    call: &Call,
+    words: &[&str],
+    invocation: &Invocation,
+) -> Result<SlashOutput, RpcError> {
+    let listing: &[&str] = match (invocation.words.is_empty(), invocation.command.name) {
+        (true, "sessions" | "kanban" | "profile" | "skills" | "mcp") => &["list"],
+        (true, "config" | "memory") => &["show"],
+        _ => &[],
+    };
+    let words = words.iter().chain(listing).map(|word| (*word).to_owned());
+    verb(call, words.chain(invocation.words.iter().cloned()).collect()).await
+}
+
+async fn verb(call: &Call, words: Vec<String>) -> Result<SlashOutput, RpcError> {
+    match call.server.verbs().run(words).await {
+        Ok(done) if done.is_success => Ok(output(done.text)),
+        Ok(done) => Err(RpcError::new(error::HOST, done.text.trim().to_owned())),
+        Err(reason) => Err(RpcError::new(error::HOST, reason)),
+    }
+}
