@@ -43,7 +43,7 @@ pub async fn list_models(
         profile: settings.home().profile().clone(),
     })?;
     let options = settings::model_options(settings)?;
-    let options = vestal_model::Options {
+    let options = vestal_model::ModelOptions {
         retries: options.retries.min(1),
         idle_timeout: options.idle_timeout.min(IDLE),
         ..options
