@@ -76,17 +76,23 @@ api_clients() {
   # Two runs at once would install into each other.
   exec 9>"$dir/lock"
   flock 9
-  [[ -e $dir/ready ]] && return 0
+  if [[ -e $dir/ready ]]; then
+    return 0
+  fi
   # At its final place: programs of a virtual environment name it.
-  python3 -m venv --clear "$dir/python" &&
-    "$dir/python/bin/pip" install --quiet --disable-pip-version-check \
-      "openai==$OPENAI_PYTHON_VERSION" "llm==$LLM_VERSION" &&
-    npm install --silent --no-audit --no-fund --prefix "$dir/node" "openai@$OPENAI_NODE_VERSION" || {
+  install_clients "$dir" || {
     printf 'could not install the clients that the API server is tested with; PyPI and npm must be reachable, or VESTAL_TEST_CLIENTS must name a directory with python/ (a virtual environment with openai and llm) and node/ (with node_modules/openai)\n' >&2
     return 1
   }
   touch "$dir/ready"
   exec 9>&-
+}
+
+install_clients() {
+  python3 -m venv --clear "$1/python" || return 1
+  "$1/python/bin/pip" install --quiet --disable-pip-version-check \
+    "openai==$OPENAI_PYTHON_VERSION" "llm==$LLM_VERSION" || return 1
+  npm install --silent --no-audit --no-fund --prefix "$1/node" "openai@$OPENAI_NODE_VERSION"
 }
 
 packages_present() {

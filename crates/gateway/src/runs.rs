@@ -195,7 +195,14 @@ impl Runs {
         let live = self.live_run(&run.id);
         let position = live.as_ref().map(|live| live.position.subscribe());
         let store = self.0.store.clone();
-        EventReader { key: run.key, store, live, position, cursor: after, ready: VecDeque::new() }
+        EventReader {
+            key: run.key,
+            store,
+            live,
+            position,
+            cursor: after.max(0),
+            ready: VecDeque::new(),
+        }
     }
 
     /// Waits until every run has ended and its events are stored. Their turns must have ended.
@@ -276,10 +283,9 @@ impl EventReader {
                     Some(events) => events.into(),
                     None => self.store.events(self.key, self.cursor, PAGE).await?.into(),
                 };
-                if self.ready.is_empty() {
-                    return Ok(None);
+                if !self.ready.is_empty() {
+                    continue;
                 }
-                continue;
             }
             match (&mut self.position, position) {
                 (Some(_), Some(Position { is_ended: true, .. })) | (None, _) | (_, None) => {
