@@ -151,6 +151,9 @@ async fn background_jobs_are_listed_completed_and_ended_and_the_model_hears_of_t
     assert_eq!(completed["items"][0]["text"], "file");
     assert_eq!(completed["replace_from"], word.len() - 1);
     // A turn that nobody asked for: the model hears that its job has ended.
+    // Nobody is here to be asked about what it reads.
+    let yolo = json!({ "session_id": session, "key": "yolo", "value": true });
+    client.call("config.set", yolo).await;
     let gate = Fifo::create(server.home.path().join("gate"));
     client.say(&session, &format!("cat {}", gate.display())).await;
     tokio::task::spawn_blocking(move || gate.write("open")).await.unwrap();
