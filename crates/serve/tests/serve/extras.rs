@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use vestal_scripted_model::{Model, Reply, Rule, Script};
+use vestal_testkit::files::Fifo;
 
 use crate::support::{TestServer, echo};
 
@@ -112,10 +113,14 @@ async fn settings_of_a_session_and_of_the_profile_are_read_and_changed() {
 #[tokio::test]
 async fn background_jobs_are_listed_completed_and_ended_and_the_model_hears_of_them() {
     let start = json!({ "command": "sleep 1000", "background": true });
-    let noted = json!({ "command": "true", "background": true, "notify_on_complete": true });
     let server = TestServer::start(Script::rules([
         Rule::when_user_contains("start").reply(Reply::tool_call("terminal", start)),
-        Rule::when_user_contains("tell me").reply(Reply::tool_call("terminal", noted)),
+        Rule::when_user_contains("cat").reply_with(|request| {
+            let command = request.last_user_text().unwrap_or_default();
+            let call =
+                json!({ "command": command, "background": true, "notify_on_complete": true });
+            Reply::tool_call("terminal", call)
+        }),
         Rule::always().reply(Reply::text("done")),
     ]))
     .await;
@@ -146,7 +151,12 @@ async fn background_jobs_are_listed_completed_and_ended_and_the_model_hears_of_t
     assert_eq!(completed["items"][0]["text"], "file");
     assert_eq!(completed["replace_from"], word.len() - 1);
     // A turn that nobody asked for: the model hears that its job has ended.
-    client.say(&session, "tell me").await;
+    // Nobody is here to be asked about what it reads.
+    let yolo = json!({ "session_id": session, "key": "yolo", "value": true });
+    client.call("config.set", yolo).await;
+    let gate = Fifo::create(server.home.path().join("gate"));
+    client.say(&session, &format!("cat {}", gate.display())).await;
+    tokio::task::spawn_blocking(move || gate.write("open")).await.unwrap();
     loop {
         let started = client.event("message.start").await;
         if started["payload"]["trigger"] == "jobs" {
