@@ -103,6 +103,9 @@ fn script(shell: KnownShell) -> String {
     let mut command = marked(cli::command(), Within::Program);
     clap_complete::generate(generator, &mut command, "vestal", &mut script);
     let mut script = String::from_utf8_lossy(&script).into_owned();
+    if matches!(shell, KnownShell::Fish) {
+        script.push_str(&fish_schedules(&command));
+    }
     for values in Values::ALL {
         let (mark, name) = (values.mark(), values.as_str());
         let asked = format!("$(vestal completions --values {name} 2>/dev/null)");
@@ -118,6 +121,23 @@ fn script(shell: KnownShell) -> String {
         };
     }
     script
+}
+
+/// Returns the line that offers schedules to fish, for which the generator describes options only.
+fn fish_schedules(command: &clap::Command) -> String {
+    let Some(cron) = command.find_subcommand("cron") else { return String::new() };
+    let takes_id = |verb: &&clap::Command| {
+        verb.get_positionals().any(|arg| {
+            arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "ID"))
+        })
+    };
+    let verbs: Vec<&str> =
+        cron.get_subcommands().filter(takes_id).map(clap::Command::get_name).collect();
+    format!(
+        "complete -c vestal -n \"__fish_vestal_using_subcommand cron; and __fish_seen_subcommand_from {}\" -f -a \"{}\\t''\"\n",
+        verbs.join(" "),
+        Values::Schedules.mark()
+    )
 }
 
 /// What part of the command line is described.

@@ -101,7 +101,11 @@ fn a_turn_cannot_stop_the_gateway_that_runs_it() {
 /// Gives the default profile settings with which a gateway starts, and serves nothing.
 fn serve_nothing(world: &World) {
     fs::create_dir_all(world.home()).unwrap();
-    fs::write(world.home().join("config.yaml"), "kanban: {dispatch_in_gateway: false}\n").unwrap();
+    fs::write(
+        world.home().join("config.yaml"),
+        "kanban: {dispatch_in_gateway: false}\ncron: {enabled: false}\n",
+    )
+    .unwrap();
 }
 
 /// Ends the supervisor of a home with its gateways.

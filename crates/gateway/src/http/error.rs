@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -392,6 +393,14 @@ impl From<FileError> for ApiError {
             // What came from the client broke off.
             FileError::Io(_) | FileError::Invalid(_) => Self::invalid("path", message),
         }
+    }
+}
+
+impl ApiError {
+    /// Returns the error for a request that does not ask for a WebSocket.
+    pub(super) fn of_upgrade(rejection: &WebSocketUpgradeRejection) -> Self {
+        let (status, text) = (rejection.status(), rejection.body_text());
+        Self::new(status, "invalid_request_error", "invalid_upgrade", text)
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::body::Bytes;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket, close_code};
 use axum::extract::{Query, State, WebSocketUpgrade};
 use axum::http::{HeaderMap, header};
@@ -134,7 +135,7 @@ pub(super) async fn connect(
     State(app): State<App>,
     Query(query): Query<ConnectQuery>,
     headers: HeaderMap,
-    upgrade: WebSocketUpgrade,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, ApiError> {
     if let Some(origin) = headers.get(header::ORIGIN) {
         let is_known =
@@ -150,6 +151,8 @@ pub(super) async fn connect(
         Some(_) => return Err(ApiError::unauthorized("the ticket was used or is too old")),
         None => check_key(&app, &headers)?,
     }
+    // Only who may connect hears what is wrong with the request.
+    let upgrade = upgrade.map_err(|rejection| ApiError::of_upgrade(&rejection))?;
     let permit = Arc::clone(&app.sockets.connections).try_acquire_owned();
     let permit = permit.map_err(|_| ApiError::overloaded("too many connections are open"))?;
     let server = app.sockets.server.clone();

@@ -198,7 +198,7 @@ mod tests {
         };
         assert_eq!(
             summary_line(&result, None),
-            "k3f9ab · 1234 tokens · $0.0123 · 3.4s · to go on: vestal chat -c -q …"
+            "k3f9ab · 1,234 tokens · $0.0123 · 3.4s · to go on: vestal chat -c -q …"
         );
         result.outcome = Outcome::Interrupted;
         result.cost = CostSum { unknown_calls: 1, ..CostSum::default() };
