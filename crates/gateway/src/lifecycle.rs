@@ -350,6 +350,10 @@ impl Gateway {
         why: Shutdown,
         shutdown: &mut mpsc::Receiver<Shutdown>,
     ) -> Drained {
+        // Before turns are refused: a moment that is claimed in between would be lost.
+        if let Some(schedules) = &serving.schedules {
+            schedules.stop();
+        }
         turns.stop_taking();
         self.state.update(|state| {
             state.gateway_state = GatewayPhase::Draining;
@@ -358,9 +362,6 @@ impl Gateway {
         });
         failpoint::reach("drain.begun");
         serving.stop_dispatcher.cancel();
-        if let Some(schedules) = &serving.schedules {
-            schedules.stop();
-        }
         if let Some(server) = &serving.api_server {
             server.stop_accepting();
         }

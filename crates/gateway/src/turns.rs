@@ -329,11 +329,12 @@ impl Turns {
         let was_drained =
             matches!(result.outcome, Outcome::Interrupted) && interrupt.is_by_drain_alone();
         let rest = if was_drained { turn.interrupted() } else { None };
-        let jobs = conversation.job_watch().filter(|_| !interrupt.by_owner.is_cancelled());
+        let jobs = conversation.job_watch();
+        // Also when the client is gone: jobs of earlier turns are still watched.
         self.record(conversation.id(), rest.as_ref(), jobs.as_ref()).await;
         failpoint::reach("turn.settled");
         Box::pin(close(conversation)).await;
-        jobs.filter(|_| rest.is_none())
+        jobs.filter(|_| rest.is_none() && !interrupt.by_owner.is_cancelled())
     }
 
     /// Closes a conversation in which no turn was run. Returns the background jobs to wait for.

@@ -1,17 +1,20 @@
 //! `Idempotency-Key`: a request that is sent again gets the answer of the first, and nothing is
 //! done twice.
 
+use std::panic::AssertUnwindSafe;
+
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use futures_util::{StreamExt as _, stream};
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::{ApiError, TurnRan};
 use super::{App, MAX_BODY, SESSION_HEADER};
+use crate::panics::Contained;
 use crate::store::{Claim, GatewayStore, Replay, StoreResult};
 
 /// The longest key.
@@ -76,7 +79,14 @@ pub(super) async fn replay(
     let (answered, answer) = oneshot::channel();
     let store = app.store.clone();
     app.tasks.spawn(async move {
-        let response = next.run(request).await;
+        // In a task of its own no other layer catches a panic.
+        let running = AssertUnwindSafe(Contained::new(next.run(request))).catch_unwind();
+        let response = running.await.unwrap_or_else(|_| {
+            tracing::error!(
+                "a request with an Idempotency-Key was not answered: its handler panicked"
+            );
+            ApiError::internal("the server has met a bug; its log says more").into_response()
+        });
         keep(&store, key, response, answered).await;
     });
     answer.await.map_err(|_| ApiError::internal("the request was lost"))

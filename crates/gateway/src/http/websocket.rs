@@ -210,11 +210,12 @@ async fn write(mut sink: SplitSink<WebSocket, Message>, outgoing: Outgoing) {
     loop {
         let message = tokio::select! {
             biased;
+            // First: a client that is sent frames without a pause is asked, too.
+            _ = pings.tick() => Message::Ping(Bytes::new()),
             frame = outgoing.next() => match frame {
                 Some(frame) => Message::Text(frame.into()),
                 None => break,
             },
-            _ = pings.tick() => Message::Ping(Bytes::new()),
         };
         match tokio::time::timeout(SEND_WITHIN, sink.send(message)).await {
             Ok(Ok(())) => {}

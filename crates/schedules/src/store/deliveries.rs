@@ -1,14 +1,15 @@
 //! Deliveries of what runs said: at most once each, tried again only while nothing was sent.
 
 use jiff::{SignedDuration, Timestamp};
+use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row as _};
 
-use super::Store;
 use super::row::{self, RUN};
 use super::schedules::get_in;
-use crate::Result;
+use super::{Store, WriteTransaction};
 use crate::run::{Delivered, Owner, Run, RunId};
 use crate::schedule::{Delivery, Schedule};
+use crate::{Error, Result};
 
 /// How long a delivery is tried.
 const TRY_WITHIN: SignedDuration = SignedDuration::from_hours(24);
@@ -32,7 +33,13 @@ impl Store {
         let rows = rows.map_err(|error| write.explain(error))?;
         let mut taken = Vec::new();
         for row in &rows {
-            let run = row::run(row)?;
+            let run = match row::run(row) {
+                Ok(run) => run,
+                Err(error) => {
+                    give_up(&mut write, row, &error).await?;
+                    continue;
+                }
+            };
             let verdict = match run.delivered {
                 Delivered::Begun => {
                     let is_gone =
@@ -54,7 +61,14 @@ impl Store {
             if run.delivered == Delivered::Begun || !wanted(run.id) {
                 continue;
             }
-            let schedule = get_in(&mut write, &run.schedule).await?;
+            let schedule = match get_in(&mut write, &run.schedule).await {
+                Ok(schedule) => schedule,
+                Err(error @ (Error::Unreadable { .. } | Error::NotFound { .. })) => {
+                    give_up(&mut write, row, &error).await?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             let next = match schedule.delivery {
                 Delivery::Local => Delivered::None,
                 Delivery::Conversation(_) => Delivered::Begun,
@@ -104,4 +118,16 @@ impl Store {
 
 fn is_over(run: &Run, now: Timestamp) -> bool {
     run.ended_at.is_some_and(|ended| now.duration_since(ended) > TRY_WITHIN)
+}
+
+/// Records that an output is not delivered because its run or its schedule cannot be read. One such
+/// row keeps no other from being delivered.
+async fn give_up(write: &mut WriteTransaction<'_>, row: &SqliteRow, reason: &Error) -> Result<()> {
+    let id: i64 = row.try_get("id").map_err(|error| write.explain(error))?;
+    let query =
+        sqlx::query("UPDATE runs SET delivered = 'failed', delivery_error = ? WHERE id = ?")
+            .bind(reason.to_string())
+            .bind(id);
+    write.execute(query).await?;
+    Ok(())
 }

@@ -40,27 +40,28 @@ pub(crate) async fn job_updates(context: &ToolContext) -> Vec<String> {
         }
     };
     let mut updates = Vec::new();
+    let mut told = Vec::new();
     for entry in watched {
         match Box::pin(look(context, &sandbox, &entry)).await {
             Ok((update, still)) => {
                 updates.extend(update);
-                context.notebook.write(|notes| {
-                    let same = |known: &Watched| known.job == entry.job;
-                    match still {
-                        Some(seen) => {
-                            notes
-                                .watched
-                                .iter_mut()
-                                .filter(|k| same(k))
-                                .for_each(|k| k.seen = seen);
-                        }
-                        None => notes.watched.retain(|known| !same(known)),
-                    }
-                });
+                told.push((entry.job, still));
             }
             Err(error) => tracing::warn!(job = entry.job, %error, "cannot ask for a watched job"),
         }
     }
+    // After the last look: whoever gives up in between has told nothing, and nothing is noted.
+    context.notebook.write(|notes| {
+        for (job, still) in told {
+            let same = |known: &Watched| known.job == job;
+            match still {
+                Some(seen) => {
+                    notes.watched.iter_mut().filter(|k| same(k)).for_each(|k| k.seen = seen);
+                }
+                None => notes.watched.retain(|known| !same(known)),
+            }
+        }
+    });
     updates
 }
 
