@@ -204,7 +204,7 @@ mod tests {
         result.cost = CostSum { unknown_calls: 1, ..CostSum::default() };
         assert_eq!(
             summary_line(&result, Some("work")),
-            "k3f9ab · interrupted · 1234 tokens · 3.4s · to go on: vestal -p work chat -c -q …"
+            "k3f9ab · interrupted · 1,234 tokens · 3.4s · to go on: vestal -p work chat -c -q …"
         );
     }
 }
