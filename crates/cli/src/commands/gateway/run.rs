@@ -68,7 +68,10 @@ pub(super) async fn run(context: &Context, args: &RunArgs) -> Result<Exit, Failu
         Ok(gateway) => gateway,
         Err(error @ GatewayError::AlreadyRunning { .. }) => {
             return Err(Failure::new(error.to_string())
-                .advise("to see it: vestal gateway status; to end it: vestal gateway stop")
+                .advise(format!(
+                    "to see it: vestal -p {0} gateway status; to end it: vestal -p {0} gateway stop",
+                    home.profile()
+                ))
                 .with_exit(Exit::Permanent));
         }
         Err(error) => return Err(Failure::new(error.to_string())),
