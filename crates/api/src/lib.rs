@@ -23,6 +23,7 @@ mod task;
 mod task_change;
 mod transfer;
 mod turn;
+mod usage;
 
 pub use agent_run::{AgentRunStatus, AgentRunView};
 pub use board::{
@@ -76,3 +77,6 @@ pub use task_change::{
 };
 pub use transfer::{CopiedView, TransferEndpoint, TransferError, TransferPlan};
 pub use turn::{CostOrigin, CostStatus, KnownCost, TurnExitReason, TurnView, dollars};
+pub use usage::{
+    UnreadLedgerView, UsageGrouping, UsageKey, UsageLineView, UsageReport, UsageReportView,
+};

@@ -12,7 +12,7 @@ use vestal_sandbox::{Engine, Task, WhileBusy};
 use crate::commands::{
     chat, completions, config, conversations, cp, cron, doctor, gateway, inspect, jobs, kanban,
     lifecycle, logs, mcp, memory, model, profile, prune, ps, rebuild, restore, run, serve, shell,
-    skills, snapshots, supervise,
+    skills, snapshots, supervise, usage,
 };
 use crate::error::Failure;
 use crate::find;
@@ -303,6 +303,7 @@ verbs! {
     Model(model::ModelArgs) = "model",
     Profile(profile::ProfileArgs) = "profile",
     Skills(skills::SkillsArgs) = "skills",
+    Usage(usage::UsageArgs) = "usage",
     Config(config::ConfigArgs) = "config",
     Doctor(doctor::DoctorArgs) = "doctor",
     Completions(completions::CompletionsArgs) = "completions",

@@ -138,6 +138,7 @@ async fn carry_out(context: &Context, verb: Verb) -> Result<Exit, Failure> {
         Verb::Model(args) => model::run(context, args).await,
         Verb::Profile(args) => profile::run(context, args).await,
         Verb::Skills(args) => skills::run(context, args),
+        Verb::Usage(args) => usage::run(context, &args).await,
         Verb::Config(args) => config::run(context, args),
         Verb::Doctor(args) => doctor::run(context, args).await,
         Verb::Completions(args) => completions::run(context, &args).await,

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use rustix::process::Signal;
 
 /// Reads a positive time: seconds, or a number with `s`, `m`, `h` or `d`.
@@ -20,6 +23,42 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
         Ok(duration) if !duration.is_zero() => Ok(duration),
         _ => Err("a time must be positive".to_owned()),
     }
+}
+
+/// A moment: so long ago, or at this time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PointInTime {
+    /// So long ago.
+    Age(Duration),
+    /// At this time.
+    Time(Timestamp),
+}
+
+impl PointInTime {
+    /// Returns the moment.
+    pub(crate) fn time(self, now: Timestamp) -> Timestamp {
+        match self {
+            // Older than time itself is as old as can be.
+            Self::Age(age) => now.checked_sub(age).unwrap_or(Timestamp::MIN),
+            Self::Time(time) => time,
+        }
+    }
+}
+
+/// Reads an age, a time with its zone, or one of this machine's.
+pub(crate) fn parse_point_in_time(words: &str) -> Result<PointInTime, String> {
+    if let Ok(age) = parse_duration(words) {
+        return Ok(PointInTime::Age(age));
+    }
+    if let Ok(time) = words.parse() {
+        return Ok(PointInTime::Time(time));
+    }
+    let local: DateTime = words.parse().map_err(|_| {
+        "write an age (90, 10m, 1h, 2d) or a time (2026-01-31, 2026-01-31T10:00, 2026-01-31T10:00:00Z)"
+            .to_owned()
+    })?;
+    let zoned = local.to_zoned(TimeZone::system()).map_err(|error| error.to_string())?;
+    Ok(PointInTime::Time(zoned.timestamp()))
 }
 
 /// Signals by name.

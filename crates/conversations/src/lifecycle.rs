@@ -8,7 +8,7 @@ use sqlx::Sqlite;
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
 
-use crate::conversation::{Conversation, ConversationId, New};
+use crate::conversation::{Conversation, ConversationId, New, ParentKind};
 use crate::error::Error;
 use crate::store::{Store, WriteTransaction};
 use crate::{Result, row, title};
@@ -58,8 +58,8 @@ impl Store {
         self.update(id, query.bind(row::now()).bind(reason)).await
     }
 
-    /// Deletes a conversation with its messages, state and usage. Its branches and delegated
-    /// conversations stay, without a parent.
+    /// Deletes a conversation with its messages and state. Its branches and delegated conversations
+    /// stay, without a parent; the [ledger](Store::ledger) keeps what it took.
     ///
     /// The caller should hold the conversation's [lease](Store::lease).
     pub async fn delete(&self, id: &ConversationId) -> Result<()> {
@@ -67,7 +67,7 @@ impl Store {
     }
 
     /// Runs one statement on a conversation; its key is the last parameter.
-    async fn update(
+    pub(crate) async fn update(
         &self,
         id: &ConversationId,
         query: Query<'_, Sqlite, SqliteArguments>,
@@ -166,6 +166,19 @@ pub(crate) async fn insert_conversation(
     .fetch_one(write.on())
     .await;
     let key: i64 = inserted.map_err(|error| write.explain(error))?;
+    if let (Some((ParentKind::Delegation, _)), Some(parent)) = (&new.parent, parent) {
+        // A part of the work is done for whom the work is done for.
+        sqlx::query(
+            "UPDATE conversations SET (work_kind, work_group, work_item, work_attempt) = \
+             (SELECT work_kind, work_group, work_item, work_attempt FROM conversations \
+              WHERE key = ?1) WHERE key = ?2",
+        )
+        .bind(parent)
+        .bind(key)
+        .execute(write.on())
+        .await
+        .map_err(|error| write.explain(error))?;
+    }
     sqlx::query("INSERT INTO prompts (conversation, text) VALUES (?, ?)")
         .bind(key)
         .bind(&new.system_prompt)

@@ -17,7 +17,10 @@ use crate::Result;
 use crate::error::{Error, explain};
 
 /// The layout of the file, marked with `VstC`.
-const LAYOUT: Layout = Layout { application: 0x5673_7443, steps: &[include_str!("schema/1.sql")] };
+const LAYOUT: Layout = Layout {
+    application: 0x5673_7443,
+    steps: &[include_str!("schema/1.sql"), include_str!("schema/2.sql")],
+};
 
 /// The version of the file's layout, in its `user_version`.
 pub const VERSION: i64 = LAYOUT.version();

@@ -116,11 +116,21 @@ pub(crate) async fn count(
         micro_usd,
         unpriced,
     ];
+    let counts = counts.map(|count| i64::try_from(count).unwrap_or(MOST).min(MOST));
     let query = counts
         .into_iter()
-        .map(|count| i64::try_from(count).unwrap_or(MOST).min(MOST))
         .fold(query.bind(key).bind(provider).bind(model), sqlx::query::Query::bind);
     query.bind(MOST).execute(write.on()).await.map_err(|error| write.explain(error))?;
+    // The sums above go with the conversation, this line stays.
+    let line = sqlx::query(
+        "INSERT INTO ledger (at, conversation, source, work_kind, work_group, work_item, \
+         work_attempt, provider, model, calls, input, output, cache_read, cache_write, reasoning, \
+         micro_usd, unpriced) SELECT ?2, c.id, c.source, c.work_kind, c.work_group, c.work_item, \
+         c.work_attempt, ?3, ?4, 1, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM conversations c WHERE c.key = ?1",
+    );
+    let line = line.bind(key).bind(row::now()).bind(provider).bind(model);
+    let line = counts.into_iter().fold(line, sqlx::query::Query::bind);
+    line.execute(write.on()).await.map_err(|error| write.explain(error))?;
     Ok(())
 }
 

@@ -65,6 +65,13 @@ pub fn dollars(micro_usd: u64) -> String {
 
 /// Returns a whole number with its noun: `1 line`, `12,000 lines`.
 pub fn count(number: impl Display, noun: &str) -> String {
+    let number = grouped(number);
+    let plural = if number == "1" { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
+/// Returns a whole number with its digits in groups: `12,000`.
+pub fn grouped(number: impl Display) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -73,8 +80,7 @@ pub fn count(number: impl Display, noun: &str) -> String {
         }
         grouped.push(digit);
     }
-    let plural = if digits == "1" { "" } else { "s" };
-    format!("{grouped} {noun}{plural}")
+    grouped
 }
 
 /// Returns text without terminal escape sequences.

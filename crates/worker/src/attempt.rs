@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use vestal_agent::{Conversation, EndReason, EventSink, NoHuman, Outcome as TurnOutcome};
 use vestal_board::{Authority, BlockKind, Error, Outcome, Role, Workspace};
-use vestal_conversations::Title;
+use vestal_conversations::{Title, Work};
 use vestal_model::{Part, UserMessage};
 use vestal_runtime::{OpenRequest, Placement, Runtime, RuntimeError, SandboxChoice, Toolsets};
 use vestal_sandbox::{Command, Sandbox};
@@ -91,6 +91,16 @@ impl Worker {
         if let Err(error) = self.board.run_session(&self.fence, &id).await {
             self.kanban.note_error(&error);
             return Err(crashed(error));
+        }
+        let work = Work {
+            kind: "kanban".to_owned(),
+            group: self.board.slug().to_owned(),
+            item: self.task.id.to_string(),
+            attempt: self.run.id.to_string(),
+        };
+        // Before the first call of the model: what it takes is counted for this attempt.
+        if let Err(error) = runtime.agent().store().set_work(conversation.id(), &work).await {
+            self.log.write(&format!("warning: usage is not counted for the task: {error}"));
         }
         self.log.write(&format!(
             "conversation {id} in {} of sandbox {}",

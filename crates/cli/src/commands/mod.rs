@@ -27,3 +27,4 @@ pub(crate) mod shell;
 pub(crate) mod skills;
 pub(crate) mod snapshots;
 pub(crate) mod supervise;
+pub(crate) mod usage;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use jiff::Timestamp;
 use vestal_config::Environment;
-pub(crate) use vestal_tui::format::{bytes, count, span, took};
+pub(crate) use vestal_tui::format::{bytes, count, grouped, span, took};
 
 /// Returns text that does nothing to a terminal: control characters, which a
 /// name or a message from a sandbox may contain, are shown instead of sent.

@@ -29,3 +29,4 @@ mod snapshots;
 mod story;
 mod support;
 mod surface;
+mod usage;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod find;
+mod ledger;
 mod messages;
 mod property;
 mod search;

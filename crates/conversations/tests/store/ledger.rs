@@ -1,0 +1,140 @@
+//! The ledger: what was spent, whatever became of what it was spent on.
+
+use vestal_conversations::{
+    LedgerFilter, LedgerGroup, LedgerGrouping, New, NewMessage, ParentKind, Store, Work, WorkItem,
+};
+use vestal_model::{Cost, CostSource, Usage};
+use vestal_testkit::sqlite::execute;
+
+use crate::{answer, begin, from_cli, place, user};
+
+/// An answer that took ten tokens and cost so much.
+fn paid(micro_usd: u64) -> NewMessage {
+    NewMessage {
+        usage: Some(Usage { input: 10, ..Usage::default() }),
+        cost: Some(Cost::Known { micro_usd, source: CostSource::Provider }),
+        ..answer("done")
+    }
+}
+
+async fn sums(store: &Store, by: LedgerGrouping) -> Vec<(LedgerGroup, u64)> {
+    let sums = store.ledger(&LedgerFilter::default(), by).await.unwrap();
+    sums.into_iter().map(|(group, totals)| (group, totals.micro_usd)).collect()
+}
+
+async fn spent(store: &Store, filter: &LedgerFilter) -> u64 {
+    let sums = store.ledger(filter, LedgerGrouping::Source).await.unwrap();
+    sums.iter().map(|(_, totals)| totals.micro_usd).sum()
+}
+
+#[tokio::test]
+async fn the_ledger_keeps_what_a_deleted_and_an_undone_conversation_took() {
+    let place = place().await;
+    let (kept, gone) = (begin(&place).await, begin(&place).await);
+    place.append(&kept, &[user("a"), paid(5)]).await.unwrap();
+    place.undo(&kept, 1).await.unwrap();
+    place.append(&gone, &[user("b"), paid(30)]).await.unwrap();
+    let title = Usage { output: 3, ..Usage::default() };
+    place.record_usage(&gone, "acme", "small", &title, None).await.unwrap();
+    place.delete(&gone).await.unwrap();
+    assert_eq!(
+        sums(&place, LedgerGrouping::Conversation).await,
+        [(LedgerGroup::Conversation(gone), 30), (LedgerGroup::Conversation(kept), 5)]
+    );
+    let by_model = place.ledger(&LedgerFilter::default(), LedgerGrouping::Model).await.unwrap();
+    let unpriced: Vec<_> = by_model
+        .iter()
+        .map(|(group, totals)| (group.clone(), totals.calls, totals.unpriced))
+        .collect();
+    let model = |model: &str| {
+        LedgerGroup::Model { provider: "acme".to_owned(), model: model.to_owned() }
+    };
+    assert_eq!(unpriced, [(model("large-1"), 2, 0), (model("small"), 1, 1)]);
+}
+
+#[tokio::test]
+async fn nothing_takes_a_line_of_the_ledger_back() {
+    let place = place().await;
+    let id = begin(&place).await;
+    place.append(&id, &[user("a"), paid(5)]).await.unwrap();
+    for text in ["DELETE FROM ledger", "UPDATE ledger SET micro_usd = 0"] {
+        let path = place.path().to_owned();
+        let tried = tokio::spawn(async move { execute(&path, text).await }).await;
+        assert!(tried.is_err(), "{text} was carried out");
+    }
+    assert_eq!(spent(&place, &LedgerFilter::default()).await, 5);
+}
+
+#[tokio::test]
+async fn what_a_delegated_conversation_takes_counts_for_the_work_of_its_parent() {
+    let place = place().await;
+    let id = begin(&place).await;
+    let work = |attempt: &str| Work {
+        kind: "kanban".to_owned(),
+        group: "main".to_owned(),
+        item: "t_1".to_owned(),
+        attempt: attempt.to_owned(),
+    };
+    place.set_work(&id, &work("7")).await.unwrap();
+    let child = |kind| New { parent: Some((kind, id.clone())), ..from_cli() };
+    let delegated = place.create(child(ParentKind::Delegation)).await.unwrap().id;
+    let branch = place.create(child(ParentKind::Branch)).await.unwrap().id;
+    for (id, cost) in [(&id, 1), (&delegated, 10), (&branch, 100)] {
+        place.append(id, &[user("a"), paid(cost)]).await.unwrap();
+    }
+    place.set_work(&id, &work("8")).await.unwrap();
+    place.append(&id, &[user("again"), paid(1000)]).await.unwrap();
+    assert_eq!(
+        sums(&place, LedgerGrouping::Attempt).await,
+        [
+            (LedgerGroup::Attempt(Some(work("7"))), 11),
+            (LedgerGroup::Attempt(None), 100),
+            (LedgerGroup::Attempt(Some(work("8"))), 1000),
+        ]
+    );
+    let Work { kind, group, item, .. } = work("8");
+    let task = WorkItem { kind, group, item };
+    assert_eq!(
+        sums(&place, LedgerGrouping::Work).await,
+        [(LedgerGroup::Work(Some(task.clone())), 1011), (LedgerGroup::Work(None), 100)]
+    );
+    let filter = LedgerFilter { work: Some(task), ..LedgerFilter::default() };
+    assert_eq!(spent(&place, &filter).await, 1011);
+}
+
+#[tokio::test]
+async fn a_time_leaves_out_what_was_spent_before_and_after_it() {
+    let place = place().await;
+    let id = begin(&place).await;
+    place.append(&id, &[user("a"), paid(5)]).await.unwrap();
+    let now = jiff::Timestamp::now();
+    let (before, after) = (now - jiff::SignedDuration::from_hours(1), now + jiff::SignedDuration::from_hours(1));
+    for (since, until, expected) in [
+        (Some(before), Some(after), 5),
+        (Some(after), None, 0),
+        (None, Some(before), 0),
+        (None, None, 5),
+    ] {
+        let filter = LedgerFilter { since, until, work: None };
+        assert_eq!(spent(&place, &filter).await, expected, "{since:?} {until:?}");
+    }
+    let times = sums(&place, LedgerGrouping::Time).await;
+    let [(LedgerGroup::Time(at), 5)] = times.as_slice() else { panic!("{times:?}") };
+    assert_eq!(at.as_second() % 900, 0);
+}
+
+#[tokio::test]
+async fn what_was_counted_before_there_was_a_ledger_is_taken_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("state.db");
+    let first = include_str!("../../src/schema/1.sql");
+    let counted = "INSERT INTO conversations (key, id, source, provider, model, started_at, updated_at) \
+         VALUES (1, '20261115-103001-k3f9ab', 'cli', 'acme', 'large-1', 1, 2000000); \
+         INSERT INTO usage VALUES (1, 'acme', 'large-1', 3, 10, 20, 0, 0, 0, 77, 1); \
+         PRAGMA user_version = 1; PRAGMA application_id = 1450406979";
+    execute(&path, &format!("{first}{counted}")).await;
+    let store = Store::open(&path).await.unwrap();
+    let sums = store.ledger(&LedgerFilter::default(), LedgerGrouping::Source).await.unwrap();
+    let [(LedgerGroup::Source(source), totals)] = sums.as_slice() else { panic!("{sums:?}") };
+    assert_eq!((source.as_str(), totals.calls, totals.micro_usd, totals.unpriced), ("cli", 3, 77, 1));
+}
