@@ -21,6 +21,7 @@ mod schema;
 mod snapshot;
 mod task;
 mod task_change;
+mod task_diff;
 mod transfer;
 mod turn;
 mod usage;
@@ -75,6 +76,7 @@ pub use task_change::{
     BulkMovedView, CommentedView, DeletedTaskView, DetachedView, HeartbeatView, MovedView,
     TaskContextView, TaskLogView, WorkerEnd,
 };
+pub use task_diff::{ChangeView, ChangedFileView, TaskDiffView};
 pub use transfer::{CopiedView, TransferEndpoint, TransferError, TransferPlan};
 pub use turn::{CostOrigin, CostStatus, KnownCost, TurnExitReason, TurnView, dollars};
 pub use usage::{

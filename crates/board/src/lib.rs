@@ -14,6 +14,7 @@ pub mod boards;
 pub mod dispatch;
 pub mod leftovers;
 pub mod log;
+pub mod review;
 pub mod settings;
 pub mod store;
 #[cfg(any(test, feature = "testing"))]

@@ -1,6 +1,6 @@
 //! Running git.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -35,7 +35,7 @@ const FILTER_PROGRAMS: &[&str] = &["smudge", "clean", "process"];
 /// How git is run.
 #[derive(Debug, Clone)]
 pub(crate) struct Git {
-    environment: Vec<(&'static str, std::ffi::OsString)>,
+    environment: Vec<(&'static str, OsString)>,
     timeout: Duration,
 }
 
@@ -71,6 +71,8 @@ impl Git {
             git: self,
             dir: dir.to_owned(),
             settings: FIXED.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+            variables: Vec::new(),
+            most: MAX_OUTPUT * 16,
         };
         let listed = git.run(["config", "--list", "--name-only", "--show-scope", "-z"]).await?;
         let mut parts = listed.split(|byte| *byte == 0);
@@ -93,14 +95,28 @@ impl Git {
 }
 
 /// Git in one directory.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct GitAt<'a> {
     git: &'a Git,
     dir: PathBuf,
     settings: Vec<(String, String)>,
+    variables: Vec<(&'static str, OsString)>,
+    /// The most bytes that it may print.
+    most: u64,
 }
 
 impl GitAt<'_> {
+    /// Sets a variable of its environment.
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
+        self.variables.push((name, value.into()));
+        self
+    }
+
+    /// Lets it print more, or less, than usual.
+    pub(crate) fn printing_at_most(self, most: u64) -> Self {
+        Self { most, ..self }
+    }
+
     /// Runs git and returns what it printed; what it said when it failed is the error.
     pub(crate) async fn run<A: AsRef<OsStr>>(
         &self,
@@ -141,6 +157,7 @@ impl GitAt<'_> {
             .args(arguments)
             .env_clear()
             .envs(self.git.environment.iter().map(|(name, value)| (name, value)))
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .env("GIT_CONFIG_COUNT", self.settings.len().to_string())
             .current_dir("/")
             .stdin(Stdio::null())
@@ -154,8 +171,15 @@ impl GitAt<'_> {
         }
         let mut child = command.spawn().map_err(|error| self.failed(&error.to_string(), None))?;
         let process = child.id().and_then(|pid| ProcessId::of_child(pid).ok().flatten());
-        if let Ok(answer) = tokio::time::timeout(self.git.timeout, answer(&mut child)).await {
-            return answer.map_err(|error| self.failed(&error.to_string(), None));
+        let answer = answer(&mut child, self.most);
+        if let Ok(answer) = tokio::time::timeout(self.git.timeout, answer).await {
+            let (code, printed, stderr) =
+                answer.map_err(|error| self.failed(&error.to_string(), None))?;
+            // Half of an answer may be the wrong one.
+            if printed.len() as u64 > self.most {
+                return Err(WorkspaceError::TooMuch { dir: self.dir.clone(), most: self.most });
+            }
+            return Ok((code, printed, stderr));
         }
         if let Some(leader) = process {
             let session = Session { leader, marks: Vec::new() };
@@ -169,14 +193,11 @@ impl GitAt<'_> {
     }
 }
 
-async fn answer(child: &mut Child) -> std::io::Result<(Option<i32>, Vec<u8>, String)> {
-    let stdout = read(child.stdout.take(), MAX_OUTPUT * 16);
+async fn answer(child: &mut Child, most: u64) -> std::io::Result<(Option<i32>, Vec<u8>, String)> {
+    // One byte more, so that it shows.
+    let stdout = read(child.stdout.take(), most + 1);
     let stderr = read(child.stderr.take(), MAX_OUTPUT);
     let (printed, stderr, status) = tokio::join!(stdout, stderr, child.wait());
-    // Half of an answer may be the wrong one.
-    if printed.as_ref().is_ok_and(|printed| printed.len() as u64 >= MAX_OUTPUT * 16) {
-        return Err(std::io::Error::other("it printed too much"));
-    }
     Ok((status?.code(), printed?, String::from_utf8_lossy(&stderr?).into_owned()))
 }
 

@@ -1,6 +1,7 @@
 //! Starts, watches and stops the worker processes of boards. See the crate's README for the contract.
 
 mod boards;
+mod diff;
 mod dispatcher;
 mod event;
 mod failpoint;
@@ -18,6 +19,7 @@ mod workspace;
 mod worktree;
 
 pub use boards::OpenBoards;
+pub use diff::{Change, ChangedFile, DiffError, DiffRange, TaskDiff, diff};
 pub use dispatcher::{DispatchMode, Dispatcher, DispatcherOptions, PATIENCE};
 pub use event::DispatchEvent;
 pub use gc::{Collected, GcPolicy, KeptTree, gc};

@@ -115,6 +115,12 @@ impl Dispatcher {
             Some(path) => Some(self.lock_dir(board, run, path).await?),
             None => None,
         };
+        if dir.branch.is_some()
+            && let Err(error) = workspaces.keep_state(&task.id, run.id).await
+        {
+            // The work can be done; only what this attempt changes cannot be told apart later.
+            tracing::warn!(task = %task.id, %error, "the state of the working tree was not kept");
+        }
         failpoint::reach("dispatch.workspace-made");
         let spec = LaunchSpec {
             board: board.slug().to_owned(),

@@ -54,6 +54,14 @@ pub enum WorkspaceError {
         /// What it printed, or how it ended.
         stderr: String,
     },
+    /// Git printed more than is read.
+    #[error("git in {} printed more than {most} bytes", dir.display())]
+    TooMuch {
+        /// Where it was run.
+        dir: PathBuf,
+        /// What is read at most.
+        most: u64,
+    },
     /// A task needs a working tree, and no repository is named.
     #[error(
         "the task names no repository and the board has no default directory; set one with `vestal kanban boards set-default-workdir`"
@@ -187,6 +195,9 @@ pub(crate) struct WorktreeRecord {
     pub(crate) branch: String,
     /// Whether the branch was made for the task.
     pub(crate) made_branch: bool,
+    /// The commit that the tree began with; records of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) base: Option<String>,
 }
 
 impl WorktreeRecord {
@@ -195,8 +206,9 @@ impl WorktreeRecord {
         tree: PathBuf,
         branch: String,
         made_branch: bool,
+        base: Option<String>,
     ) -> Self {
-        Self { version: VERSION, repository, tree, branch, made_branch }
+        Self { version: VERSION, repository, tree, branch, made_branch, base }
     }
 
     pub(crate) fn read(board: &Path, task: &TaskId) -> Result<Option<Self>, WorkspaceError> {
@@ -276,4 +288,4 @@ fn record_path(board: &Path, task: &TaskId) -> PathBuf {
 
 #[cfg(test)]
 #[path = "workspace_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -8,14 +8,14 @@ use vestal_config::Environment;
 use super::*;
 use crate::worktree::{KeepReason, Removed};
 
-struct Fixture {
+pub(crate) struct Fixture {
     dir: tempfile::TempDir,
     git: Git,
     default_workdir: Option<PathBuf>,
 }
 
 impl Fixture {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let environment = Environment::from_pairs([
             ("PATH", "/usr/local/bin:/usr/bin:/bin".to_owned()),
@@ -25,15 +25,15 @@ impl Fixture {
         Self { dir, git, default_workdir: None }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().canonicalize().unwrap().join(name)
     }
 
-    fn board(&self) -> PathBuf {
+    pub(crate) fn board(&self) -> PathBuf {
         self.path("board")
     }
 
-    fn repository(&self, name: &str) -> PathBuf {
+    pub(crate) fn repository(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         fs::create_dir(&path).unwrap();
         self.sh(
@@ -44,7 +44,7 @@ impl Fixture {
     }
 
     /// Runs shell text in a directory and returns what it printed.
-    fn sh(&self, dir: &Path, text: &str) -> String {
+    pub(crate) fn sh(&self, dir: &Path, text: &str) -> String {
         let output = Command::new("sh")
             .args(["-ec", text])
             .current_dir(dir)
@@ -70,21 +70,21 @@ impl Fixture {
         self.workspaces(&board).make(task, &workspace).await
     }
 
-    async fn tree(&self, task: &TaskId, path: &Path) -> Result<WorkspaceDir, WorkspaceError> {
+    pub(crate) async fn tree(&self, task: &TaskId, path: &Path) -> Result<WorkspaceDir, WorkspaceError> {
         self.make(task, Workspace::Worktree { path: path.to_owned(), branch: None }).await
     }
 
-    async fn remove(&self, task: &TaskId) -> Removed {
+    pub(crate) async fn remove(&self, task: &TaskId) -> Removed {
         let board = self.board();
         self.workspaces(&board).remove(task).await.unwrap()
     }
 
-    fn workspaces<'a>(&'a self, board: &'a Path) -> Workspaces<'a> {
+    pub(crate) fn workspaces<'a>(&'a self, board: &'a Path) -> Workspaces<'a> {
         Workspaces { board, default_workdir: self.default_workdir.as_deref(), git: &self.git }
     }
 }
 
-fn task() -> TaskId {
+pub(crate) fn task() -> TaskId {
     TaskId::generate().unwrap()
 }
 

@@ -82,9 +82,17 @@ impl Workspaces<'_> {
         let reference = format!("refs/heads/{branch}");
         let exists = git.test(["show-ref", "--verify", "--quiet", &reference]).await?;
         // The record of an earlier, unfinished attempt says whether it created the branch.
-        let made_before = WorktreeRecord::read(self.board, task)?
-            .is_some_and(|record| record.branch == branch && record.made_branch);
-        WorktreeRecord::new(root.clone(), tree.clone(), branch.clone(), !exists || made_before)
+        let before =
+            WorktreeRecord::read(self.board, task)?.filter(|record| record.branch == branch);
+        let made_before = before.as_ref().is_some_and(|record| record.made_branch);
+        // What the task changes is compared with this commit.
+        let base = match before.and_then(|record| record.base) {
+            Some(base) => Some(base),
+            None if exists => printed_name(git.run(["merge-base", "HEAD", &reference]).await),
+            None => printed_name(git.run(["rev-parse", "--verify", "HEAD"]).await),
+        };
+        let made_branch = !exists || made_before;
+        WorktreeRecord::new(root.clone(), tree.clone(), branch.clone(), made_branch, base)
             .write(self.board, task)?;
         prepare_parent(&root, &tree)?;
         if exists {
@@ -114,6 +122,7 @@ impl Workspaces<'_> {
             }) => {
                 let git = self.git.at(&repository).await?;
                 git.run([os("worktree"), os("remove"), tree.as_os_str()]).await?;
+                self.forget_states(&git, task).await?;
                 // Commits are never lost: git deletes the branch only if it is merged.
                 if made_branch && !git.test(["branch", "--delete", "--quiet", &branch]).await? {
                     tracing::debug!(%branch, "the branch has unmerged commits; kept");
@@ -260,7 +269,7 @@ async fn branch_of(
 }
 
 /// Reports whether a tree's file `.git` names a directory of the repository.
-async fn leads_back(git: &GitAt<'_>, tree: &Path) -> Result<bool, WorkspaceError> {
+pub(crate) async fn leads_back(git: &GitAt<'_>, tree: &Path) -> Result<bool, WorkspaceError> {
     let link = tree.join(".git");
     let found = fs::symlink_metadata(&link).map_err(WorkspaceError::io("look at", &link))?;
     if !found.is_file() || found.len() > 8192 {
@@ -273,6 +282,12 @@ async fn leads_back(git: &GitAt<'_>, tree: &Path) -> Result<bool, WorkspaceError
     let named = printed_path(named);
     Ok(named.parent() == Some(trees.as_path())
         && fs::canonicalize(&named).is_ok_and(|n| n == named))
+}
+
+/// Returns the name of an object that git printed, if it did.
+fn printed_name(printed: Result<Vec<u8>, WorkspaceError>) -> Option<String> {
+    let name = String::from_utf8(printed.ok()?).ok()?.trim_end().to_owned();
+    (!name.is_empty()).then_some(name)
 }
 
 fn is_empty(dir: &Path) -> Result<bool, WorkspaceError> {

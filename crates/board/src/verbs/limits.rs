@@ -97,6 +97,15 @@ pub(crate) fn reason(given: &str) -> Result<String> {
     text("the reason", reason, MAX_REASON)
 }
 
+/// Takes what is to be changed, which a review may say line by line.
+pub(crate) fn changes(given: &str) -> Result<String> {
+    let changes = given.trim();
+    if changes.is_empty() {
+        return Err(invalid("the reason", "is empty"));
+    }
+    text("the reason", changes, MAX_COMMENT)
+}
+
 /// Takes a reason that may be left out.
 pub(crate) fn optional_reason(given: &str) -> Result<String> {
     text("the reason", given.trim(), MAX_REASON)

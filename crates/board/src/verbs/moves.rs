@@ -213,7 +213,7 @@ impl Board {
         id: &TaskId,
         reason: &str,
     ) -> Result<Moved> {
-        let reason = limits::reason(reason)?;
+        let reason = limits::changes(reason)?;
         self.transition(by, Permit::Holder("request changes to"), id, |task, facts| {
             machine::request_changes(task, facts, &reason)
         })

@@ -10,6 +10,7 @@ mod import;
 mod list;
 mod moves;
 mod relations;
+mod review;
 mod runs;
 mod show;
 mod stats;
@@ -75,6 +76,8 @@ enum KanbanVerb {
     Complete(moves::CompleteArgs),
     Submit(moves::SubmitArgs),
     Changes(moves::ChangesArgs),
+    Diff(review::DiffArgs),
+    Review(Box<review::ReviewArgs>),
     Block(moves::BlockArgs),
     Schedule(moves::ScheduleArgs),
     Unblock(moves::UnblockArgs),
@@ -154,6 +157,8 @@ async fn act(ctx: &BoardContext<'_>, verb: KanbanVerb) -> Result<Exit, Failure> 
         KanbanVerb::Complete(args) => moves::complete(ctx, args).await,
         KanbanVerb::Submit(args) => moves::submit(ctx, args).await,
         KanbanVerb::Changes(args) => moves::changes(ctx, &args).await,
+        KanbanVerb::Diff(args) => review::diff_task(ctx, &args).await,
+        KanbanVerb::Review(args) => Box::pin(review::review(ctx, *args)).await,
         KanbanVerb::Block(args) => moves::block(ctx, &args).await,
         KanbanVerb::Schedule(args) => moves::schedule(ctx, &args).await,
         KanbanVerb::Unblock(args) => moves::unblock(ctx, &args).await,

@@ -7,6 +7,7 @@ mod follow;
 mod import;
 mod moves;
 mod reads;
+mod review;
 mod story;
 mod tasks;
 mod trouble;
