@@ -45,7 +45,9 @@ impl UsageGrouping {
 }
 
 /// What a sum is about. Only the members that its grouping has are there.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 pub struct UsageKey {
     /// The day: `YYYY-MM-DD`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -199,7 +201,8 @@ impl UsageReport {
         }
         let mut total = Totals::default();
         self.lines.iter().for_each(|(_, totals)| total += *totals);
-        let view = |(key, totals): (UsageKey, Totals)| UsageLineView { key, usage: (&totals).into() };
+        let view =
+            |(key, totals): (UsageKey, Totals)| UsageLineView { key, usage: (&totals).into() };
         UsageReportView {
             by: self.by,
             since: self.since.map(|at| at.to_string()),
@@ -259,12 +262,18 @@ mod tests {
             }))
         };
         let mut report = UsageReport::new(UsageGrouping::Task, TimeZone::UTC, None, None);
-        report.add("coder", vec![(task("t_1"), spent(1, 10)), (LedgerGroup::Work(None), spent(9, 5))]);
+        report.add(
+            "coder",
+            vec![(task("t_1"), spent(1, 10)), (LedgerGroup::Work(None), spent(9, 5))],
+        );
         report.add("reviewer", vec![(task("t_1"), spent(1, 20)), (task("t_2"), spent(1, 90))]);
         report.unread("broken", "it is no database");
         let report = report.finish();
-        let lines: Vec<_> =
-            report.lines.iter().map(|line| (line.key.task.as_deref(), line.usage.cost_usd)).collect();
+        let lines: Vec<_> = report
+            .lines
+            .iter()
+            .map(|line| (line.key.task.as_deref(), line.usage.cost_usd))
+            .collect();
         assert_eq!(lines, [(Some("t_2"), 90e-6), (Some("t_1"), 30e-6), (None, 5e-6)]);
         assert_eq!((report.total.calls, report.unread.len()), (12, 1));
     }

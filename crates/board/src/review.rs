@@ -151,7 +151,8 @@ pub fn parse_quoted_review(text: &str) -> Review {
             }
         }
     }
-    review.summary = review.summary.trim().to_owned();
+    let summary = review.summary.trim().to_owned();
+    review.summary = summary;
     for comment in &mut review.comments {
         comment.text = comment.text.trim_end().to_owned();
     }
@@ -187,11 +188,10 @@ impl DiffPlace {
         if let Some((old, new)) = self.next.filter(|_| self.left != (0, 0)) {
             let (old_left, new_left) = self.left;
             let (side, number, content) = match line.as_bytes().first() {
-                Some(b'+') => (Side::New, new, line.get(1..)),
                 Some(b'-') => (Side::Old, old, line.get(1..)),
                 Some(b'\\') => return,
                 // A blank line of the context may have lost its blank.
-                Some(b' ') | None => (Side::New, new, line.get(1..)),
+                Some(b'+' | b' ') | None => (Side::New, new, line.get(1..)),
                 Some(_) => (Side::New, new, Some(line)),
             };
             self.line = Some((number, side));
@@ -288,7 +288,13 @@ deleted file mode 100644
         parse_quoted_review(&text)
     }
 
-    fn comment(path: &str, line: Option<u32>, side: Side, quote: Option<&str>, text: &str) -> LineComment {
+    fn comment(
+        path: &str,
+        line: Option<u32>,
+        side: Side,
+        quote: Option<&str>,
+        text: &str,
+    ) -> LineComment {
         let quote = quote.map(str::to_owned);
         LineComment { path: path.to_owned(), line, side, quote, text: text.to_owned() }
     }
@@ -321,7 +327,8 @@ deleted file mode 100644
 
     #[test]
     fn what_stands_above_the_diff_is_about_the_whole() {
-        let text = quoted_diff("a task", PATCH).replace("\n\n> diff", "\nAll in all good.\n\n> diff");
+        let text =
+            quoted_diff("a task", PATCH).replace("\n\n> diff", "\nAll in all good.\n\n> diff");
         let review = parse_quoted_review(&text);
         assert_eq!((review.summary.as_str(), review.comments.len()), ("All in all good.", 0));
     }
@@ -330,10 +337,7 @@ deleted file mode 100644
     fn a_review_becomes_an_instruction_with_places_and_quotes() {
         let mut review = written(&[("+2", "three")]);
         review.summary = "Nearly there.".to_owned();
-        assert_eq!(
-            review.instructions().unwrap(),
-            "Nearly there.\n\nsrc/a.rs:11\n> 2\nthree"
-        );
+        assert_eq!(review.instructions().unwrap(), "Nearly there.\n\nsrc/a.rs:11\n> 2\nthree");
         review.summary = "x".repeat(MAX_COMMENT);
         assert!(review.instructions().is_err());
     }

@@ -10,7 +10,7 @@ use crate::cli::{self, Verb};
 use crate::commands::{
     chat, completions, config, conversations, cp, cron, doctor, gateway, inspect, jobs, kanban,
     lifecycle, logs, mcp, memory, model, profile, prune, ps, rebuild, restore, run, serve, shell,
-    skills, snapshots, supervise,
+    skills, snapshots, supervise, usage,
 };
 use crate::console::{Console, logging, restore_messages, status, terminal};
 use crate::context::Context;

@@ -121,9 +121,7 @@ impl LedgerGrouping {
                 let quarter: i64 = row.try_get(0)?;
                 LedgerGroup::Time(row::time(quarter.saturating_mul(QUARTER)))
             }
-            Self::Model => {
-                LedgerGroup::Model { provider: row.try_get(0)?, model: row.try_get(1)? }
-            }
+            Self::Model => LedgerGroup::Model { provider: row.try_get(0)?, model: row.try_get(1)? },
             Self::Source => LedgerGroup::Source(row.try_get(0)?),
             Self::Work => LedgerGroup::Work(work_item(row)?),
             Self::Attempt => LedgerGroup::Attempt(match work_item(row)? {
@@ -154,8 +152,7 @@ impl Store {
             "UPDATE conversations SET work_kind = ?, work_group = ?, work_item = ?, \
              work_attempt = ? WHERE key = ?",
         );
-        let query =
-            query.bind(&work.kind).bind(&work.group).bind(&work.item).bind(&work.attempt);
+        let query = query.bind(&work.kind).bind(&work.group).bind(&work.item).bind(&work.attempt);
         self.update(id, query).await
     }
 

@@ -93,7 +93,9 @@ pub enum DiffError {
         task: TaskId,
     },
     /// Nothing was kept of the attempt.
-    #[error("nothing is known of attempt {run} of task {task}; `vestal kanban runs {task}` lists its attempts")]
+    #[error(
+        "nothing is known of attempt {run} of task {task}; `vestal kanban runs {task}` lists its attempts"
+    )]
     NoAttempt {
         /// The task.
         task: TaskId,
@@ -184,7 +186,11 @@ impl Workspaces<'_> {
         let options = ["--no-ext-diff", "--no-textconv", "--no-color", "--find-renames"];
         let ask = |kind: &[&str]| {
             let words = ["diff-tree", "-r"].iter().chain(&options).chain(kind);
-            words.copied().chain([from.as_str(), to.as_str()]).map(str::to_owned).collect::<Vec<_>>()
+            words
+                .copied()
+                .chain([from.as_str(), to.as_str()])
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
         };
         let names = compare.run(ask(&["--name-status", "-z"])).await?;
         let counts = compare.run(ask(&["--numstat", "-z"])).await?;
@@ -273,10 +279,7 @@ impl Workspaces<'_> {
 }
 
 /// Returns the commit that a tree began with.
-async fn base(
-    record: &WorktreeRecord,
-    repository: &GitAt<'_>,
-) -> Result<String, WorkspaceError> {
+async fn base(record: &WorktreeRecord, repository: &GitAt<'_>) -> Result<String, WorkspaceError> {
     if let Some(base) = &record.base {
         return Ok(base.clone());
     }
@@ -357,9 +360,8 @@ fn changed_files(names: &[u8], counts: &[u8]) -> Vec<ChangedFile> {
             counted.next();
             counted.next();
         }
-        let number = |text: Option<&[u8]>| -> Option<u64> {
-            std::str::from_utf8(text?).ok()?.parse().ok()
-        };
+        let number =
+            |text: Option<&[u8]>| -> Option<u64> { std::str::from_utf8(text?).ok()?.parse().ok() };
         let mut columns = count.split(|byte| *byte == b'\t');
         let lines = number(columns.next()).zip(number(columns.next()));
         files.push(ChangedFile { path, from, change, lines });

@@ -25,7 +25,8 @@ fn changed(name: &str, change: Change) -> (String, Change) {
 async fn a_diff_has_what_is_committed_staged_changed_and_new() {
     let fixture = Fixture::new();
     let repository = fixture.repository("repository");
-    fixture.sh(&repository, "seq 1 9 > gone && seq 1 50 > moved && git add . && git commit -qm two");
+    fixture
+        .sh(&repository, "seq 1 9 > gone && seq 1 50 > moved && git add . && git commit -qm two");
     let task = task();
     let tree = fixture.tree(&task, &repository).await.unwrap().path.unwrap();
     fixture.sh(
@@ -51,14 +52,21 @@ async fn a_diff_has_what_is_committed_staged_changed_and_new() {
         ]
     );
     let lines: Vec<_> = diff.files.iter().map(|file| file.lines).collect();
-    assert_eq!(lines, [Some((1, 0)), None, Some((0, 0)), Some((1, 0)), Some((0, 9)), Some((1, 0)), Some((1, 0))]);
+    assert_eq!(
+        lines,
+        [Some((1, 0)), None, Some((0, 0)), Some((1, 0)), Some((0, 9)), Some((1, 0)), Some((1, 0))]
+    );
     assert_eq!(diff.files[2].from.as_deref(), Some(Path::new("moved")));
     // The patch makes of the base what the tree is.
     let patch = fixture.path("patch");
     fs::write(&patch, diff.patch.unwrap()).unwrap();
     let check = format!("git apply --check --cached {}", patch.display());
     fixture.sh(&repository, &format!("git checkout -q {} && {check}", diff.base));
-    assert_eq!(fixture.sh(&tree, "git status --porcelain; git count-objects"), before, "looking changed something");
+    assert_eq!(
+        fixture.sh(&tree, "git status --porcelain; git count-objects"),
+        before,
+        "looking changed something"
+    );
 }
 
 #[tokio::test]
@@ -77,7 +85,10 @@ async fn an_attempt_shows_what_it_changed_and_nothing_else() {
         names(&look(&fixture, &task, of(12)).await),
         [changed("first", Change::Deleted), changed("second", Change::Added)]
     );
-    assert_eq!(names(&look(&fixture, &task, DiffRange::Whole).await), [changed("second", Change::Added)]);
+    assert_eq!(
+        names(&look(&fixture, &task, DiffRange::Whole).await),
+        [changed("second", Change::Added)]
+    );
     let board = fixture.board();
     let unknown = fixture.workspaces(&board).diff(&task, of(8)).await;
     assert!(matches!(unknown, Err(DiffError::NoAttempt { .. })), "{unknown:?}");
@@ -124,5 +135,8 @@ async fn what_a_worker_planted_in_its_tree_is_not_run_and_not_followed() {
     fs::write(tree.join(".git"), format!("gitdir: {}/.git\n", other.display())).unwrap();
     let board = fixture.board();
     let refused = fixture.workspaces(&board).diff(&task, DiffRange::Whole).await;
-    assert!(matches!(refused, Err(DiffError::Workspace(WorkspaceError::Path { .. }))), "{refused:?}");
+    assert!(
+        matches!(refused, Err(DiffError::Workspace(WorkspaceError::Path { .. }))),
+        "{refused:?}"
+    );
 }

@@ -70,7 +70,11 @@ impl Fixture {
         self.workspaces(&board).make(task, &workspace).await
     }
 
-    pub(crate) async fn tree(&self, task: &TaskId, path: &Path) -> Result<WorkspaceDir, WorkspaceError> {
+    pub(crate) async fn tree(
+        &self,
+        task: &TaskId,
+        path: &Path,
+    ) -> Result<WorkspaceDir, WorkspaceError> {
         self.make(task, Workspace::Worktree { path: path.to_owned(), branch: None }).await
     }
 

@@ -149,8 +149,7 @@ fn show(context: &Context, report: &UsageReportView) -> Result<(), Failure> {
         console.note("nothing was spent in this time; --since all looks at everything");
         return Ok(());
     }
-    let mut table =
-        Table::new(&[heading(report.by), "CALLS", "INPUT", "OUTPUT", "CACHED", "COST"]);
+    let mut table = Table::new(&[heading(report.by), "CALLS", "INPUT", "OUTPUT", "CACHED", "COST"]);
     for line in &report.lines {
         table.row(row(Cell::from(label(&line.key)), &line.usage));
     }
@@ -191,8 +190,18 @@ fn row(label: Cell, usage: &UsageView) -> Vec<Cell> {
 
 /// Returns what a line is about.
 fn label(key: &UsageKey) -> String {
-    let UsageKey { day, profile, provider, model, source, work, board, task, attempt, conversation } =
-        key;
+    let UsageKey {
+        day,
+        profile,
+        provider,
+        model,
+        source,
+        work,
+        board,
+        task,
+        attempt,
+        conversation,
+    } = key;
     match (day, provider.as_ref().zip(model.as_ref()), conversation, task, source, profile) {
         (Some(day), ..) => day.clone(),
         (_, Some((provider, model)), ..) => format!("{provider}:{model}"),

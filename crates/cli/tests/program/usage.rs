@@ -11,9 +11,13 @@ fn what_was_spent_is_told_also_after_its_conversation_was_deleted() {
     seed(&world);
     world.vestal(["conversations", "delete", "-y", "Fix the build"]).exits(0);
     let text = world.vestal(["usage", "--by", "model"]).exits(0).text();
-    assert!(text.contains("acme:large-1") && text.contains("1,200") && text.contains("$0.0123"), "{text}");
+    assert!(
+        text.contains("acme:large-1") && text.contains("1,200") && text.contains("$0.0123"),
+        "{text}"
+    );
     let report: Value =
-        serde_json::from_str(&world.vestal(["usage", "--json", "--by", "source"]).exits(0).text()).unwrap();
+        serde_json::from_str(&world.vestal(["usage", "--json", "--by", "source"]).exits(0).text())
+            .unwrap();
     assert_eq!(report["lines"][0]["source"], "cli");
     assert_eq!(report["total"]["cost_usd"], 0.0123);
     let days = world.vestal(["usage", "--since", "all"]).exits(0).text();

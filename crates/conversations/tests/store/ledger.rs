@@ -46,9 +46,8 @@ async fn the_ledger_keeps_what_a_deleted_and_an_undone_conversation_took() {
         .iter()
         .map(|(group, totals)| (group.clone(), totals.calls, totals.unpriced))
         .collect();
-    let model = |model: &str| {
-        LedgerGroup::Model { provider: "acme".to_owned(), model: model.to_owned() }
-    };
+    let model =
+        |model: &str| LedgerGroup::Model { provider: "acme".to_owned(), model: model.to_owned() };
     assert_eq!(unpriced, [(model("large-1"), 2, 0), (model("small"), 1, 1)]);
 }
 
@@ -108,7 +107,8 @@ async fn a_time_leaves_out_what_was_spent_before_and_after_it() {
     let id = begin(&place).await;
     place.append(&id, &[user("a"), paid(5)]).await.unwrap();
     let now = jiff::Timestamp::now();
-    let (before, after) = (now - jiff::SignedDuration::from_hours(1), now + jiff::SignedDuration::from_hours(1));
+    let (before, after) =
+        (now - jiff::SignedDuration::from_hours(1), now + jiff::SignedDuration::from_hours(1));
     for (since, until, expected) in [
         (Some(before), Some(after), 5),
         (Some(after), None, 0),
@@ -123,18 +123,25 @@ async fn a_time_leaves_out_what_was_spent_before_and_after_it() {
     assert_eq!(at.as_second() % 900, 0);
 }
 
+/// A file of the first version, with a conversation and what it took.
+const COUNTED: &str = concat!(
+    include_str!("../../src/schema/1.sql"),
+    "INSERT INTO conversations (key, id, source, provider, model, started_at, updated_at) \
+     VALUES (1, '20261115-103001-k3f9ab', 'cli', 'acme', 'large-1', 1, 2000000); \
+     INSERT INTO usage VALUES (1, 'acme', 'large-1', 3, 10, 20, 0, 0, 0, 77, 1); \
+     PRAGMA user_version = 1; PRAGMA application_id = 1450406979"
+);
+
 #[tokio::test]
 async fn what_was_counted_before_there_was_a_ledger_is_taken_over() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state.db");
-    let first = include_str!("../../src/schema/1.sql");
-    let counted = "INSERT INTO conversations (key, id, source, provider, model, started_at, updated_at) \
-         VALUES (1, '20261115-103001-k3f9ab', 'cli', 'acme', 'large-1', 1, 2000000); \
-         INSERT INTO usage VALUES (1, 'acme', 'large-1', 3, 10, 20, 0, 0, 0, 77, 1); \
-         PRAGMA user_version = 1; PRAGMA application_id = 1450406979";
-    execute(&path, &format!("{first}{counted}")).await;
+    execute(&path, COUNTED).await;
     let store = Store::open(&path).await.unwrap();
     let sums = store.ledger(&LedgerFilter::default(), LedgerGrouping::Source).await.unwrap();
     let [(LedgerGroup::Source(source), totals)] = sums.as_slice() else { panic!("{sums:?}") };
-    assert_eq!((source.as_str(), totals.calls, totals.micro_usd, totals.unpriced), ("cli", 3, 77, 1));
+    assert_eq!(
+        (source.as_str(), totals.calls, totals.micro_usd, totals.unpriced),
+        ("cli", 3, 77, 1)
+    );
 }

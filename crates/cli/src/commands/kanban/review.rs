@@ -106,7 +106,10 @@ async fn print_patch(console: Console, patch: &[u8]) -> Result<(), Failure> {
     let mut shown = String::new();
     for line in String::from_utf8_lossy(patch).lines() {
         let style = match line.as_bytes().first() {
-            _ if line.starts_with("diff ") || line.starts_with("+++") || line.starts_with("---") => {
+            _ if line.starts_with("diff ")
+                || line.starts_with("+++")
+                || line.starts_with("---") =>
+            {
                 YELLOW
             }
             Some(b'+') => GREEN,
@@ -209,7 +212,7 @@ pub(super) async fn review(ctx: &BoardContext<'_>, args: ReviewArgs) -> Result<E
     }
     let review = match (&args.changes, &args.from) {
         (Some(summary), _) => {
-            let summary = text_or_stdin(summary).await?;
+            let summary = text_or_stdin(summary.clone()).await?;
             Review { summary, comments: args.comments }
         }
         (None, Some(file)) => read_review(file).await?,
@@ -247,12 +250,13 @@ async fn approve(
 
 async fn read_review(file: &str) -> Result<Review, Failure> {
     let text = if file == "-" {
-        text_or_stdin(file).await?
+        text_or_stdin(file.to_owned()).await?
     } else {
         std::fs::read_to_string(file)
             .map_err(|error| Failure::usage(format!("cannot read {file}: {error}")))?
     };
-    serde_json::from_str(&text).map_err(|error| Failure::usage(format!("{file} is no review: {error}")))
+    serde_json::from_str(&text)
+        .map_err(|error| Failure::usage(format!("{file} is no review: {error}")))
 }
 
 /// Lets the person write between the quoted changes.
@@ -268,8 +272,9 @@ async fn edit(
     }
     let found = look(ctx, board, id, None).await?;
     let Some(patch) = found.patch else {
-        return Err(Failure::new("the changes are too large to be quoted")
-            .advise("vestal kanban diff --stat lists them; --changes and --comment say what is to be done"));
+        return Err(Failure::new("the changes are too large to be quoted").advise(
+            "vestal kanban diff --stat lists them; --changes and --comment say what is to be done",
+        ));
     };
     let quoted = quoted_diff(&format!("{id}  {title}"), &String::from_utf8_lossy(&patch));
     let environment = ctx.settings().environment();
@@ -281,8 +286,9 @@ async fn edit(
         tokio::task::spawn_blocking(move || vestal_tui::edit_externally(&quoted, &editor)).await;
     match edited {
         Ok(Ok(text)) => Ok(parse_quoted_review(&text)),
-        Ok(Err(error)) => Err(Failure::new(error.to_string())
-            .advise("set VISUAL or EDITOR to your editor")),
+        Ok(Err(error)) => {
+            Err(Failure::new(error.to_string()).advise("set VISUAL or EDITOR to your editor"))
+        }
         Err(error) => Err(Failure::new(format!("the editor was not waited for: {error}"))),
     }
 }
@@ -293,7 +299,8 @@ mod tests {
 
     #[test]
     fn a_comment_names_a_file_and_perhaps_a_line() {
-        let read = |words| parse_comment(words).map(|comment| (comment.path, comment.line, comment.text));
+        let read =
+            |words| parse_comment(words).map(|comment| (comment.path, comment.line, comment.text));
         let expected = |path: &str, line, text: &str| Ok((path.to_owned(), line, text.to_owned()));
         assert_eq!(read("src/a.rs:12: no: never"), expected("src/a.rs", Some(12), "no: never"));
         assert_eq!(read("a file: all of it"), expected("a file", None, "all of it"));

@@ -20,7 +20,8 @@ fn a_review_sends_the_work_back_line_by_line_or_approves_it() {
     let early = refused(&world, &["review", &id, "--approve"], 1);
     assert!(early.contains("not in review"), "{early}");
     done(&world, &["submit", &id]);
-    let said = ["review", &id, "--changes", "Nearly there.", "--comment", "src/a.rs:12: handle the error"];
+    let said =
+        ["review", &id, "--changes", "Nearly there.", "--comment", "src/a.rs:12: handle the error"];
     done(&world, &said);
     assert_eq!(task(&world, &id)["status"], "ready");
     let context = done(&world, &["context", &id]);
@@ -29,7 +30,11 @@ fn a_review_sends_the_work_back_line_by_line_or_approves_it() {
     let mute = kanban(&world, &["review", &id]).exits(2);
     assert!(mute.stderr.contains("--approve"), "{mute:?}");
     let review = world.home().join("review.json");
-    std::fs::write(&review, r#"{"comments":[{"path":"b","line":1,"side":"old","text":"keep it"}]}"#).unwrap();
+    std::fs::write(
+        &review,
+        r#"{"comments":[{"path":"b","line":1,"side":"old","text":"keep it"}]}"#,
+    )
+    .unwrap();
     done(&world, &["review", &id, "--from", review.to_str().unwrap()]);
     assert!(done(&world, &["context", &id]).contains("b:1 (as it was before)"));
     done(&world, &["submit", &id]);
