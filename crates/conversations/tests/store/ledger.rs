@@ -48,7 +48,7 @@ async fn the_ledger_keeps_what_a_deleted_and_an_undone_conversation_took() {
         .collect();
     let model =
         |model: &str| LedgerGroup::Model { provider: "acme".to_owned(), model: model.to_owned() };
-    assert_eq!(unpriced, [(model("large-1"), 2, 0), (model("small"), 1, 1)]);
+    assert_eq!(unpriced, [(model("large"), 2, 0), (model("small"), 1, 1)]);
 }
 
 #[tokio::test]
