@@ -46,14 +46,17 @@ pub use file::{
 };
 pub use find::{JobNotFound, JobPrefix, closest_name};
 pub use gateway::{
-    GatewayExitView, GatewayListenerView, GatewayLogLineView, GatewayOutcomeView,
-    GatewayStatusView, GatewayView, ManagerKind, ManagerView, UnitView,
+    DASHBOARD_SLOT, GatewayExitView, GatewayListenerView, GatewayLogLineView, GatewayOutcomeView,
+    GatewayStatusView, GatewayView, ManagerKind, ManagerView, SharedApiAddress, UnitView,
+    gateway_command, profile_order, shared_api_addresses,
 };
 pub use health::{CheckView, Health, HealthView};
 pub use job::{
     EndCause, JobPhase, JobView, RunSandboxView, RunView, SandboxBefore, SessionResult, timestamp,
 };
-pub use logs::{LogSource, UnknownLogSource, agent_log_files, errors_log_files, log_sources};
+pub use logs::{
+    LogSource, UnknownLogSource, agent_log_files, dashboard_log_dir, errors_log_files, log_sources,
+};
 pub use model::{DefaultModelView, ListSource, ModelsView, ProviderView, explained};
 pub use profile::{
     ChosenProfileView, CreatedProfileView, DeletedProfileView, ExportedProfileView,

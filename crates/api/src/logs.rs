@@ -1,7 +1,7 @@
 //! The logs of a home: which there are, where, and what their lines mean.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use vestal_config::{Home, ProfileName};
@@ -21,11 +21,18 @@ pub enum LogSource {
     Boot,
     /// `logs/supervisor.log` of the root home: what a supervisor in the background says about itself.
     Supervisor,
+    /// `logs/dashboard/current` of the root home: what a supervised dashboard prints, and what its
+    /// supervisor does with it.
+    Dashboard,
 }
 
 impl LogSource {
     /// All of them.
-    pub const ALL: [Self; 5] =
+    pub const ALL: [Self; 6] =
+        [Self::Agent, Self::Errors, Self::Gateway, Self::Boot, Self::Supervisor, Self::Dashboard];
+
+    /// Those that tell of a profile: all but the dashboard's, which serves every profile.
+    pub const OF_PROFILE: [Self; 5] =
         [Self::Agent, Self::Errors, Self::Gateway, Self::Boot, Self::Supervisor];
 
     /// Returns its name.
@@ -36,6 +43,7 @@ impl LogSource {
             Self::Gateway => "gateway",
             Self::Boot => "boot",
             Self::Supervisor => "supervisor",
+            Self::Dashboard => "dashboard",
         }
     }
 }
@@ -46,7 +54,7 @@ pub struct UnknownLogSource;
 
 impl fmt::Display for UnknownLogSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a log is agent, errors, gateway, boot or supervisor")
+        f.write_str("a log is agent, errors, gateway, boot, supervisor or dashboard")
     }
 }
 
@@ -70,6 +78,11 @@ pub fn errors_log_files(logs_dir: &Path) -> LogFiles {
     LogFiles::new(logs_dir.join("errors.log"), 2_000_000, 2)
 }
 
+/// Returns the directory of the log of a supervised dashboard.
+pub fn dashboard_log_dir(root: &Home) -> PathBuf {
+    root.logs_dir().join("dashboard")
+}
+
 /// Returns the logs of some profiles, or, without any, of all that there are.
 pub fn log_sources(
     root: &Home,
@@ -91,6 +104,9 @@ pub fn log_sources(
             // What was decided about a directory that is no profile is told to who asks for all.
             LogSource::Boot if profiles.is_none() => Some(vestal_supervisor::boot_log_files(&logs)),
             LogSource::Supervisor => Some(vestal_supervisor::detached_log_files(&logs)),
+            LogSource::Dashboard => {
+                Some(vestal_supervisor::slot_log_files(&dashboard_log_dir(root)))
+            }
             _ => None,
         };
         if let Some(files) = shared {
@@ -107,7 +123,7 @@ pub fn log_sources(
                     vestal_supervisor::slot_log_files(&dir)
                 }
                 LogSource::Boot => vestal_supervisor::boot_log_files(&logs),
-                LogSource::Supervisor => continue,
+                LogSource::Supervisor | LogSource::Dashboard => continue,
             };
             let only = (kind == LogSource::Boot).then(|| format!("profile={profile} "));
             let owner = Some(profile.to_string());
@@ -128,7 +144,8 @@ fn level_of(message: &str) -> Option<Level> {
         "stays down ",
         "left by ",
     ];
-    if message.starts_with("error: ") || message.contains(" action=failed") {
+    let has_panicked = message.starts_with("thread '") && message.contains(" panicked at ");
+    if message.starts_with("error: ") || message.contains(" action=failed") || has_panicked {
         return Some(Level::Error);
     }
     if message.starts_with("warning: ") {
@@ -160,10 +177,12 @@ mod tests {
             "profile=x prior_state=missing action=failed reason=damaged",
             "profile=x prior_state=missing action=registered",
             "an error: in the middle",
+            "thread 'main' panicked at src/main.rs:1:1:",
         ]
         .map(level_of);
         let (info, warn, error) = (Some(Level::Info), Some(Level::Warn), Some(Level::Error));
-        assert_eq!(levels, [error, warn, info, warn, info, warn, info, error, None, None]);
+        let expected = [error, warn, info, warn, info, warn, info, error, None, None, error];
+        assert_eq!(levels, expected);
     }
 
     #[test]
@@ -180,7 +199,7 @@ mod tests {
             sources.iter().map(show).collect()
         };
         assert_eq!(
-            shown(log_sources(&root, Some(&[work]), &LogSource::ALL)),
+            shown(log_sources(&root, Some(&[work]), &LogSource::OF_PROFILE)),
             [
                 "agent work profiles/work/logs/agent.log",
                 "errors work profiles/work/logs/errors.log",
@@ -192,6 +211,10 @@ mod tests {
         assert_eq!(
             shown(log_sources(&root, None, &[LogSource::Boot, LogSource::Agent])),
             ["agent default logs/agent.log", "boot - logs/container-boot.log"]
+        );
+        assert_eq!(
+            shown(log_sources(&root, Some(&[]), &[LogSource::Dashboard])),
+            ["dashboard - logs/dashboard/current"]
         );
     }
 }

@@ -153,7 +153,8 @@ fn push_shown(line: &mut String, c: char) {
 /// An entry that was read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Entry {
-    /// When it was written; nothing if the log begins in the middle of it.
+    /// When it was written; nothing if the log does not tell. A line without a time has that of the
+    /// entry before it.
     pub at: Option<Timestamp>,
     /// How serious it is; nothing if it does not say.
     pub level: Option<Level>,
@@ -202,7 +203,7 @@ impl Entry {
         text
     }
 
-    /// Returns the entry that one line is; nothing for a line without a time or one that continues.
+    /// Returns the entry that one line is; nothing for one that continues another.
     pub fn of_line(line: &str) -> Option<Self> {
         match Self::parse(line.as_bytes()) {
             Parsed::Begins(entry) => Some(entry),
@@ -228,11 +229,15 @@ impl Entry {
     /// - the same with another time in front, as a supervisor notes what its child prints: the time
     ///   of the child counts;
     /// - `TIME` and anything;
-    /// - a line without a time, or with one and indented, which continues the entry before.
+    /// - an indented line, with a time or without, which continues the entry before;
+    /// - any other line without a time, which was printed beside the log and stands for itself.
     pub(crate) fn parse(line: &[u8]) -> Parsed {
         let line = String::from_utf8_lossy(line);
         let Some((at, rest)) = split_time(&line) else {
-            return Parsed::Continues(unindented(&line));
+            if line.is_empty() || line.starts_with([' ', '\t']) {
+                return Parsed::Continues(unindented(&line));
+            }
+            return Parsed::Begins(Self::raw(None, &line));
         };
         if let Some(entry) = Self::of_header(at, rest) {
             return Parsed::Begins(entry);
@@ -243,15 +248,13 @@ impl Entry {
         if rest.starts_with([' ', '\t']) {
             return Parsed::Continues(unindented(rest));
         }
-        let message = rest.to_owned();
-        Parsed::Begins(Self {
-            at: Some(at),
-            level: None,
-            session: None,
-            target: None,
-            message,
-            is_notice: false,
-        })
+        Parsed::Begins(Self::raw(Some(at), rest))
+    }
+
+    /// Returns an entry of what is not in the shape of one.
+    pub(crate) fn raw(at: Option<Timestamp>, message: &str) -> Self {
+        let message = message.to_owned();
+        Self { at, level: None, session: None, target: None, message, is_notice: false }
     }
 
     fn of_header(at: Timestamp, rest: &str) -> Option<Self> {

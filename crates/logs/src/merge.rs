@@ -6,6 +6,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use jiff::Timestamp;
 
 use crate::entry::{Entry, Level};
+use crate::files::LogFiles;
 use crate::read_entries::{EntryReader, PendingEntry, Source};
 
 /// Entries among which one that stands in several logs is recognised. Its copies have the same time,
@@ -87,6 +88,11 @@ impl Merged {
         Self { heads, filter, recent: Recent::default() }
     }
 
+    /// Returns the files of the logs.
+    pub fn files(&self) -> impl Iterator<Item = &LogFiles> {
+        self.heads.iter().map(|head| &head.reader.source().files)
+    }
+
     /// Returns the last entries of all that are there.
     pub fn last(&mut self, count: usize) -> Vec<SourcedEntry> {
         let mut last = VecDeque::new();
@@ -107,6 +113,12 @@ impl Merged {
     pub fn look(&mut self) -> Vec<SourcedEntry> {
         self.begin_look();
         std::iter::from_fn(|| self.next_of(PendingEntry::Leave)).collect()
+    }
+
+    /// Reports whether an entry is held back to which lines may still be added. Another look returns it
+    /// if nothing was written meanwhile.
+    pub fn has_pending(&self) -> bool {
+        self.heads.iter().any(|head| head.next.is_some() || head.reader.has_pending())
     }
 
     fn begin_look(&mut self) {

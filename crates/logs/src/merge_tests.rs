@@ -4,7 +4,6 @@ use std::path::Path;
 
 use super::*;
 use crate::entry::{NewEntry, stamp};
-use crate::files::LogFiles;
 use crate::writer::LogWriter;
 
 fn at(milliseconds: i64) -> Timestamp {
@@ -152,4 +151,37 @@ fn a_log_that_cannot_be_read_is_told_and_keeps_no_other_from_being_read() {
     assert!(found[0].contains("/a cannot be read: "), "{found:?}");
     assert_eq!(found[1], "one");
     assert_eq!(merged.look(), []);
+}
+
+#[test]
+fn what_was_printed_beside_a_warning_is_no_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    // A library prints a line into the log, without a time and between entries.
+    let warning = line(1, Level::Warn, None, "careful\nof this");
+    let stamped = |text: &str| format!("{} {text}\n", stamp(at(3)));
+    let lines = [
+        warning,
+        "printed without a time\n".to_owned(),
+        "    indented\n".to_owned(),
+        line(2, Level::Error, None, "failed"),
+        stamped("printed with a time"),
+        stamped("    and indented"),
+    ];
+    write(dir.path(), "a", &lines);
+    let last = |level| {
+        let filter = Filter { level: Some(level), ..Filter::default() };
+        Merged::new([source(dir.path(), "a")], filter).last(50)
+    };
+    assert_eq!(messages(last(Level::Warn)), ["careful\nof this", "failed"]);
+    let all = last(Level::Info);
+    assert_eq!(all[1].entry.at, Some(at(1)), "it is as old as the entry before");
+    assert_eq!(
+        messages(all),
+        [
+            "careful\nof this",
+            "printed without a time\nindented",
+            "failed",
+            "printed with a time\nand indented"
+        ]
+    );
 }

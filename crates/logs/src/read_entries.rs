@@ -74,6 +74,11 @@ impl EntryReader {
         }
     }
 
+    /// Reports whether it holds an entry back that a later look returns.
+    pub fn has_pending(&self) -> bool {
+        self.pending.is_some() || self.gap.is_some()
+    }
+
     /// Begins another look at a log that is followed.
     pub fn look_again(&mut self) {
         self.was_added_to = false;
@@ -94,7 +99,11 @@ impl EntryReader {
                 Next::Line(line) => {
                     self.was_added_to = true;
                     match Entry::parse(line) {
-                        Parsed::Begins(entry) => self.pending.replace(entry),
+                        Parsed::Begins(mut entry) => {
+                            let before = self.pending.as_ref().or(self.previous.as_ref());
+                            entry.at = entry.at.or(before.and_then(|before| before.at));
+                            self.pending.replace(entry)
+                        }
                         Parsed::Continues(line) => self.add(&line),
                     }
                 }
@@ -132,17 +141,9 @@ impl EntryReader {
             pending => {
                 let complete = pending.take();
                 let header = complete.as_ref().or(self.previous.as_ref());
-                let alone = || Entry {
-                    at: None,
-                    level: None,
-                    session: None,
-                    target: None,
-                    message: line.to_owned(),
-                    is_notice: false,
-                };
                 *pending = Some(match header {
                     Some(header) => header.continued(line.to_owned()),
-                    None => alone(),
+                    None => Entry::raw(None, line),
                 });
                 complete
             }

@@ -156,7 +156,8 @@ impl Profiles {
         Listing { profiles, strays: self.strays() }
     }
 
-    fn strays(&self) -> Vec<Stray> {
+    /// Returns what is among the profiles and is none.
+    pub fn strays(&self) -> Vec<Stray> {
         let entries = std::fs::read_dir(self.root.profiles_dir()).into_iter().flatten().flatten();
         let mut strays: Vec<Stray> = entries
             .filter_map(|entry| {

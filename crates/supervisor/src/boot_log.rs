@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use vestal_logs::{LogFiles, LogWriter};
 
+use crate::slot::SlotName;
 use crate::state;
 
 /// Size at which the file is moved to `.1`.
@@ -23,6 +24,21 @@ pub(crate) enum BootAction {
     Failed(String),
 }
 
+/// What a decision is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Subject<'a> {
+    /// A profile, or what should be one.
+    Profile(&'a str),
+    /// A service that the home has once.
+    Service(&'a str),
+}
+
+impl<'a> From<&'a SlotName> for Subject<'a> {
+    fn from(name: &'a SlotName) -> Self {
+        name.service_of_home().map_or(Self::Profile(name.as_str()), Self::Service)
+    }
+}
+
 /// The file `container-boot.log`.
 #[derive(Debug)]
 pub(crate) struct BootLog {
@@ -35,24 +51,28 @@ impl BootLog {
     }
 
     /// Notes a decision. A log that cannot be written keeps no slot down.
-    pub(crate) fn note(&self, name: &str, prior: Option<&str>, action: &BootAction) {
+    pub(crate) fn note(&self, subject: &Subject<'_>, prior: Option<&str>, action: &BootAction) {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = writer.write(line(name, prior, action).as_bytes()) {
+        if let Err(error) = writer.write(line(subject, prior, action).as_bytes()) {
             let path = writer.files().path().display();
             tracing::warn!(%error, %path, "cannot write the boot log");
         }
     }
 }
 
-fn line(name: &str, prior: Option<&str>, action: &BootAction) -> String {
+fn line(subject: &Subject<'_>, prior: Option<&str>, action: &BootAction) -> String {
     let (word, reason) = match action {
         BootAction::Registered => ("registered", String::new()),
         BootAction::Started => ("started", String::new()),
         BootAction::Failed(reason) => ("failed", format!(" reason={}", one_line(reason))),
     };
+    let (kind, name) = match subject {
+        Subject::Profile(name) => ("profile", name),
+        Subject::Service(name) => ("service", name),
+    };
     let (time, name) = (state::now(), one_word(name));
     format!(
-        "{time} profile={name} prior_state={} action={word}{reason}\n",
+        "{time} {kind}={name} prior_state={} action={word}{reason}\n",
         prior.unwrap_or("missing")
     )
 }
@@ -76,16 +96,20 @@ mod tests {
     #[test]
     fn a_decision_is_one_line_whatever_the_name_is() {
         let lines = [
-            line("work", Some("running"), &BootAction::Started),
-            line("default", None, &BootAction::Registered),
-            line("a b\nprofile=c", None, &BootAction::Failed("bad\nname".into())),
+            line(&Subject::Profile("work"), Some("running"), &BootAction::Started),
+            line(&Subject::Service("dashboard"), None, &BootAction::Registered),
+            line(
+                &Subject::Profile("a b\nprofile=c"),
+                None,
+                &BootAction::Failed("bad\nname".into()),
+            ),
         ];
         let shown: Vec<&str> = lines.iter().map(|line| line.split_once(' ').unwrap().1).collect();
         assert_eq!(
             shown,
             [
                 "profile=work prior_state=running action=started\n",
-                "profile=default prior_state=missing action=registered\n",
+                "service=dashboard prior_state=missing action=registered\n",
                 "profile=\"a\\u{20}b\\nprofile\\u{3d}c\" prior_state=missing action=failed reason=bad name\n",
             ]
         );

@@ -146,7 +146,7 @@ impl Running {
         failpoint::reach("stop.signalled");
         tokio::select! {
             _ = self.ended() => {}
-            () = sleep(slot.stop_within) => {}
+            () = sleep(slot.service.stop_within) => {}
         }
         let ended = self.collect().await;
         failpoint::reach("stop.ended");
@@ -203,7 +203,7 @@ struct Started {
 
 impl Started {
     fn new(slot: &Slot, record: &Record, records: &Records) -> Result<Self, SpawnError> {
-        let (program, arguments) = slot.argv.split_first().ok_or(SpawnError::NoCommand)?;
+        let (program, arguments) = slot.service.argv.split_first().ok_or(SpawnError::NoCommand)?;
         let (stdout, to_stdout) = io::pipe()?;
         let (stderr, to_stderr) = io::pipe()?;
         let (ready, to_ready) = io::pipe()?;
@@ -211,11 +211,11 @@ impl Started {
         command
             .args(arguments)
             .env_clear()
-            .envs(&slot.env)
+            .envs(&slot.service.env)
             .env(RUN_VARIABLE, &record.run)
             .env(READY_VARIABLE, to_ready.as_raw_fd().to_string())
             .env(PLANNED_STOP_VARIABLE, records.note_path(&slot.name))
-            .current_dir(&slot.dir)
+            .current_dir(&slot.service.dir)
             .stdin(Stdio::null())
             .stdout(to_stdout)
             .stderr(to_stderr)
@@ -235,7 +235,7 @@ impl Started {
         };
         let failed = |source| SpawnError::Program {
             program: PathBuf::from(program),
-            dir: slot.dir.clone(),
+            dir: slot.service.dir.clone(),
             source,
         };
         let mut child = spawned.map_err(failed)?;

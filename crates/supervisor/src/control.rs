@@ -24,7 +24,8 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 
 const SOCKET: &str = "supervisor.sock";
 
-/// What a supervisor is asked to do. `slots` are names; without any it is about all.
+/// What a supervisor is asked to do. `slots` are names; without any it is about those of all
+/// profiles. Slots that the home has once, such as `@dashboard`, must be named.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
@@ -79,6 +80,9 @@ pub struct Answer {
     pub holder: Holder,
     /// The slots that were asked about, as they are now.
     pub slots: Vec<SlotStatus>,
+    /// The slots that the home has once, as they are now, whatever was asked about.
+    #[serde(default)]
+    pub services: Vec<SlotStatus>,
     /// What orders came to.
     pub outcomes: Vec<Outcome>,
     /// Why the request was refused.

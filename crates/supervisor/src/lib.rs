@@ -31,10 +31,13 @@ pub use control::{Answer, ControlError, Outcome, Request, ask};
 pub use detach::{DetachError, announce_ready, detached_log_files, start_detached};
 pub use lock::{Holder, LockError, Manager};
 pub use log::slot_log_files;
-pub use offline::{OfflineError, has_leftover, list_offline, stop_offline};
+pub use offline::{
+    EndedLeftover, OfflineError, SlotStatuses, end_leftovers, has_leftover, list_offline,
+    stop_offline,
+};
 pub use policy::{EXIT_PERMANENT, EXIT_RESTART, Ended, Next, Planned, RestartPolicy};
 pub use record::{PlannedAction, PlannedStop, RUN_VARIABLE};
-pub use slot::{BadSlotName, Found, Slot, SlotName, SlotSource};
+pub use slot::{BadSlotName, BootRule, Found, Service, Slot, SlotName, SlotSource};
 pub use state::{Actual, Desired, PartState, StateError, read_actual, read_desired};
 pub use status::{Done, LastExit, SlotState, SlotStatus};
 pub use supervisor::{Options, Supervisor, SupervisorError};

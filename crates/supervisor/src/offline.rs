@@ -1,13 +1,16 @@
 //! Slots while no supervisor runs: what is known of them, and how they are stopped. What a killed
 //! supervisor left is ended, and they stay down.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::control::Outcome;
 use crate::lock::{HomeLock, LockError, Manager};
-use crate::record::{Leftover, Records};
+use crate::record::{Leftover, LeftoverError, Records};
 use crate::slot::{Found, Slot, SlotName};
-use crate::state::{self, Desired};
+use crate::state::{self, Desired, Prior};
 use crate::status::{Done, SlotState, SlotStatus};
 
 /// Why nothing was done.
@@ -16,6 +19,14 @@ pub enum OfflineError {
     /// A supervisor began meanwhile; it is to be asked.
     #[error(transparent)]
     Lock(#[from] LockError),
+    /// It cannot be seen what a killed supervisor left.
+    #[error("cannot read {}: {source}", path.join("slots").display())]
+    Records {
+        /// The directory of the home's running processes.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
 }
 
 /// Stops slots, under the lock of the home, which a supervisor would hold.
@@ -24,9 +35,9 @@ pub async fn stop_offline(run_dir: &Path, slots: &[Slot]) -> Result<Vec<Outcome>
     let records = Records::new(run_dir);
     let mut outcomes = Vec::new();
     for slot in slots {
-        let stopped = match state::write_desired(&slot.desired, Desired::Stopped) {
+        let stopped = match state::write_desired(&slot.service.desired, Desired::Stopped) {
             Ok(()) => records
-                .end_leftover(&slot.name, slot.stop_within)
+                .end_leftover(&slot.name, slot.service.stop_within)
                 .await
                 .map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
@@ -47,26 +58,98 @@ pub fn has_leftover(run_dir: &Path, slot: &SlotName) -> bool {
     !matches!(Records::new(run_dir).read(slot), Ok(None))
 }
 
-/// Returns what is known of slots from their files, without taking the lock.
-pub fn list_offline(run_dir: &Path, logs_dir: &Path, found: Vec<Found>) -> Vec<SlotStatus> {
+/// A slot whose process a killed supervisor had left, and that process or why it is not gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndedLeftover {
+    /// The slot.
+    pub slot: String,
+    /// The process that was ended.
+    pub ended: Result<u32, String>,
+}
+
+/// Ends what a killed supervisor left, under the lock of the home, as a supervisor that is told to
+/// end does with its children: what is desired stays, so that the next one starts them.
+pub async fn end_leftovers(
+    run_dir: &Path,
+    found: &[Found],
+) -> Result<Vec<EndedLeftover>, OfflineError> {
     let records = Records::new(run_dir);
-    let logs = logs_dir.join("gateways");
-    let status = |name: &str| SlotStatus::new(name, logs.join(name));
-    let one = |found: Found| match found {
-        Found::Broken { name, reason } => SlotStatus::broken(&name, reason, logs.clone()),
-        Found::Slot(slot) => {
-            let mut status = status(slot.name.as_str());
-            let record = records.read(&slot.name).ok().flatten();
-            if let Some(process) = record.and_then(|record| record.process)
-                && process.is_alive()
-            {
-                status.state = SlotState::Running;
-                status.pid = Some(process.pid);
-                status.reason =
-                    Some("its supervisor is gone; the next one ends it first".to_owned());
-            }
-            status.with_files(&slot)
-        }
+    let failed = |source| OfflineError::Records { path: run_dir.into(), source };
+    if records.slots().map_err(failed)?.is_empty() {
+        return Ok(Vec::new());
+    }
+    let _lock = HomeLock::take(run_dir, Manager::Command).await?;
+    let ended = records.end_leftovers(&graces(found)).await.map_err(failed)?;
+    let one = |(slot, ended): (SlotName, Result<Leftover, LeftoverError>)| {
+        let ended = match ended {
+            Ok(Leftover::None) => return None,
+            Ok(Leftover::Ended(process)) => Ok(process.pid),
+            Err(error) => Err(error.to_string()),
+        };
+        Some(EndedLeftover { slot: slot.to_string(), ended })
     };
-    found.into_iter().map(one).collect()
+    Ok(ended.into_iter().filter_map(one).collect())
+}
+
+/// Returns how long each slot may take to end.
+pub(crate) fn graces(found: &[Found]) -> BTreeMap<SlotName, Duration> {
+    let one = |found: &Found| match found {
+        Found::Slot(slot) => Some((slot.name.clone(), slot.service.stop_within)),
+        Found::Broken { .. } => None,
+    };
+    found.iter().filter_map(one).collect()
+}
+
+/// What is known of the slots of a home.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotStatuses {
+    /// Those of profiles.
+    pub slots: Vec<SlotStatus>,
+    /// Those that the home has once.
+    pub services: Vec<SlotStatus>,
+}
+
+/// Returns what is known of slots from their files, without taking the lock. `logs` is the directory
+/// that has the logs of broken slots.
+pub fn list_offline(run_dir: &Path, logs: &Path, found: Vec<Found>) -> SlotStatuses {
+    let records = Records::new(run_dir);
+    let mut status = SlotStatuses { slots: Vec::new(), services: Vec::new() };
+    for found in found {
+        match found {
+            Found::Broken { name, reason } => {
+                status.slots.push(SlotStatus::broken(&name, reason, logs.into()));
+            }
+            Found::Slot(slot) => {
+                let is_of_home = slot.name.service_of_home().is_some();
+                let into = if is_of_home { &mut status.services } else { &mut status.slots };
+                into.push(offline_status(&records, &slot));
+            }
+        }
+    }
+    status
+}
+
+fn offline_status(records: &Records, slot: &Slot) -> SlotStatus {
+    let Slot { name, service } = slot;
+    let mut status = SlotStatus::new(name.as_str(), service.log_dir.clone());
+    let record = records.read(name).ok().flatten();
+    if let Some(record) = record
+        && let Some(process) = record.process
+        && process.is_alive()
+    {
+        status.state = SlotState::Running;
+        status.pid = Some(process.pid);
+        status.started_at = Some(record.started_at);
+        status.reason = Some("its supervisor is gone; the next one ends it first".to_owned());
+        return status.with_files(service);
+    }
+    let mut status = status.with_files(service);
+    if status.state == SlotState::Stopped
+        && Prior::read(service).is_ok_and(|prior| prior.comes_back)
+    {
+        status.reason = Some(
+            "it is wanted, and no supervisor runs to keep it; the next one starts it".to_owned(),
+        );
+    }
+    status
 }

@@ -1,6 +1,7 @@
 //! Which process a slot has, on disk: written before it is started, so that the next supervisor
 //! finds and ends what a killed one left. Never are there two processes of one slot.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
+use tokio::task::JoinSet;
 use vestal_process::{End, Patience, ProcessId, Session};
 
 use crate::slot::{Slot, SlotName};
@@ -17,6 +19,8 @@ use crate::state::{self, StateError, VERSION};
 /// The variable that tells the processes of one start from those of all others.
 pub const RUN_VARIABLE: &str = "VESTAL_SUPERVISED_RUN";
 
+/// From SIGTERM to SIGKILL for what was left of a slot that no longer exists.
+const LEFTOVER_GRACE: Duration = Duration::from_secs(10);
 /// How long processes may take to vanish after SIGKILL.
 const KILL_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -39,7 +43,8 @@ impl Record {
         let mut bytes = [0; 16];
         rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
         let run = format!("{:032x}", u128::from_ne_bytes(bytes));
-        let argv = slot.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let argv =
+            slot.service.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let (slot, started_at) = (slot.name.clone(), state::now());
         Ok(Self { version: VERSION, slot, run, argv, process: None, started_at })
     }
@@ -179,6 +184,29 @@ impl Records {
         end(&session, grace).await?;
         self.remove(slot)?;
         Ok(if found.is_empty() { Leftover::None } else { Leftover::Ended(session.leader) })
+    }
+
+    /// Ends what an earlier supervisor left of all slots, those that no longer exist too, at the same
+    /// time. `graces` says how long each slot may take.
+    pub(crate) async fn end_leftovers(
+        &self,
+        graces: &BTreeMap<SlotName, Duration>,
+    ) -> io::Result<Vec<(SlotName, Result<Leftover, LeftoverError>)>> {
+        let mut ending = JoinSet::new();
+        for slot in self.slots()? {
+            let records = self.clone();
+            let grace = graces.get(&slot).copied().unwrap_or(LEFTOVER_GRACE);
+            ending.spawn(async move {
+                let ended = records.end_leftover(&slot, grace).await;
+                (slot, ended)
+            });
+        }
+        let mut all = Vec::new();
+        while let Some(ended) = ending.join_next().await {
+            all.extend(ended.ok());
+        }
+        all.sort_by(|(a, _), (b, _)| a.cmp(b));
+        Ok(all)
     }
 }
 

@@ -1,6 +1,5 @@
 //! One slot: carries out orders, keeps its child running, and tells what it does.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -71,9 +70,8 @@ impl Runner {
         slot: Slot,
         records: Records,
         log: SlotLog,
-        log_dir: PathBuf,
     ) -> (Self, mpsc::Sender<Order>, watch::Receiver<SlotStatus>) {
-        let status = SlotStatus::new(slot.name.as_str(), log_dir);
+        let status = SlotStatus::new(slot.name.as_str(), slot.service.log_dir.clone());
         let (status, seen) = watch::channel(status);
         let (order, orders) = mpsc::channel(16);
         let (policy, begun) = (RestartPolicy::default(), Instant::now());
@@ -121,7 +119,8 @@ impl Runner {
                 let stopped = self.desire(Desired::Stopped);
                 if stopped.is_ok() {
                     // A process that survived an earlier stop is not down because it was asked.
-                    let left = self.records.end_leftover(&self.slot.name, self.slot.stop_within);
+                    let left =
+                        self.records.end_leftover(&self.slot.name, self.slot.service.stop_within);
                     if let Err(error) = left.await {
                         answer(done, Err(error.to_string()));
                         return Phase::Down;
@@ -221,7 +220,7 @@ impl Runner {
                 Phase::Up { running, ready_by: None }
             }
             Event::NotReady => {
-                let why = format!("not ready within {:?}", self.slot.ready_within);
+                let why = format!("not ready within {:?}", self.slot.service.ready_within);
                 self.log.note(&why);
                 self.refuse_waiting(&why);
                 let pid = running.process.pid;
@@ -333,11 +332,12 @@ impl Runner {
 
     /// Starts the child, unless an earlier one cannot be ended.
     async fn launch(&mut self) -> Phase {
-        let grace = self.slot.stop_within;
+        let grace = self.slot.service.stop_within;
         if let Err(error) = self.records.end_leftover(&self.slot.name, grace).await {
             return self.not_started(&format!("an earlier process of it: {error}"));
         }
         self.policy.started(self.begun.elapsed());
+        self.log.forget_error();
         let running = match Running::spawn(&self.slot, &self.records, &self.log) {
             Ok(running) => running,
             Err(error) => {
@@ -355,7 +355,7 @@ impl Runner {
             status.next_start_at = None;
             status.reason = None;
         });
-        let ready_by = Instant::now() + self.slot.ready_within;
+        let ready_by = Instant::now() + self.slot.service.ready_within;
         Phase::Up { running: Box::new(running), ready_by: Some(ready_by) }
     }
 
@@ -431,14 +431,15 @@ impl Runner {
     }
 
     fn desire(&mut self, desired: Desired) -> Result<(), String> {
-        state::write_desired(&self.slot.desired, desired).map_err(|error| error.to_string())
+        state::write_desired(&self.slot.service.desired, desired).map_err(|error| error.to_string())
     }
 
-    /// Returns what a process of the slot itself said about its end. What one before it said is not
-    /// about this end.
+    /// Returns what a process of the slot itself said about its end: in its state, or, if it wrote
+    /// none, in the last error that it printed. What one before it said is not about this end.
     fn own_reason(&self, pid: u32) -> Option<String> {
-        let actual = state::read_actual(&self.slot.actual).ok().flatten()?;
-        if actual.is_of_another(Some(pid)) { None } else { actual.reason }
+        let actual = state::read_actual(&self.slot.service.actual).ok().flatten();
+        let own = actual.filter(|actual| !actual.is_of_another(Some(pid)));
+        own.and_then(|actual| actual.reason).or_else(|| self.log.last_error())
     }
 
     fn reason(&self) -> String {
@@ -489,3 +490,7 @@ fn described(ended: Ended) -> String {
         Ended::NotStarted => "not started".to_owned(),
     }
 }
+
+#[cfg(test)]
+#[path = "runner_tests.rs"]
+mod tests;

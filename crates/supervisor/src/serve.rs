@@ -79,6 +79,7 @@ fn listed(shared: &Shared, names: Option<&[String]>) -> Answer {
         version: VERSION,
         holder: shared.holder.clone(),
         slots: shared.statuses(names),
+        services: shared.services(),
         outcomes: Vec::new(),
         error: None,
     }

@@ -10,8 +10,13 @@ use serde::{Deserialize, Serialize};
 
 const MAX_NAME: usize = 64;
 
-/// The name of a slot: lower-case letters, digits, `_` and `-`, 64 at most, a letter or a digit
-/// first. It is safe as a file name.
+/// What the name of a slot that the home has once begins with. No profile can be called so.
+const OF_HOME: char = '@';
+
+/// The name of a slot, which is safe as a file name: that of a profile, or `@` and the name of a
+/// service that the home has once, such as `@dashboard`.
+///
+/// A name has lower-case letters, digits, `_` and `-`, 64 at most, a letter or a digit first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SlotName(String);
@@ -20,10 +25,16 @@ impl SlotName {
     /// Makes a name.
     pub fn new(name: &str) -> Result<Self, BadSlotName> {
         let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-        let valid = name.len() <= MAX_NAME
-            && name.bytes().next().is_some_and(letter)
-            && name.bytes().all(|byte| letter(byte) || byte == b'_' || byte == b'-');
+        let own = name.strip_prefix(OF_HOME).unwrap_or(name);
+        let valid = own.len() <= MAX_NAME
+            && own.bytes().next().is_some_and(letter)
+            && own.bytes().all(|byte| letter(byte) || byte == b'_' || byte == b'-');
         if valid { Ok(Self(name.to_owned())) } else { Err(BadSlotName(shortened(name))) }
+    }
+
+    /// Returns the service if it is one that the home has once; nothing for a profile's.
+    pub fn service_of_home(&self) -> Option<&str> {
+        self.0.strip_prefix(OF_HOME)
     }
 
     /// Returns the name.
@@ -68,9 +79,17 @@ fn shortened(name: &str) -> String {
 pub struct Slot {
     /// Its name.
     pub name: SlotName,
+    /// What runs in it.
+    pub service: Service,
+}
+
+/// A program that can run in a slot: how it is started, how long it may take, and where what is
+/// known of it is kept. What it must do itself is the [seam](crate#the-seam), the same for all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Service {
     /// The program and its arguments.
     pub argv: Vec<OsString>,
-    /// All variables of its environment but those of the [seam](crate#the-seam).
+    /// All variables of its environment but those of the seam.
     pub env: BTreeMap<OsString, OsString>,
     /// Its working directory.
     pub dir: PathBuf,
@@ -78,11 +97,26 @@ pub struct Slot {
     pub desired: PathBuf,
     /// The file with the actual state, which only the child writes.
     pub actual: PathBuf,
+    /// The directory of its log.
+    pub log_dir: PathBuf,
+    /// When a supervisor that begins starts it.
+    pub boot: BootRule,
     /// From SIGTERM to SIGKILL.
     pub stop_within: Duration,
     /// From the start to the byte that announces readiness. A child that is not ready by then is
     /// ended and started again.
     pub ready_within: Duration,
+}
+
+/// When a supervisor that begins starts a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BootRule {
+    /// If it is desired to run, or, where nothing is on record, its child says that it ran.
+    AsBefore,
+    /// If it is desired to run.
+    IfDesired,
+    /// Always: whoever started the supervisor asks for it. A stop holds until the next supervisor.
+    Always,
 }
 
 /// What a source found.
@@ -115,11 +149,20 @@ mod tests {
 
     #[test]
     fn a_name_is_safe_as_a_file_name() {
-        for good in ["default", "a", "0", "a-b_c", &"x".repeat(64)] {
+        for good in ["default", "a", "0", "a-b_c", &"x".repeat(64), "@dashboard"] {
             assert_eq!(SlotName::new(good).unwrap().as_str(), good);
         }
-        for bad in ["", ".", "..", "-a", "_a", "A", "a/b", "a b", "a\n", "ä", &"x".repeat(65)] {
+        let bad = ["", ".", "..", "-a", "_a", "A", "a/b", "a b", "a\n", "ä", &"x".repeat(65)];
+        for bad in bad.into_iter().chain(["@", "@@a", "@/a", "a@", "@."]) {
             assert!(SlotName::new(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_service_of_the_home_has_no_name_that_a_profile_can_have() {
+        let service =
+            |name: &str| SlotName::new(name).unwrap().service_of_home().map(str::to_owned);
+        assert_eq!(service("@dashboard").as_deref(), Some("dashboard"));
+        assert_eq!(service("dashboard"), None);
     }
 }

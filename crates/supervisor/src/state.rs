@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::files;
+use crate::slot::{BootRule, Service};
 
 /// Version of the files that this crate writes.
 pub(crate) const VERSION: u64 = 1;
@@ -82,7 +83,7 @@ pub(crate) fn write_desired(path: &Path, desired: Desired) -> Result<(), StateEr
 /// The state of a child in its own words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actual {
-    /// One word: `gateway_state`.
+    /// One word: `gateway_state`, or `state` of what is no gateway.
     pub state: String,
     /// The process that wrote it: `pid`, if it says so.
     pub pid: Option<u32>,
@@ -110,9 +111,9 @@ pub fn read_actual(path: &Path) -> Result<Option<Actual>, StateError> {
     let Some(state) = read::<Value>(path)? else { return Ok(None) };
     let damaged = |reason: &str| StateError::Damaged { path: path.into(), reason: reason.into() };
     let object = state.as_object().ok_or_else(|| damaged("it is not an object"))?;
-    let state = match object.get("gateway_state") {
+    let state = match object.get("gateway_state").or_else(|| object.get("state")) {
         Some(Value::String(state)) if is_word(state) => state.clone(),
-        Some(_) => return Err(damaged("gateway_state is not a word")),
+        Some(_) => return Err(damaged("its state is not a word")),
         None => return Ok(None),
     };
     let reason = object.get("exit_reason").and_then(Value::as_str).map(str::to_owned);
@@ -140,19 +141,32 @@ fn is_word(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
 }
 
-/// Returns the state before this boot: what was desired, else what the child wrote last, else
-/// nothing.
-pub(crate) fn prior(desired: &Path, actual: &Path) -> Result<Option<String>, StateError> {
-    match read_desired(desired)? {
-        Some(Desired::Running) => Ok(Some("running".to_owned())),
-        Some(Desired::Stopped) => Ok(Some("stopped".to_owned())),
-        None => Ok(read_actual(actual)?.map(|actual| actual.state)),
-    }
+/// What a supervisor that begins finds of a slot.
+#[derive(Debug)]
+pub(crate) struct Prior {
+    /// The state before: what was desired, else what the child wrote last, else nothing.
+    pub(crate) state: Option<String>,
+    /// Whether it is to be started.
+    pub(crate) comes_back: bool,
 }
 
-/// Reports whether a slot that was in this state is started at boot.
-pub(crate) fn comes_back(prior: Option<&str>) -> bool {
-    matches!(prior, Some("running" | "draining" | "degraded"))
+impl Prior {
+    /// Reads it. An error means that nobody knows whether the slot is wanted.
+    pub(crate) fn read(service: &Service) -> Result<Self, StateError> {
+        let state = match read_desired(&service.desired) {
+            Ok(Some(Desired::Running)) => Some("running".to_owned()),
+            Ok(Some(Desired::Stopped)) => Some("stopped".to_owned()),
+            Ok(None) if service.boot == BootRule::AsBefore => {
+                read_actual(&service.actual)?.map(|actual| actual.state)
+            }
+            Ok(None) => None,
+            // It is asked for whatever is on record.
+            Err(_) if service.boot == BootRule::Always => None,
+            Err(error) => return Err(error),
+        };
+        let ran = matches!(state.as_deref(), Some("running" | "draining" | "degraded"));
+        Ok(Self { state, comes_back: ran || service.boot == BootRule::Always })
+    }
 }
 
 /// Reads a file with a version.
@@ -192,18 +206,41 @@ pub(crate) fn stamp(time: jiff::Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
-    fn files() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    fn service() -> (tempfile::TempDir, Service) {
         let dir = tempfile::tempdir().unwrap();
-        let (desired, actual) = (dir.path().join("desired.json"), dir.path().join("state.json"));
-        (dir, desired, actual)
+        let service = Service {
+            argv: Vec::new(),
+            env: BTreeMap::new(),
+            dir: dir.path().into(),
+            desired: dir.path().join("desired.json"),
+            actual: dir.path().join("state.json"),
+            log_dir: dir.path().join("log"),
+            boot: BootRule::AsBefore,
+            stop_within: Duration::ZERO,
+            ready_within: Duration::ZERO,
+        };
+        (dir, service)
+    }
+
+    /// Returns the state before and whether the slot comes back.
+    fn prior(service: &Service) -> (Option<String>, bool) {
+        let Prior { state, comes_back } = Prior::read(service).unwrap();
+        (state, comes_back)
+    }
+
+    fn write_actual(service: &Service, state: &str) {
+        std::fs::write(&service.actual, format!("{{\"gateway_state\":\"{state}\",\"pid\":1}}"))
+            .unwrap();
     }
 
     #[test]
     fn what_is_desired_comes_before_what_was() {
-        let (_dir, desired, actual) = files();
-        assert_eq!(prior(&desired, &actual).unwrap(), None);
+        let (_dir, service) = service();
+        assert_eq!(prior(&service), (None, false));
         for (was, comes) in [
             ("running", true),
             ("draining", true),
@@ -212,31 +249,47 @@ mod tests {
             ("starting", false),
             ("startup_failed", false),
         ] {
-            std::fs::write(&actual, format!("{{\"gateway_state\":\"{was}\",\"pid\":1}}")).unwrap();
-            let prior = prior(&desired, &actual).unwrap();
-            assert_eq!(prior.as_deref(), Some(was));
-            assert_eq!(comes_back(prior.as_deref()), comes, "{was}");
+            write_actual(&service, was);
+            assert_eq!(prior(&service), (Some(was.to_owned()), comes));
         }
-        write_desired(&desired, Desired::Running).unwrap();
-        assert_eq!(prior(&desired, &actual).unwrap().as_deref(), Some("running"));
-        write_desired(&desired, Desired::Stopped).unwrap();
-        assert_eq!(prior(&desired, &actual).unwrap().as_deref(), Some("stopped"));
-        assert!(!comes_back(None));
+        write_desired(&service.desired, Desired::Running).unwrap();
+        assert_eq!(prior(&service), (Some("running".to_owned()), true));
+        write_desired(&service.desired, Desired::Stopped).unwrap();
+        assert_eq!(prior(&service), (Some("stopped".to_owned()), false));
+    }
+
+    #[test]
+    fn a_service_that_runs_only_when_asked_does_not_come_back_because_it_ran() {
+        let (_dir, mut service) = service();
+        service.boot = BootRule::IfDesired;
+        write_actual(&service, "running");
+        assert_eq!(prior(&service), (None, false));
+        write_desired(&service.desired, Desired::Running).unwrap();
+        assert_eq!(prior(&service), (Some("running".to_owned()), true));
+        // Whoever starts the supervisor asks for it, whatever was desired before.
+        service.boot = BootRule::Always;
+        write_desired(&service.desired, Desired::Stopped).unwrap();
+        assert_eq!(prior(&service), (Some("stopped".to_owned()), true));
+        std::fs::write(&service.desired, "{").unwrap();
+        assert_eq!(prior(&service), (None, true));
+        // What is no gateway says `state`.
+        std::fs::write(&service.actual, "{\"state\":\"ready\"}").unwrap();
+        assert_eq!(read_actual(&service.actual).unwrap().unwrap().state, "ready");
     }
 
     #[test]
     fn broken_files_are_errors_and_a_newer_one_is_not_touched() {
-        let (_dir, desired, actual) = files();
+        let (_dir, service) = service();
         for broken in [&b"[]"[..], b"{", b"\xff", b"{\"gateway_state\":7}", b"{\"version\":\"x\"}"]
         {
-            std::fs::write(&actual, broken).unwrap();
-            let error = prior(&desired, &actual).unwrap_err();
+            std::fs::write(&service.actual, broken).unwrap();
+            let error = Prior::read(&service).unwrap_err();
             assert!(matches!(error, StateError::Damaged { .. }), "{error}");
         }
         let newer = b"{\"version\":2,\"desired\":\"running\"}";
-        std::fs::write(&desired, newer).unwrap();
-        let refused = write_desired(&desired, Desired::Stopped).unwrap_err();
+        std::fs::write(&service.desired, newer).unwrap();
+        let refused = write_desired(&service.desired, Desired::Stopped).unwrap_err();
         assert!(matches!(refused, StateError::Newer { version: 2, .. }), "{refused}");
-        assert_eq!(std::fs::read(&desired).unwrap(), newer);
+        assert_eq!(std::fs::read(&service.desired).unwrap(), newer);
     }
 }

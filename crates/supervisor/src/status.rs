@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::policy::Ended;
-use crate::slot::Slot;
-use crate::state::{self, Desired, PartState};
+use crate::slot::{BootRule, Service};
+use crate::state::{self, Desired, PartState, Prior};
 
 /// What a slot does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SlotState {
-    /// It is down, as is wanted.
+    /// It is down. What is desired says whether that is wanted; if not, there is no supervisor.
     Stopped,
     /// Its child was started and is not ready yet.
     Starting,
@@ -107,14 +107,17 @@ impl SlotStatus {
         Self { state: SlotState::Failed, reason: Some(reason), ..Self::new(name, log) }
     }
 
-    /// Adds what the files of the slot say.
-    pub(crate) fn with_files(mut self, slot: &Slot) -> Self {
+    /// Adds what the files of the slot say. Where they do not tell whether it is wanted, it is not
+    /// simply down: it has failed.
+    pub(crate) fn with_files(mut self, service: &Service) -> Self {
+        let desired = state::read_desired(&service.desired);
+        let actual = state::read_actual(&service.actual);
         let mut trouble = None;
-        match state::read_desired(&slot.desired) {
+        match desired {
             Ok(desired) => self.desired = desired,
             Err(error) => trouble = Some(error.to_string()),
         }
-        match state::read_actual(&slot.actual) {
+        match actual {
             Ok(Some(mut actual)) => {
                 // What a process served that is gone is not served any more; what it could not
                 // serve may be why it is gone.
@@ -126,7 +129,13 @@ impl SlotStatus {
                 self.parts = actual.parts;
             }
             Ok(None) => {}
-            Err(error) => trouble = Some(error.to_string()),
+            Err(error) => trouble = trouble.or(Some(error.to_string())),
+        }
+        if self.state == SlotState::Stopped && Prior::read(service).is_err() {
+            self.state = SlotState::Failed;
+        }
+        if service.boot == BootRule::Always && self.state != SlotState::Stopped {
+            self.desired = Some(Desired::Running);
         }
         self.reason = self.reason.or(trouble);
         self

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,24 +11,23 @@ use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::boot_log::{BootAction, BootLog};
+use crate::boot_log::{BootAction, BootLog, Subject};
 use crate::changes::Changes;
 use crate::control;
 use crate::failpoint;
 use crate::lock::{Holder, HomeLock, LockError, Manager};
 use crate::log::SlotLog;
+use crate::offline::graces;
 use crate::orphans;
 use crate::output::RawOutput;
 use crate::record::{Leftover, Records};
 use crate::runner::{Order, Runner};
 use crate::serve;
 use crate::slot::{Found, Slot, SlotName, SlotSource};
-use crate::state;
+use crate::state::Prior;
 use crate::status::SlotStatus;
 use crate::systemd::Notifier;
 
-/// From SIGTERM to SIGKILL for what was left of a slot that no longer exists.
-const LEFTOVER_GRACE: Duration = Duration::from_secs(10);
 /// How long lines may take to be written at the end.
 const LAST_LINES: Duration = Duration::from_secs(1);
 /// Dead orphans are looked for this long after the system told of one.
@@ -109,11 +108,12 @@ impl Shared {
         self.broken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the names of all slots.
+    /// Returns the names of the slots of all profiles.
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = self.entries();
         let present = entries.iter().filter(|(_, entry)| !entry.leaving);
-        present.map(|(name, _)| name.to_string()).collect()
+        let names = present.map(|(name, _)| name);
+        names.filter(|name| name.service_of_home().is_none()).map(SlotName::to_string).collect()
     }
 
     /// Returns where orders to a slot go.
@@ -123,21 +123,34 @@ impl Shared {
         entries.get(&name).filter(|entry| !entry.leaving).map(|entry| entry.orders.clone())
     }
 
-    /// Returns what is known of slots, by name.
+    /// Returns what is known of slots, by name; without names, of those of all profiles.
     pub(crate) fn statuses(&self, names: Option<&[String]>) -> Vec<SlotStatus> {
-        let wanted = |name: &str| names.is_none_or(|names| names.iter().any(|one| one == name));
-        let found: Vec<(Slot, SlotStatus)> = self
-            .entries()
-            .iter()
-            .filter(|(name, entry)| wanted(name.as_str()) && !entry.leaving)
-            .map(|(_, entry)| (entry.slot.clone(), entry.status.borrow().clone()))
-            .collect();
-        let mut statuses: Vec<SlotStatus> =
-            found.into_iter().map(|(slot, status)| status.with_files(&slot)).collect();
-        for (name, reason) in self.broken().iter().filter(|(name, _)| wanted(name)) {
+        let is_named = |name: &str| names.is_some_and(|names| names.iter().any(|one| one == name));
+        let mut statuses = self.statuses_of(|name| match names {
+            Some(_) => is_named(name.as_str()),
+            None => name.service_of_home().is_none(),
+        });
+        let broken = self.broken();
+        for (name, reason) in broken.iter().filter(|(name, _)| names.is_none() || is_named(name)) {
             statuses.push(SlotStatus::broken(name, reason.clone(), self.logs.clone()));
         }
         statuses
+    }
+
+    /// Returns what is known of the slots that the home has once.
+    pub(crate) fn services(&self) -> Vec<SlotStatus> {
+        self.statuses_of(|name| name.service_of_home().is_some())
+    }
+
+    fn statuses_of(&self, is_wanted: impl Fn(&SlotName) -> bool) -> Vec<SlotStatus> {
+        let found: Vec<(Slot, SlotStatus)> = self
+            .entries()
+            .iter()
+            .filter(|(name, entry)| is_wanted(name) && !entry.leaving)
+            .map(|(_, entry)| (entry.slot.clone(), entry.status.borrow().clone()))
+            .collect();
+        // Files are read when nobody is kept waiting by it.
+        found.into_iter().map(|(slot, status)| status.with_files(&slot.service)).collect()
     }
 }
 
@@ -226,44 +239,35 @@ struct Body {
 impl Body {
     /// Ends what an earlier supervisor left, before anything is started.
     async fn end_leftovers(&self) {
-        let slots = match self.this.records.slots() {
-            Ok(slots) => slots,
+        let found = self.this.source.slots();
+        let ended = match self.this.records.end_leftovers(&graces(&found)).await {
+            Ok(ended) => ended,
             Err(error) => {
                 tracing::warn!(%error, "cannot look for what an earlier supervisor left");
                 return;
             }
         };
-        let graces: BTreeMap<SlotName, Duration> = self
-            .this
-            .source
-            .slots()
-            .into_iter()
-            .filter_map(|found| match found {
-                Found::Slot(slot) => Some((slot.name, slot.stop_within)),
-                Found::Broken { .. } => None,
-            })
-            .collect();
-        let mut ending = JoinSet::new();
-        for slot in slots {
-            let (records, log) = (self.this.records.clone(), self.log(&slot));
-            let grace = graces.get(&slot).copied().unwrap_or(LEFTOVER_GRACE);
-            ending.spawn(async move {
-                match records.end_leftover(&slot, grace).await {
-                    Ok(Leftover::None) => {}
-                    Ok(Leftover::Ended(process)) => {
-                        let pid = process.pid;
-                        log.note(&format!("ended process {pid}, left by an earlier supervisor"));
-                    }
-                    // It is tried again before the slot is started.
-                    Err(error) => log.note(&format!("left by an earlier supervisor: {error}")),
-                }
+        for (slot, ended) in ended {
+            let known = found.iter().find_map(|found| match found {
+                Found::Slot(known) if known.name == slot => Some(&known.service.log_dir),
+                _ => None,
             });
+            let gone = self.this.slot_logs.join(slot.as_str());
+            let log = self.log(&slot, known.unwrap_or(&gone));
+            match ended {
+                Ok(Leftover::None) => {}
+                Ok(Leftover::Ended(process)) => {
+                    let pid = process.pid;
+                    log.note(&format!("ended process {pid}, left by an earlier supervisor"));
+                }
+                // It is tried again before the slot is started.
+                Err(error) => log.note(&format!("left by an earlier supervisor: {error}")),
+            }
         }
-        while ending.join_next().await.is_some() {}
     }
 
-    fn log(&self, slot: &SlotName) -> SlotLog {
-        SlotLog::new(&self.this.slot_logs.join(slot.as_str()), self.this.raw.of(slot))
+    fn log(&self, slot: &SlotName, dir: &Path) -> SlotLog {
+        SlotLog::new(dir, self.this.raw.of(slot))
     }
 
     /// Makes the slots the ones that the source names.
@@ -279,7 +283,8 @@ impl Body {
                 }
                 Found::Broken { name, reason } => {
                     if self.shared.broken().get(&name) != Some(&reason) {
-                        self.this.boot_log.note(&name, None, &BootAction::Failed(reason.clone()));
+                        let failed = BootAction::Failed(reason.clone());
+                        self.this.boot_log.note(&Subject::Profile(&name), None, &failed);
                     }
                     broken.insert(name, reason);
                 }
@@ -313,20 +318,19 @@ impl Body {
             orders.send(Order::Update(Box::new(slot))).await.ok();
             return;
         }
-        let prior = state::prior(&slot.desired, &slot.actual);
-        let comes_back = prior.as_ref().is_ok_and(|prior| state::comes_back(prior.as_deref()));
+        let prior = Prior::read(&slot.service);
+        let comes_back = prior.as_ref().is_ok_and(|prior| prior.comes_back);
         if comes_back && !self.leaving.is_empty() {
             // It may be one of those that are leaving under another name: two processes would serve
             // the same directory. It is registered when they are gone.
             return;
         }
         let name = slot.name.clone();
-        let log_dir = self.this.slot_logs.join(name.as_str());
-        let (runner, orders, status) =
-            Runner::new(slot.clone(), self.this.records.clone(), self.log(&name), log_dir);
+        let log = self.log(&name, &slot.service.log_dir);
+        let (runner, orders, status) = Runner::new(slot.clone(), self.this.records.clone(), log);
         let entry = Entry { slot, orders, status, leaving: false };
         self.shared.entries().insert(name.clone(), entry);
-        let prior_state = prior.as_ref().ok().and_then(Option::as_deref);
+        let prior_state = prior.as_ref().ok().and_then(|prior| prior.state.as_deref());
         let action = match &prior {
             Ok(_) if comes_back => {
                 let (started, result) = oneshot::channel();
@@ -346,7 +350,7 @@ impl Body {
                 BootAction::Failed(error.to_string())
             }
         };
-        self.this.boot_log.note(name.as_str(), prior_state, &action);
+        self.this.boot_log.note(&Subject::from(&name), prior_state, &action);
     }
 
     /// Ends the slots that no longer exist. Their names are free again once they are gone.

@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use clap::Args;
 use vestal_process::ProcessId;
-use vestal_supervisor::{Manager, Options, Request, Supervisor, ask};
+use vestal_supervisor::{
+    ControlError, EndedLeftover, Manager, Options, Request, SlotSource as _, Supervisor, ask,
+    end_leftovers,
+};
 
-use super::gateway::slots::ProfileSlots;
+use super::gateway::slots::HomeSlots;
 use super::gateway::{no_answer, supervisor_failed};
 use crate::context::Context;
 use crate::error::Failure;
@@ -40,7 +43,8 @@ pub(crate) struct SuperviseArgs {
     #[arg(long)]
     foreground: bool,
 
-    /// End the supervisor of this home with its gateways; which of them were running stays on record.
+    /// End the supervisor of this home with its gateways, or those that a killed one has left; which of
+    /// them were running stays on record.
     #[arg(long, conflicts_with = "foreground")]
     stop: bool,
 
@@ -57,28 +61,66 @@ impl SuperviseArgs {
 }
 
 pub(crate) async fn run(context: &Context, args: &SuperviseArgs) -> Result<Exit, Failure> {
-    let slots = ProfileSlots::new(context)?;
+    let slots = HomeSlots::new(context)?;
     if args.stop {
-        let run_dir = slots.run_dir();
-        let ending = ask(&run_dir, &Request::Shutdown, END_WITHIN);
-        let answer = context.console.while_waiting("ending the gateways", ending).await;
-        let answer = answer.map_err(|error| no_answer(&error).with_exit(Exit::No))?;
-        if let Some(error) = answer.error {
-            return Err(Failure::new(error));
-        }
-        gone(&answer.holder.process).await?;
-        context
-            .console
-            .print(&format!("ended the supervisor (pid {})", answer.holder.process.pid))?;
-        return Ok(Exit::Success);
+        return stop(context, &slots).await;
     }
     let kind = if args.is_detached() { Kind::Detached } else { Kind::Foreground };
     supervise(context, slots, kind, None).await
 }
 
+/// Ends the supervisor with its gateways; without one, the gateways that a killed one has left.
+async fn stop(context: &Context, slots: &HomeSlots) -> Result<Exit, Failure> {
+    let (console, run_dir) = (context.console, slots.run_dir());
+    let ending = ask(&run_dir, &Request::Shutdown, END_WITHIN);
+    let answer = match console.while_waiting("ending the gateways", ending).await {
+        Ok(answer) => answer,
+        Err(error @ ControlError::NotRunning(_)) => {
+            return stop_leftovers(context, slots, &error).await;
+        }
+        Err(error) => return Err(no_answer(&error).with_exit(Exit::No)),
+    };
+    if let Some(error) = answer.error {
+        return Err(Failure::new(error));
+    }
+    gone(&answer.holder.process).await?;
+    console.print(&format!("ended the supervisor (pid {})", answer.holder.process.pid))?;
+    Ok(Exit::Success)
+}
+
+async fn stop_leftovers(
+    context: &Context,
+    slots: &HomeSlots,
+    none: &ControlError,
+) -> Result<Exit, Failure> {
+    let (console, run_dir, found) = (context.console, slots.run_dir(), slots.slots());
+    let ending = end_leftovers(&run_dir, &found);
+    let ended = console.while_waiting("ending the gateways", ending).await;
+    let ended = ended.map_err(|error| Failure::new(error.to_string()).advise("try again"))?;
+    let mut alive = Vec::new();
+    for EndedLeftover { slot, ended } in &ended {
+        match ended {
+            Ok(pid) => console.print(&format!(
+                "ended {slot} (pid {pid}), which a supervisor that was killed had left"
+            ))?,
+            Err(error) => alive.push(format!("{slot}: {error}")),
+        }
+    }
+    if !alive.is_empty() {
+        return Err(Failure::new(format!("not all have ended: {}", alive.join("; "))));
+    }
+    if ended.is_empty() {
+        return Err(Failure::new(format!("{none}, and none has left anything"))
+            .advise("to see what runs: vestal gateway list")
+            .with_exit(Exit::No));
+    }
+    console.note("what was wanted stays on record; to start it again: vestal supervise");
+    Ok(Exit::Success)
+}
+
 /// Supervises in the foreground, and starts one gateway as soon as that is possible.
 pub(crate) async fn run_first(context: &Context, first: Option<String>) -> Result<Exit, Failure> {
-    supervise(context, ProfileSlots::new(context)?, Kind::Foreground, first).await
+    supervise(context, HomeSlots::new(context)?, Kind::Foreground, first).await
 }
 
 /// Whose session a supervisor is in.
@@ -90,7 +132,7 @@ enum Kind {
 
 async fn supervise(
     context: &Context,
-    slots: ProfileSlots,
+    slots: HomeSlots,
     kind: Kind,
     first: Option<String>,
 ) -> Result<Exit, Failure> {

@@ -45,6 +45,7 @@ fn a_home_has_one_supervisor_which_says_who_it_is() {
     assert_eq!(
         decisions,
         [
+            "service=dashboard prior_state=missing action=registered",
             "profile=default prior_state=missing action=registered",
             "profile=work prior_state=missing action=registered",
         ]
@@ -111,6 +112,145 @@ fn serve_nothing(world: &World) {
 /// Ends the supervisor of a home with its gateways.
 fn end_supervisor(world: &World) {
     world.vestal(["supervise", "--stop"]).exits(0);
+}
+
+/// Returns what `gateway status` says about the default profile.
+fn status(world: &World, code: i32) -> (serde_json::Value, String) {
+    let shown = world.vestal(["gateway", "status"]).exits(code);
+    let status = world.vestal(["gateway", "status", "--json"]).exits(code).json();
+    (status["gateways"][0].clone(), shown.text() + &shown.stderr)
+}
+
+fn pid_in(status: &serde_json::Value) -> u32 {
+    status["pid"].as_u64().unwrap().try_into().unwrap()
+}
+
+#[test]
+fn what_was_wanted_is_not_called_stopped_when_its_supervisor_is_gone() {
+    let world = World::new();
+    serve_nothing(&world);
+    world.vestal(["gateway", "start"]).exits(0);
+    let manager = world.vestal(["gateway", "status", "--json"]).exits(0).json();
+    let kill = |pid: u32| {
+        vestal_testkit::kill(pid);
+        vestal_testkit::wait_until("it is gone", || !vestal_testkit::is_alive(pid));
+    };
+    kill(pid_in(&manager["manager"]));
+    let (left, shown) = status(&world, 0);
+    assert!(left["reason"].as_str().unwrap().contains("its supervisor is gone"), "{left}");
+    assert!(shown.contains("to have a supervisor keep it: vestal gateway stop"), "{shown}");
+    // What is left is ended by the command that ends supervisors, and stays wanted.
+    let ended = world.vestal(["supervise", "--stop"]).exits(0);
+    let pid = pid_in(&left);
+    assert!(ended.text().contains(&format!("ended default (pid {pid})")), "{ended:?}");
+    assert!(!vestal_testkit::is_alive(pid));
+    let (down, shown) = status(&world, 1);
+    assert_eq!((&down["state"], &down["desired"]), (&"stopped".into(), &"running".into()));
+    assert!(shown.contains("state      down\n"), "{shown}");
+    assert!(shown.contains("no supervisor runs to keep it"), "{shown}");
+    assert!(shown.contains("to bring it back: vestal gateway start"), "{shown}");
+    let none = world.vestal(["supervise", "--stop"]).exits(1);
+    assert!(none.stderr.contains("none has left anything"), "{none:?}");
+    assert!(!none.stderr.contains("to start one"), "{none:?}");
+    // A part that failed is not passed over.
+    world.vestal(["gateway", "start"]).exits(0);
+    let file = world.home().join("gateway_state.json");
+    let state = fs::read_to_string(&file).unwrap();
+    fs::write(&file, state.replace("\"running\"", "\"degraded\"")).unwrap();
+    let (degraded, shown) = status(&world, 1);
+    assert_eq!(
+        (&degraded["state"], &degraded["reported"]),
+        (&"running".into(), &"degraded".into())
+    );
+    assert!(shown.contains("state      degraded\n"), "{shown}");
+    end_supervisor(&world);
+    // Nor is a file that does not tell what is wanted.
+    fs::write(world.home().join("gateway_desired.json"), "{").unwrap();
+    let (damaged, shown) = status(&world, 1);
+    assert_eq!(damaged["state"], "failed");
+    assert!(shown.contains("gateway_desired.json is damaged"), "{shown}");
+}
+
+#[test]
+fn a_start_is_refused_while_a_terminal_serves_the_profile() {
+    let world = World::new();
+    serve_nothing(&world);
+    let mut terminal = world.start(["gateway", "run"]);
+    terminal.error_line();
+    wait_for("it runs", || {
+        let status = world.vestal(["gateway", "status", "--json"]).json();
+        (status["gateways"][0]["state"] == "running").then_some(())
+    });
+    for verb in ["start", "restart"] {
+        let refused = world.vestal(["gateway", verb]).exits(1);
+        let pid = terminal.pid();
+        assert!(
+            refused.stderr.contains(&format!("process {pid} serves this profile")),
+            "{refused:?}"
+        );
+        assert!(refused.stderr.contains("vestal gateway stop"), "{refused:?}");
+    }
+    // Nothing is wanted that cannot be.
+    assert!(!world.home().join("gateway_desired.json").exists());
+    world.vestal(["gateway", "stop"]).exits(0);
+    assert_eq!(terminal.end().0, 0);
+    world.vestal(["gateway", "start"]).exits(0);
+    end_supervisor(&world);
+}
+
+#[test]
+fn profiles_that_are_set_to_one_port_are_named_before_they_start() {
+    let world = World::new();
+    world.vestal(["profile", "create", "work"]).exits(0);
+    world.vestal(["profile", "create", "aa"]).exits(0);
+    let order = || {
+        let listed = world.vestal(["gateway", "list", "--json"]).exits(0).json();
+        let names = listed.as_array().unwrap().iter();
+        names.map(|gateway| gateway["profile"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let without = order();
+    assert_eq!(without, ["default", "aa", "work"]);
+    for home in [world.home(), world.home().join("profiles/work")] {
+        // Without a key they end at once.
+        fs::write(home.join("config.yaml"), "api_server: {enabled: true}\n").unwrap();
+    }
+    let started = world.vestal(["gateway", "start", "--all", "--json"]).exits(1);
+    assert!(
+        started.stderr.contains("profiles default and work are set to serve their API at the same port, 8642 (api_server.port)"),
+        "{started:?}"
+    );
+    let outcomes = started.json();
+    let names: Vec<_> = (0..3).map(|index| outcomes[index]["profile"].clone()).collect();
+    assert_eq!(names, ["default", "aa", "work"]);
+    assert_eq!(order(), without);
+    // A start of one that has a port of its own is no reason for a word.
+    let alone = world.vestal(["-p", "aa", "gateway", "start"]).exits(0);
+    assert!(!alone.stderr.contains("api_server.port"), "{alone:?}");
+    end_supervisor(&world);
+}
+
+#[test]
+fn the_dashboard_has_a_slot_that_is_down_unless_it_is_asked_for() {
+    let world = World::new();
+    let status = world.vestal(["gateway", "status", "--dashboard", "--json"]).exits(1).json();
+    assert_eq!(status["gateways"], serde_json::json!([]));
+    assert_eq!(status["dashboard"]["profile"], "@dashboard");
+    assert_eq!(status["dashboard"]["state"], "stopped");
+    let shown = world.vestal(["gateway", "status", "--dashboard"]).exits(1);
+    assert!(shown.stderr.contains("to start it: vestal gateway start --dashboard"), "{shown:?}");
+    let stopped = world.vestal(["gateway", "stop", "--dashboard"]).exits(0).text();
+    assert_eq!(stopped, "the dashboard was not running\n");
+    let mut command = world.command(["supervise"]);
+    command.env("VESTAL_DASHBOARD", "true").env("VESTAL_DASHBOARD_PORT", "0");
+    let mut supervisor = vestal_testkit::programs::Running::start(command);
+    assert!(supervisor.error_line().contains("supervising"));
+    supervisor.discard_output();
+    let log = fs::read_to_string(world.home().join("logs/container-boot.log")).unwrap();
+    assert!(log.contains(" service=dashboard prior_state=stopped action=started\n"), "{log}");
+    let printed = fs::read_to_string(world.home().join("logs/dashboard/current")).unwrap();
+    assert!(printed.contains("supervisor: started as process "), "{printed}");
+    supervisor.signal(Signal::TERM);
+    assert_eq!(supervisor.end().0, 0);
 }
 
 #[test]
@@ -228,6 +368,33 @@ fn fake_systemctl(world: &World) -> String {
     fs::write(&script, format!("#!/bin/sh\necho \"$*\" >> {}\n", calls.display())).unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
     format!("{}:/usr/bin:/bin", dir.display())
+}
+
+#[test]
+fn systemd_understands_the_unit_of_the_system_and_of_a_user() {
+    let world = World::new();
+    let path = fake_systemctl(&world);
+    let units = world.work().join("units");
+    for (option, scope) in [(Some("--system"), "--system"), (None, "--user")] {
+        let words = ["gateway", "install", "--json"].into_iter().chain(option);
+        let mut command = world.command(words);
+        command.env("PATH", &path).env("SYSTEMD_UNIT_PATH", &units);
+        let unit = finish(command.spawn().unwrap()).exits(0).json();
+        let file = Path::new(unit["path"].as_str().unwrap());
+        let text = fs::read_to_string(file).unwrap();
+        // The home's owner runs it, whoever installs it.
+        let is_system = option.is_some();
+        assert_eq!(file.starts_with(&units), is_system, "{}", file.display());
+        assert_eq!(text.contains("\nUser="), is_system, "{text}");
+        let mut analyze = std::process::Command::new("systemd-analyze");
+        analyze.args(["verify", "--man=no", scope]).arg(file);
+        analyze.env("XDG_RUNTIME_DIR", world.work()).env("HOME", world.user());
+        // A machine without systemd has nobody to ask.
+        let Ok(said) = analyze.output() else { continue };
+        let said = String::from_utf8_lossy(&said.stderr).into_owned();
+        let name = unit["unit"].as_str().unwrap();
+        assert!(!said.lines().any(|line| line.contains(name)), "{said}");
+    }
 }
 
 #[test]

@@ -1,11 +1,15 @@
 //! What a new supervisor finds, and what changes while it runs.
 
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, lchown};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 
 use vestal_supervisor::{Done, Request, SlotState};
+use vestal_testkit::namespaces::{ORDINARY_USER, is_root};
 use vestal_testkit::until;
 
-use crate::world::World;
+use crate::world::{Supervised, World};
 
 #[tokio::test]
 async fn one_broken_profile_keeps_no_other_down() {
@@ -46,10 +50,66 @@ async fn one_broken_profile_keeps_no_other_down() {
         assert!(line.contains(reason), "{line}");
     }
     assert!(lines.iter().any(|line| line.contains("not UTF-8")), "{lines:?}");
+    // Nobody is told that they are stopped, as if that were what is wanted.
+    for name in ["broken-list", "broken-text", "newer", "unreadable"] {
+        let status = world.status(name).await;
+        assert_eq!(status.state, SlotState::Failed, "{name}");
+        assert!(status.reason.is_some(), "{name}");
+    }
     // A newer file is not touched, a damaged one gives way to what an operator wants.
     let refused = world.start("newer").await.error.unwrap();
     assert!(refused.contains("use the newer program"), "{refused}");
     assert_eq!(world.start("broken-list").await.done, Some(Done::Started));
+    assert!(supervisor.terminate().success());
+    assert_eq!(world.children(), Vec::<u32>::new());
+}
+
+/// Gives a directory to a user with all in it.
+fn give(path: &Path, user: u32) {
+    lchown(path, Some(user), Some(user)).unwrap();
+    if path.is_dir() {
+        for entry in std::fs::read_dir(path).unwrap() {
+            give(&entry.unwrap().path(), user);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_profile_that_an_ordinary_user_cannot_read_keeps_no_other_down() {
+    let world = World::new();
+    for name in ["aa", "closed", "zz"] {
+        world.profile(name, "");
+        world.write(name, "desired.json", r#"{"version":1,"desired":"running","updated_at":""}"#);
+    }
+    let not_text = std::ffi::OsStr::from_bytes(b"m\xff");
+    std::fs::create_dir(world.root().join("profiles").join(not_text)).unwrap();
+    let mode = |mode: u32| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(world.dir("closed"), mode).unwrap();
+    };
+    let mut command = world.command();
+    // Root is kept out of nothing.
+    if is_root() {
+        give(world.root(), ORDINARY_USER);
+        command.uid(ORDINARY_USER).gid(ORDINARY_USER);
+    }
+    mode(0);
+    let mut supervisor = Supervised::spawn(command);
+    assert!(supervisor.is_ready(), "it ended at once");
+    for up in ["aa", "zz"] {
+        world.until_state(up, SlotState::Running).await;
+    }
+    let closed = world.status("closed").await;
+    assert_eq!((closed.state, closed.pid), (SlotState::Failed, None));
+    assert!(closed.reason.unwrap().contains("Permission denied"));
+    let listed = world.ask(Request::List { slots: None }).await.slots;
+    let broken = listed.iter().find(|slot| slot.name.starts_with('m')).unwrap();
+    assert_eq!(broken.state, SlotState::Failed);
+    // An order to it fails with the reason, and is carried out once it can be read.
+    let refused = world.start("closed").await.error.unwrap();
+    assert!(refused.contains("Permission denied"), "{refused}");
+    mode(0o700);
+    assert_eq!(world.start("closed").await.done, Some(Done::Started));
     assert!(supervisor.terminate().success());
     assert_eq!(world.children(), Vec::<u32>::new());
 }

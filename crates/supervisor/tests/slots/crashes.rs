@@ -1,8 +1,11 @@
 //! SIGKILL of the supervisor at every step, and two supervisors at once.
 
 use rustix::process::Signal;
-use vestal_supervisor::{Desired, Request, SlotState, ask, failpoint, read_desired, stop_offline};
-use vestal_testkit::{PATIENCE, until_async};
+use vestal_supervisor::{
+    BootRule, Desired, EndedLeftover, Found, Request, Service, Slot, SlotName, SlotState,
+    SlotStatus, ask, end_leftovers, failpoint, list_offline, read_desired, stop_offline,
+};
+use vestal_testkit::PATIENCE;
 
 use crate::world::{Supervised, World, send};
 
@@ -99,18 +102,108 @@ async fn killed_together_with_its_children_the_next_one_starts_what_was_wanted()
 }
 
 /// Returns the slot as far as a stop needs it.
-fn slot_of(world: &World) -> vestal_supervisor::Slot {
+fn slot_of(world: &World) -> Slot {
     let dir = world.dir("work");
-    vestal_supervisor::Slot {
-        name: vestal_supervisor::SlotName::new("work").unwrap(),
+    let service = Service {
         argv: Vec::new(),
         env: std::collections::BTreeMap::new(),
         desired: dir.join("desired.json"),
         actual: dir.join("gateway_state.json"),
+        log_dir: dir.join("log"),
+        boot: BootRule::AsBefore,
         dir,
         stop_within: PATIENCE,
         ready_within: PATIENCE,
+    };
+    Slot { name: SlotName::new("work").unwrap(), service }
+}
+
+#[tokio::test]
+async fn killed_in_the_middle_of_a_stop_it_stays_stopped() {
+    for both in [false, true] {
+        let world = World::new();
+        world.profile("work", "stubborn");
+        world.write("work", "stop_ms", "120000");
+        let mut first = world.supervise();
+        world.start("work").await;
+        let slots = Some(vec!["work".to_owned()]);
+        let run_dir = world.run_dir();
+        let stopping = tokio::spawn(async move {
+            ask(&run_dir, &Request::Stop { slots }, PATIENCE).await.map(|answer| answer.outcomes)
+        });
+        // It was asked, and takes no notice.
+        world.until_state("work", SlotState::Stopping).await;
+        first.kill();
+        assert!(stopping.await.unwrap().is_err(), "nobody says that it is stopped");
+        if both {
+            world.children().into_iter().for_each(|pid| send(pid, Signal::KILL));
+            world.until_no_child().await;
+        }
+        let statuses = offline(&world);
+        let running = if both { SlotState::Stopped } else { SlotState::Running };
+        assert_eq!((statuses[0].state, statuses[0].desired), (running, Some(Desired::Stopped)));
+        // The next one has less patience with what is left.
+        world.write("work", "stop_ms", "100");
+        let mut next = world.supervise();
+        assert_eq!(world.status("work").await.state, SlotState::Stopped);
+        assert_eq!(world.children(), Vec::<u32>::new());
+        assert_eq!(world.starts("work").len(), 1);
+        assert!(next.terminate().success());
     }
+}
+
+/// Returns what is known of the slot without a supervisor.
+fn offline(world: &World) -> Vec<SlotStatus> {
+    let found = vec![Found::Slot(Box::new(slot_of(world)))];
+    list_offline(&world.run_dir(), &world.root().join("logs"), found).slots
+}
+
+#[tokio::test]
+async fn what_is_wanted_and_down_is_not_shown_as_if_it_were_stopped_on_purpose() {
+    let world = World::new();
+    world.profile("work", "");
+    let mut first = world.supervise();
+    world.start("work").await;
+    first.kill();
+    let left = offline(&world).remove(0);
+    assert_eq!((left.state, left.pid), (SlotState::Running, Some(world.children()[0])));
+    world.children().into_iter().for_each(|pid| send(pid, Signal::KILL));
+    world.until_no_child().await;
+    let down = offline(&world).remove(0);
+    assert_eq!((down.state, down.desired), (SlotState::Stopped, Some(Desired::Running)));
+    assert!(down.reason.unwrap().contains("the next one starts it"));
+    // What cannot be read is not taken for a wish either way.
+    for file in ["desired.json", "gateway_state.json"] {
+        std::fs::remove_file(world.dir("work").join("desired.json")).ok();
+        world.write("work", file, "{");
+        let broken = offline(&world).remove(0);
+        assert_eq!(broken.state, SlotState::Failed, "{file}");
+        assert!(broken.reason.unwrap().contains(file));
+    }
+    world.write("work", "gateway_state.json", r#"{"gateway_state":"stopped"}"#);
+    let stopped = offline(&world).remove(0);
+    assert_eq!((stopped.state, stopped.reason), (SlotState::Stopped, None));
+}
+
+#[tokio::test]
+async fn what_a_killed_supervisor_left_can_be_ended_and_is_still_wanted() {
+    let world = World::new();
+    world.profile("work", "");
+    let found = || [Found::Slot(Box::new(slot_of(&world)))];
+    assert_eq!(end_leftovers(&world.run_dir(), &found()).await.unwrap(), []);
+    let mut first = world.supervise();
+    world.start("work").await;
+    // A supervisor that lives is not worked around.
+    let refused = end_leftovers(&world.run_dir(), &found()).await.unwrap_err().to_string();
+    assert!(refused.contains("supervised already by process"), "{refused}");
+    first.kill();
+    let pid = world.children()[0];
+    let ended = end_leftovers(&world.run_dir(), &found()).await.unwrap();
+    assert_eq!(ended, [EndedLeftover { slot: "work".to_owned(), ended: Ok(pid) }]);
+    assert_eq!(world.children(), Vec::<u32>::new());
+    let mut next = world.supervise();
+    world.until_state("work", SlotState::Running).await;
+    assert!(next.terminate().success());
 }
 
 #[tokio::test]
@@ -129,23 +222,31 @@ async fn a_second_supervisor_is_refused_with_the_name_of_the_first() {
 }
 
 #[tokio::test]
-async fn of_many_supervisors_that_start_at_once_one_runs() {
-    let world = World::new();
-    world.profile("work", "");
-    world.write("work", "desired.json", r#"{"version":1,"desired":"running","updated_at":""}"#);
-    let mut all: Vec<Supervised> = (0..5).map(|_| Supervised::spawn(world.command())).collect();
-    let ready: Vec<bool> = all.iter().map(Supervised::is_ready).collect();
-    assert_eq!(ready.iter().filter(|ready| **ready).count(), 1);
-    until_async("the child runs", || async {
-        world.status("work").await.state == SlotState::Running
-    })
-    .await;
-    assert_eq!(world.children().len(), 1);
-    for (supervisor, ready) in all.iter_mut().zip(ready) {
-        if ready {
-            assert!(supervisor.terminate().success());
-        }
+async fn of_supervisors_that_start_at_the_same_instant_one_runs() {
+    // Twenty homes at the same time: each round of its own would wait for the one that is refused.
+    let homes: Vec<World> = (0..20).map(|_| World::new()).collect();
+    for world in &homes {
+        world.profile("work", "");
+        let wanted = r#"{"version":1,"desired":"running","updated_at":""}"#;
+        world.write("work", "desired.json", wanted);
     }
-    world.until_no_child().await;
-    assert!(!world.dir("work").join("doubled").exists());
+    let pair = |world: &World| [world.command(), world.command()].map(Supervised::spawn);
+    let pairs: Vec<[Supervised; 2]> = homes.iter().map(pair).collect();
+    for (world, pair) in homes.iter().zip(pairs) {
+        let ready = pair.each_ref().map(Supervised::is_ready);
+        assert_eq!(ready.iter().filter(|ready| **ready).count(), 1, "{ready:?}");
+        world.until_state("work", SlotState::Running).await;
+        assert_eq!(world.children().len(), 1);
+        for (mut supervisor, is_ready) in pair.into_iter().zip(ready) {
+            if is_ready {
+                assert!(supervisor.terminate().success());
+            } else {
+                let (status, _) = supervisor.said();
+                assert!(!status.success());
+            }
+        }
+        world.until_no_child().await;
+        assert_eq!(world.starts("work").len(), 1);
+        assert!(!world.dir("work").join("doubled").exists());
+    }
 }

@@ -70,9 +70,15 @@ async fn a_permanent_failure_stays_down_until_it_is_started_by_hand() {
     assert_eq!(status.state, SlotState::Failed);
     assert_eq!(status.next_start_at, None);
     assert!(status.reason.unwrap().contains("78"));
+    // What it printed says why, where its state does not.
+    world.write("work", "behaviour", "complain 78 the-port-is-taken");
+    let outcome = world.start("work").await;
+    let why = "exited with code 78 before it was ready: the-port-is-taken";
+    assert_eq!(outcome.error.as_deref(), Some(why));
+    assert_eq!(world.status("work").await.reason.as_deref(), Some("the-port-is-taken"));
     world.write("work", "behaviour", "");
     assert_eq!(world.start("work").await.done, Some(Done::Started));
-    assert_eq!(world.starts("work").len(), 2);
+    assert_eq!(world.starts("work").len(), 3);
     assert!(supervisor.terminate().success());
 }
 

@@ -8,4 +8,5 @@ mod crashes;
 mod lifecycle;
 mod managers;
 mod output;
+mod services;
 mod world;

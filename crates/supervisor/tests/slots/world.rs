@@ -40,6 +40,22 @@ impl World {
         self.write(name, "behaviour", behaviour);
     }
 
+    /// Makes a service that the home has once, whose child behaves in a way.
+    pub(crate) fn service(&self, name: &str, behaviour: &str) {
+        std::fs::create_dir_all(self.root().join("services").join(name)).unwrap();
+        self.write_service(name, "behaviour", behaviour);
+    }
+
+    pub(crate) fn write_service(&self, name: &str, file: &str, text: &str) {
+        std::fs::write(self.root().join("services").join(name).join(file), text).unwrap();
+    }
+
+    /// Returns how many children a service ever had.
+    pub(crate) fn service_starts(&self, name: &str) -> usize {
+        let path = self.root().join("services").join(name).join("starts");
+        std::fs::read_to_string(path).unwrap_or_default().lines().count()
+    }
+
     pub(crate) fn write(&self, name: &str, file: &str, text: &str) {
         std::fs::write(self.dir(name).join(file), text).unwrap();
     }

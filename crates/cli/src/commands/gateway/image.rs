@@ -9,7 +9,7 @@ use vestal_config::Environment;
 use vestal_supervisor::{ControlError, Manager, Request, ask, read_desired};
 
 use super::lifecycle::{no_answer, start_supervised};
-use super::slots::ProfileSlots;
+use super::slots::HomeSlots;
 use crate::commands::supervise;
 use crate::context::Context;
 use crate::error::Failure;
@@ -59,7 +59,7 @@ pub(super) fn refuse_root(environment: &Environment) -> Result<(), Failure> {
 pub(super) async fn supervision(context: &Context) -> Result<Option<Supervision>, Failure> {
     let is_image = is_on(context.environment(), IMAGE);
     let list = Request::List { slots: Some(Vec::new()) };
-    match ask(&ProfileSlots::new(context)?.run_dir(), &list, ANSWER_WITHIN).await {
+    match ask(&HomeSlots::new(context)?.run_dir(), &list, ANSWER_WITHIN).await {
         Ok(answer) if is_image || answer.holder.manager == Manager::Container => {
             Ok(Some(Supervision::Running))
         }
@@ -81,9 +81,9 @@ pub(super) async fn run_supervised(
     match supervision {
         Supervision::Running => start_supervised(context).await,
         Supervision::Here => {
-            let slot = ProfileSlots::new(context)?.slot(&profile)?;
+            let slot = HomeSlots::new(context)?.slot(&profile)?;
             // What an operator wanted last holds: one that was stopped stays stopped.
-            let is_new = matches!(read_desired(&slot.desired), Ok(None));
+            let is_new = matches!(read_desired(&slot.service.desired), Ok(None));
             supervise::run_first(context, is_new.then(|| profile.to_string())).await
         }
     }

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use clap::Args;
 use vestal_api::UnitView;
+use vestal_config::Environment;
 use vestal_supervisor::{ControlError, Manager, Request, UnitScope, ask, unit_text};
 
 use super::lifecycle::no_answer;
-use super::slots::ProfileSlots;
+use super::slots::HomeSlots;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -65,7 +66,7 @@ struct Unit {
 }
 
 pub(super) async fn install(context: &Context, args: &InstallArgs) -> Result<Exit, Failure> {
-    let slots = ProfileSlots::new(context)?;
+    let slots = HomeSlots::new(context)?;
     let unit = Unit::of(context, &slots, args.system)?;
     // Its lock would keep the service from starting.
     let list = Request::List { slots: Some(Vec::new()) };
@@ -94,7 +95,13 @@ pub(super) async fn install(context: &Context, args: &InstallArgs) -> Result<Exi
         std::fs::create_dir_all(unit.path.parent().unwrap_or(Path::new("/")))?;
         std::fs::write(&unit.path, text)
     };
-    write().map_err(|error| Failure::io(&format!("write {}", unit.path.display()), &error))?;
+    write().map_err(|error| {
+        let failure = Failure::io(&format!("write {}", unit.path.display()), &error);
+        if args.system && error.kind() == std::io::ErrorKind::PermissionDenied {
+            return failure.advise("units of the system are root's: run this with sudo");
+        }
+        failure
+    })?;
     unit.systemctl(&["daemon-reload"])?;
     unit.systemctl(&["enable", "--now", &unit.name])?;
     if !args.json {
@@ -105,7 +112,7 @@ pub(super) async fn install(context: &Context, args: &InstallArgs) -> Result<Exi
 }
 
 pub(super) fn uninstall(context: &Context, args: &UninstallArgs) -> Result<Exit, Failure> {
-    let slots = ProfileSlots::new(context)?;
+    let slots = HomeSlots::new(context)?;
     let unit = Unit::of(context, &slots, args.system)?;
     if !unit.path.exists() {
         return Err(
@@ -123,7 +130,7 @@ pub(super) fn uninstall(context: &Context, args: &UninstallArgs) -> Result<Exit,
 }
 
 impl Unit {
-    fn of(context: &Context, slots: &ProfileSlots, system: bool) -> Result<Self, Failure> {
+    fn of(context: &Context, slots: &HomeSlots, system: bool) -> Result<Self, Failure> {
         let environment = context.environment();
         let root = slots.root().root();
         let user_home = environment.user_home();
@@ -134,7 +141,7 @@ impl Unit {
             format!("vestal-{:08x}.service", hash(root))
         };
         let dir = if system {
-            PathBuf::from("/etc/systemd/system")
+            system_units(environment)
         } else {
             let config = environment.non_empty("XDG_CONFIG_HOME").map(PathBuf::from);
             let config = config.filter(|path| path.is_absolute());
@@ -169,6 +176,13 @@ impl Unit {
         }
         Ok(Exit::Success)
     }
+}
+
+/// Returns the directory of the system's own units, or the first one that systemd is told to look in.
+fn system_units(environment: &Environment) -> PathBuf {
+    let told = environment.non_empty("SYSTEMD_UNIT_PATH");
+    let first = told.and_then(|dirs| std::env::split_paths(dirs).next());
+    first.filter(|dir| dir.is_absolute()).unwrap_or_else(|| "/etc/systemd/system".into())
 }
 
 /// Tells homes apart in the names of units (FNV-1a).

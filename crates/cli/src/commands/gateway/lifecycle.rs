@@ -1,18 +1,22 @@
 //! `vestal gateway start`, `stop` and `restart`.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
-use vestal_api::GatewayOutcomeView;
-use vestal_config::ProfileName;
+use vestal_api::{
+    DASHBOARD_SLOT, GatewayOutcomeView, gateway_command, profile_order, shared_api_addresses,
+};
+use vestal_config::{ProfileName, Settings};
 use vestal_gateway::StatusAnswer;
 use vestal_supervisor::{
     Answer, ControlError, DetachError, Done, Found, Holder, Outcome, RUN_VARIABLE, Request, Slot,
-    SlotSource as _, SupervisorError, ask, has_leftover, start_detached, stop_offline,
+    SlotName, SlotSource as _, SlotState, SlotStatus, SupervisorError, ask, has_leftover,
+    start_detached, stop_offline,
 };
 
 use super::Which;
-use super::slots::ProfileSlots;
+use super::slots::HomeSlots;
 use crate::console::text;
 use crate::context::Context;
 use crate::error::Failure;
@@ -56,10 +60,12 @@ pub(super) struct StartArgs {
 
 pub(super) async fn start(context: &Context, args: &StartArgs) -> Result<Exit, Failure> {
     refuse_set(context)?;
-    let (slots, which) = (ProfileSlots::new(context)?, args.which.slots(context)?);
+    let (slots, which) = (HomeSlots::new(context)?, args.which.slots(context)?);
     tell_of_variables(context, begin(&slots).await?.as_ref());
-    let answer = order(context, &slots, &Request::Start { slots: which }, "starting").await?;
-    report(context, args.json, answer.outcomes)
+    let to_start = ToStart::find(context, &slots, which).await?;
+    let start = Request::Start { slots: Some(to_start.slots) };
+    let answer = order(context, &slots, &start, "starting").await?;
+    report(context, args.json, [answer.outcomes, to_start.refused].concat())
 }
 
 const STOP_HELP: &str = "\
@@ -84,7 +90,7 @@ pub(super) struct StopArgs {
 
 pub(super) async fn stop(context: &Context, args: &StopArgs) -> Result<Exit, Failure> {
     refuse_inside(context)?;
-    let (slots, which) = (ProfileSlots::new(context)?, args.which.slots(context)?);
+    let (slots, which) = (HomeSlots::new(context)?, args.which.slots(context)?);
     let outcomes = stop_slots(context, &slots, which.as_deref()).await?;
     report(context, args.json, outcomes)
 }
@@ -110,10 +116,12 @@ pub(super) struct RestartArgs {
 pub(super) async fn restart(context: &Context, args: &RestartArgs) -> Result<Exit, Failure> {
     refuse_inside(context)?;
     refuse_set(context)?;
-    let (slots, which) = (ProfileSlots::new(context)?, args.which.slots(context)?);
+    let (slots, which) = (HomeSlots::new(context)?, args.which.slots(context)?);
     tell_of_variables(context, begin(&slots).await?.as_ref());
-    let answer = order(context, &slots, &Request::Restart { slots: which }, "restarting").await?;
-    report(context, args.json, answer.outcomes)
+    let to_start = ToStart::find(context, &slots, which).await?;
+    let restart = Request::Restart { slots: Some(to_start.slots) };
+    let answer = order(context, &slots, &restart, "restarting").await?;
+    report(context, args.json, [answer.outcomes, to_start.refused].concat())
 }
 
 /// Refuses to stop gateways from within one, or from a command in a sandbox: the command would end
@@ -174,10 +182,92 @@ fn tell_of_variables(context: &Context, holder: Option<&Holder>) {
 /// Starts the gateway of the chosen profile by the supervisor that runs.
 pub(super) async fn start_supervised(context: &Context) -> Result<Exit, Failure> {
     refuse_set(context)?;
-    let slots = ProfileSlots::new(context)?;
+    let slots = HomeSlots::new(context)?;
     let which = Some(vec![context.home()?.profile().to_string()]);
-    let answer = order(context, &slots, &Request::Start { slots: which }, "starting").await?;
-    report(context, false, answer.outcomes)
+    let to_start = ToStart::find(context, &slots, which).await?;
+    let start = Request::Start { slots: Some(to_start.slots) };
+    let answer = order(context, &slots, &start, "starting").await?;
+    report(context, false, [answer.outcomes, to_start.refused].concat())
+}
+
+/// What a supervisor is to start, once it is known what stands in the way.
+struct ToStart {
+    slots: Vec<String>,
+    refused: Vec<Outcome>,
+}
+
+impl ToStart {
+    /// Looks which of these slots can be started; without any, those of all profiles. A profile that
+    /// somebody serves in a terminal is refused here: its gateway would only say so and end.
+    async fn find(
+        context: &Context,
+        slots: &HomeSlots,
+        which: Option<Vec<String>>,
+    ) -> Result<Self, Failure> {
+        // It answers when it has found them all, those that were made a moment ago too.
+        let known = order(context, slots, &Request::Reconcile, "looking").await?.slots;
+        let own =
+            |name: &str| known.iter().find(|slot| slot.name == name).and_then(|slot| slot.pid);
+        // Those that cannot be a slot are not started, and `list` says why.
+        let is_slot = |slot: &&SlotStatus| SlotName::new(&slot.name).is_ok();
+        let all = || known.iter().filter(is_slot).map(|slot| slot.name.clone()).collect();
+        let mut to_start = Self { slots: Vec::new(), refused: Vec::new() };
+        for name in which.unwrap_or_else(all) {
+            // A directory that is no profile may have the name of one.
+            if to_start.slots.contains(&name) {
+                continue;
+            }
+            // A supervisor that has just begun may be trying in vain to start one beside it.
+            match served_by(slots, &name).await.filter(|pid| own(&name) != Some(*pid)) {
+                None => to_start.slots.push(name),
+                Some(pid) => {
+                    let stop = gateway_command(&name, "stop");
+                    let error = format!(
+                        "process {pid} serves this profile already, in a terminal; to hand it over, end it with {stop} and start again"
+                    );
+                    to_start.refused.push(Outcome { slot: name, done: None, error: Some(error) });
+                }
+            }
+        }
+        tell_of_shared_addresses(context, slots, &to_start.slots, &known);
+        Ok(to_start)
+    }
+}
+
+/// Returns the process that serves a profile, if one does.
+async fn served_by(slots: &HomeSlots, name: &str) -> Option<u32> {
+    let home = slots.root().sibling(ProfileName::new(name).ok()?).dir();
+    match vestal_gateway::ask_status(&home).await {
+        Ok(StatusAnswer::Answers(state)) => Some(state.pid),
+        // What cannot be asked does not answer the start either.
+        Ok(StatusAnswer::NotRunning) | Err(_) => None,
+    }
+}
+
+/// Says which profiles would serve their API at the same address, before the second of them tries
+/// for it in vain.
+fn tell_of_shared_addresses(
+    context: &Context,
+    slots: &HomeSlots,
+    to_start: &[String],
+    known: &[SlotStatus],
+) {
+    let is_down = |slot: &SlotStatus| matches!(slot.state, SlotState::Stopped | SlotState::Failed);
+    let others = known.iter().filter(|slot| !is_down(slot)).map(|slot| &slot.name);
+    let names: BTreeSet<&String> = to_start.iter().chain(others).collect();
+    let profiles = names.into_iter().filter_map(|name| ProfileName::new(name).ok());
+    let all: Vec<(ProfileName, Settings)> =
+        profiles.map(|profile| (profile.clone(), slots.settings(&profile))).collect();
+    for shared in shared_api_addresses(all.iter().map(|(name, own)| (name.as_str(), own))) {
+        let Some((last, first)) = shared.profiles.split_last() else { continue };
+        if !shared.profiles.iter().any(|profile| to_start.contains(profile)) {
+            continue;
+        }
+        let (names, port) = (first.join(", "), shared.port);
+        context.console.warn(&format!(
+            "profiles {names} and {last} are set to serve their API at the same port, {port} (api_server.port), and only one of them can; give each its own: vestal -p {last} config set api_server.port PORT"
+        ));
+    }
 }
 
 /// Stops the gateway of a profile that is about to be deleted.
@@ -185,7 +275,7 @@ pub(crate) async fn stop_before_removal(
     context: &Context,
     profile: &ProfileName,
 ) -> Result<(), Failure> {
-    let slots = ProfileSlots::new(context)?;
+    let slots = HomeSlots::new(context)?;
     let (slot, run_dir) = (slots.slot(profile)?, slots.run_dir());
     let list = Request::List { slots: Some(Vec::new()) };
     let running = ask(&run_dir, &list, OTHER_WITHIN).await;
@@ -213,15 +303,16 @@ pub(crate) async fn stop_before_removal(
 /// Stops by the supervisor, or without one.
 async fn stop_slots(
     context: &Context,
-    slots: &ProfileSlots,
+    slots: &HomeSlots,
     which: Option<&[String]>,
 ) -> Result<Vec<Outcome>, Failure> {
     let request = Request::Stop { slots: which.map(<[String]>::to_vec) };
     let mut outcomes = match ask_patiently(context, slots, &request, "stopping").await {
         Ok(answer) => answer.outcomes,
         Err(ControlError::NotRunning(_)) => {
-            let wanted = |slot: &Slot| {
-                which.is_none_or(|which| which.iter().any(|name| name == slot.name.as_str()))
+            let wanted = |slot: &Slot| match which {
+                Some(which) => which.iter().any(|name| name == slot.name.as_str()),
+                None => slot.name.service_of_home().is_none(),
             };
             let found = slots.slots().into_iter().filter_map(|found| match found {
                 Found::Slot(slot) => Some(*slot),
@@ -233,16 +324,15 @@ async fn stop_slots(
         }
         Err(error) => return Err(no_answer(&error)),
     };
-    for outcome in &mut outcomes {
-        if outcome.done == Some(Done::WasStopped) {
-            stop_unsupervised(slots, outcome).await;
-        }
+    // Also where a supervised one was stopped: it may have tried in vain to serve beside another.
+    for outcome in outcomes.iter_mut().filter(|outcome| outcome.error.is_none()) {
+        stop_unsupervised(slots, outcome).await;
     }
     Ok(outcomes)
 }
 
 /// Stops a gateway that somebody runs in a terminal, of which no supervisor knows.
-async fn stop_unsupervised(slots: &ProfileSlots, outcome: &mut Outcome) {
+async fn stop_unsupervised(slots: &HomeSlots, outcome: &mut Outcome) {
     let Ok(profile) = ProfileName::new(&outcome.slot) else { return };
     let home = slots.root().sibling(profile).dir();
     let failed = |outcome: &mut Outcome, error: String| {
@@ -267,7 +357,7 @@ async fn stop_unsupervised(slots: &ProfileSlots, outcome: &mut Outcome) {
 
 async fn ask_patiently(
     context: &Context,
-    slots: &ProfileSlots,
+    slots: &HomeSlots,
     request: &Request,
     doing: &str,
 ) -> Result<Answer, ControlError> {
@@ -278,7 +368,7 @@ async fn ask_patiently(
 
 async fn order(
     context: &Context,
-    slots: &ProfileSlots,
+    slots: &HomeSlots,
     request: &Request,
     doing: &str,
 ) -> Result<Answer, Failure> {
@@ -299,7 +389,7 @@ pub(crate) fn no_answer(error: &ControlError) -> Failure {
 }
 
 /// Starts a supervisor unless one runs, which is returned.
-async fn begin(slots: &ProfileSlots) -> Result<Option<Holder>, Failure> {
+async fn begin(slots: &HomeSlots) -> Result<Option<Holder>, Failure> {
     let run_dir = slots.run_dir();
     let list = Request::List { slots: Some(Vec::new()) };
     match ask(&run_dir, &list, OTHER_WITHIN).await {
@@ -330,7 +420,8 @@ async fn begin(slots: &ProfileSlots) -> Result<Option<Holder>, Failure> {
 }
 
 /// Says what became of orders. One that was not done makes the exit code 1.
-fn report(context: &Context, json: bool, outcomes: Vec<Outcome>) -> Result<Exit, Failure> {
+fn report(context: &Context, json: bool, mut outcomes: Vec<Outcome>) -> Result<Exit, Failure> {
+    outcomes.sort_by(|a, b| profile_order(&a.slot, &b.slot));
     let failed = outcomes.iter().any(|outcome| outcome.error.is_some());
     let console = context.console;
     if json {
@@ -338,14 +429,15 @@ fn report(context: &Context, json: bool, outcomes: Vec<Outcome>) -> Result<Exit,
         console.print_json(&views)?;
     } else {
         for Outcome { slot, done, error } in outcomes {
-            let slot = text::printable(&slot);
+            let subject = subject(&slot);
             match (done, error) {
-                (Some(done), None) => console.print(&described(&slot, done))?,
+                (Some(done), None) => console.print(&described(&subject, done))?,
                 (_, error) => {
                     let reason = error.unwrap_or_default();
+                    let logs = gateway_command(&slot, "logs");
                     console.explain(
-                        &Failure::new(format!("gateway {slot}: {reason}"))
-                            .advise(format!("what it printed: vestal -p {slot} gateway logs")),
+                        &Failure::new(format!("{subject}: {reason}"))
+                            .advise(format!("what it printed: {logs}")),
                     );
                 }
             }
@@ -354,12 +446,20 @@ fn report(context: &Context, json: bool, outcomes: Vec<Outcome>) -> Result<Exit,
     Ok(if failed { Exit::No } else { Exit::Success })
 }
 
-fn described(slot: &str, done: Done) -> String {
+/// Returns what a slot is called in a sentence.
+fn subject(slot: &str) -> String {
+    if slot == DASHBOARD_SLOT {
+        return "the dashboard".to_owned();
+    }
+    format!("gateway {}", text::printable(slot))
+}
+
+fn described(subject: &str, done: Done) -> String {
     match done {
-        Done::Started => format!("gateway {slot} is running"),
-        Done::WasRunning => format!("gateway {slot} was running already"),
-        Done::Stopped => format!("gateway {slot} is stopped"),
-        Done::WasStopped => format!("gateway {slot} was not running"),
+        Done::Started => format!("{subject} is running"),
+        Done::WasRunning => format!("{subject} was running already"),
+        Done::Stopped => format!("{subject} is stopped"),
+        Done::WasStopped => format!("{subject} was not running"),
     }
 }
 

@@ -6,8 +6,10 @@ use clap::Args;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use vestal_api::{GatewayLogLineView, LogSource, log_sources};
-use vestal_logs::{Filter, Level, Merged, SourcedEntry};
+use vestal_logs::{Filter, Level, LogWatch, Merged, SourcedEntry};
 
 use super::Which;
 use crate::console::{json, text};
@@ -16,8 +18,13 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::values::parse_duration;
 
-/// How often logs that are followed are looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// An entry to which nothing was added for this long is complete.
+const COMPLETE_AFTER: Duration = Duration::from_millis(100);
+/// How often logs that are followed are looked at although nobody told of a change, as where they are
+/// written through another mount.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How often they are looked at where the system cannot tell of changes.
+const LOOK_UNTOLD: Duration = Duration::from_millis(500);
 
 const AFTER_HELP: &str = "\
 What the agent and the gateway of a profile did, from all of its logs, by time. An entry of several lines
@@ -26,7 +33,8 @@ a log is rotated and when the gateway is restarted.
 
 Logs: agent (all that chats, workers and gateways report), errors (its warnings, kept for longer), gateway
 (what the gateway prints, and what its supervisor does with it), boot (what was started at boot),
-supervisor (what a supervisor in the background says about itself).
+supervisor (what a supervisor in the background says about itself), dashboard (as gateway, for the dashboard;
+read with --all and --dashboard).
 
 Examples:
   vestal gateway logs -f
@@ -61,7 +69,8 @@ pub(super) struct LogsArgs {
     #[arg(long, value_name = "AGE|TIME", value_parser = parse_since)]
     since: Option<Since>,
 
-    /// Only read these logs: agent, errors, gateway, boot, supervisor; repeatable [default: all].
+    /// Only read these logs: agent, errors, gateway, boot, supervisor, dashboard; repeatable [default:
+    /// all of the profile].
     #[arg(long, value_name = "LOG", value_delimiter = ',')]
     source: Vec<LogSource>,
 
@@ -108,7 +117,12 @@ pub(super) async fn run(context: &Context, args: &LogsArgs) -> Result<Exit, Fail
     let root = context.profiles()?.root().clone();
     let own = [home.profile().clone()];
     let profiles = if args.which.all { None } else { Some(own.as_slice()) };
-    let wanted = if args.source.is_empty() { &LogSource::ALL[..] } else { &args.source };
+    let wanted = match &args.source[..] {
+        [] if args.which.dashboard => &[LogSource::Dashboard][..],
+        [] if args.which.all => &LogSource::ALL[..],
+        [] => &LogSource::OF_PROFILE[..],
+        wanted => wanted,
+    };
     let filter = Filter {
         level: args.level,
         session: args.session.clone(),
@@ -116,6 +130,8 @@ pub(super) async fn run(context: &Context, args: &LogsArgs) -> Result<Exit, Fail
     };
     let takes_all = filter == Filter::default() && args.source.is_empty();
     let mut merged = Merged::new(log_sources(&root, profiles, wanted), filter);
+    // Watched before they are read: what is written in between is noticed.
+    let changes = if args.follow { Changes::watch(&merged) } else { Changes::Untold };
     let last = merged.last(args.entries);
     if last.is_empty() && !args.follow && !args.json {
         context.console.note(if takes_all {
@@ -128,9 +144,63 @@ pub(super) async fn run(context: &Context, args: &LogsArgs) -> Result<Exit, Fail
     if !args.follow {
         return Ok(Exit::Success);
     }
+    follow(context, args, merged, changes).await
+}
+
+async fn follow(
+    context: &Context,
+    args: &LogsArgs,
+    mut merged: Merged,
+    mut changes: Changes,
+) -> Result<Exit, Failure> {
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
+        changes.next().await;
         print(context, args, merged.look())?;
+        while merged.has_pending() {
+            tokio::time::sleep(COMPLETE_AFTER).await;
+            print(context, args, merged.look())?;
+        }
+    }
+}
+
+/// How a follower learns that there may be more to read.
+enum Changes {
+    /// The system tells.
+    Told(AsyncFd<LogWatch>),
+    /// It does not, so that the logs are looked at from time to time.
+    Untold,
+}
+
+impl Changes {
+    fn watch(merged: &Merged) -> Self {
+        #[expect(deprecated, reason = "an owned descriptor stays the same one, as it has to")]
+        let watch = LogWatch::new(merged.files())
+            .and_then(|watch| AsyncFd::with_interest(watch, Interest::READABLE));
+        match watch {
+            Ok(watch) => Self::Told(watch),
+            Err(error) => {
+                tracing::debug!(%error, "logs are looked at from time to time");
+                Self::Untold
+            }
+        }
+    }
+
+    /// Waits for a change, or as long as one may go unnoticed.
+    async fn next(&mut self) {
+        let Self::Told(watch) = self else { return tokio::time::sleep(LOOK_UNTOLD).await };
+        let woken = match tokio::time::timeout(LOOK_EVERY, watch.readable_mut()).await {
+            // Before it is read: what comes after that wakes again.
+            Ok(Ok(mut ready)) => {
+                ready.clear_ready();
+                Ok(())
+            }
+            Ok(Err(error)) => Err(error),
+            Err(_) => Ok(()),
+        };
+        if let Err(error) = woken.and_then(|()| watch.get_mut().take()) {
+            tracing::debug!(%error, "logs are looked at from time to time");
+            *self = Self::Untold;
+        }
     }
 }
 

@@ -18,7 +18,8 @@ pub(crate) use lifecycle::{no_answer, stop_before_removal, supervisor_failed};
 
 const AFTER_HELP: &str = "\
 One supervisor per home keeps the gateways of all its profiles (`vestal supervise`). `start` starts
-one, detached, if none runs. -p NAME chooses the profile, --all means every profile.
+one, detached, if none runs. -p NAME chooses the profile, --all means every profile, and --dashboard
+the dashboard that they share.
 
 Example:
   vestal -p work gateway start && vestal gateway list";
@@ -64,6 +65,10 @@ struct Which {
     /// All profiles.
     #[arg(long)]
     all: bool,
+
+    /// The dashboard, which all profiles share, in place of a gateway.
+    #[arg(long, conflicts_with = "all")]
+    dashboard: bool,
 }
 
 impl GatewayArgs {
@@ -79,10 +84,13 @@ impl GatewayArgs {
 }
 
 impl Which {
-    /// Returns the slots; nothing means all of them.
+    /// Returns the slots; nothing means those of all profiles.
     fn slots(&self, context: &Context) -> Result<Option<Vec<String>>, Failure> {
         if self.all {
             return Ok(None);
+        }
+        if self.dashboard {
+            return Ok(Some(vec![vestal_api::DASHBOARD_SLOT.to_owned()]));
         }
         Ok(Some(vec![context.home()?.profile().to_string()]))
     }

@@ -1,4 +1,4 @@
-//! Which slots there are, one for each profile, and how a gateway is started in one.
+//! Which slots a home has, one for each profile and one for the dashboard, and what is started in them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -7,32 +7,40 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use vestal_api::DASHBOARD_SLOT;
 use vestal_config::{Environment, Home, ProfileName, Settings};
 use vestal_profiles::Profiles;
-use vestal_supervisor::{Found, Slot, SlotName, SlotSource};
+use vestal_supervisor::{BootRule, Found, Service, Slot, SlotName, SlotSource};
 
+use super::image::is_on;
 use crate::context::Context;
 use crate::error::Failure;
 
-/// What follows `vestal -p NAME` in a slot.
+/// What follows `vestal -p NAME` in the slot of a profile.
 const GATEWAY_COMMAND: [&str; 3] = ["gateway", "run", "--supervised"];
+/// What follows `vestal` in the slot of the dashboard.
+const DASHBOARD_COMMAND: [&str; 2] = ["dashboard", "run"];
+/// Asks a supervisor that begins for the dashboard.
+const DASHBOARD_VARIABLE: &str = "VESTAL_DASHBOARD";
 
 /// From SIGTERM to SIGKILL, beyond the time that the settings give running turns: to interrupt
 /// them, to let the dispatcher finish what it has claimed, and to let go of sandboxes.
 const STOP_WITHIN: Duration = Duration::from_secs(90);
-/// A gateway that is not ready by then is started again.
+/// From SIGTERM to SIGKILL for the dashboard, whose work is done by others.
+const DASHBOARD_STOP_WITHIN: Duration = Duration::from_secs(15);
+/// What is not ready by then is started again.
 const READY_WITHIN: Duration = Duration::from_mins(2);
 
-/// A slot for each profile of a home.
+/// The slots of a home.
 #[derive(Debug, Clone)]
-pub(crate) struct ProfileSlots {
+pub(crate) struct HomeSlots {
     profiles: Profiles,
     program: PathBuf,
     environment: BTreeMap<OsString, OsString>,
     captured: Environment,
 }
 
-impl ProfileSlots {
+impl HomeSlots {
     pub(crate) fn new(context: &Context) -> Result<Self, Failure> {
         let profiles = context.profiles()?;
         let program = std::env::current_exe()
@@ -75,42 +83,76 @@ impl ProfileSlots {
         &self.environment
     }
 
+    /// Returns the settings of a profile, as its gateway would find them.
+    pub(crate) fn settings(&self, profile: &ProfileName) -> Settings {
+        let home = self.root().sibling(profile.clone());
+        Settings::load(&vestal_api::schema(), home, self.captured.clone(), Vec::new())
+    }
+
     /// Returns the slot of a profile, which need not exist.
     pub(crate) fn slot(&self, profile: &ProfileName) -> Result<Slot, Failure> {
-        let name = SlotName::new(profile.as_str());
-        let name = name.map_err(|error| Failure::new(error.to_string()))?;
-        let home = self.root().sibling(profile.clone());
+        let home = self.root().sibling(profile.clone()).dir();
         // Settings that cannot be read are the gateway's to complain about.
-        let settings =
-            Settings::load(&vestal_api::schema(), home.clone(), self.captured.clone(), Vec::new());
-        let drain = settings.get(&vestal_api::keys::AGENT_RESTART_DRAIN_TIMEOUT);
+        let drain = self.settings(profile).get(&vestal_api::keys::AGENT_RESTART_DRAIN_TIMEOUT);
         let drain = drain.map_or(Duration::ZERO, |found| found.value.duration());
         let mut argv: Vec<OsString> =
             vec![self.program.clone().into(), "-p".into(), profile.as_str().into()];
         argv.extend(GATEWAY_COMMAND.map(OsString::from));
-        Ok(Slot {
-            name,
+        let service = Service {
             argv,
             env: self.environment.clone(),
             dir: self.root().root().to_owned(),
-            desired: home.dir().join("gateway_desired.json"),
-            actual: home.dir().join("gateway_state.json"),
+            desired: home.join("gateway_desired.json"),
+            actual: home.join("gateway_state.json"),
+            log_dir: self.gateway_logs().join(profile.as_str()),
+            boot: BootRule::AsBefore,
             stop_within: STOP_WITHIN + drain,
             ready_within: READY_WITHIN,
-        })
+        };
+        slot(profile.as_str(), service)
+    }
+
+    /// Returns the slot of the dashboard, which serves all profiles.
+    pub(crate) fn dashboard(&self) -> Result<Slot, Failure> {
+        let root = self.root().root();
+        let mut argv: Vec<OsString> = vec![self.program.clone().into()];
+        argv.extend(DASHBOARD_COMMAND.map(OsString::from));
+        let is_asked_for = is_on(&self.captured, DASHBOARD_VARIABLE);
+        let service = Service {
+            argv,
+            env: self.environment.clone(),
+            dir: root.to_owned(),
+            desired: root.join("dashboard_desired.json"),
+            actual: root.join("dashboard_state.json"),
+            log_dir: vestal_api::dashboard_log_dir(self.root()),
+            boot: if is_asked_for { BootRule::Always } else { BootRule::IfDesired },
+            stop_within: DASHBOARD_STOP_WITHIN,
+            ready_within: READY_WITHIN,
+        };
+        slot(DASHBOARD_SLOT, service)
+    }
+
+    /// Returns the directory that has a log for each gateway.
+    pub(crate) fn gateway_logs(&self) -> PathBuf {
+        self.root().logs_dir().join("gateways")
     }
 }
 
-impl SlotSource for ProfileSlots {
+fn slot(name: &str, service: Service) -> Result<Slot, Failure> {
+    let name = SlotName::new(name).map_err(|error| Failure::new(error.to_string()))?;
+    Ok(Slot { name, service })
+}
+
+impl SlotSource for HomeSlots {
     fn slots(&self) -> Vec<Found> {
-        let listing = self.profiles.list(None);
         let names = self.root().profiles();
-        let slots = names.iter().filter_map(|name| self.slot(name).ok());
-        let strays = listing.strays.into_iter().map(|stray| Found::Broken {
+        let slots = names.iter().map(|name| self.slot(name)).chain([self.dashboard()]);
+        let strays = self.profiles.strays().into_iter().map(|stray| Found::Broken {
             name: stray.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             reason: stray.reason,
         });
-        slots.map(|slot| Found::Slot(Box::new(slot))).chain(strays).collect()
+        let slots = slots.filter_map(Result::ok).map(|slot| Found::Slot(Box::new(slot)));
+        slots.chain(strays).collect()
     }
 
     fn watched(&self) -> Vec<PathBuf> {

@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use vestal_api::{GatewayStatusView, GatewayView, ManagerView};
+use vestal_api::{DASHBOARD_SLOT, GatewayStatusView, GatewayView};
 use vestal_config::ProfileName;
 use vestal_gateway::StatusAnswer;
 use vestal_supervisor::{
-    ControlError, PartState, Request, SlotSource as _, SlotState, SlotStatus, ask, list_offline,
+    Answer, ControlError, PartState, Request, SlotSource as _, SlotState, SlotStatus, SlotStatuses,
+    ask, list_offline,
 };
 
 use super::Which;
 use super::lifecycle::no_answer;
-use super::slots::ProfileSlots;
+use super::slots::HomeSlots;
 use crate::console::{Cell, DIM, GREEN, RED, Table, YELLOW, text};
 use crate::context::Context;
 use crate::error::Failure;
@@ -23,8 +24,8 @@ use crate::exit::Exit;
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 const STATUS_HELP: &str = "\
-The exit code is 0 if the gateway runs and is ready, otherwise 1; with --all, if all of them are.
-Nothing is started or changed.
+The exit code is 0 if the gateway runs, is ready and serves all that it is set to, otherwise 1; with
+--all, if all of them do. Nothing is started or changed.
 
 Examples:
   vestal gateway status
@@ -44,17 +45,27 @@ pub(super) struct StatusArgs {
 
 pub(super) async fn status(context: &Context, args: &StatusArgs) -> Result<Exit, Failure> {
     let view = find(context, args.which.slots(context)?).await?;
-    let all_run = view.gateways.iter().all(|gateway| gateway.state == SlotState::Running);
+    let dashboard = view.dashboard.iter().filter(|_| args.which.dashboard);
+    let all_run = view.gateways.iter().chain(dashboard).all(GatewayView::is_healthy);
     let exit = if all_run { Exit::Success } else { Exit::No };
     if args.json {
         context.console.print_json(&view)?;
         return Ok(exit);
     }
     context.console.print(&format!("Manager: {}", view.manager.line()))?;
-    for gateway in &view.gateways {
+    let shown = |dashboard: &&GatewayView| match args.which {
+        Which { dashboard: true, .. } => true,
+        Which { all, .. } => all && is_in_use(dashboard),
+    };
+    for gateway in view.gateways.iter().chain(view.dashboard.iter().filter(shown)) {
         show(context, gateway)?;
     }
     Ok(exit)
+}
+
+/// Reports whether a dashboard is anything but down as it is wanted to be.
+fn is_in_use(dashboard: &GatewayView) -> bool {
+    dashboard.state != SlotState::Stopped || dashboard.reason.is_some()
 }
 
 fn show(context: &Context, gateway: &GatewayView) -> Result<(), Failure> {
@@ -64,7 +75,10 @@ fn show(context: &Context, gateway: &GatewayView) -> Result<(), Failure> {
         let label = console.paint(DIM, &format!("{label:<10}"));
         console.print(&format!("{label} {}", text::printable(value)))
     };
-    line("gateway", &gateway.profile)?;
+    match gateway.profile.as_str() {
+        DASHBOARD_SLOT => line("service", "dashboard")?,
+        profile => line("gateway", profile)?,
+    }
     line("state", gateway.state_word())?;
     if let Some(pid) = gateway.pid {
         line("pid", &pid.to_string())?;
@@ -109,31 +123,45 @@ pub(super) struct ListArgs {
 }
 
 pub(super) async fn list(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
-    let gateways = find(context, None).await?.gateways;
+    let view = find(context, None).await?;
     if args.json {
-        context.console.print_json(&gateways)?;
+        context.console.print_json(&view.gateways)?;
         return Ok(Exit::Success);
     }
+    let dashboard = view.dashboard.iter().filter(|dashboard| is_in_use(dashboard));
     let mut table = Table::new(&["PROFILE", "STATE", "PID", "UPTIME", "RESTARTS", "LAST EXIT"]);
-    for gateway in &gateways {
+    for gateway in view.gateways.iter().chain(dashboard) {
         let style = match gateway.state {
+            SlotState::Running if gateway.is_degraded() => YELLOW,
             SlotState::Running => GREEN,
             SlotState::Failed => RED,
             SlotState::Stopped => DIM,
             SlotState::Starting | SlotState::Backoff | SlotState::Stopping => YELLOW,
         };
+        let name = match gateway.profile.as_str() {
+            DASHBOARD_SLOT => "(dashboard)",
+            profile => profile,
+        };
         let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         let up = gateway.up_seconds.map(|seconds| text::span(Duration::from_secs(seconds)));
         table.row(vec![
-            gateway.profile.as_str().into(),
+            name.into(),
             Cell::styled(gateway.state_word(), style),
             or_none(gateway.pid.map(|pid| pid.to_string())).into(),
             or_none(up).into(),
             gateway.restarts.to_string().into(),
             or_none(gateway.last_exit.as_ref().map(|exit| exit.how.clone())).into(),
         ]);
-        if let Some(reason) = &gateway.reason {
+        // The last column has it already where a process has nothing to say about its end.
+        let is_said =
+            |reason: &String| gateway.last_exit.as_ref().is_some_and(|exit| exit.how == *reason);
+        if let Some(reason) = gateway.reason.as_ref().filter(|reason| !is_said(reason)) {
             table.note(reason, DIM, 2);
+        }
+        for part in gateway.listeners.iter().filter(|_| gateway.is_degraded()) {
+            if let Some(error) = &part.error {
+                table.note(&format!("{}: {error}", part.name), DIM, 2);
+            }
         }
     }
     context.console.print_table(&table)?;
@@ -141,7 +169,7 @@ pub(super) async fn list(context: &Context, args: &ListArgs) -> Result<Exit, Fai
 }
 
 /// Shows a gateway that somebody runs in a terminal, of which no supervisor knows.
-async fn show_unsupervised(slots: &ProfileSlots, status: &mut SlotStatus) {
+async fn show_unsupervised(slots: &HomeSlots, status: &mut SlotStatus) {
     let Ok(profile) = ProfileName::new(&status.name) else { return };
     let home = slots.root().sibling(profile).dir();
     let Ok(StatusAnswer::Answers(state)) = vestal_gateway::ask_status(&home).await else { return };
@@ -165,32 +193,34 @@ async fn show_unsupervised(slots: &ProfileSlots, status: &mut SlotStatus) {
 
 /// Asks the supervisor; without one the files tell.
 async fn find(context: &Context, which: Option<Vec<String>>) -> Result<GatewayStatusView, Failure> {
-    let slots = ProfileSlots::new(context)?;
+    let slots = HomeSlots::new(context)?;
+    let offline = || list_offline(&slots.run_dir(), &slots.gateway_logs(), slots.slots());
     let request = Request::List { slots: which.clone() };
-    let (holder, mut statuses) = match ask(&slots.run_dir(), &request, ANSWER_WITHIN).await {
-        Ok(answer) => (Some(answer.holder), answer.slots),
-        Err(ControlError::NotRunning(_)) => {
-            let logs = slots.root().logs_dir();
-            (None, list_offline(&slots.run_dir(), &logs, slots.slots()))
+    let (holder, mut found) = match ask(&slots.run_dir(), &request, ANSWER_WITHIN).await {
+        Ok(Answer { holder, slots, services, .. }) => {
+            (Some(holder), SlotStatuses { slots, services })
         }
+        Err(ControlError::NotRunning(_)) => (None, offline()),
         Err(error) => return Err(no_answer(&error)),
     };
-    if let Some(which) = which {
-        statuses.retain(|status| which.contains(&status.name));
+    if let Some(which) = &which {
+        let is_wanted = |status: &SlotStatus| which.contains(&status.name);
         // A profile that was made a moment ago may not be known to its supervisor yet.
-        let known = |name: &String| statuses.iter().any(|status| status.name == *name);
-        if !which.iter().all(known) {
-            let logs = slots.root().logs_dir();
-            statuses = list_offline(&slots.run_dir(), &logs, slots.slots());
-            statuses.retain(|status| which.contains(&status.name));
+        let known = |name: &String| found.slots.iter().any(|status| status.name == *name);
+        let is_known = which.iter().all(|name| name == DASHBOARD_SLOT || known(name));
+        if holder.is_some() && !is_known {
+            found.slots = offline().slots;
+            for status in found.slots.iter_mut().filter(|slot| slot.state == SlotState::Stopped) {
+                status.reason = Some("its supervisor has not looked at it yet".to_owned());
+            }
         }
+        found.slots.retain(|status| is_wanted(status) && status.name != DASHBOARD_SLOT);
     }
-    for status in &mut statuses {
+    for status in &mut found.slots {
         if matches!(status.state, SlotState::Stopped | SlotState::Failed | SlotState::Backoff) {
             show_unsupervised(&slots, status).await;
         }
     }
     let now = Timestamp::now();
-    let gateways = statuses.into_iter().map(|status| GatewayView::new(status, now)).collect();
-    Ok(GatewayStatusView { manager: ManagerView::new(holder.as_ref()), gateways })
+    Ok(GatewayStatusView::new(holder.as_ref(), found.slots, found.services, now))
 }

@@ -34,6 +34,10 @@ pub(crate) async fn run(dir: &Path) -> i32 {
     let ready = || announce_ready(&variable(READY_VARIABLE)).unwrap();
     match words[..] {
         ["exit", code] => return code.parse().unwrap(),
+        ["complain", code, about] => {
+            eprintln!("error: {about}\n  what to do about it");
+            return code.parse().unwrap();
+        }
         ["silent"] => {}
         ["flood", bytes] => {
             ready();

@@ -1,4 +1,5 @@
-//! A supervisor with a slot for each directory below `profiles`.
+//! A supervisor with a slot for each directory below `profiles`, and one that the home has once for
+//! each directory below `services`.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt as _;
@@ -6,18 +7,54 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use vestal_supervisor::{Found, Manager, Options, Slot, SlotName, SlotSource, Supervisor};
+use vestal_supervisor::{
+    BootRule, Found, Manager, Options, Service, Slot, SlotName, SlotSource, Supervisor,
+};
 
 struct Profiles {
     root: PathBuf,
 }
 
-impl SlotSource for Profiles {
-    fn slots(&self) -> Vec<Found> {
-        let entries = std::fs::read_dir(self.root.join("profiles")).into_iter().flatten().flatten();
+impl Profiles {
+    fn dirs(&self, below: &str) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.root.join(below)).into_iter().flatten().flatten();
         let mut dirs: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
         dirs.sort();
-        dirs.into_iter().map(|dir| found(&dir)).collect()
+        dirs
+    }
+
+    fn profile(&self, dir: &Path) -> Found {
+        let name = dir.file_name().unwrap();
+        let Some(text) = name.to_str() else {
+            let name = String::from_utf8_lossy(name.as_bytes()).into_owned();
+            return Found::Broken { name, reason: "its name is not UTF-8".to_owned() };
+        };
+        match SlotName::new(text) {
+            Err(error) => Found::Broken { name: text.to_owned(), reason: error.to_string() },
+            Ok(name) => {
+                let log_dir = self.root.join("logs/gateways").join(text);
+                let service = service(dir, log_dir, BootRule::AsBefore);
+                Found::Slot(Box::new(Slot { name, service }))
+            }
+        }
+    }
+
+    fn service(&self, dir: &Path) -> Found {
+        let name = dir.file_name().unwrap().to_str().unwrap();
+        let always = dir.join("always").exists();
+        let boot = if always { BootRule::Always } else { BootRule::IfDesired };
+        let service = service(dir, self.root.join("logs").join(name), boot);
+        let name = SlotName::new(&format!("@{name}")).unwrap();
+        Found::Slot(Box::new(Slot { name, service }))
+    }
+}
+
+impl SlotSource for Profiles {
+    fn slots(&self) -> Vec<Found> {
+        let profiles = self.dirs("profiles");
+        let services = self.dirs("services");
+        let profiles = profiles.iter().map(|dir| self.profile(dir));
+        profiles.chain(services.iter().map(|dir| self.service(dir))).collect()
     }
 
     fn watched(&self) -> Vec<PathBuf> {
@@ -25,31 +62,20 @@ impl SlotSource for Profiles {
     }
 }
 
-fn found(dir: &Path) -> Found {
-    let name = dir.file_name().unwrap();
-    let name = name.to_str().ok_or_else(|| String::from_utf8_lossy(name.as_bytes()).into_owned());
-    match name {
-        Err(name) => Found::Broken { name, reason: "its name is not UTF-8".to_owned() },
-        Ok(name) => match SlotName::new(name) {
-            Err(error) => Found::Broken { name: name.to_owned(), reason: error.to_string() },
-            Ok(name) => Found::Slot(Box::new(slot(name, dir))),
-        },
-    }
-}
-
-fn slot(name: SlotName, dir: &Path) -> Slot {
+fn service(dir: &Path, log_dir: PathBuf, boot: BootRule) -> Service {
     let program = std::env::current_exe().unwrap();
     let milliseconds = |file: &str, default: u64| {
         let text = std::fs::read_to_string(dir.join(file)).ok();
         Duration::from_millis(text.map_or(default, |text| text.trim().parse().unwrap()))
     };
-    Slot {
-        name,
+    Service {
         argv: vec![program.into(), "child".into(), dir.into()],
         env: BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]),
         dir: dir.into(),
         desired: dir.join("desired.json"),
         actual: dir.join("gateway_state.json"),
+        log_dir,
+        boot,
         stop_within: milliseconds("stop_ms", 60_000),
         ready_within: milliseconds("ready_ms", 60_000),
     }
