@@ -116,6 +116,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_point_in_time_is_an_age_or_a_time() {
+        assert_eq!(parse_point_in_time("90"), Ok(PointInTime::Age(Duration::from_secs(90))));
+        assert_eq!(parse_point_in_time("1h"), Ok(PointInTime::Age(Duration::from_hours(1))));
+        let time: Timestamp = "2026-01-31T10:00:00Z".parse().unwrap();
+        assert_eq!(parse_point_in_time("2026-01-31T11:00:00+01:00"), Ok(PointInTime::Time(time)));
+        for local in ["2026-01-31", "2026-01-31 10:00", "2026-01-31T10:00:00"] {
+            assert!(matches!(parse_point_in_time(local), Ok(PointInTime::Time(_))), "{local}");
+        }
+        for wrong in ["", "yesterday", "1w", "2026-13-01"] {
+            assert!(parse_point_in_time(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(PointInTime::Age(Duration::MAX).time(time), Timestamp::MIN);
+    }
+
+    #[test]
     fn times_are_seconds_or_have_a_unit() {
         assert_eq!(parse_duration("90"), Ok(Duration::from_secs(90)));
         assert_eq!(parse_duration("0.5"), Ok(Duration::from_millis(500)));

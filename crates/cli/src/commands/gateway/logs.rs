@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use vestal_api::{GatewayLogLineView, LogSource, log_sources};
@@ -16,7 +14,7 @@ use crate::console::{json, text};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::values::parse_duration;
+use crate::values::{PointInTime, parse_point_in_time};
 
 /// An entry to which nothing was added for this long is complete.
 const COMPLETE_AFTER: Duration = Duration::from_millis(100);
@@ -66,8 +64,8 @@ pub(super) struct LogsArgs {
     session: Option<String>,
 
     /// Only print entries that are not older: seconds, a number with s, m, h or d, or a time.
-    #[arg(long, value_name = "AGE|TIME", value_parser = parse_since)]
-    since: Option<Since>,
+    #[arg(long, value_name = "AGE|TIME", value_parser = parse_point_in_time)]
+    since: Option<PointInTime>,
 
     /// Only read these logs: agent, errors, gateway, boot, supervisor, dashboard; repeatable [default:
     /// all of the profile].
@@ -77,39 +75,6 @@ pub(super) struct LogsArgs {
     /// Print a JSON object per entry.
     #[arg(long)]
     json: bool,
-}
-
-/// From when on entries are wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Since {
-    Age(Duration),
-    Time(Timestamp),
-}
-
-impl Since {
-    fn time(self, now: Timestamp) -> Timestamp {
-        match self {
-            // Older than time itself is as old as can be.
-            Self::Age(age) => now.checked_sub(age).unwrap_or(Timestamp::MIN),
-            Self::Time(time) => time,
-        }
-    }
-}
-
-/// Reads an age, a time with its zone, or one of this machine's.
-fn parse_since(words: &str) -> Result<Since, String> {
-    if let Ok(age) = parse_duration(words) {
-        return Ok(Since::Age(age));
-    }
-    if let Ok(time) = words.parse() {
-        return Ok(Since::Time(time));
-    }
-    let local: DateTime = words.parse().map_err(|_| {
-        "write an age (90, 10m, 1h, 2d) or a time (2026-01-31, 2026-01-31T10:00, 2026-01-31T10:00:00Z)"
-            .to_owned()
-    })?;
-    let zoned = local.to_zoned(TimeZone::system()).map_err(|error| error.to_string())?;
-    Ok(Since::Time(zoned.timestamp()))
 }
 
 pub(super) async fn run(context: &Context, args: &LogsArgs) -> Result<Exit, Failure> {
@@ -225,24 +190,4 @@ fn print(context: &Context, args: &LogsArgs, entries: Vec<SourcedEntry>) -> Resu
         return Ok(());
     }
     context.console.write(&shown)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn since_is_an_age_or_a_time() {
-        assert_eq!(parse_since("90"), Ok(Since::Age(Duration::from_secs(90))));
-        assert_eq!(parse_since("1h"), Ok(Since::Age(Duration::from_hours(1))));
-        let time: Timestamp = "2026-01-31T10:00:00Z".parse().unwrap();
-        assert_eq!(parse_since("2026-01-31T11:00:00+01:00"), Ok(Since::Time(time)));
-        for local in ["2026-01-31", "2026-01-31 10:00", "2026-01-31T10:00:00"] {
-            assert!(matches!(parse_since(local), Ok(Since::Time(_))), "{local}");
-        }
-        for wrong in ["", "yesterday", "1w", "2026-13-01"] {
-            assert!(parse_since(wrong).is_err(), "{wrong}");
-        }
-        assert_eq!(Since::Age(Duration::MAX).time(time), Timestamp::MIN);
-    }
 }
