@@ -164,7 +164,10 @@ async fn show_unsupervised(slots: &ProfileSlots, status: &mut SlotStatus) {
 }
 
 /// Asks the supervisor; without one the files tell.
-async fn find(context: &Context, which: Option<Vec<String>>) -> Result<GatewayStatusView, Failure> {
+pub(in crate::commands) async fn find(
+    context: &Context,
+    which: Option<Vec<String>>,
+) -> Result<GatewayStatusView, Failure> {
     let slots = ProfileSlots::new(context)?;
     let request = Request::List { slots: which.clone() };
     let (holder, mut statuses) = match ask(&slots.run_dir(), &request, ANSWER_WITHIN).await {
