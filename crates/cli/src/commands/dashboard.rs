@@ -449,7 +449,8 @@ fn status(context: &Context, root: &Home, json: bool) -> Result<Exit, Failure> {
 }
 
 async fn stop(context: &Context, root: &Home) -> Result<Exit, Failure> {
-    let stopping = stop_instance(&root.run_dir(), STOP_WITHIN);
+    let run = root.run_dir();
+    let stopping = stop_instance(&run, STOP_WITHIN);
     let stopped = context.console.while_waiting("stopping the dashboard", stopping).await;
     match stopped.map_err(|error| Failure::io("stop the dashboard", &error))? {
         StopOutcome::Stopped => {

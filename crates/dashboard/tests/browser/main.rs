@@ -42,7 +42,7 @@ async fn say(stdin: &mut ChildStdin, line: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_person_logs_in_by_a_link_and_sees_what_happens() {
     let world = World::start().await;
-    world.create_task("<img src=x onerror=\"document.title='owned'\"> \u{202e}gpj").await;
+    world.create_task("<img src=x onerror=\"document.title='owned'\">").await;
     world.create_blocked_task("Choose a name", "which of the two names is it to be?").await;
     world.break_board("broken");
     let link = world.link(Right::Operator).await;

@@ -157,8 +157,13 @@ impl World {
 
     /// Adds a task to the default board, as another process does.
     pub(crate) async fn create_task(&self, title: &str) {
+        self.create_task_with(title, "").await;
+    }
+
+    pub(crate) async fn create_task_with(&self, title: &str, body: &str) {
         let board = self.board().await;
-        let new = NewTask { title: title.to_owned(), ..NewTask::default() };
+        let (title, body) = (title.to_owned(), body.to_owned());
+        let new = NewTask { title, body, ..NewTask::default() };
         board.create(&Authority::Person("user".into()), new).await.unwrap();
         board.close().await.unwrap();
     }
