@@ -8,6 +8,9 @@ readonly DENY_AT_LEAST=0.20.0 DENY_VERSION=0.20.2
 # Clients of other people that the API server is tested with.
 readonly OPENAI_PYTHON_VERSION=3.51.0 LLM_VERSION=0.36 OPENAI_NODE_VERSION=7.55.0
 
+# What drives the browser that the dashboard is tested with, and what examines its pages.
+readonly PLAYWRIGHT_VERSION=1.65.1 AXE_VERSION=4.14.0
+
 # What a phase needs: "command:Debian package,…".
 needs_of() {
   case "$1" in
@@ -16,7 +19,7 @@ needs_of() {
     # The alternative to native sandboxes is measured in the same run.
     bench) echo cc:gcc,libc6-dev bwrap:bubblewrap python3:python3-minimal ;;
     # Scripts of the agent are Python, and tasks of the board have git worktrees.
-    test) echo cc:gcc,libc6-dev python3:python3-minimal git:git curl:curl npm:npm,nodejs ;;
+    test) echo cc:gcc,libc6-dev python3:python3-minimal git:git curl:curl npm:npm,nodejs chromium:chromium ;;
     full | stress) echo cc:gcc,libc6-dev python3:python3-minimal git:git ;;
     bare) echo debootstrap:debootstrap ;;
   esac
@@ -51,6 +54,42 @@ phase_setup() {
   if is_one_of test "$@" && clients_wanted; then
     api_clients
   fi
+  if is_one_of test "$@" && browser_wanted; then
+    browser_packages
+  fi
+}
+
+# Whether the tests of the dashboard are among those that run.
+browser_wanted() {
+  ((${#ONLY_PACKAGES[@]} == 0)) || is_one_of vestal-dashboard "${ONLY_PACKAGES[@]}"
+}
+
+# Where the packages are that drive the browser.
+browser_dir() {
+  echo "$CARGO_HOME/vestal-tools/browser-$PLAYWRIGHT_VERSION-$AXE_VERSION"
+}
+
+# Installs them once per machine, in these versions. The browser itself is Debian's.
+browser_packages() {
+  local -r dir="$(browser_dir)"
+  if [[ $VESTAL_TEST_BROWSER != "$dir" || -e $dir/ready ]]; then
+    echo "packages that drive the browser: $VESTAL_TEST_BROWSER"
+    return 0
+  fi
+  echo "installing what drives the browser (once per machine): playwright-core $PLAYWRIGHT_VERSION, axe-core $AXE_VERSION"
+  mkdir -p "$dir"
+  # Two runs at once would install into each other.
+  exec 9>"$dir/lock"
+  flock 9
+  if [[ ! -e $dir/ready ]]; then
+    npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$dir" \
+      "playwright-core@$PLAYWRIGHT_VERSION" "axe-core@$AXE_VERSION" || {
+      printf 'could not install what drives the browser; npm must be reachable, or VESTAL_TEST_BROWSER must name a directory with node_modules/playwright-core and node_modules/axe-core\n' >&2
+      return 1
+    }
+    touch "$dir/ready"
+  fi
+  exec 9>&-
 }
 
 # Whether the tests of the API server are among those that run.

@@ -3,6 +3,7 @@
 mod agent_run;
 mod board;
 mod conversation;
+pub mod dashboard;
 mod dispatch;
 mod error;
 mod extensions;

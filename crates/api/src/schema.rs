@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use vestal_config::{Schema, Variable};
 
-use crate::keys;
+use crate::{dashboard, keys};
 
 /// Returns the schema of all settings: what every owner declares, in the order in which it is
 /// documented.
@@ -15,6 +15,7 @@ pub fn schema() -> Schema {
             &vestal_skills::keys::GROUP,
             &vestal_mcp::keys::GROUP,
             &keys::GROUP,
+            &dashboard::keys::GROUP,
             &vestal_board::keys::GROUP,
             &vestal_schedules::keys::GROUP,
         ])

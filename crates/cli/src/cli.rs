@@ -10,9 +10,9 @@ use vestal_config::{ConfigError, Override};
 use vestal_sandbox::{Engine, Task, WhileBusy};
 
 use crate::commands::{
-    chat, completions, config, conversations, cp, cron, doctor, gateway, inspect, jobs, kanban,
-    lifecycle, logs, mcp, memory, model, profile, prune, ps, rebuild, restore, run, serve, shell,
-    skills, snapshots, supervise, usage,
+    chat, completions, config, conversations, cp, cron, dashboard, doctor, gateway, inspect, jobs,
+    kanban, lifecycle, logs, mcp, memory, model, profile, prune, ps, rebuild, restore, run, serve,
+    shell, skills, snapshots, supervise, usage,
 };
 use crate::error::Failure;
 use crate::find;
@@ -294,6 +294,7 @@ verbs! {
     Prune(prune::PruneArgs) = "prune",
     Conversations(conversations::ConversationsArgs) = "conversations",
     Cron(cron::CronArgs) = "cron",
+    Dashboard(dashboard::DashboardArgs) = "dashboard",
     Gateway(gateway::GatewayArgs) = "gateway",
     Serve(serve::ServeArgs) = "serve",
     Supervise(supervise::SuperviseArgs) = "supervise",

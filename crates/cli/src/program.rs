@@ -8,9 +8,9 @@ use vestal_config::Environment;
 use crate::agent;
 use crate::cli::{self, Verb};
 use crate::commands::{
-    chat, completions, config, conversations, cp, cron, doctor, gateway, inspect, jobs, kanban,
-    lifecycle, logs, mcp, memory, model, profile, prune, ps, rebuild, restore, run, serve, shell,
-    skills, snapshots, supervise, usage,
+    chat, completions, config, conversations, cp, cron, dashboard, doctor, gateway, inspect, jobs,
+    kanban, lifecycle, logs, mcp, memory, model, profile, prune, ps, rebuild, restore, run, serve,
+    shell, skills, snapshots, supervise, usage,
 };
 use crate::console::{Console, logging, restore_messages, status, terminal};
 use crate::context::Context;
@@ -63,6 +63,7 @@ pub(crate) fn run() -> Exit {
 fn begin_log(context: &Context, verb: &Verb) {
     match verb {
         Verb::Gateway(args) if args.is_supervised() => agent::begin_supervised_log(context),
+        Verb::Dashboard(args) if args.is_supervised() => agent::begin_supervised_log(context),
         Verb::Supervise(args) if args.is_detached() => {
             if let Ok(profiles) = context.profiles() {
                 logging::begin_supervisor(&profiles.root().logs_dir());
@@ -80,6 +81,7 @@ fn start(context: &Context, verb: Verb) -> std::io::Result<Result<Exit, Failure>
     let is_threaded = match &verb {
         Verb::Chat(args) => args.is_interactive(context.environment()),
         Verb::Gateway(args) => args.is_server(),
+        Verb::Dashboard(args) => args.is_server(),
         Verb::Serve(_) => true,
         _ => false,
     };
@@ -129,6 +131,7 @@ async fn carry_out(context: &Context, verb: Verb) -> Result<Exit, Failure> {
         Verb::Prune(args) => prune::run(context, args).await,
         Verb::Conversations(args) => conversations::run(context, args).await,
         Verb::Cron(args) => Box::pin(cron::run(context, args)).await,
+        Verb::Dashboard(args) => Box::pin(dashboard::run(context, args)).await,
         Verb::Gateway(args) => Box::pin(gateway::run(context, args)).await,
         Verb::Serve(args) => Box::pin(serve::run(context, &args)).await,
         Verb::Supervise(args) => Box::pin(supervise::run(context, &args)).await,
@@ -167,7 +170,7 @@ fn explain_in_json(console: Console, failure: &Failure) -> Exit {
 /// Says in one line what happened instead of showing the insides, leaves the
 /// terminal usable and ends the program as its other failures do.
 fn explain_panic(console: Console, info: &PanicHookInfo<'_>) {
-    if vestal_gateway::panics::is_contained() {
+    if vestal_gateway::panics::is_contained() || vestal_dashboard::panics::is_contained() {
         let reason = info.payload_as_str().unwrap_or("no reason given");
         let place = info.location().map(ToString::to_string).unwrap_or_default();
         tracing::error!(place, "a request has met a bug in vestal: {reason}");

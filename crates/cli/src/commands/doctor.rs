@@ -47,7 +47,8 @@ pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<Exit, Fai
     Ok(if report.ok { Exit::Success } else { Exit::No })
 }
 
-async fn examine(context: &Context) -> Vec<CheckView> {
+/// Looks at everything that a profile needs.
+pub(super) async fn examine(context: &Context) -> Vec<CheckView> {
     let choice = context.tolerate_choice();
     let mut checks = vec![guest(), shell(context)];
     checks.extend(

@@ -6,6 +6,7 @@ pub(crate) mod config;
 pub(crate) mod conversations;
 pub(crate) mod cp;
 pub(crate) mod cron;
+pub(crate) mod dashboard;
 pub(crate) mod doctor;
 pub(crate) mod gateway;
 pub(crate) mod inspect;

@@ -7,6 +7,7 @@ mod config;
 mod conversations;
 mod copy;
 mod cron;
+mod dashboard;
 mod docker;
 mod gateway;
 mod interactive;

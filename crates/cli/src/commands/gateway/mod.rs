@@ -15,6 +15,8 @@ use crate::error::Failure;
 use crate::exit::Exit;
 
 pub(crate) use lifecycle::{no_answer, stop_before_removal, supervisor_failed};
+pub(super) use run::listen_for_signals;
+pub(super) use status::find as find_gateways;
 
 const AFTER_HELP: &str = "\
 One supervisor per home keeps the gateways of all its profiles (`vestal supervise`). `start` starts

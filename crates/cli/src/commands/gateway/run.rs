@@ -156,7 +156,7 @@ fn serving(wanted: &GatewaySettings, settings: &Settings) -> String {
 
 /// Hands signals on: SIGINT and a planned SIGTERM stop, another SIGTERM or SIGHUP ends what
 /// should come back, SIGUSR1 asks to be started again.
-fn listen_for_signals(
+pub(in crate::commands) fn listen_for_signals(
     environment: &Environment,
     sender: mpsc::Sender<Shutdown>,
 ) -> std::io::Result<()> {

@@ -192,7 +192,10 @@ async fn show_unsupervised(slots: &HomeSlots, status: &mut SlotStatus) {
 }
 
 /// Asks the supervisor; without one the files tell.
-async fn find(context: &Context, which: Option<Vec<String>>) -> Result<GatewayStatusView, Failure> {
+pub(in crate::commands) async fn find(
+    context: &Context,
+    which: Option<Vec<String>>,
+) -> Result<GatewayStatusView, Failure> {
     let slots = HomeSlots::new(context)?;
     let offline = || list_offline(&slots.run_dir(), &slots.gateway_logs(), slots.slots());
     let request = Request::List { slots: which.clone() };

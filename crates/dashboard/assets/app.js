@@ -1,0 +1,110 @@
+// The frame around all pages.
+import { address, api, connected, go, home, html, identity, link, profile, render, useEffect } from "./lib.js";
+import { Now } from "./pages/now.js";
+import { Job, Sandbox, Sandboxes } from "./pages/sandboxes.js";
+import { Board, Task } from "./pages/board.js";
+import { Conversation, Conversations } from "./pages/conversations.js";
+import { Doctor, Gateways, Logs, Settings } from "./pages/operations.js";
+
+/** Pages by the shape of their path. */
+const PAGES = [
+  [/^\/$/, "Now", () => html`<${Now} />`],
+  [/^\/sandboxes$/, "Sandboxes", () => html`<${Sandboxes} />`],
+  [/^\/sandboxes\/([^/]+)\/([^/]+)$/, "Sandbox", ([, owner, task]) => html`<${Sandbox} owner=${owner} task=${task} />`],
+  [
+    /^\/sandboxes\/([^/]+)\/([^/]+)\/jobs\/([^/]+)$/,
+    "Job",
+    ([, owner, task, job]) => html`<${Job} owner=${owner} task=${task} job=${job} />`,
+  ],
+  [/^\/board(?:\/([^/]+))?$/, "Board", ([, board]) => html`<${Board} board=${board ?? "default"} />`],
+  [/^\/board\/([^/]+)\/([^/]+)$/, "Task", ([, board, task]) => html`<${Task} board=${board} task=${task} />`],
+  [/^\/conversations$/, "Conversations", () => html`<${Conversations} />`],
+  [/^\/conversations\/([^/]+)\/([^/]+)$/, "Conversation", ([, owner, id]) => html`<${Conversation} owner=${owner} id=${id} />`],
+  [/^\/gateways$/, "Gateways", () => html`<${Gateways} />`],
+  [/^\/logs$/, "Logs", () => html`<${Logs} />`],
+  [/^\/settings$/, "Settings", () => html`<${Settings} />`],
+  [/^\/doctor$/, "Doctor", () => html`<${Doctor} />`],
+];
+
+const MENU = [
+  ["/", "Now"],
+  ["/board", "Board"],
+  ["/conversations", "Conversations"],
+  ["/sandboxes", "Sandboxes"],
+  ["/gateways", "Gateways"],
+  ["/logs", "Logs"],
+  ["/settings", "Settings"],
+  ["/doctor", "Doctor"],
+];
+
+function Menu() {
+  const path = address.value.pathname;
+  const isHere = (to) => (to === "/" ? path === "/" : path === to || path.startsWith(`${to}/`));
+  return html`<nav aria-label="Pages">
+    ${MENU.map(([to, name]) => html`<a href=${link(to)} aria-current=${isHere(to) ? "page" : undefined} key=${to}>${name}</a>`)}
+  </nav>`;
+}
+
+function Switcher() {
+  const profiles = home.value.profiles;
+  if (profiles.length < 2) return null;
+  const choose = (event) => {
+    const url = new URL(address.value);
+    if (event.target.value) url.searchParams.set("profile", event.target.value);
+    else url.searchParams.delete("profile");
+    go(url.pathname + url.search);
+  };
+  return html`<label class="switcher"
+    ><span>Profile</span>
+    <select onChange=${choose} value=${profile()}>
+      <option value="">all</option>
+      ${profiles.map((name) => html`<option value=${name} key=${name}>${name}</option>`)}
+    </select></label
+  >`;
+}
+
+function Who() {
+  const who = identity.value;
+  if (!who || who.method === "insecure") return null;
+  const leave = async () => {
+    const answer = await api("/api/auth/logout", { body: {} });
+    location.replace(answer.login_url);
+  };
+  return html`<span class="who">
+    <span class="quiet">${who.right}</span>
+    ${who.method !== "proxy" && html`<button type="button" onClick=${leave}>Log out</button>`}
+  </span>`;
+}
+
+function App() {
+  const path = address.value.pathname;
+  const found = PAGES.map(([shape, name, page]) => [path.match(shape), name, page]).find(([match]) => match);
+  const [match, name, page] = found ?? [null, "Not found", () => html`<p class="empty">There is no such page.</p>`];
+  useEffect(() => {
+    document.title = `${name} · Vestal`;
+  }, [name]);
+  let parts = match;
+  try {
+    parts = match?.map((part) => (part === undefined ? part : decodeURIComponent(part)));
+  } catch {
+    parts = match;
+  }
+  return html`<a class="skip" href="#main">Skip to the page</a>
+    <header class="top">
+      <a class="brand" href=${link("/")}>Vestal</a>
+      <${Menu} />
+      <${Switcher} />
+      <${Who} />
+    </header>
+    ${!connected.value && html`<p class="stale" role="status">Not connected; trying again.</p>`}
+    <main id="main" tabindex="-1">${page(parts)}</main>`;
+}
+
+async function begin() {
+  const [who, about] = await Promise.allSettled([api("/api/auth/me", { probe: true }), api("/api/home")]);
+  if (who.status === "fulfilled") identity.value = who.value;
+  if (about.status === "fulfilled") home.value = about.value;
+}
+
+render(html`<${App} />`, document.getElementById("app"));
+begin();

@@ -1,0 +1,104 @@
+// Gateways, logs, settings and the doctor.
+import { address, Badge, Card, Command, Empty, go, html, link, Loaded, plain, profile, span, useEffect, useLive, useRef, useState, When } from "../lib.js";
+
+const GATEWAY_TONES = { running: "good", failed: "bad", backoff: "warn", starting: "warn", stopping: "warn" };
+
+export function Gateways() {
+  const live = useLive("/api/gateways", ["gateways"]);
+  const isShown = (gateway) => !profile() || gateway.profile === profile();
+  return html`<h1>Gateways</h1>
+    <${Loaded} live=${live}>${(view) => html`
+      <${Card}><p>${view.manager.kind === "none"
+        ? html`Nobody keeps gateways running. To start one: <${Command} line="vestal gateway start" />`
+        : html`Kept by ${view.manager.kind}, process ${view.manager.pid ?? "?"}.`}</p></${Card}>
+      ${view.gateways.filter(isShown).map((gateway) => html`<${Card} title=${gateway.profile} key=${gateway.profile}
+        actions=${html`<a href=${link("/logs", { profile: gateway.profile })}>log</a>`}>
+        <p class="line"><${Badge} word=${gateway.state} tone=${GATEWAY_TONES[gateway.state]} />
+          <span class="quiet">${gateway.pid ? `process ${gateway.pid} · ` : ""}${gateway.up_seconds !== null ? `up ${span(gateway.up_seconds)} · ` : ""}${gateway.restarts} restarts</span></p>
+        ${gateway.reason && html`<p class="why">${gateway.reason}</p>`}
+        ${gateway.last_exit && html`<p class="quiet">last exit: ${gateway.last_exit.how}, <${When} at=${gateway.last_exit.at} /></p>`}
+        <ul class="plain">${gateway.listeners.map((one) => html`<li class="line" key=${one.name}><strong>${one.name}</strong> ${one.state}
+          <span class="quiet">${one.address ?? ""}</span>${one.error && html`<p class="why">${one.error}</p>`}</li>`)}</ul>
+      </${Card}>`)}`}
+    </${Loaded}>`;
+}
+
+const LEVELS = ["", "debug", "info", "warn", "error"];
+const SOURCES = ["", "agent", "errors", "gateway", "boot", "supervisor"];
+const LEVEL_TONES = { warn: "warn", error: "bad" };
+
+export function Logs() {
+  const query = address.value.searchParams;
+  const [level, source, text] = ["level", "source", "text"].map((key) => query.get(key) ?? "");
+  const live = useLive(link("/api/logs", { level, source, text, entries: 400 }), ["logs"]);
+  const set = (key) => (event) => go(link("/logs", { level, source, text, [key]: event.target.value }), true);
+  const box = useRef(null);
+  const [follows, setFollows] = useState(true);
+  useEffect(() => {
+    if (follows && box.current) box.current.scrollTop = box.current.scrollHeight;
+  }, [live.data, follows]);
+  const choice = (name, key, value, words) => html`<label>${name} <select value=${value} onChange=${set(key)}>
+    ${words.map((word) => html`<option value=${word} key=${word}>${word || "all"}</option>`)}</select></label>`;
+  return html`<h1>Logs${profile() && html` <small>${profile()}</small>`}</h1>
+    <div class="filters">
+      ${choice("Level", "level", level, LEVELS)} ${choice("Log", "source", source, SOURCES)}
+      <label>Text <input type="search" value=${text} onInput=${set("text")} /></label>
+      <label class="check"><input type="checkbox" checked=${follows} onChange=${(event) => setFollows(event.target.checked)} /> follow</label>
+    </div>
+    <${Loaded} live=${live}>${(lines) =>
+      lines.length
+        ? html`<div class="log entries" ref=${box} tabindex="0" role="log" aria-label="Entries">${lines.map((line, index) => html`<div class="entry" key=${`${line.at}${index}`}>
+            <span class="quiet">${line.at ? line.at.replace("T", " ").slice(0, 19) : ""}</span>
+            ${line.level && html`<${Badge} word=${line.level} tone=${LEVEL_TONES[line.level]} />`}
+            <span class="quiet">${line.profile ?? ""} ${line.source}</span> <span class="text">${plain(line.message || line.line)}</span></div>`)}</div>`
+        : html`<${Card}><${Empty}>No entry matches. What agents and gateways do is logged once they run.</${Empty}></${Card}>`}
+    </${Loaded}>`;
+}
+
+function shown(value) {
+  if (value === null || value === undefined) return "–";
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+/** Says where a value came from, in words. */
+function sourceWord(source) {
+  if (!source || source.kind === "default") return "default";
+  const place = source.path ? `${source.path.split("/").pop()}:${source.line}` : (source.name ?? source.key ?? "");
+  return `from ${source.kind.replaceAll("_", " ")} ${place}`;
+}
+
+export function Settings() {
+  const query = address.value.searchParams;
+  const text = query.get("text") ?? "";
+  const changed = query.get("changed") ?? "";
+  const live = useLive(link("/api/settings"), ["settings"]);
+  const set = (key, value) => go(link("/settings", { text, changed, [key]: value }), true);
+  const isWanted = (row) => (!changed || row.changed) && (row.key + row.doc).toLowerCase().includes(text.toLowerCase());
+  return html`<h1>Settings <small>${profile() || "default"}</small></h1>
+    <div class="filters">
+      <label>Filter <input type="search" value=${text} onInput=${(event) => set("text", event.target.value)} /></label>
+      <label class="check"><input type="checkbox" checked=${changed === "1"} onChange=${(event) => set("changed", event.target.checked ? "1" : "")} /> only what is not the default</label>
+    </div>
+    <${Loaded} live=${live}>${(view) => html`
+      ${view.findings.map((finding, index) => html`<${Card} tone=${finding.severity === "note" ? "" : "bad"} key=${index}><p>${finding.message}</p></${Card}>`)}
+      <p class="quiet">Of <code>${view.file}</code>. To change one: <${Command} line=${`vestal ${profile() ? `-p ${profile()} ` : ""}config set KEY VALUE`} /></p>
+      <${Card}><dl class="settings">${view.rows.filter(isWanted).map((row) => html`<div key=${row.key}>
+        <dt><code>${row.key}</code></dt>
+        <dd><span class=${row.changed ? "changed" : ""}>${row.error ? html`<span class="bad-text">${row.error}</span>` : shown(row.value)}</span>
+          <span class="quiet"> ${sourceWord(row.source)}</span><p class="quiet">${row.doc}</p></dd></div>`)}</dl></${Card}>`}
+    </${Loaded}>`;
+}
+
+const HEALTH_TONES = { ok: "good", note: "plain", warning: "warn", broken: "bad" };
+
+export function Doctor() {
+  const live = useLive(link("/api/doctor"), []);
+  return html`<h1>Doctor <small>${profile() || "default"}</small></h1>
+    <p><button type="button" onClick=${live.reload}>Examine again</button></p>
+    <${Loaded} live=${live}>${(view) => html`<${Card} title=${view.ok ? "Nothing is broken" : "Something is broken"} tone=${view.ok ? "" : "bad"}>
+      <ul class="plain">${view.checks.map((check, index) => html`<li class="needed" key=${index}>
+        <div class="line"><${Badge} word=${check.health} tone=${HEALTH_TONES[check.health]} /> <strong>${check.name}</strong> <span>${check.message}</span></div>
+        ${check.advice && html`<p class="quiet">${check.advice}</p>`}</li>`)}</ul>
+      <p class="quiet">vestal ${view.version}</p>
+    </${Card}>`}</${Loaded}>`;
+}

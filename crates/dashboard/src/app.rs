@@ -1,0 +1,179 @@
+//! The server put together: gate, routes and what handlers share.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use vestal_config::{Environment, Home};
+
+use crate::assets;
+use crate::auth::{self, Audit, AuthStore, LoginState, Tickets, audit_log_files};
+use crate::data::{Data, ProgramHost};
+use crate::events;
+use crate::gate::{Gate, PeerPolicy, RouteEntry, Routes};
+use crate::instance::{Instance, InstanceError};
+use crate::pages;
+use crate::server;
+use crate::settings::{DashboardSettings, SettingsError};
+use crate::shell;
+use crate::watch::Watch;
+
+/// What handlers share. Cheap to clone.
+pub(crate) type App = Arc<AppState>;
+
+/// What handlers share.
+#[derive(Debug)]
+pub(crate) struct AppState {
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) login: LoginState,
+    pub(crate) data: Data,
+    pub(crate) watch: Watch,
+    pub(crate) host: Arc<dyn ProgramHost>,
+    /// Ends streams: the server stops.
+    pub(crate) stop: CancellationToken,
+}
+
+/// Why a dashboard was not served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The settings do not allow it.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// Another process serves this home, or its files cannot be used.
+    #[error(transparent)]
+    Instance(#[from] InstanceError),
+    /// The address cannot be listened on.
+    #[error("listen on {address}: {source}{}", taken(source))]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What went wrong.
+        source: io::Error,
+    },
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] vestal_database::Error),
+}
+
+fn taken(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => {
+            "; choose another with --port, or --port 0 for any that is free"
+        }
+        _ => "",
+    }
+}
+
+/// A dashboard that listens, and serves once it is run.
+#[derive(Debug)]
+pub struct Dashboard {
+    instance: Instance,
+    listener: TcpListener,
+    address: SocketAddr,
+    url: String,
+    app: App,
+}
+
+impl Dashboard {
+    /// Becomes the dashboard of a home and listens. `home` is any of its profiles.
+    pub async fn start(
+        home: &Home,
+        environment: Environment,
+        settings: &DashboardSettings,
+        host: Arc<dyn ProgramHost>,
+    ) -> Result<Self, ServeError> {
+        let root = home.sibling(vestal_config::ProfileName::default_profile());
+        let instance = Instance::claim(&root.run_dir())?;
+        let store = AuthStore::open(&auth::store_path(root.root())).await?;
+        settings.check_provider(&store).await?;
+        let wanted = SocketAddr::new(settings.host, settings.port);
+        let failed = |source| ServeError::Listen { address: wanted, source };
+        let listener = TcpListener::bind(wanted).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let url = settings.public_url.clone().unwrap_or_else(|| reachable(address));
+        let public = settings.public_url.as_deref();
+        let gate = Gate {
+            peers: PeerPolicy::new(address, public, settings.proxies.clone()),
+            store,
+            tickets: Tickets::default(),
+            audit: Audit::new(audit_log_files(&root.logs_dir())),
+            proxy_header: settings.proxy_header.clone(),
+            is_insecure: settings.is_insecure,
+        };
+        let app = Arc::new(AppState {
+            gate: Arc::new(gate),
+            login: LoginState::default(),
+            watch: Watch::start(&root),
+            data: Data::new(root, environment),
+            host,
+            stop: CancellationToken::new(),
+        });
+        // Last: who finds the file may ask for a link at once.
+        instance.announce(address, &url, settings.is_insecure)?;
+        Ok(Self { instance, listener, address, url, app })
+    }
+
+    /// Returns the address it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns where browsers find it.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Returns its store, to make links.
+    pub fn store(&self) -> &AuthStore {
+        &self.app.gate.store
+    }
+
+    /// Returns every route with what it asks.
+    pub fn routes(&self) -> Vec<RouteEntry> {
+        routes(&self.app).entries().to_vec()
+    }
+
+    /// Serves until `stop`, then lets what was begun be answered.
+    pub async fn serve(self, stop: CancellationToken) {
+        let Self { instance, listener, app, .. } = self;
+        // Streams have no end of their own.
+        let streams = app.stop.clone();
+        let router = router(&app);
+        let serving = tokio::spawn(server::serve(listener, router, stop.clone()));
+        stop.cancelled().await;
+        streams.cancel();
+        if let Err(error) = serving.await {
+            tracing::error!(%error, "the dashboard ended");
+        }
+        app.watch.stop();
+        app.data.close().await;
+        app.gate.store.close().await;
+        drop(instance);
+    }
+}
+
+fn routes(app: &App) -> Routes<App> {
+    Routes::new(Arc::clone(&app.gate))
+        .routes(auth::routes())
+        .routes(assets::routes())
+        .routes(shell::routes())
+        .routes(events::routes())
+        .routes(pages::routes())
+}
+
+fn router(app: &App) -> Router {
+    routes(app).finish(Arc::clone(app))
+}
+
+/// Returns an address that a browser on this machine can open.
+fn reachable(address: SocketAddr) -> String {
+    let ip = address.ip();
+    let port = address.port();
+    if ip.is_unspecified() {
+        return format!("http://127.0.0.1:{port}");
+    }
+    format!("http://{address}")
+}

@@ -1,0 +1,19 @@
+//! The gate: what every request passes before a handler sees it.
+//!
+//! A route is made with [`Route`] and has no way into [`Routes`] before its right is declared, so
+//! that a route without one does not compile. What holds for all requests (Host, Origin, headers,
+//! limits) is put around the routes by [`Routes::finish`].
+
+mod check;
+mod headers;
+mod limits;
+mod peer;
+mod right;
+mod routes;
+
+pub(crate) use check::header_value;
+pub use check::{Caller, Gate};
+pub(crate) use limits::Limiter;
+pub use peer::{Authority, Client, Network, ParseNetworkError, PeerPolicy};
+pub use right::{Principal, Right};
+pub use routes::{Declared, Route, RouteEntry, RouteKind, Routes, Undeclared};

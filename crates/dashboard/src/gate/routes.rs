@@ -1,0 +1,187 @@
+//! Routes that cannot be without a right, and the list of them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::handler::Handler;
+use axum::http::Method;
+use axum::middleware;
+use axum::routing::{MethodFilter, MethodRouter, any, on};
+
+use super::check::{self, Gate, RouteCheck};
+use super::headers::harden;
+use super::right::Right;
+
+/// The largest body of a request: nothing here takes files.
+const MAX_BODY: usize = 1 << 20;
+
+/// Begins a route. It has to say what right it needs before it can be added:
+///
+/// ```
+/// use vestal_dashboard::gate::{Right, Route};
+///
+/// let route = Route::get("/api/now", async || "quiet").needs(Right::Viewer);
+/// # let _: vestal_dashboard::gate::Declared<()> = route;
+/// ```
+///
+/// Without [`Undeclared::needs`] it does not compile:
+///
+/// ```compile_fail,E0308
+/// use vestal_dashboard::gate::{Declared, Route};
+///
+/// let route: Declared<()> = Route::get("/api/now", async || "quiet");
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Route;
+
+/// What is served on a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RouteKind {
+    /// Requests and answers.
+    Http,
+    /// A WebSocket, which needs a ticket besides the session.
+    WebSocket,
+}
+
+/// A route that does not say yet what right it needs.
+#[must_use]
+pub struct Undeclared<S> {
+    method: Method,
+    path: &'static str,
+    kind: RouteKind,
+    handler: MethodRouter<S>,
+}
+
+/// A route with its right.
+#[must_use]
+pub struct Declared<S> {
+    entry: RouteEntry,
+    handler: MethodRouter<S>,
+}
+
+/// What is known of a route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteEntry {
+    /// The method.
+    pub method: Method,
+    /// The path, with `{names}` for its parts.
+    pub path: &'static str,
+    /// What it asks of a caller.
+    pub right: Right,
+    /// What is served on it.
+    pub kind: RouteKind,
+}
+
+impl Route {
+    /// Begins a route that reads.
+    pub fn get<H, T, S>(path: &'static str, handler: H) -> Undeclared<S>
+    where
+        H: Handler<T, S>,
+        T: 'static,
+        S: Clone + Send + Sync + 'static,
+    {
+        let handler = on(MethodFilter::GET, handler);
+        Undeclared { method: Method::GET, path, kind: RouteKind::Http, handler }
+    }
+
+    /// Begins a route that changes something.
+    pub fn post<H, T, S>(path: &'static str, handler: H) -> Undeclared<S>
+    where
+        H: Handler<T, S>,
+        T: 'static,
+        S: Clone + Send + Sync + 'static,
+    {
+        let handler = on(MethodFilter::POST, handler);
+        Undeclared { method: Method::POST, path, kind: RouteKind::Http, handler }
+    }
+
+    /// Begins a WebSocket. It needs a ticket besides what its right asks for.
+    pub fn websocket<H, T, S>(path: &'static str, handler: H) -> Undeclared<S>
+    where
+        H: Handler<T, S>,
+        T: 'static,
+        S: Clone + Send + Sync + 'static,
+    {
+        Undeclared { kind: RouteKind::WebSocket, ..Self::get(path, handler) }
+    }
+}
+
+impl<S> Undeclared<S> {
+    /// Says what right the route needs.
+    pub fn needs(self, right: Right) -> Declared<S> {
+        let Self { method, path, kind, handler } = self;
+        Declared { entry: RouteEntry { method, path, right, kind }, handler }
+    }
+}
+
+impl<S> fmt::Debug for Undeclared<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Undeclared({} {})", self.method, self.path)
+    }
+}
+
+impl<S> fmt::Debug for Declared<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.entry.fmt(f)
+    }
+}
+
+/// All routes of a server, behind one gate.
+#[must_use]
+pub struct Routes<S> {
+    gate: Arc<Gate>,
+    router: Router<S>,
+    entries: Vec<RouteEntry>,
+}
+
+impl<S: Clone + Send + Sync + 'static> Routes<S> {
+    /// Begins without a route: everything is refused.
+    pub fn new(gate: Arc<Gate>) -> Self {
+        Self { gate, router: Router::new(), entries: Vec::new() }
+    }
+
+    /// Adds a route.
+    pub fn route(mut self, route: Declared<S>) -> Self {
+        let Declared { entry, handler } = route;
+        let check =
+            RouteCheck { gate: Arc::clone(&self.gate), right: entry.right, kind: entry.kind };
+        let handler = handler.layer(middleware::from_fn_with_state(check, check::admit));
+        self.router = self.router.route(entry.path, handler);
+        self.entries.push(entry);
+        self
+    }
+
+    /// Adds several.
+    pub fn routes(self, routes: impl IntoIterator<Item = Declared<S>>) -> Self {
+        routes.into_iter().fold(self, Self::route)
+    }
+
+    /// Returns what was added.
+    pub fn entries(&self) -> &[RouteEntry] {
+        &self.entries
+    }
+
+    /// Returns the routes behind the gate. What is no route needs a login too, so that nobody
+    /// learns from outside which there are.
+    pub fn finish(self, state: S) -> Router {
+        let Self { gate, router, .. } = self;
+        let unknown =
+            RouteCheck { gate: Arc::clone(&gate), right: Right::Viewer, kind: RouteKind::Http };
+        let fallback =
+            any(check::not_found).layer(middleware::from_fn_with_state(unknown, check::admit));
+        router
+            .fallback_service(fallback.with_state(()))
+            .layer(DefaultBodyLimit::max(MAX_BODY))
+            .layer(middleware::from_fn_with_state(gate, check::enter))
+            .layer(middleware::map_response(harden))
+            .with_state(state)
+    }
+}
+
+impl<S> fmt::Debug for Routes<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(&self.entries).finish()
+    }
+}

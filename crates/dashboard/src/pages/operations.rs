@@ -1,0 +1,129 @@
+//! Gateways, logs, settings and the doctor: what an operator looks at when something is wrong.
+
+use std::str::FromStr as _;
+
+use axum::Json;
+use axum::extract::{Query, State};
+use serde::Deserialize;
+use vestal_api::dashboard::SettingsPageView;
+use vestal_api::{GatewayLogLineView, GatewayStatusView, HealthView, LogSource, log_sources};
+use vestal_config::ProfileName;
+use vestal_logs::{Filter, Level, Merged};
+
+use crate::app::App;
+use crate::error::PageError;
+use crate::gate::{Declared, Right, Route};
+
+/// The newest entries of logs that a page shows, and at most.
+const ENTRIES: usize = 200;
+const MAX_ENTRIES: usize = 2000;
+
+pub(super) fn routes() -> Vec<Declared<App>> {
+    vec![
+        Route::get("/api/gateways", gateways).needs(Right::Viewer),
+        Route::get("/api/logs", logs).needs(Right::Viewer),
+        Route::get("/api/settings", settings).needs(Right::Viewer),
+        Route::get("/api/doctor", doctor).needs(Right::Viewer),
+    ]
+}
+
+async fn gateways(State(app): State<App>) -> Result<Json<GatewayStatusView>, PageError> {
+    let found = app.host.gateways().await.map_err(PageError::unavailable)?;
+    Ok(Json(found))
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct LogsQuery {
+    profile: Option<String>,
+    level: Option<String>,
+    session: Option<String>,
+    /// Logs, separated by commas; all unless given.
+    source: Option<String>,
+    /// Only entries with this text in them, whatever its case.
+    text: Option<String>,
+    entries: Option<usize>,
+}
+
+/// Returns the newest entries of all logs, merged by time.
+async fn logs(
+    State(app): State<App>,
+    Query(query): Query<LogsQuery>,
+) -> Result<Json<Vec<GatewayLogLineView>>, PageError> {
+    let given = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+    let level = match given(query.level) {
+        Some(word) => {
+            Some(Level::from_str(&word).map_err(|error| PageError::invalid(error.to_string()))?)
+        }
+        None => None,
+    };
+    let wanted = match given(query.source) {
+        Some(words) => words
+            .split(',')
+            .map(|word| LogSource::from_str(word.trim()))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| PageError::invalid(error.to_string()))?,
+        None => LogSource::ALL.to_vec(),
+    };
+    let profiles = match given(query.profile) {
+        Some(name) => Some(vec![app.data.profile(&name)?.profile().clone()]),
+        None => None,
+    };
+    let filter = Filter { level, session: given(query.session), since: None };
+    let text = given(query.text).map(|text| text.to_lowercase());
+    let count = query.entries.unwrap_or(ENTRIES).min(MAX_ENTRIES);
+    let root = app.data.root().clone();
+    // Files are read: not on a thread that serves others.
+    let read = move || {
+        let mut merged = Merged::new(log_sources(&root, profiles.as_deref(), &wanted), filter);
+        // A text is looked for in more than is shown.
+        let looked_at = if text.is_some() { MAX_ENTRIES * 5 } else { count };
+        let mut found: Vec<GatewayLogLineView> =
+            merged.last(looked_at).into_iter().map(Into::into).collect();
+        if let Some(text) = text {
+            found.retain(|entry| entry.line.to_lowercase().contains(&text));
+        }
+        let surplus = found.len().saturating_sub(count);
+        found.split_off(surplus)
+    };
+    let found = tokio::task::spawn_blocking(read).await;
+    Ok(Json(found.map_err(|error| PageError::internal(error.to_string()))?))
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct OneProfileQuery {
+    /// The profile; `default` unless given.
+    #[serde(default)]
+    profile: String,
+}
+
+impl OneProfileQuery {
+    fn name(&self, app: &App) -> Result<ProfileName, PageError> {
+        match self.profile.as_str() {
+            "" => Ok(ProfileName::default_profile()),
+            name => Ok(app.data.profile(name)?.profile().clone()),
+        }
+    }
+}
+
+async fn settings(
+    State(app): State<App>,
+    Query(query): Query<OneProfileQuery>,
+) -> Result<Json<SettingsPageView>, PageError> {
+    let profile = query.name(&app)?;
+    let settings = app.data.settings(&profile);
+    Ok(Json(SettingsPageView {
+        profile: profile.to_string(),
+        file: settings.home().config_file().to_string_lossy().into_owned(),
+        rows: settings.rows(),
+        findings: settings.check(),
+    }))
+}
+
+async fn doctor(
+    State(app): State<App>,
+    Query(query): Query<OneProfileQuery>,
+) -> Result<Json<HealthView>, PageError> {
+    let profile = query.name(&app)?;
+    let found = app.host.health(&profile).await.map_err(PageError::unavailable)?;
+    Ok(Json(found))
+}

@@ -1,0 +1,191 @@
+//! What the settings ask of a dashboard, and whether it may be served like that.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use axum::http::HeaderName;
+use vestal_api::dashboard::keys;
+use vestal_config::{ConfigError, Key, Settings, Text};
+
+use crate::auth::AuthStore;
+use crate::gate::{Network, ParseNetworkError};
+
+/// What a dashboard is to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DashboardSettings {
+    /// The address it listens on.
+    pub host: IpAddr,
+    /// The port; 0 for any that is free.
+    pub port: u16,
+    /// What browsers call it, if that is not the address.
+    pub public_url: Option<String>,
+    /// Whether everybody who reaches it may do everything.
+    pub is_insecure: bool,
+    pub(crate) proxies: Vec<Network>,
+    pub(crate) proxy_header: Option<HeaderName>,
+}
+
+/// Why a dashboard cannot be served as the settings have it.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// A setting cannot be read.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The host is no address.
+    #[error(
+        "{0:?} is not an address to listen on; write 127.0.0.1, ::1, 0.0.0.0 or an address of this machine (dashboard.host, --host)"
+    )]
+    Host(String),
+    /// A proxy is no address.
+    #[error("dashboard.trusted_proxies: {0}")]
+    Proxy(#[from] ParseNetworkError),
+    /// The header cannot be one.
+    #[error("dashboard.proxy_user_header: {0:?} is not the name of a header")]
+    Header(String),
+    /// The header would be believed of everybody.
+    #[error(
+        "dashboard.proxy_user_header is set and dashboard.trusted_proxies is not: name the address of the proxy that sets the header"
+    )]
+    HeaderWithoutProxy,
+    /// The public address is none.
+    #[error(
+        "dashboard.public_url: {0:?} is not an address; write it as https://host or http://host:port, without a path"
+    )]
+    PublicUrl(String),
+    /// Others can reach it, and there is no way to log in.
+    #[error(
+        "{0} can be reached from other machines, and there is no way to log in: set a password (vestal dashboard password), or let a proxy log people in (dashboard.proxy_user_header, dashboard.trusted_proxies); to serve everybody without a login all the same: --insecure"
+    )]
+    NoProvider(IpAddr),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] vestal_database::Error),
+}
+
+impl DashboardSettings {
+    /// Reads them. `host` and `port` are what the command line says.
+    pub fn new(
+        settings: &Settings,
+        host: Option<&str>,
+        port: Option<u16>,
+    ) -> Result<Self, SettingsError> {
+        let text = |key: &Key<Text>| -> Result<Option<String>, ConfigError> {
+            Ok(settings.get(key)?.value.get().map(str::to_owned))
+        };
+        let configured = text(&keys::DASHBOARD_HOST)?;
+        let host = match host.or(configured.as_deref()) {
+            None | Some("localhost") => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            Some(host) => host.parse().map_err(|_| SettingsError::Host(host.to_owned()))?,
+        };
+        let configured_port = settings.get(&keys::DASHBOARD_PORT)?.value.get();
+        let proxies = text(&keys::DASHBOARD_TRUSTED_PROXIES)?.unwrap_or_default();
+        let proxies: Vec<Network> = proxies
+            .split(',')
+            .map(str::trim)
+            .filter(|proxy| !proxy.is_empty())
+            .map(str::parse)
+            .collect::<Result<_, _>>()?;
+        let proxy_header = match text(&keys::DASHBOARD_PROXY_USER_HEADER)? {
+            Some(name) => Some(name.parse().map_err(|_| SettingsError::Header(name.clone()))?),
+            None => None,
+        };
+        if proxy_header.is_some() && proxies.is_empty() {
+            return Err(SettingsError::HeaderWithoutProxy);
+        }
+        let public_url = text(&keys::DASHBOARD_PUBLIC_URL)?;
+        if let Some(url) = public_url.as_deref().filter(|url| !is_base_url(url)) {
+            return Err(SettingsError::PublicUrl(url.to_owned()));
+        }
+        Ok(Self {
+            host,
+            port: port.unwrap_or_else(|| u16::try_from(configured_port).unwrap_or(u16::MAX)),
+            public_url: public_url.map(|url| url.trim_end_matches('/').to_owned()),
+            is_insecure: settings.get(&keys::DASHBOARD_INSECURE)?.value,
+            proxies,
+            proxy_header,
+        })
+    }
+
+    /// Refuses what others could reach and nobody could log in to. Private networks are no
+    /// exception: others are in them.
+    pub async fn check_provider(&self, store: &AuthStore) -> Result<(), SettingsError> {
+        let is_closed = self.host.is_loopback() || self.is_insecure || self.proxy_header.is_some();
+        if is_closed || store.has_password().await? {
+            return Ok(());
+        }
+        Err(SettingsError::NoProvider(self.host))
+    }
+}
+
+/// Reports whether this is a scheme and a host, and nothing more.
+fn is_base_url(url: &str) -> bool {
+    let url = url.trim_end_matches('/');
+    let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    host.is_some_and(|host| {
+        let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-.:[]_".contains(&byte);
+        !host.is_empty() && host.bytes().all(is_fine)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vestal_config::{Environment, Home};
+
+    fn load(yaml: &str, host: Option<&str>) -> Result<DashboardSettings, SettingsError> {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("config.yaml"), yaml).unwrap();
+        let none: [(&str, &str); 0] = [];
+        let environment = Environment::from_pairs(none);
+        let home = Home::at(dir.path());
+        let settings = Settings::load(&vestal_api::schema(), home, environment, Vec::new());
+        DashboardSettings::new(&settings, host, None)
+    }
+
+    async fn checked(yaml: &str, host: &str, password: bool) -> Result<(), SettingsError> {
+        let dir = tempfile::tempdir().unwrap();
+        let store = AuthStore::open(&dir.path().join("dashboard.db")).await.unwrap();
+        if password {
+            store.set_password("a long enough one", jiff::Timestamp::now()).await.unwrap();
+        }
+        let checked = load(yaml, Some(host)).unwrap().check_provider(&store).await;
+        store.close().await;
+        checked
+    }
+
+    #[tokio::test]
+    async fn what_others_can_reach_is_refused_without_a_way_to_log_in() {
+        for host in ["0.0.0.0", "192.168.1.7", "10.0.0.1", "::", "203.0.113.9"] {
+            let refused = checked("", host, false).await;
+            assert!(matches!(refused, Err(SettingsError::NoProvider(_))), "{host}");
+            assert!(checked("", host, true).await.is_ok(), "{host} with a password");
+        }
+        for host in ["127.0.0.1", "::1", "localhost"] {
+            assert!(checked("", host, false).await.is_ok(), "{host}");
+        }
+        let proxy = "dashboard: {proxy_user_header: X-User, trusted_proxies: 10.0.0.1}";
+        assert!(checked(proxy, "0.0.0.0", false).await.is_ok());
+        assert!(checked("dashboard: {insecure: true}", "0.0.0.0", false).await.is_ok());
+    }
+
+    #[test]
+    fn a_header_is_not_believed_of_everybody() {
+        let found = load("dashboard: {proxy_user_header: X-User}", None);
+        assert!(matches!(found, Err(SettingsError::HeaderWithoutProxy)));
+        let found =
+            load("dashboard: {proxy_user_header: \"no header\", trusted_proxies: '::1'}", None);
+        assert!(matches!(found, Err(SettingsError::Header(_))));
+        let found = load("dashboard: {trusted_proxies: '10.0.0.0/99'}", None);
+        assert!(matches!(found, Err(SettingsError::Proxy(_))));
+    }
+
+    #[test]
+    fn addresses_are_checked() {
+        assert!(matches!(load("", Some("example.org")), Err(SettingsError::Host(_))));
+        for bad in ["vestal.example", "https://a/b", "ftp://a", "https://"] {
+            let found = load(&format!("dashboard: {{public_url: '{bad}'}}"), None);
+            assert!(matches!(found, Err(SettingsError::PublicUrl(_))), "{bad}");
+        }
+        let found = load("dashboard: {public_url: 'https://a.example/', port: 0}", None).unwrap();
+        assert_eq!((found.public_url.as_deref(), found.port), (Some("https://a.example"), 0));
+    }
+}

@@ -1,0 +1,64 @@
+//! The page around all pages, and the login. Nothing of the home is in them: pages ask for that.
+
+use askama::Template;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse as _, Response};
+
+use crate::app::App;
+use crate::assets;
+use crate::error::PageError;
+use crate::gate::{Declared, Right, Route};
+
+#[derive(Template)]
+#[template(path = "shell.html")]
+struct Shell<'p> {
+    assets: &'p str,
+    is_insecure: bool,
+}
+
+#[derive(Template)]
+#[template(path = "login.html")]
+struct Login<'p> {
+    assets: &'p str,
+    next: &'p str,
+    has_password: bool,
+    is_insecure: bool,
+}
+
+/// Addresses of pages. All of them are the same document; its script shows the one that is meant.
+const PAGES: &[&str] = &[
+    "/",
+    "/sandboxes",
+    "/sandboxes/{profile}/{task}",
+    "/sandboxes/{profile}/{task}/jobs/{job}",
+    "/board",
+    "/board/{board}",
+    "/board/{board}/{task}",
+    "/conversations",
+    "/conversations/{profile}/{id}",
+    "/gateways",
+    "/logs",
+    "/settings",
+    "/doctor",
+];
+
+pub(crate) fn routes() -> Vec<Declared<App>> {
+    PAGES.iter().map(|path| Route::get(path, page).needs(Right::Viewer)).collect()
+}
+
+async fn page(State(app): State<App>) -> Result<Response, PageError> {
+    let assets = assets::base();
+    html(&Shell { assets, is_insecure: app.gate.is_insecure })
+}
+
+/// Returns the login, which leads to a page of this server.
+pub(crate) fn login(app: &App, next: &str, has_password: bool) -> Result<Response, PageError> {
+    let assets = assets::base();
+    html(&Login { assets, next, has_password, is_insecure: app.gate.is_insecure })
+}
+
+fn html(template: &impl Template) -> Result<Response, PageError> {
+    let text = template.render().map_err(|error| PageError::internal(error.to_string()))?;
+    Ok(([(header::CONTENT_TYPE, "text/html; charset=utf-8")], text).into_response())
+}

@@ -1,0 +1,373 @@
+//! A dashboard of the test's own, and a client that says exactly what a test wants.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use vestal_api::{GatewayStatusView, HealthView, ManagerKind, ManagerView};
+use vestal_board::boards::{Make, Slug};
+use vestal_board::{Authority, Block, BlockKind, Board, NewTask};
+use vestal_config::{Environment, Home, ProfileName, Settings};
+use vestal_dashboard::gate::{Right, RouteEntry};
+use vestal_dashboard::{AuthStore, Dashboard, DashboardSettings, ProgramHost, store_path};
+
+/// A program with nothing around the dashboard.
+#[derive(Debug)]
+struct NoProgram;
+
+#[async_trait]
+impl ProgramHost for NoProgram {
+    async fn gateways(&self) -> Result<GatewayStatusView, String> {
+        let manager = ManagerView { kind: ManagerKind::None, pid: None, host: None, since: None };
+        Ok(GatewayStatusView { manager, gateways: Vec::new() })
+    }
+
+    async fn health(&self, _: &ProfileName) -> Result<HealthView, String> {
+        Ok(HealthView::new("0", Vec::new()))
+    }
+
+    fn version(&self) -> &'static str {
+        "0"
+    }
+}
+
+pub(crate) struct World {
+    dir: TempDir,
+    pub(crate) home: PathBuf,
+    address: SocketAddr,
+    pub(crate) routes: Vec<RouteEntry>,
+    mark: String,
+    stop: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+impl World {
+    pub(crate) async fn start() -> Self {
+        Self::start_in(tempfile::tempdir().unwrap()).await
+    }
+
+    async fn start_in(dir: TempDir) -> Self {
+        let home = dir.path().join("home");
+        std::fs::create_dir_all(&home).unwrap();
+        let root = Home::at(&home);
+        let user = dir.path().to_str().unwrap();
+        let environment = Environment::from_pairs([("HOME", user), ("PATH", "/usr/bin:/bin")]);
+        let settings =
+            Settings::load(&vestal_api::schema(), root.clone(), environment.clone(), Vec::new());
+        let settings = DashboardSettings::new(&settings, None, Some(0)).unwrap();
+        let dashboard =
+            Dashboard::start(&root, environment, &settings, Arc::new(NoProgram)).await.unwrap();
+        let (address, routes) = (dashboard.address(), dashboard.routes());
+        let stop = CancellationToken::new();
+        let serving = tokio::spawn(dashboard.serve(stop.clone()));
+        let mark = String::new();
+        let mut world = Self { dir, home, address, routes, mark, stop, serving };
+        let cookie = world.login(Right::Viewer).await;
+        let name = cookie.split_once('=').unwrap().0;
+        name.strip_prefix("vestal_session_").unwrap().clone_into(&mut world.mark);
+        world
+    }
+
+    pub(crate) async fn restart(self) -> Self {
+        self.stop.cancel();
+        self.serving.await.unwrap();
+        Self::start_in(self.dir).await
+    }
+
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        self.serving.await.unwrap();
+    }
+
+    async fn store(&self) -> AuthStore {
+        AuthStore::open(&store_path(&self.home)).await.unwrap()
+    }
+
+    /// Makes a link, as another process does, and returns its secret.
+    pub(crate) async fn link(&self, right: Right) -> String {
+        self.link_at(right, Timestamp::now()).await
+    }
+
+    async fn link_at(&self, right: Right, now: Timestamp) -> String {
+        let store = self.store().await;
+        let link = store.create_link(right, now).await.unwrap();
+        store.close().await;
+        link.url("").split_once('#').unwrap().1.to_owned()
+    }
+
+    pub(crate) async fn set_password(&self, password: &str) {
+        let store = self.store().await;
+        store.set_password(password, Timestamp::now()).await.unwrap();
+        store.close().await;
+    }
+
+    /// Logs in and returns the cookie.
+    pub(crate) async fn login(&self, right: Right) -> String {
+        let token = self.link(right).await;
+        let body = serde_json::json!({ "token": token });
+        let answer = self.post("/api/auth/link", &body).send().await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.header("set-cookie").unwrap().split(';').next().unwrap().to_owned()
+    }
+
+    /// Returns the cookie of a session that was last used thirteen hours ago. All others of the
+    /// home are as old then.
+    pub(crate) async fn expired(&self) -> String {
+        const AGE: &str = "UPDATE sessions SET seen_at = seen_at - 46800000";
+        let cookie = self.login(Right::Operator).await;
+        vestal_testkit::sqlite::execute(&store_path(&self.home), AGE).await;
+        cookie
+    }
+
+    /// Returns a cookie of this home's name with any value.
+    pub(crate) fn cookie_of(&self, value: &str) -> String {
+        format!("vestal_session_{}={value}", self.mark)
+    }
+
+    pub(crate) fn authority(&self) -> String {
+        self.address.to_string()
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Asked<'_> {
+        Asked::new(self, "GET", path)
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Asked<'_> {
+        self.post_without_origin(path, body).own_origin()
+    }
+
+    pub(crate) fn post_without_origin(&self, path: &str, body: &Value) -> Asked<'_> {
+        Asked::new(self, "POST", path).json(body)
+    }
+
+    /// Adds a task to the default board, as another process does.
+    pub(crate) async fn create_task(&self, title: &str) {
+        self.create_task_with(title, "").await;
+    }
+
+    pub(crate) async fn create_task_with(&self, title: &str, body: &str) {
+        let board = self.board().await;
+        let (title, body) = (title.to_owned(), body.to_owned());
+        let new = NewTask { title, body, ..NewTask::default() };
+        board.create(&Authority::Person("user".into()), new).await.unwrap();
+        board.close().await.unwrap();
+    }
+
+    async fn board(&self) -> Board {
+        let none: [(&str, &str); 0] = [];
+        let settings = Settings::load(
+            &vestal_api::schema(),
+            Home::at(&self.home),
+            Environment::from_pairs(none),
+            Vec::new(),
+        );
+        let boards = vestal_board::settings::boards(&settings).unwrap();
+        boards.open(&Slug::default_board(), Make::IfMissing).await.unwrap()
+    }
+
+    /// Adds a task that waits for a person.
+    pub(crate) async fn create_blocked_task(&self, title: &str, question: &str) {
+        let board = self.board().await;
+        let person = Authority::Person("user".into());
+        let new = NewTask { title: title.to_owned(), ..NewTask::default() };
+        let task = board.create(&person, new).await.unwrap().task;
+        let block = Block { kind: Some(BlockKind::NeedsInput), reason: question.to_owned() };
+        board.block(&person, &task.id, block).await.unwrap();
+        board.close().await.unwrap();
+    }
+
+    /// Returns the status of the task with this title.
+    pub(crate) async fn status_of(&self, title: &str) -> String {
+        let board = self.board().await;
+        let tasks = board.list(&vestal_board::store::Query::default()).await.unwrap();
+        board.close().await.unwrap();
+        tasks.iter().find(|task| task.title == title).unwrap().status.to_string()
+    }
+
+    /// Ends all sessions, as `vestal dashboard logout` does.
+    pub(crate) async fn end_sessions(&self) {
+        let store = self.store().await;
+        store.end_all().await.unwrap();
+        store.close().await;
+    }
+
+    /// Makes a board whose file is no database.
+    pub(crate) fn break_board(&self, slug: &str) {
+        let root = vestal_board::settings::boards_dir(&Home::at(&self.home));
+        let dir = root.join("boards").join(slug);
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("kanban.db"), "this is no database, and long enough to show it")
+            .unwrap();
+    }
+}
+
+/// A request that is put together.
+pub(crate) struct Asked<'w> {
+    address: SocketAddr,
+    world: &'w World,
+    method: String,
+    path: String,
+    host: String,
+    headers: Vec<(String, String)>,
+    body: Option<String>,
+}
+
+impl<'w> Asked<'w> {
+    pub(crate) fn new(world: &'w World, method: &str, path: &str) -> Self {
+        Self {
+            address: world.address,
+            world,
+            method: method.to_owned(),
+            path: path.to_owned(),
+            host: world.authority(),
+            headers: Vec::new(),
+            body: None,
+        }
+    }
+
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    pub(crate) fn cookie(self, cookie: &str) -> Self {
+        self.header("cookie", cookie)
+    }
+
+    pub(crate) fn own_origin(self) -> Self {
+        let origin = format!("http://{}", self.world.authority());
+        self.header("origin", &origin)
+    }
+
+    pub(crate) fn host(mut self, host: &str) -> Self {
+        host.clone_into(&mut self.host);
+        self
+    }
+
+    pub(crate) fn json(mut self, body: &Value) -> Self {
+        self.body = Some(body.to_string());
+        self.header("content-type", "application/json")
+    }
+
+    /// Asks for a WebSocket.
+    pub(crate) fn upgrade(self) -> Self {
+        self.header("upgrade", "websocket")
+            .header("connection", "upgrade")
+            .header("sec-websocket-version", "13")
+            .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")
+    }
+
+    async fn begin(self) -> BufReader<TcpStream> {
+        let mut head = format!("{} {} HTTP/1.1\r\nhost: {}\r\n", self.method, self.path, self.host);
+        for (name, value) in &self.headers {
+            write!(head, "{name}: {value}\r\n").unwrap();
+        }
+        let body = self.body.unwrap_or_default();
+        write!(head, "content-length: {}\r\n\r\n{body}", body.len()).unwrap();
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        BufReader::new(stream)
+    }
+
+    pub(crate) async fn send(self) -> Answer {
+        let mut reader = self.begin().await;
+        let (status, headers) = head(&mut reader).await;
+        let length = headers.get("content-length").and_then(|length| length[0].parse().ok());
+        let mut body = vec![0; length.unwrap_or(0)];
+        reader.read_exact(&mut body).await.unwrap();
+        Answer { status, headers, body: String::from_utf8(body).unwrap() }
+    }
+
+    /// Begins a stream of events.
+    pub(crate) async fn stream(self) -> Events {
+        let mut reader = self.begin().await;
+        let (status, _) = head(&mut reader).await;
+        assert_eq!(status, 200);
+        Events { reader }
+    }
+}
+
+async fn head(reader: &mut BufReader<TcpStream>) -> (u16, BTreeMap<String, Vec<String>>) {
+    let mut line = String::new();
+    reader.read_line(&mut line).await.unwrap();
+    let status = line.split(' ').nth(1).unwrap_or_else(|| panic!("{line:?}")).parse().unwrap();
+    let mut headers: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).await.unwrap();
+        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+        headers.entry(name.to_ascii_lowercase()).or_default().push(value.to_owned());
+    }
+    (status, headers)
+}
+
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    headers: BTreeMap<String, Vec<String>>,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let values = self.headers.get(name)?;
+        assert_eq!(values.len(), 1, "{name} more than once");
+        Some(&values[0])
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+}
+
+pub(crate) struct Event {
+    pub(crate) name: String,
+    pub(crate) id: String,
+    pub(crate) data: Value,
+}
+
+pub(crate) struct Events {
+    reader: BufReader<TcpStream>,
+}
+
+impl Events {
+    /// Returns the next event; nothing at the end of the stream.
+    pub(crate) async fn next_event(&mut self) -> Option<Event> {
+        let (mut name, mut id, mut data) = (String::new(), String::new(), None);
+        loop {
+            let mut line = String::new();
+            let read = self.reader.read_line(&mut line);
+            let read = tokio::time::timeout(Duration::from_mins(1), read).await.unwrap();
+            if read.unwrap_or(0) == 0 {
+                return None;
+            }
+            let line = line.trim_end();
+            if let Some(value) = line.strip_prefix("event: ") {
+                value.clone_into(&mut name);
+            } else if let Some(value) = line.strip_prefix("id: ") {
+                value.clone_into(&mut id);
+            } else if let Some(value) = line.strip_prefix("data: ") {
+                data = Some(serde_json::from_str(value).unwrap());
+            } else if line.is_empty() && data.is_some() {
+                return data.map(|data| Event { name, id, data });
+            } else if line == "0" {
+                // The last piece of an answer in pieces.
+                return None;
+            }
+        }
+    }
+}
