@@ -24,7 +24,10 @@ mod task_change;
 mod transfer;
 mod turn;
 
-pub use agent_run::{AgentRunStatus, AgentRunView};
+pub use agent_run::{
+    AgentRunError, AgentRunQuestion, AgentRunQuestionKind, AgentRunStatus, AgentRunUsage,
+    AgentRunView,
+};
 pub use board::{
     AssigneeView, BoardPlaceView, BoardView, CurrentBoardView, RemovedBoardView, RestoredBoardView,
 };
