@@ -1,6 +1,7 @@
 //! A bug in a turn ends that turn and nothing else.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -11,7 +12,8 @@ use vestal_scripted_model::{Reply, Rule, Script};
 
 use crate::support::{Changes, TestGateway, answer};
 
-struct Explode;
+/// Panics, and says whether the program's hook for panics would have let the process live.
+struct Explode(Arc<AtomicU32>);
 
 #[async_trait]
 impl Tool for Explode {
@@ -28,6 +30,9 @@ impl Tool for Explode {
     }
 
     async fn call(&self, _: &ToolContext, _: Value) -> ToolOutput {
+        if vestal_gateway::panics::is_contained() {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
         panic!("a bug that a test wants");
     }
 }
@@ -38,7 +43,9 @@ async fn a_bug_in_a_turn_fails_that_turn_and_its_session_goes_on() {
         Rule::when_user_contains("hello").reply(Reply::text("still here")),
         Rule::always().reply(Reply::tool_call("explode", json!({}))),
     ]);
-    let changes = Changes { tools: vec![Arc::new(Explode)], ..Changes::default() };
+    let contained = Arc::new(AtomicU32::new(0));
+    let tool = Arc::new(Explode(Arc::clone(&contained)));
+    let changes = Changes { tools: vec![tool], ..Changes::default() };
     // The slot must be free again each time.
     let one = ["api_server.max_concurrent_runs=1"];
     let gateway = TestGateway::start_changed(script, &one, changes).await;
@@ -61,5 +68,6 @@ async fn a_bug_in_a_turn_fails_that_turn_and_its_session_goes_on() {
     assert_eq!(last.name.as_deref(), Some("run.failed"), "{events:?}");
     let session = last.data["session_id"].as_str().unwrap();
     assert_eq!(gateway.ask("hello", Some(session)).await.text(), "still here");
+    assert_eq!(contained.load(Ordering::Relaxed), 3, "a panic would have ended the process");
     gateway.end(Shutdown::Planned).await;
 }
