@@ -46,6 +46,17 @@ impl AgentRunStatus {
     }
 }
 
+/// What a run has used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentRunUsage {
+    /// Tokens read, those from the provider's cache not included.
+    pub input_tokens: u64,
+    /// Tokens written.
+    pub output_tokens: u64,
+    /// All tokens, those from the provider's cache included.
+    pub total_tokens: u64,
+}
+
 /// A run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentRunView {
@@ -65,14 +76,63 @@ pub struct AgentRunView {
     pub ended_at: Option<String>,
     /// What the agent answered, once it has.
     pub output: Option<String>,
-    /// What it took: `input_tokens`, `output_tokens`, `total_tokens`.
-    pub usage: Option<Value>,
-    /// Why there is no answer: `message`, `type`, `code`.
+    /// What it has used, also before a restart of the gateway.
+    pub usage: Option<AgentRunUsage>,
+    /// Why there is no answer.
+    #[schemars(with = "Option<AgentRunError>")]
     pub error: Option<Value>,
     /// The number of its last event.
     pub last_event_id: i64,
     /// Questions that wait for an answer.
+    #[schemars(with = "Vec<AgentRunQuestion>")]
     pub questions: Vec<Value>,
+}
+
+/// Why a run has no answer. It describes what is stored with the run as it was told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentRunError {
+    /// What happened and what to do.
+    pub message: String,
+    /// The kind of it, as `server_error`.
+    pub r#type: String,
+    /// A name for it that stays the same.
+    pub code: String,
+    /// The member of the request that is wrong.
+    pub param: Option<String>,
+}
+
+/// A question that waits for an answer. It describes what the runtime asks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentRunQuestion {
+    /// Its id in the run.
+    pub id: String,
+    /// What is asked.
+    #[serde(flatten)]
+    pub kind: AgentRunQuestionKind,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum AgentRunQuestionKind {
+    /// Whether something dangerous may be done.
+    Approval {
+        /// What it is: the command, secrets masked.
+        action: String,
+        /// Why it is dangerous.
+        reason: String,
+        /// What a lasting approval would be remembered as.
+        pattern: String,
+        /// Whether it may be approved for always.
+        may_last: bool,
+    },
+    /// A question of the model.
+    Clarification {
+        /// The question.
+        question: String,
+        /// Answers to choose from; none: any words will do. Other words always do.
+        choices: Vec<String>,
+    },
 }
 
 #[cfg(test)]

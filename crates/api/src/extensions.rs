@@ -1,12 +1,13 @@
 //! What the agent has beyond its own tools: skills, notes and MCP servers.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vestal_mcp::{Probe, ServerError};
 use vestal_memory::{Entries, Target};
 use vestal_skills::{Broken, FileInfo, Installed, Need, Proposal, Skill};
 
 /// A skill that can be used.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SkillView {
     /// Its name.
     pub name: String,
@@ -51,7 +52,7 @@ impl SkillView {
 }
 
 /// A variable that a skill asks for. Its value is never shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SkillVariableView {
     /// Its name.
     pub name: String,
@@ -78,7 +79,7 @@ impl From<&Need> for SkillVariableView {
 }
 
 /// A skill that cannot be used.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BrokenSkillView {
     /// Its name, as far as it is known.
     pub name: String,

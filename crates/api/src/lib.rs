@@ -27,7 +27,10 @@ mod transfer;
 mod turn;
 mod usage;
 
-pub use agent_run::{AgentRunStatus, AgentRunView};
+pub use agent_run::{
+    AgentRunError, AgentRunQuestion, AgentRunQuestionKind, AgentRunStatus, AgentRunUsage,
+    AgentRunView,
+};
 pub use board::{
     AssigneeView, BoardPlaceView, BoardView, CurrentBoardView, RemovedBoardView, RestoredBoardView,
 };

@@ -1,11 +1,6 @@
-//! Places where a test may kill this process.
-//!
-//! Compiled in only with the feature `failpoints`; otherwise nothing is left of
-//! them. The variable `VESTAL_FAILPOINT` names one; reaching it is SIGKILL, as
-//! a crash would be.
+//! Places where a test may kill a dispatcher.
 
 /// Every failpoint of a dispatcher, in the order of a task's way.
-#[cfg(feature = "failpoints")]
 pub(crate) const NAMES: &[&str] = &[
     "dispatch.claimed",
     "dispatch.workspace-made",
@@ -15,18 +10,6 @@ pub(crate) const NAMES: &[&str] = &[
 ];
 
 /// Dies here if the test asks for it.
-#[cfg(feature = "failpoints")]
-#[expect(clippy::disallowed_methods, reason = "a test's own switch is no setting")]
 pub(crate) fn reach(name: &str) {
-    debug_assert!(NAMES.contains(&name), "{name} is not listed");
-    if std::env::var_os("VESTAL_FAILPOINT").is_some_and(|wanted| wanted == name) {
-        // SIGKILL of itself cannot be caught and cannot fail.
-        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
-            .ok();
-    }
+    vestal_process::failpoint::reach(NAMES, name);
 }
-
-/// Does nothing in ordinary builds.
-#[cfg(not(feature = "failpoints"))]
-#[inline]
-pub(crate) fn reach(_name: &str) {}

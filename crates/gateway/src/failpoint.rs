@@ -1,18 +1,16 @@
-//! Places where a test may kill this process.
-//!
-//! Compiled in only with the feature `failpoints`; otherwise nothing is left of
-//! them. The variable `VESTAL_FAILPOINT` names one; reaching it is SIGKILL, as
-//! a crash would be.
+//! Places where a test may kill a gateway.
 
 /// Every failpoint of a gateway, in the order of its life.
-#[cfg(feature = "failpoints")]
 pub const NAMES: &[&str] = &[
     "start.claimed",
     "start.controlled",
     "start.listening",
     "start.running",
     "turn.recorded",
+    "run.recorded",
+    "run.resumed",
     "turn.ended",
+    "run.ended",
     "turn.settled",
     "jobs.news-taken",
     "drain.begun",
@@ -21,18 +19,6 @@ pub const NAMES: &[&str] = &[
 ];
 
 /// Dies here if the test asks for it.
-#[cfg(feature = "failpoints")]
-#[expect(clippy::disallowed_methods, reason = "a test's own switch is no setting")]
 pub(crate) fn reach(name: &str) {
-    debug_assert!(NAMES.contains(&name), "{name} is not listed");
-    if std::env::var_os("VESTAL_FAILPOINT").is_some_and(|wanted| wanted == name) {
-        // SIGKILL of itself cannot be caught and cannot fail.
-        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)
-            .ok();
-    }
+    vestal_process::failpoint::reach(NAMES, name);
 }
-
-/// Does nothing in ordinary builds.
-#[cfg(not(feature = "failpoints"))]
-#[inline]
-pub(crate) fn reach(_name: &str) {}

@@ -15,6 +15,7 @@ mod sandboxes;
 mod schedules;
 mod server;
 mod sessions;
+mod shapes;
 mod sse;
 mod websocket;
 mod words;
@@ -66,6 +67,9 @@ pub(crate) enum HttpStartError {
     /// Its store cannot be used.
     #[error(transparent)]
     Store(#[from] vestal_database::Error),
+    /// A setting of sessions over WebSocket cannot be used.
+    #[error(transparent)]
+    Settings(#[from] vestal_config::ConfigError),
 }
 
 /// An API server that listens.
@@ -80,8 +84,8 @@ pub(crate) struct HttpServer {
 }
 
 impl HttpServer {
-    /// Binds the address, ends what a gateway before this one left unfinished, and begins to
-    /// serve.
+    /// Binds the address, answers requests that a gateway before this one left without an answer,
+    /// and begins to serve. Its runs are as that one left them.
     pub(crate) async fn start(
         server: ApiServer,
         turns: Turns,
@@ -94,7 +98,7 @@ impl HttpServer {
         idempotency::settle_lost(&store).await?;
         let runs = Runs::start(turns.clone(), store.clone()).await?;
         let tasks = TaskTracker::new();
-        let sockets = websocket::WebSockets::new(&server, &turns).map_err(io::Error::other)?;
+        let sockets = websocket::WebSockets::new(&server, &turns)?;
         let app = App {
             turns,
             runs: runs.clone(),
@@ -105,12 +109,18 @@ impl HttpServer {
             sockets,
         };
         let stop = CancellationToken::new();
-        let task = tokio::spawn(server::serve(listener, routes::router(app), stop.clone()));
+        let head_within = app.server.timeouts.head;
+        let serving = server::serve(listener, routes::router(app), head_within, stop.clone());
+        let task = tokio::spawn(serving);
         Ok(Self { address, stop, task, runs, tasks, store })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    pub(crate) fn runs(&self) -> &Runs {
+        &self.runs
     }
 
     /// Returns when the server has ended, which it does not do by itself.

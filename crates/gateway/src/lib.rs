@@ -7,6 +7,7 @@ pub mod failpoint;
 #[cfg(not(feature = "failpoints"))]
 mod failpoint;
 mod http;
+mod leftovers;
 mod lifecycle;
 pub mod panics;
 mod runs;
@@ -22,7 +23,7 @@ pub use dispatch::DispatcherHost;
 pub use http::openapi_document;
 pub use lifecycle::{Gateway, GatewayEnd, GatewayError, Shutdown};
 pub use schedules::{deliver_output, run_schedule, schedules_runner};
-pub use settings::{ApiServer, ApiServerError, GatewaySettings};
+pub use settings::{ApiServer, ApiServerError, GatewaySettings, RequestTimeouts};
 pub use state::{
     GatewayPhase, GatewayState, ListenerPhase, ListenerState, StateError, read_state, state_path,
 };

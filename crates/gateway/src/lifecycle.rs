@@ -15,6 +15,7 @@ use crate::control::ControlSocket;
 use crate::dispatch::{self, DispatcherHost};
 use crate::failpoint;
 use crate::http::{HttpServer, HttpStartError};
+use crate::leftovers;
 use crate::schedules::ScheduleHost;
 use crate::settings::{ApiServerError, GatewaySettings};
 use crate::state::{GatewayPhase, GatewayState, ListenerPhase, StateFile};
@@ -81,6 +82,9 @@ pub enum GatewayError {
     /// What the API server keeps cannot be used.
     #[error(transparent)]
     Store(vestal_database::Error),
+    /// A setting of the API server cannot be used.
+    #[error(transparent)]
+    Settings(vestal_config::ConfigError),
     /// Files of the home cannot be used.
     #[error("cannot use {}: {source}", path.display())]
     Home {
@@ -95,7 +99,7 @@ impl GatewayError {
     /// Reports whether trying again cannot help before somebody changes something.
     pub fn is_permanent(&self) -> bool {
         match self {
-            Self::ApiServer(_) => true,
+            Self::ApiServer(_) | Self::Settings(_) => true,
             // An address that is taken has been tried for as long as the settings say. One that is
             // not there yet, or no descriptors, may pass.
             Self::Listen { source, .. } => {
@@ -123,6 +127,7 @@ impl GatewayError {
             Self::ApiServer(error) => error.code(),
             Self::Listen { .. } => "address_unavailable",
             Self::Store(_) => "store_unusable",
+            Self::Settings(_) => "settings_invalid",
             Self::Home { .. } => "home_unusable",
         }
     }
@@ -203,7 +208,7 @@ impl Gateway {
             // Whoever ends it while it comes up does not wait until it has.
             why = shutdown.recv() => {
                 let why = why.unwrap_or(Shutdown::Unplanned);
-                self.record_end(why, &Drained { interrupted: 0, stuck: 0 });
+                self.record_end(why, &Drained::default());
                 return Ok(GatewayEnd { shutdown: why, stuck: 0 });
             }
         };
@@ -214,10 +219,11 @@ impl Gateway {
                 return Err(error);
             }
         };
-        self.state.update(|state| state.gateway_state = GatewayPhase::Running);
+        self.state.serves();
         failpoint::reach("start.running");
         on_ready();
-        turns.take_up(Arc::clone(&self.state));
+        let runs = serving.api_server.as_ref().map(|server| server.runs().clone());
+        leftovers::take_up(&turns, runs, Arc::clone(&self.state));
         let why = self.wait(&turns, &mut serving, &mut shutdown).await;
         let drained = self.drain(&turns, serving, settings.drain, why, &mut shutdown).await;
         Ok(GatewayEnd { shutdown: why, stuck: drained.stuck })
@@ -282,6 +288,7 @@ impl Gateway {
                     GatewayError::Listen { address, source }
                 }
                 Err(HttpStartError::Store(error)) => GatewayError::Store(error),
+                Err(HttpStartError::Settings(error)) => GatewayError::Settings(error),
             };
             let now = tokio::time::Instant::now();
             if !error.is_taken_address() || now >= deadline {
@@ -315,7 +322,7 @@ impl Gateway {
         serving: &mut Serving,
         shutdown: &mut mpsc::Receiver<Shutdown>,
     ) -> Shutdown {
-        let mut active = turns.active();
+        let mut activity = turns.activity();
         let mut written = 0;
         let mut tick = tokio::time::interval(COUNT_EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -329,10 +336,10 @@ impl Gateway {
                     tracing::error!(reason, "the API server ended");
                     self.listener_failed(API_SERVER, "server_ended", &reason);
                 }
-                Ok(()) = active.changed(), if !is_changed => is_changed = true,
+                Ok(()) = activity.changed(), if !is_changed => is_changed = true,
                 _ = tick.tick(), if is_changed => {
                     is_changed = false;
-                    let now = *active.borrow_and_update();
+                    let now = activity.borrow_and_update().agents();
                     if now != written {
                         written = now;
                         self.state.update(|state| state.active_agents = now);
@@ -357,7 +364,7 @@ impl Gateway {
         turns.stop_taking();
         self.state.update(|state| {
             state.gateway_state = GatewayPhase::Draining;
-            state.active_agents = *turns.active().borrow();
+            state.active_agents = turns.activity().borrow().agents();
             state.restart_requested = why == Shutdown::Restart;
         });
         failpoint::reach("drain.begun");
@@ -386,9 +393,10 @@ impl Gateway {
             tracing::warn!("the dispatcher did not end in time");
             dispatcher.abort();
         }
-        if drained.interrupted > 0 {
+        if drained.interrupted + drained.requests > 0 {
             tracing::warn!(
                 interrupted = drained.interrupted,
+                requests = drained.requests,
                 stuck = drained.stuck,
                 "turns were interrupted"
             );
@@ -407,10 +415,16 @@ impl Gateway {
             Shutdown::Unplanned => "terminated",
             Shutdown::Restart => "restart requested",
         };
-        let interrupted = match drained.interrupted {
+        let counted = [(drained.interrupted, "turn"), (drained.requests, "request")];
+        let counted: Vec<String> = counted
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, what)| format!("{count} {what}{}", if count == 1 { "" } else { "s" }))
+            .collect();
+        let interrupted = match drained.interrupted + drained.requests {
             0 => String::new(),
-            1 => "; 1 turn was interrupted".to_owned(),
-            count => format!("; {count} turns were interrupted"),
+            1 => format!("; {} was interrupted", counted.join(" and ")),
+            _ => format!("; {} were interrupted", counted.join(" and ")),
         };
         self.state.update(|state| {
             state.gateway_state = match why {

@@ -3,9 +3,13 @@
 //! A program whose hook for panics ends the process asks [`is_contained`] first: where it is true,
 //! somebody waits for the panic, and everybody else's work goes on.
 
+use std::any::Any;
 use std::cell::Cell;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+
+use futures_util::FutureExt as _;
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
@@ -38,6 +42,24 @@ impl<F: Future> Future for Contained<F> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         contained(|| self.0.as_mut().poll(context))
     }
+}
+
+/// Runs a future to its end; nothing, and an error in the log, if it panics. `what` says what was
+/// not done.
+pub(crate) async fn caught<F: Future>(what: &str, future: F) -> Option<F::Output> {
+    match AssertUnwindSafe(Contained::new(future)).catch_unwind().await {
+        Ok(output) => Some(output),
+        Err(panic) => {
+            tracing::error!("{what}: {}", reason(&*panic));
+            None
+        }
+    }
+}
+
+/// Returns what a panic said.
+pub(crate) fn reason(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given")
 }
 
 struct Inside;

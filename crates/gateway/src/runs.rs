@@ -8,15 +8,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::watch;
+use serde_json::json;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use vestal_runtime::{AnswerError, RemoteAnswer, RemoteHuman, RemoteQuestion};
+use vestal_conversations::ConversationId;
+use vestal_runtime::{AnswerError, QuestionEvent, RemoteAnswer, RemoteHuman, RemoteQuestion};
 
+use crate::failpoint;
+use crate::http::ApiError;
+use crate::panics::caught;
 use crate::store::{
-    EventWriter, GatewayStore, NewRun, RunRecord, RunStatus, StoreResult, StoredEvent,
+    EventWriter, GatewayStore, NewEvent, NewRun, RunEnd, RunRecord, RunStatus, StoreResult,
+    StoredEvent,
 };
-use crate::turns::{TurnRefused, TurnRequest, Turns};
+use crate::turns::{Resumption, TurnRefused, TurnRequest, Turns};
+use crate::unfinished::{TurnOwner, UnfinishedTurn};
 use recorder::Recorder;
 
 /// Events of a run in progress that are kept in memory for its readers.
@@ -31,6 +39,10 @@ const PAGE: u32 = 256;
 /// How often what is too old is removed.
 const PRUNE_EVERY: Duration = Duration::from_hours(1);
 
+/// How far the numbers of questions of a resumed run are beyond those of its events. A question may
+/// have been shown whose event was not stored; none is ever numbered twice.
+const QUESTIONS_BEYOND: u64 = 100;
+
 /// Runs turns as runs. Clones share everything.
 #[derive(Debug, Clone)]
 pub(crate) struct Runs(Arc<Shared>);
@@ -41,6 +53,8 @@ struct Shared {
     store: GatewayStore,
     writer: EventWriter,
     live: Mutex<HashMap<String, Arc<LiveRun>>>,
+    /// Runs that an earlier process left in progress. Whoever takes one out decides about it.
+    left: Mutex<HashMap<String, LeftRun>>,
     tasks: TaskTracker,
 }
 
@@ -65,8 +79,15 @@ pub(crate) struct LiveRun {
     stop: CancellationToken,
     human: Arc<RemoteHuman>,
     tail: Mutex<Tail>,
-    /// The number of its last event, and whether that is the last of all.
+    /// The number of its last event, and whether that is the last that comes.
     position: watch::Sender<Position>,
+}
+
+/// A run that an earlier process left in progress. It can be read, stopped and waited for.
+struct LeftRun {
+    record: RunRecord,
+    live: Arc<LiveRun>,
+    questions: UnboundedReceiver<QuestionEvent>,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -83,68 +104,182 @@ struct Tail {
 }
 
 impl Runs {
-    /// Takes over the store. Runs that the gateway before left in progress are ended as
-    /// interrupted: nobody goes on with them, and nobody waits for them in vain.
+    /// Takes over the store. Runs that the gateway before left in progress are in progress: they are
+    /// [resumed](Self::resume), [given up](Self::give_up) or [ended](Self::end_lost).
     pub(crate) async fn start(turns: Turns, store: GatewayStore) -> StoreResult<Self> {
-        for lost in store.end_lost_runs().await? {
-            tracing::warn!(
-                run = lost.id,
-                session = lost.session,
-                "a run was in progress when the gateway ended; it ends as interrupted"
-            );
+        let (mut live, mut left) = (HashMap::new(), HashMap::new());
+        for record in store.open_runs().await? {
+            let first = record.last_event.unsigned_abs() + QUESTIONS_BEYOND;
+            let (human, questions) = ask_from(first);
+            let run = Arc::new(LiveRun::new(&record, human));
+            live.insert(record.id.clone(), Arc::clone(&run));
+            left.insert(record.id.clone(), LeftRun { record, live: run, questions });
         }
         let writer = EventWriter::start(store.clone());
-        let (live, tasks) = (Mutex::default(), TaskTracker::new());
-        let runs = Self(Arc::new(Shared { turns, store, writer, live, tasks }));
+        let (live, left, tasks) = (Mutex::new(live), Mutex::new(left), TaskTracker::new());
+        let runs = Self(Arc::new(Shared { turns, store, writer, live, left, tasks }));
         tokio::spawn(prune(Arc::downgrade(&runs.0)));
         Ok(runs)
     }
 
-    /// Begins a run. It goes on whoever reads its events, and ends with its turn.
+    /// Begins a run. It goes on whoever reads its events, and ends with its turn. Whoever stops
+    /// waiting for its beginning does not keep it from beginning. `claim` is the `Idempotency-Key`
+    /// that it was asked for with.
     pub(crate) async fn begin(
         &self,
         request: TurnRequest,
         model: String,
+        claim: Option<i64>,
     ) -> Result<RunRecord, RunRefused> {
-        let (asked, questions) = tokio::sync::mpsc::unbounded_channel();
-        let human = RemoteHuman::new(move |event| {
-            // A run that has ended asks nobody.
-            asked.send(event).ok();
-        });
-        let request = TurnRequest { human: Arc::clone(&human) as _, ..request };
-        let turn = self.0.turns.start(request).await?;
+        let (begun_sender, begun) = oneshot::channel();
+        let runs = self.clone();
+        let running = async move {
+            let (record, recording) = match runs.prepare(request, model, claim).await {
+                Ok(begun) => begun,
+                Err(refused) => {
+                    // If nobody waits for it, nobody is to be told.
+                    begun_sender.send(Err(refused)).ok();
+                    return;
+                }
+            };
+            let id = record.id.clone();
+            begun_sender.send(Ok(record)).ok();
+            recording.await;
+            runs.live().remove(&id);
+        };
+        self.spawn(running);
+        begun.await.unwrap_or(Err(RunRefused::Turn(TurnRefused::Lost)))
+    }
+
+    /// Puts a run on record and lets its turn begin. The turn's record comes first: without a run it
+    /// means nothing. Then that of the run, which is acknowledged by that, and the turn last.
+    async fn prepare(
+        &self,
+        request: TurnRequest,
+        model: String,
+        claim: Option<i64>,
+    ) -> Result<(RunRecord, impl Future<Output = ()> + Send + use<>), RunRefused> {
         let id = new_id("run").map_err(RunRefused::Id)?;
-        let session = turn.conversation.to_string();
-        let new = NewRun { id: id.clone(), session: session.clone(), model: model.clone() };
-        // If it cannot be stored, the turn is dropped, which interrupts it.
-        let key = self.0.store.create_run(&new).await?;
-        let live = Arc::new(LiveRun {
-            key,
-            stop: CancellationToken::new(),
-            human,
-            tail: Mutex::default(),
-            position: watch::Sender::default(),
+        let (human, questions) = ask_from(1);
+        let request = TurnRequest { human: Arc::clone(&human) as _, ..request };
+        let owner = TurnOwner::Run { id: id.clone() };
+        let prepared = self.0.turns.prepare(owner, request).await?;
+        let session = prepared.conversation().to_string();
+        // If it cannot be stored, the turn is dropped and never begins.
+        let record = self.0.store.create_run(&NewRun { id, session, model, claim }).await?;
+        failpoint::reach("run.recorded");
+        let live = Arc::new(LiveRun::new(&record, human));
+        self.live().insert(record.id.clone(), Arc::clone(&live));
+        let recorder = Recorder::new(live, self.0.writer.clone(), &record);
+        let turn = prepared.begin();
+        let started =
+            NewEvent { name: "run.started", data: json!({ "session_id": record.session }) };
+        Ok((record, recorder.record(turn, questions, vec![started])))
+    }
+
+    /// Goes on with a run that an earlier process left, under the same id. Returns the conversation
+    /// if there is no such run any more.
+    pub(crate) fn resume(
+        &self,
+        conversation: ConversationId,
+        turn: UnfinishedTurn,
+        after: Duration,
+    ) -> Result<(), ConversationId> {
+        let left = turn.run().and_then(|run| self.take_left(run));
+        let Some(left) = left.filter(|left| left.record.session == conversation.as_str()) else {
+            return Err(conversation);
+        };
+        let runs = self.clone();
+        self.spawn(async move { runs.go_on(left, conversation, turn, after).await });
+        Ok(())
+    }
+
+    async fn go_on(
+        &self,
+        left: LeftRun,
+        conversation: ConversationId,
+        turn: UnfinishedTurn,
+        after: Duration,
+    ) {
+        let LeftRun { record, live, questions } = left;
+        let reason = if turn.was_interrupted() { "restart" } else { "crash" };
+        let human = Arc::clone(&live.human) as _;
+        let turns = &self.0.turns;
+        let resumed = turns.resume_for_owner(&conversation, turn, after, human, &live.stop).await;
+        match resumed {
+            Resumption::Started(turn) => {
+                tracing::info!(run = record.id, session = record.session, "a run is resumed");
+                let first = self.first_of_resumed(&record, reason).await;
+                let recorder = Recorder::new(live, self.0.writer.clone(), &record);
+                recorder.record(turn, questions, first).await;
+            }
+            Resumption::Stopped if live.stop.is_cancelled() => {
+                self.end(&record, &live, RunStatus::Cancelled, None).await;
+                // The record of its turn goes, and its background jobs are waited for.
+                turns.watch_again(conversation).await;
+            }
+            // The gateway ends; the next one goes on.
+            Resumption::Stopped => live.close(),
+            Resumption::Impossible(reason) => {
+                let error = ApiError::run_lost(&reason);
+                self.end(&record, &live, RunStatus::Interrupted, Some(error)).await;
+            }
+        }
+        self.live().remove(&record.id);
+    }
+
+    /// Returns the events that a resumed run goes on with: questions that nobody answers any more are
+    /// closed, and then it says that it was resumed.
+    async fn first_of_resumed(&self, record: &RunRecord, reason: &str) -> Vec<NewEvent> {
+        let open = self.0.store.open_questions(record.key).await.unwrap_or_else(|error| {
+            tracing::warn!(run = record.id, %error, "its open questions are not known");
+            Vec::new()
         });
-        self.live().insert(id.clone(), Arc::clone(&live));
-        let recorder = Recorder::new(Arc::clone(&live), self.0.writer.clone(), session.clone());
-        let (runs, name) = (self.clone(), id.clone());
-        self.0.tasks.spawn(async move {
-            recorder.record(turn, questions).await;
-            runs.live().remove(&name);
+        let closed = |id| NewEvent { name: "approval.closed", data: json!({ "id": id }) };
+        let resumed = json!({ "session_id": record.session, "reason": reason });
+        let resumed = NewEvent { name: "run.resumed", data: resumed };
+        open.into_iter().map(closed).chain([resumed]).collect()
+    }
+
+    /// Ends a run over which too many processes have died.
+    pub(crate) async fn give_up(&self, id: &str) {
+        let Some(LeftRun { record, live, .. }) = self.take_left(id) else { return };
+        tracing::error!(run = record.id, session = record.session, "a run is given up");
+        self.end(&record, &live, RunStatus::Failed, Some(ApiError::run_given_up())).await;
+        self.live().remove(&record.id);
+    }
+
+    /// Ends every run that an earlier process left and that nobody has taken up: the record of its
+    /// turn is gone.
+    pub(crate) async fn end_lost(&self) {
+        let left: Vec<LeftRun> = self.left().drain().map(|(_, left)| left).collect();
+        for LeftRun { record, live, .. } in left {
+            tracing::warn!(
+                run = record.id,
+                session = record.session,
+                "a run was in progress when the gateway ended and cannot be resumed; it ends as interrupted"
+            );
+            let error = ApiError::run_lost("nothing is on record of its turn");
+            self.end(&record, &live, RunStatus::Interrupted, Some(error)).await;
+            self.live().remove(&record.id);
+        }
+    }
+
+    /// Ends a run that has no turn, with what there is of it.
+    async fn end(
+        &self,
+        record: &RunRecord,
+        live: &Arc<LiveRun>,
+        status: RunStatus,
+        error: Option<ApiError>,
+    ) {
+        let output = self.0.store.output_so_far(record.key).await.unwrap_or_else(|error| {
+            tracing::warn!(run = record.id, %error, "what it said so far is not known");
+            None
         });
-        Ok(RunRecord {
-            key,
-            id,
-            session,
-            model,
-            status: RunStatus::Started,
-            created_at: Timestamp::now(),
-            ended_at: None,
-            output: None,
-            usage: None,
-            error: None,
-            last_event: 0,
-        })
+        let error = error.map(|error| error.body()["error"].clone());
+        let end = RunEnd { status, output, usage: record.usage, error };
+        Recorder::new(Arc::clone(live), self.0.writer.clone(), record).end_without_turn(end).await;
     }
 
     /// Returns a run as it is now, with its open questions.
@@ -153,7 +288,8 @@ impl Runs {
         id: &str,
     ) -> StoreResult<Option<(RunRecord, Vec<RemoteQuestion>)>> {
         let live = self.live_run(id);
-        let Some(mut record) = self.0.store.run(id).await? else { return Ok(None) };
+        let Some(record) = self.0.store.run(id).await? else { return Ok(None) };
+        let mut record = shown(record, live.as_deref());
         let questions = match live {
             Some(live) if record.ended_at.is_none() => live.human.open_questions(),
             _ => Vec::new(),
@@ -166,7 +302,12 @@ impl Runs {
 
     /// Returns the newest runs.
     pub(crate) async fn list(&self, limit: u32) -> StoreResult<Vec<RunRecord>> {
-        self.0.store.runs(limit).await
+        let runs = self.0.store.runs(limit).await?;
+        let shown = |record: RunRecord| {
+            let live = self.live_run(&record.id);
+            shown(record, live.as_deref())
+        };
+        Ok(runs.into_iter().map(shown).collect())
     }
 
     /// Stops a run and its commands; reports whether it was in progress. It has ended when its
@@ -205,10 +346,29 @@ impl Runs {
         }
     }
 
-    /// Waits until every run has ended and its events are stored. Their turns must have ended.
+    /// Waits until what happened in every run is stored. Their turns must have ended.
     pub(crate) async fn finish(&self) {
         self.0.tasks.close();
         self.0.tasks.wait().await;
+        // Whoever still reads one comes back to the next gateway.
+        for live in self.live().values() {
+            live.close();
+        }
+    }
+
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let work = Box::pin(work);
+        self.0.tasks.spawn(async move {
+            caught("what happens in a run is not recorded any more", work).await;
+        });
+    }
+
+    fn take_left(&self, id: &str) -> Option<LeftRun> {
+        self.left().remove(id)
+    }
+
+    fn left(&self) -> MutexGuard<'_, HashMap<String, LeftRun>> {
+        self.0.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn live_run(&self, id: &str) -> Option<Arc<LiveRun>> {
@@ -220,7 +380,50 @@ impl Runs {
     }
 }
 
+/// Returns a run as clients may see it. That it has ended is stored a moment before its session can be
+/// gone on with, and told after that.
+fn shown(record: RunRecord, live: Option<&LiveRun>) -> RunRecord {
+    let Some(position) = live.map(|live| *live.position.borrow()) else { return record };
+    if position.is_ended || record.ended_at.is_none() {
+        return record;
+    }
+    RunRecord {
+        status: RunStatus::Running,
+        ended_at: None,
+        output: None,
+        error: None,
+        last_event: position.last,
+        ..record
+    }
+}
+
+/// Returns somebody who can be asked, and what becomes of the questions.
+fn ask_from(first: u64) -> (Arc<RemoteHuman>, UnboundedReceiver<QuestionEvent>) {
+    let (asked, questions) = unbounded_channel();
+    let human = RemoteHuman::numbered_from(first, move |event| {
+        // A run that has ended asks nobody.
+        asked.send(event).ok();
+    });
+    (human, questions)
+}
+
 impl LiveRun {
+    fn new(record: &RunRecord, human: Arc<RemoteHuman>) -> Self {
+        let position = Position { last: record.last_event, is_ended: false };
+        Self {
+            key: record.key,
+            stop: CancellationToken::new(),
+            human,
+            tail: Mutex::default(),
+            position: watch::Sender::new(position),
+        }
+    }
+
+    /// Tells readers that nothing more comes from this process.
+    fn close(&self) {
+        self.publish(Vec::new(), true);
+    }
+
     /// Shows stored events to readers.
     fn publish(&self, events: Vec<StoredEvent>, is_ended: bool) {
         let last = events.last().map(|event| event.seq);
@@ -247,6 +450,12 @@ impl LiveRun {
         let first = tail.events.front()?.seq;
         (first <= cursor.saturating_add(1))
             .then(|| tail.events.iter().filter(|event| event.seq > cursor).cloned().collect())
+    }
+}
+
+impl std::fmt::Debug for LeftRun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LeftRun").field("record", &self.record).finish_non_exhaustive()
     }
 }
 
@@ -283,6 +492,9 @@ impl EventReader {
                     Some(events) => events.into(),
                     None => self.store.events(self.key, self.cursor, PAGE).await?.into(),
                 };
+                // What is stored is shown when it is published, which may be later.
+                let last = position.map_or(i64::MAX, |position| position.last);
+                self.ready.retain(|event| event.seq <= last);
                 if !self.ready.is_empty() {
                     continue;
                 }

@@ -1,5 +1,6 @@
 //! What the settings ask of a gateway.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use vestal_api::keys;
@@ -72,7 +73,24 @@ pub struct ApiServer {
     pub cors_origins: Vec<String>,
     /// What is asked of sessions over WebSocket.
     pub serve: ServeSettings,
+    /// How long clients may take over a request.
+    pub timeouts: RequestTimeouts,
     key: Secret,
+}
+
+/// How long clients may take over a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestTimeouts {
+    /// Over its head, and idle between two requests.
+    pub head: Duration,
+    /// Over the next piece of its body.
+    pub piece: Duration,
+}
+
+impl Default for RequestTimeouts {
+    fn default() -> Self {
+        Self { head: Duration::from_secs(30), piece: Duration::from_secs(30) }
+    }
 }
 
 impl ApiServer {
@@ -87,9 +105,13 @@ impl ApiServer {
 pub enum ApiServerError {
     /// There is no key.
     #[error(
-        "the API server is enabled and has no key; put API_SERVER_KEY=… into .env, with what `openssl rand -hex 32` prints"
+        "the API server is enabled and has no key; put API_SERVER_KEY=… into {}, with what `openssl rand -hex 32` prints",
+        file.display()
     )]
-    NoKey,
+    NoKey {
+        /// The file of the profile for secrets.
+        file: PathBuf,
+    },
     /// The key is too short to protect anything.
     #[error(
         "the key of the API server has {length} characters and needs at least {MIN_KEY}; make one with: openssl rand -hex 32"
@@ -115,7 +137,7 @@ impl ApiServerError {
     /// Returns a name for it that stays the same.
     pub const fn code(&self) -> &'static str {
         match self {
-            Self::NoKey => "key_missing",
+            Self::NoKey { .. } => "key_missing",
             Self::ShortKey { .. } => "key_too_short",
             Self::PlaceholderKey => "key_placeholder",
             Self::BadOrigin { .. } => "cors_origin_invalid",
@@ -161,7 +183,7 @@ fn api_server(
         return Ok(Ok(None));
     }
     let key = settings.get(&keys::API_SERVER_KEY)?.value;
-    if let Err(error) = check_key(key.expose()) {
+    if let Err(error) = check_key(key.expose(), || settings.home().dir().join(".env")) {
         return Ok(Err(error));
     }
     let text = |key: &Key<Text>| -> Result<Option<String>, ConfigError> {
@@ -183,6 +205,7 @@ fn api_server(
         model_name: text(&keys::API_SERVER_MODEL_NAME)?.unwrap_or(default_name),
         cors_origins: origins.into_iter().map(str::to_owned).collect(),
         serve: ServeSettings::new(settings)?,
+        timeouts: RequestTimeouts::default(),
         key,
     })))
 }
@@ -196,8 +219,8 @@ fn is_origin(text: &str) -> bool {
     })
 }
 
-fn check_key(key: Option<&str>) -> Result<(), ApiServerError> {
-    let key = key.ok_or(ApiServerError::NoKey)?;
+fn check_key(key: Option<&str>, file: impl FnOnce() -> PathBuf) -> Result<(), ApiServerError> {
+    let key = key.ok_or_else(|| ApiServerError::NoKey { file: file() })?;
     if is_placeholder(key) {
         return Err(ApiServerError::PlaceholderKey);
     }
@@ -242,7 +265,9 @@ mod tests {
 
     #[test]
     fn a_key_that_protects_nothing_is_refused() {
-        assert_eq!(check_key(None), Err(ApiServerError::NoKey));
+        let check_key = |key| check_key(key, || PathBuf::from("/home/ada/.vestal/.env"));
+        let missing = check_key(None).unwrap_err().to_string();
+        assert!(missing.contains("into /home/ada/.vestal/.env,"), "{missing}");
         assert_eq!(check_key(Some("short")), Err(ApiServerError::ShortKey { length: 5 }));
         for known in [
             "changeme-changeme-changeme",

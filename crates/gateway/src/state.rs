@@ -250,6 +250,16 @@ impl StateFile {
         }
     }
 
+    /// Records that everything is served, as far as no part has failed.
+    pub(crate) fn serves(&self) {
+        self.update(|state| state.gateway_state = phase_of_parts(state));
+    }
+
+    /// Forgets a part that has nothing to tell any more.
+    pub(crate) fn remove_listener(&self, name: &str) {
+        self.update(|state| drop(state.platforms.remove(name)));
+    }
+
     /// Changes the state of one part.
     pub(crate) fn listener(&self, name: &str, change: impl FnOnce(&mut ListenerState)) {
         self.update(|state| {
@@ -265,10 +275,7 @@ impl StateFile {
             listener.updated_at = now;
             // While it serves, its state follows its parts.
             if matches!(state.gateway_state, GatewayPhase::Running | GatewayPhase::Degraded) {
-                let is_failed = |part: &ListenerState| part.state == ListenerPhase::Failed;
-                let is_degraded = state.platforms.values().any(is_failed);
-                state.gateway_state =
-                    if is_degraded { GatewayPhase::Degraded } else { GatewayPhase::Running };
+                state.gateway_state = phase_of_parts(state);
             }
         });
     }
@@ -285,6 +292,16 @@ impl StateFile {
 
     fn lock(&self) -> MutexGuard<'_, GatewayState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the phase of a gateway that serves.
+fn phase_of_parts(state: &GatewayState) -> GatewayPhase {
+    let is_failed = |part: &ListenerState| part.state == ListenerPhase::Failed;
+    if state.platforms.values().any(is_failed) {
+        GatewayPhase::Degraded
+    } else {
+        GatewayPhase::Running
     }
 }
 
@@ -319,6 +336,18 @@ mod tests {
         assert_eq!(read, file.read());
         assert_eq!(read.process(), ProcessId::current().unwrap());
         assert_eq!(read.gateway_state, GatewayPhase::Running);
+    }
+
+    #[test]
+    fn a_part_that_failed_before_all_was_served_makes_it_degraded() {
+        let home = tempfile::tempdir().unwrap();
+        let file = StateFile::begin(home.path(), "ada").unwrap();
+        file.listener("schedules", |part| part.state = ListenerPhase::Failed);
+        assert_eq!(file.read().gateway_state, GatewayPhase::Starting);
+        file.serves();
+        assert_eq!(file.read().gateway_state, GatewayPhase::Degraded);
+        file.listener("schedules", |part| part.state = ListenerPhase::Connected);
+        assert_eq!(file.read().gateway_state, GatewayPhase::Running);
     }
 
     #[test]

@@ -18,14 +18,16 @@ use sqlx::{ConnectOptions as _, Executor as _, Sqlite, SqliteConnection, SqliteP
 use tokio::sync::{Mutex, MutexGuard};
 use vestal_database::{Durability, Layout, begin_write, explain, reader_options, writer_options};
 
-pub(crate) use events::{EventWriter, NewEvent, StoredEvent};
-pub(crate) use replays::{Claim, Replay};
+pub(crate) use events::{EventWriter, NewEvent, RunProgress, StoredEvent};
+pub(crate) use replays::{Claim, LostClaim, Replay};
 pub(crate) use responses::StoredResponse;
 pub(crate) use runs::{NewRun, RunEnd, RunRecord, RunStatus};
 
 /// The layout of the file, marked with `VstG`.
-const LAYOUT: Layout =
-    Layout { application: 0x5673_7447, steps: &[include_str!("store/schema/1.sql")] };
+const LAYOUT: Layout = Layout {
+    application: 0x5673_7447,
+    steps: &[include_str!("store/schema/1.sql"), include_str!("store/schema/2.sql")],
+};
 
 /// The most readers at once; further ones wait.
 const READERS: u32 = 4;
@@ -101,9 +103,18 @@ impl GatewayStore {
         }
     }
 
-    /// Removes what was kept for long enough, and what is too much.
+    /// Removes what was kept for long enough, and what is too much. What was stored while the clock
+    /// was ahead counts as stored now: it would be kept for as long as the clock was wrong.
     pub(crate) async fn prune(&self, now: Timestamp) -> StoreResult<()> {
         let mut write = self.write().await?;
+        for statement in [
+            "UPDATE runs SET ended_at = ?1 WHERE ended_at > ?1",
+            "UPDATE responses SET created_at = ?1 WHERE created_at > ?1",
+            "UPDATE replays SET created_at = ?1 WHERE created_at > ?1",
+        ] {
+            let done = sqlx::query(statement).bind(millis(now)).execute(write.on()).await;
+            done.map_err(|error| write.explain(error))?;
+        }
         runs::prune(&mut write, now).await?;
         responses::prune(&mut write, now).await?;
         replays::prune(&mut write, now).await?;
@@ -188,3 +199,7 @@ pub(crate) fn stored_time(now: Timestamp) -> Timestamp {
 fn ago(now: Timestamp, age: Duration) -> i64 {
     millis(now).saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
 }
+
+#[cfg(test)]
+#[path = "store_tests.rs"]
+mod tests;

@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use vestal_conversations::{ConversationId, Error, Kind, Seq, Store, Stored};
-use vestal_model::{AssistantMessage, Finish, Message};
+use vestal_conversations::{ConversationId, Error, Kind, Seq, Standing, Store, Stored};
+use vestal_model::{AssistantMessage, Finish, Message, Part, UserMessage};
 
 /// The name of the record in the state of a conversation.
 const NAME: &str = "gateway";
@@ -68,6 +68,23 @@ pub(crate) struct UnfinishedTurn {
     /// Whether the process that ran it interrupted it in order to end.
     #[serde(default)]
     was_interrupted: bool,
+    /// What is said in it, as the conversation stores it. A run is acknowledged before that is
+    /// stored there, so it must not be lost with the process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    input: Option<UserMessage>,
+}
+
+/// How far a turn has come that an earlier process left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TurnStanding {
+    /// Nothing was said in it yet: this is.
+    NotBegun(UserMessage),
+    /// It has no answer yet.
+    Open,
+    /// It came to this answer.
+    Answered(String),
+    /// Something else was said since, or nothing is known of it.
+    MovedOn,
 }
 
 /// What is to be done about a turn that an earlier process left.
@@ -87,7 +104,39 @@ pub(crate) enum Leftover {
 impl UnfinishedTurn {
     /// Returns the record of a turn that begins after a message.
     pub(crate) const fn new(owner: TurnOwner, after: Option<Seq>) -> Self {
-        Self { owner, after, deaths: 0, was_interrupted: false }
+        Self { owner, after, deaths: 0, was_interrupted: false, input: None }
+    }
+
+    /// Keeps what is said in the turn, if its owner counts on it. `mask` removes secrets, as the
+    /// conversation does when it stores a message.
+    pub(crate) fn with_input(self, message: UserMessage, mask: impl Fn(&str) -> String) -> Self {
+        if self.run().is_none() {
+            return self;
+        }
+        let masked = |part: Part| match part {
+            Part::Text { text } => Part::Text { text: mask(&text) },
+            picture @ Part::Image(_) => picture,
+        };
+        let parts = message.parts.into_iter().map(masked).collect();
+        Self { input: Some(UserMessage { parts }), ..self }
+    }
+
+    /// Returns the run that it is the turn of.
+    pub(crate) fn run(&self) -> Option<&str> {
+        match &self.owner {
+            TurnOwner::Run { id } => Some(id),
+            TurnOwner::Client | TurnOwner::JobNews => None,
+        }
+    }
+
+    /// Reports whether somebody still wants the answer when another process serves the profile.
+    pub(crate) const fn outlives_the_process(&self) -> bool {
+        self.owner.outlives_the_process()
+    }
+
+    /// Reports whether its process interrupted it in order to end, and did not die over it.
+    pub(crate) const fn was_interrupted(&self) -> bool {
+        self.was_interrupted
     }
 
     /// Decides about a turn that an earlier process left.
@@ -111,10 +160,9 @@ impl UnfinishedTurn {
         Self { deaths: self.deaths_so_far(), was_interrupted: false, ..self }
     }
 
-    /// Returns the record of a turn that its process interrupted in order to end; nothing if nobody
-    /// waits for it then.
-    pub(crate) fn interrupted(self) -> Option<Self> {
-        self.owner.outlives_the_process().then_some(Self { was_interrupted: true, ..self })
+    /// Returns the record of a turn that its process interrupted in order to end.
+    pub(crate) fn interrupted(self) -> Self {
+        Self { was_interrupted: true, ..self }
     }
 
     /// Returns what the model reads when it goes on.
@@ -128,16 +176,34 @@ impl UnfinishedTurn {
         }
     }
 
-    /// Reports whether there is something to go on with: the last answer is not complete, and
-    /// nobody has said anything since the turn was begun.
-    pub(crate) fn is_open(&self, messages: &[Stored]) -> bool {
-        let since = |stored: &&Stored| self.after.is_none_or(|after| stored.seq > after);
-        let is_said = |stored: &&Stored| {
-            stored.kind == Kind::Said && matches!(stored.message, Message::User(_))
-        };
-        let said = messages.iter().filter(since).filter(is_said).count();
-        let is_begun = messages.iter().any(|stored| since(&stored));
-        is_begun && said <= self.owner.said_in_it() && !ends_with_an_answer(messages)
+    /// Returns the number of the first message that can be one of the turn.
+    pub(crate) fn first_message(&self) -> Seq {
+        self.after.map_or(Seq(i64::MIN), |Seq(after)| Seq(after.saturating_add(1)))
+    }
+
+    /// Finds out how far it has come by everything that is stored of the conversation from
+    /// [its first message](Self::first_message) on: a long turn may have been summarised meanwhile.
+    pub(crate) fn standing(&self, since: &[Stored]) -> TurnStanding {
+        let said: Vec<&Stored> = since
+            .iter()
+            .filter(|stored| stored.kind == Kind::Said)
+            .filter(|stored| matches!(stored.message, Message::User(_)))
+            .collect();
+        if said.iter().any(|stored| stored.standing == Standing::Undone) {
+            return TurnStanding::MovedOn;
+        }
+        match (&self.input, said.first()) {
+            (Some(input), None) => return TurnStanding::NotBegun(input.clone()),
+            // Somebody else may have said something before the turn did.
+            (Some(input), Some(first)) if first.message != Message::User(input.clone()) => {
+                return TurnStanding::MovedOn;
+            }
+            _ => {}
+        }
+        if said.len() > self.owner.said_in_it() || since.is_empty() {
+            return TurnStanding::MovedOn;
+        }
+        answer(since).map_or(TurnStanding::Open, TurnStanding::Answered)
     }
 
     /// A death is counted when the turn is taken up again: a process that was asked to end, or that
@@ -147,12 +213,16 @@ impl UnfinishedTurn {
     }
 }
 
-fn ends_with_an_answer(messages: &[Stored]) -> bool {
-    match messages.last().map(|stored| &stored.message) {
-        Some(Message::Assistant(AssistantMessage { calls, finish, .. })) => {
-            calls.is_empty() && !matches!(finish, Finish::Interrupted | Finish::Length)
+/// Returns the answer that a conversation ends with, if it is complete.
+fn answer(messages: &[Stored]) -> Option<String> {
+    let mut active = messages.iter().filter(|stored| stored.standing == Standing::Active);
+    match active.next_back().map(|stored| &stored.message) {
+        Some(Message::Assistant(AssistantMessage { text, calls, finish, .. })) => {
+            let is_complete =
+                calls.is_empty() && !matches!(finish, Finish::Interrupted | Finish::Length);
+            is_complete.then(|| text.clone())
         }
-        Some(Message::User(_) | Message::Tool(_)) | None => false,
+        Some(Message::User(_) | Message::Tool(_)) | None => None,
     }
 }
 
@@ -174,6 +244,16 @@ impl Commitment {
     ) -> Result<(), Error> {
         let commitment = Self { version: VERSION, turn: turn.cloned() };
         store.set_state(id, NAME, Some(&serde_json::json!(commitment))).await
+    }
+
+    /// Returns the turn that is on record in a conversation.
+    pub(crate) async fn of(
+        store: &Store,
+        id: &ConversationId,
+    ) -> Result<Option<UnfinishedTurn>, Error> {
+        let stored = store.state(id, NAME).await?;
+        let read = stored.and_then(|value| serde_json::from_value::<Self>(value).ok());
+        Ok(read.and_then(|commitment| commitment.turn))
     }
 
     /// Removes the record: nothing is left to do.
@@ -212,7 +292,7 @@ mod tests {
     use super::*;
 
     fn turn(owner: TurnOwner, deaths: u32, was_interrupted: bool) -> UnfinishedTurn {
-        UnfinishedTurn { owner, after: Some(Seq(1)), deaths, was_interrupted }
+        UnfinishedTurn { deaths, was_interrupted, ..UnfinishedTurn::new(owner, Some(Seq(1))) }
     }
 
     #[test]
@@ -232,7 +312,7 @@ mod tests {
     fn a_restart_is_no_death_of_the_turn() {
         let mut turn = turn(TurnOwner::Run { id: "r".to_owned() }, 2, false);
         for _ in 0..10 {
-            turn = turn.interrupted().unwrap();
+            turn = turn.interrupted();
             assert!(matches!(turn.leftover(), Leftover::Resume { .. }));
             turn = turn.resumed();
             assert_eq!(turn.deaths, 2);
@@ -242,6 +322,62 @@ mod tests {
     #[test]
     fn a_turn_of_a_client_that_is_gone_is_not_resumed() {
         assert_eq!(turn(TurnOwner::Client, 0, false).leftover(), Leftover::Unwanted);
-        assert_eq!(turn(TurnOwner::Client, 0, false).interrupted(), None);
+        assert!(!turn(TurnOwner::Client, 0, false).outlives_the_process());
+    }
+
+    fn stored(seq: i64, message: Message) -> Stored {
+        Stored {
+            seq: Seq(seq),
+            kind: Kind::Said,
+            standing: Standing::Active,
+            at: jiff::Timestamp::UNIX_EPOCH,
+            message,
+            usage: None,
+            cost: None,
+            provider: None,
+            model: None,
+        }
+    }
+
+    fn said(text: &str, finish: Finish) -> Message {
+        Message::Assistant(AssistantMessage {
+            text: text.to_owned(),
+            finish,
+            ..AssistantMessage::default()
+        })
+    }
+
+    #[test]
+    fn a_run_goes_on_from_wherever_its_process_died() {
+        let input = || UserMessage { parts: vec![Part::Text { text: "key x".to_owned() }] };
+        let run = turn(TurnOwner::Run { id: "r".to_owned() }, 0, false)
+            .with_input(input(), |text| text.replace('x', "***"));
+        let masked = UserMessage { parts: vec![Part::Text { text: "key ***".to_owned() }] };
+        assert_eq!(run.first_message(), Seq(2));
+        let mut messages = Vec::new();
+        assert_eq!(run.standing(&messages), TurnStanding::NotBegun(masked.clone()));
+        // A call that an earlier turn left gets its result before anything is said.
+        messages.push(stored(2, Message::Tool(vestal_model::ToolResult::default())));
+        assert_eq!(run.standing(&messages), TurnStanding::NotBegun(masked.clone()));
+        messages.push(stored(3, Message::User(masked)));
+        assert_eq!(run.standing(&messages), TurnStanding::Open);
+        // A summary takes the place of what was said.
+        messages[1].standing = Standing::Compacted;
+        messages.push(stored(4, said("half an", Finish::Interrupted)));
+        assert_eq!(run.standing(&messages), TurnStanding::Open);
+        messages.push(stored(5, said("an answer", Finish::Stop)));
+        assert_eq!(run.standing(&messages), TurnStanding::Answered("an answer".to_owned()));
+        messages.push(stored(6, Message::user("and now?")));
+        assert_eq!(run.standing(&messages), TurnStanding::MovedOn);
+    }
+
+    #[test]
+    fn a_run_in_whose_place_somebody_else_spoke_does_not_take_their_answer_for_its_own() {
+        let input = UserMessage { parts: vec![Part::Text { text: "mine".to_owned() }] };
+        let run = turn(TurnOwner::Run { id: "r".to_owned() }, 0, false)
+            .with_input(input, ToOwned::to_owned);
+        let messages =
+            [stored(2, Message::user("theirs")), stored(3, said("an answer", Finish::Stop))];
+        assert_eq!(run.standing(&messages), TurnStanding::MovedOn);
     }
 }

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+pub mod failpoint;
 mod identity;
 mod locks;
 mod session;

@@ -84,9 +84,18 @@ struct Waiting {
 impl RemoteHuman {
     /// Returns a human whose questions go to `listener`. It must not block.
     pub fn new(listener: impl Fn(QuestionEvent) + Send + Sync + 'static) -> Arc<Self> {
+        Self::numbered_from(1, listener)
+    }
+
+    /// Returns one whose questions are numbered from `first` on. For work that another process began:
+    /// an answer to a question of that process must not be taken for one of this.
+    pub fn numbered_from(
+        first: u64,
+        listener: impl Fn(QuestionEvent) + Send + Sync + 'static,
+    ) -> Arc<Self> {
         Arc::new(Self {
             listener: Box::new(listener),
-            next: AtomicU64::new(1),
+            next: AtomicU64::new(first),
             open: Mutex::new(BTreeMap::new()),
         })
     }

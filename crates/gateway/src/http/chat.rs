@@ -2,11 +2,11 @@
 
 mod stream;
 
-use axum::Json;
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -16,10 +16,12 @@ use vestal_conversations::ConversationId;
 use vestal_model::Usage;
 
 use super::error::ApiError;
+use super::idempotency::ClaimedKey;
 use super::input::{Content, Dialogue};
 use super::sessions::session_id;
 use super::{App, SESSION_HEADER};
 use crate::turns::StartedTurn;
+use crate::unfinished::TurnOwner;
 
 /// A request, as far as it means anything here. What steers sampling belongs to the settings of
 /// the model and is passed over, as every server of this kind does.
@@ -82,12 +84,13 @@ pub(super) struct ChatMessage {
 
 pub(super) async fn completions(
     State(app): State<App>,
+    claim: Option<Extension<ClaimedKey>>,
     headers: HeaderMap,
     body: Result<Json<ChatRequest>, JsonRejection>,
 ) -> Result<Response, ApiError> {
     let Json(request) = body?;
     let session = session_header(&headers)?;
-    answer(&app, request, session).await
+    answer(&app, request, session, claim.map(|Extension(claim)| claim)).await
 }
 
 /// Answers a request in a session, or in a new one.
@@ -95,6 +98,7 @@ pub(super) async fn answer(
     app: &App,
     request: ChatRequest,
     session: Option<ConversationId>,
+    claim: Option<ClaimedKey>,
 ) -> Result<Response, ApiError> {
     refuse_unsupported(&request)?;
     let include_usage =
@@ -105,14 +109,18 @@ pub(super) async fn answer(
     for message in request.messages {
         dialogue.add("messages", &message.role, message.content)?;
     }
-    let turn = app.turns.start(dialogue.into_turn("messages", session)?).await?;
+    let request = dialogue.into_turn("messages", session)?;
+    let prepared = app.turns.prepare(TurnOwner::Client, request).await?;
+    ClaimedKey::note(claim, &app.store, prepared.conversation()).await?;
+    let turn = prepared.begin();
     let session = session_value(&turn.conversation)?;
     let answer = Answer::new(&turn, model);
-    let mut response = if is_stream {
-        stream::response(turn, answer, include_usage).await?
+    let response = if is_stream {
+        stream::response(turn, answer, include_usage).await
     } else {
-        whole_response(turn, &answer).await?
+        whole_response(turn, &answer).await
     };
+    let mut response = response.map_err(|error| error.in_session(&session))?;
     response.headers_mut().insert(SESSION_HEADER, session);
     Ok(response)
 }
@@ -230,5 +238,19 @@ async fn whole_response(mut turn: StartedTurn, answer: &Answer) -> Result<Respon
     match ApiError::of_outcome(&result.outcome) {
         Some(error) => Err(error),
         None => Ok(Json(answer.whole(&result)).into_response()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::shapes::ChatCompletion;
+
+    #[test]
+    fn an_answer_is_what_the_document_says() {
+        let answer = Answer { id: "chatcmpl-1".to_owned(), created: 1, model: "m".to_owned() };
+        let result = crate::turns::answered_for_tests("hello");
+        let read: Result<ChatCompletion, _> = serde_json::from_value(answer.whole(&result));
+        assert!(read.is_ok(), "{read:?}");
     }
 }

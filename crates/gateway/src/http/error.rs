@@ -1,7 +1,11 @@
 //! Refusals and failures in the envelope of `OpenAI`'s API: a failure is never a 200.
 
+mod words;
+
+use std::borrow::Cow;
+
 use axum::Json;
-use axum::extract::rejection::JsonRejection;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -17,6 +21,7 @@ use vestal_sandbox::job::JobError;
 use vestal_sandbox::{CopyError, Error as SandboxError, Fault, FaultCode};
 use vestal_schedules::Error as ScheduleError;
 
+use super::{MAX_BODY, SESSION_HEADER};
 use crate::runs::RunRefused;
 use crate::turns::TurnRefused;
 
@@ -37,10 +42,13 @@ pub(crate) struct ApiError {
     /// Whether a turn ran: it may have done something, so a repeated request gets this answer.
     #[serde(skip)]
     ran: bool,
+    /// The session of a turn that ran: it has what was said until then.
+    #[serde(skip)]
+    session: Option<HeaderValue>,
     message: String,
     #[serde(rename = "type")]
     kind: &'static str,
-    param: Option<&'static str>,
+    param: Option<Cow<'static, str>>,
     code: String,
 }
 
@@ -50,6 +58,7 @@ impl ApiError {
             status,
             retry_after: None,
             ran: false,
+            session: None,
             message: message.into(),
             kind,
             param: None,
@@ -70,10 +79,10 @@ impl ApiError {
         Self::new(status, "server_error", "overloaded", message).retry_after(RETRY_AFTER)
     }
 
-    pub(super) fn invalid(param: &'static str, message: impl Into<String>) -> Self {
+    pub(super) fn invalid(param: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         let error =
             Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", "invalid_value", message);
-        Self { param: Some(param), ..error }
+        Self { param: Some(param.into()), ..error }
     }
 
     pub(super) fn unsupported(param: &'static str, message: impl Into<String>) -> Self {
@@ -83,7 +92,7 @@ impl ApiError {
             "unsupported_parameter",
             message,
         );
-        Self { param: Some(param), ..error }
+        Self { param: Some(param.into()), ..error }
     }
 
     pub(super) fn not_found(message: impl Into<String>) -> Self {
@@ -99,8 +108,45 @@ impl ApiError {
     pub(super) fn of_body(error: &axum::Error) -> Self {
         let is_large = std::error::Error::source(error)
             .is_some_and(|source| source.to_string().contains("length limit"));
-        let status = if is_large { StatusCode::PAYLOAD_TOO_LARGE } else { StatusCode::BAD_REQUEST };
-        Self::new(status, "invalid_request_error", "invalid_body", error.to_string())
+        Self::without_body(if is_large {
+            StatusCode::PAYLOAD_TOO_LARGE
+        } else {
+            StatusCode::BAD_REQUEST
+        })
+    }
+
+    fn without_body(status: StatusCode) -> Self {
+        let message = match status {
+            StatusCode::PAYLOAD_TOO_LARGE => {
+                format!("the body is larger than {} MiB", MAX_BODY >> 20)
+            }
+            StatusCode::REQUEST_TIMEOUT => "the body did not come in time".to_owned(),
+            _ => "the body broke off before its end".to_owned(),
+        };
+        Self::new(status, "invalid_request_error", "invalid_body", message)
+    }
+
+    /// A parameter of the query is missing or cannot be read.
+    pub(super) fn of_query(rejection: &QueryRejection) -> Self {
+        let text = rejection.body_text();
+        let (param, message) = words::of_query(&text);
+        let error =
+            Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", "invalid_value", message);
+        Self { param: param.map(Cow::Owned), ..error }
+    }
+
+    /// A run cannot go on after its gateway ended.
+    pub(crate) fn run_lost(reason: &str) -> Self {
+        let message = format!(
+            "the gateway ended while the run was in progress, and it cannot go on: {reason}; what was said until then is kept in the session"
+        );
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", "interrupted", message)
+    }
+
+    /// A run has ended too many gateways.
+    pub(crate) fn run_given_up() -> Self {
+        let message = "three gateways died over this run, and it is not tried again; what was said until then is kept in the session, and a message there goes on with it";
+        Self::internal(message).code("given_up")
     }
 
     /// What was asked for is not there, or not any more.
@@ -171,6 +217,11 @@ impl ApiError {
 
     pub(super) fn retry_after(self, seconds: u64) -> Self {
         Self { retry_after: Some(seconds.max(1)), ..self }
+    }
+
+    /// Returns it with the session that it happened in.
+    pub(super) fn in_session(self, session: &HeaderValue) -> Self {
+        Self { session: Some(session.clone()), ..self }
     }
 
     /// Returns the envelope.
@@ -256,6 +307,7 @@ impl From<TurnRefused> for ApiError {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", "draining", message)
                     .retry_after(RETRY_AFTER)
             }
+            TurnRefused::MovedOn => Self::conflict("session_busy", message),
             TurnRefused::Store(error)
             | TurnRefused::Open(
                 RuntimeError::Store(error) | RuntimeError::Open(OpenError::Store(error)),
@@ -263,7 +315,7 @@ impl From<TurnRefused> for ApiError {
             TurnRefused::Open(RuntimeError::Endpoint { .. }) => {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", "no_model", message)
             }
-            TurnRefused::Open(_) => Self::internal(message),
+            TurnRefused::Lost | TurnRefused::Open(_) => Self::internal(message),
         }
     }
 }
@@ -304,12 +356,12 @@ impl From<ScheduleError> for ApiError {
                 let status = StatusCode::BAD_REQUEST;
                 Self::new(status, "invalid_request_error", "invalid_value", message)
             }
+            ScheduleError::Database(_) => Self::unavailable("schedules_unavailable", message),
             ScheduleError::Ambiguous { .. }
             | ScheduleError::NoRun(_)
             | ScheduleError::Unreadable { .. }
             | ScheduleError::Process(_)
-            | ScheduleError::Random(_)
-            | ScheduleError::Database(_) => Self::internal(message),
+            | ScheduleError::Random(_) => Self::internal(message),
         }
     }
 }
@@ -407,7 +459,19 @@ impl ApiError {
 impl From<JsonRejection> for ApiError {
     fn from(rejection: JsonRejection) -> Self {
         let status = rejection.status();
-        Self::new(status, "invalid_request_error", "invalid_body", rejection.body_text())
+        let with =
+            |message: String| Self::new(status, "invalid_request_error", "invalid_body", message);
+        match &rejection {
+            JsonRejection::JsonDataError(error) => {
+                let (param, message) = words::of_data(error);
+                Self { param: param.map(Cow::Owned), ..with(message) }
+            }
+            JsonRejection::JsonSyntaxError(error) => with(words::of_syntax(error)),
+            JsonRejection::MissingJsonContentType(_) => {
+                with("the body must be JSON: send Content-Type: application/json".to_owned())
+            }
+            _ => Self::without_body(status),
+        }
     }
 }
 
@@ -418,6 +482,9 @@ impl IntoResponse for ApiError {
             response.extensions_mut().insert(TurnRan);
         }
         let headers = response.headers_mut();
+        if let Some(session) = self.session {
+            headers.insert(SESSION_HEADER, session);
+        }
         if let Some(seconds) = self.retry_after {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }

@@ -1,21 +1,20 @@
 //! `Idempotency-Key`: a request that is sent again gets the answer of the first, and nothing is
 //! done twice.
 
-use std::panic::AssertUnwindSafe;
-
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use futures_util::{FutureExt as _, StreamExt as _, stream};
+use futures_util::{StreamExt as _, stream};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{mpsc, oneshot};
+use vestal_conversations::ConversationId;
 
 use super::error::{ApiError, TurnRan};
 use super::{App, MAX_BODY, SESSION_HEADER};
-use crate::panics::Contained;
-use crate::store::{Claim, GatewayStore, Replay, StoreResult};
+use crate::panics::caught;
+use crate::store::{Claim, GatewayStore, LostClaim, Replay, StoreResult};
 
 /// The longest key.
 const MAX_KEY: usize = 255;
@@ -29,15 +28,57 @@ pub(super) const HEADER: &str = "idempotency-key";
 /// The header that marks a repeated answer.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// Answers requests that were left without an answer by the gateway before this one.
+/// The key that a request was sent with, for the handler that does it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ClaimedKey(i64);
+
+impl ClaimedKey {
+    /// Returns its number in the store.
+    pub(super) const fn number(self) -> i64 {
+        self.0
+    }
+
+    /// Records the session that the request works in, before it does: whoever repeats it after a
+    /// crash is told where to look.
+    pub(super) async fn note(
+        claim: Option<Self>,
+        store: &GatewayStore,
+        session: &ConversationId,
+    ) -> StoreResult<()> {
+        match claim {
+            Some(Self(key)) => store.note_claim(key, session.as_str()).await,
+            None => Ok(()),
+        }
+    }
+}
+
+/// Answers requests that were left without an answer by the gateway before this one. One that has
+/// begun a run is answered as it would have been.
 pub(super) async fn settle_lost(store: &GatewayStore) -> StoreResult<()> {
-    let error = ApiError::unavailable(
-        "interrupted",
-        "the gateway ended while this request was in progress; it is not done again under the same Idempotency-Key: look what became of it, then use another key",
-    );
-    let headers = vec![("content-type".to_owned(), "application/json".to_owned())];
-    let body = error.body().to_string().into_bytes();
-    store.settle_lost_claims(&Replay { status: 503, headers, body }).await
+    for LostClaim { key, session, run } in store.lost_claims().await? {
+        let run = match run {
+            Some(run) => store.run(&run).await?,
+            None => None,
+        };
+        let mut headers = vec![("content-type".to_owned(), "application/json".to_owned())];
+        let answer = if let Some(run) = run {
+            let body = super::runs::accepted(&run).to_string().into_bytes();
+            Replay { status: StatusCode::ACCEPTED.as_u16(), headers, body }
+        } else {
+            let place = match &session {
+                Some(session) => format!("in the session {session}"),
+                None => "before it had a session".to_owned(),
+            };
+            let message = format!(
+                "the gateway ended while this request was in progress, {place}; it is not done again under the same Idempotency-Key: look what became of it, then use another key"
+            );
+            headers.extend(session.map(|session| (SESSION_HEADER.to_owned(), session)));
+            let body = ApiError::unavailable("interrupted", message).body().to_string();
+            Replay { status: 503, headers, body: body.into_bytes() }
+        };
+        store.settle_claim(key, &answer).await?;
+    }
+    Ok(())
 }
 
 /// Lets a request without a key pass. One with a key runs to its end whether its client waits or
@@ -75,16 +116,14 @@ pub(super) async fn replay(
             return Err(ApiError::conflict("idempotency_conflict", message));
         }
     };
-    let request = Request::from_parts(parts, Body::from(body));
+    let mut request = Request::from_parts(parts, Body::from(body));
+    request.extensions_mut().insert(ClaimedKey(key));
     let (answered, answer) = oneshot::channel();
     let store = app.store.clone();
     app.tasks.spawn(async move {
         // In a task of its own no other layer catches a panic.
-        let running = AssertUnwindSafe(Contained::new(next.run(request))).catch_unwind();
-        let response = running.await.unwrap_or_else(|_| {
-            tracing::error!(
-                "a request with an Idempotency-Key was not answered: its handler panicked"
-            );
+        let what = "a request with an Idempotency-Key was not answered: its handler panicked";
+        let response = caught(what, next.run(request)).await.unwrap_or_else(|| {
             ApiError::internal("the server has met a bug; its log says more").into_response()
         });
         keep(&store, key, response, answered).await;

@@ -14,7 +14,7 @@ pub(super) const SOURCE: &str = "api_server";
 
 /// The content of a message: text, or parts in order.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "must be text, or a list of parts that each have a type")]
 pub(super) enum Content {
     /// Words.
     Text(String),
@@ -46,7 +46,7 @@ pub(super) enum ContentPart {
 
 /// Where a picture is: as chat completions and as responses have it.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "must be a URL, or an object with one")]
 pub(super) enum ImageUrl {
     /// The URL itself.
     Plain(String),
@@ -58,7 +58,7 @@ pub(super) enum ImageUrl {
 }
 
 /// What was said, sorted by what it means for a turn.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Dialogue {
     instructions: Vec<String>,
     messages: Vec<Message>,

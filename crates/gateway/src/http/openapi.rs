@@ -25,6 +25,31 @@ impl<T> Listed<T> {
     pub(super) fn new(data: Vec<T>, more: bool) -> Self {
         Self { object: "list", data, more }
     }
+
+    /// Returns the first ones of a list, of which one more than those was asked for.
+    pub(super) fn first(mut data: Vec<T>, limit: u32) -> Self {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let more = data.len() > limit;
+        data.truncate(limit);
+        Self::new(data, more)
+    }
+}
+
+/// Something that is gone.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct DeletedView {
+    /// Its id.
+    id: String,
+    /// What it was.
+    object: &'static str,
+    /// True.
+    deleted: bool,
+}
+
+impl DeletedView {
+    pub(super) fn new(id: String, object: &'static str) -> Self {
+        Self { id, object, deleted: true }
+    }
 }
 
 /// Returns the schema of a type.

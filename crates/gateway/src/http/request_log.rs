@@ -1,6 +1,5 @@
 //! One line in the log for each request, and an answer for one whose handler panics.
 
-use std::any::Any;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -17,7 +16,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use super::SESSION_HEADER;
 use super::error::ApiError;
-use crate::panics::{Contained, contained};
+use crate::panics::{Contained, contained, reason};
 
 /// Characters of a path that are logged.
 const MAX_PATH: usize = 256;
@@ -50,12 +49,6 @@ pub(super) async fn log(request: Request, next: Next) -> Response {
 
 fn session(headers: &HeaderMap) -> Option<String> {
     Some(headers.get(SESSION_HEADER)?.to_str().ok()?.to_owned())
-}
-
-/// Returns what a panic said.
-fn reason(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given")
 }
 
 /// What is logged of a request. Logged at the latest when it is dropped: a client may leave at any

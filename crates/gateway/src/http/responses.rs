@@ -5,10 +5,10 @@ mod output;
 mod request;
 mod turn;
 
-use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
+use axum::{Extension, Json};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use vestal_agent::{Outcome, TurnResult};
@@ -17,17 +17,22 @@ use vestal_runtime::SANDBOX_CHOICE;
 
 use super::chat::session_value;
 use super::error::ApiError;
+use super::idempotency::ClaimedKey;
 use super::input::Dialogue;
+use super::openapi::DeletedView;
 use super::sessions::session_id;
 use super::{App, SESSION_HEADER};
 use crate::runs::new_id;
 use crate::store::StoredResponse;
+use crate::turns::{PreparedTurn, TurnRefused, TurnRequest};
+use crate::unfinished::TurnOwner;
 pub(super) use request::{Input, ResponseRequest, add_input};
 use turn::{ResponseTurn, stream_response, whole_response};
 
 /// `POST /v1/responses`.
 pub(super) async fn create(
     State(app): State<App>,
+    claim: Option<Extension<ClaimedKey>>,
     body: Result<Json<ResponseRequest>, JsonRejection>,
 ) -> Result<Response, ApiError> {
     let Json(request) = body?;
@@ -46,29 +51,17 @@ pub(super) async fn create(
     let mut dialogue = Dialogue::default();
     dialogue.instruct(request.instructions.unwrap_or_default());
     add_input(&mut dialogue, request.input)?;
-    let store = app.turns.runtime().agent().store().clone();
-    let from = match &request.previous_response_id {
-        Some(previous) => Some(go_on_from(&app, &store, previous, is_stored).await?),
-        None => None,
-    };
-    let session = from.as_ref().map(|from| from.session.clone());
-    let request = dialogue.into_turn("input", session)?;
-    // A new session begins with what the client says was said; its messages count from 1.
-    let taken_over = Seq(i64::try_from(request.history.len()).unwrap_or(i64::MAX));
-    let started = match app.turns.start(request).await {
-        Ok(started) => started,
-        Err(refused) => {
-            if let Some(branch) = from.filter(|from| from.is_branch) {
-                delete_unused(&store, &branch.session).await;
-            }
-            return Err(refused.into());
-        }
-    };
+    let previous = request.previous_response_id.as_deref();
+    let PreparedResponse { turn: prepared, after } =
+        prepare(&app, dialogue, previous, is_stored).await?;
+    let claim = claim.map(|Extension(claim)| claim);
+    ClaimedKey::note(claim, &app.store, prepared.conversation()).await?;
+    let started = prepared.begin();
     let session = session_value(&started.conversation)?;
-    let after = from.map_or(taken_over, |from| from.last_message);
     let turn = ResponseTurn::new(&app, started, draft, after);
+    let response = if is_stream { stream_response(turn).await } else { whole_response(turn).await };
     let mut response =
-        if is_stream { stream_response(turn).await? } else { whole_response(turn).await? };
+        response.map_err(|error| if is_stored { error.in_session(&session) } else { error })?;
     if is_stored {
         response.headers_mut().insert(SESSION_HEADER, session);
     }
@@ -88,50 +81,69 @@ pub(super) async fn show(
 pub(super) async fn delete(
     State(app): State<App>,
     Path(id): Path<String>,
-) -> Result<Response, ApiError> {
+) -> Result<Json<DeletedView>, ApiError> {
     if !app.store.delete_response(&id).await? {
         return Err(not_found(&id));
     }
-    Ok(Json(json!({ "id": id, "object": "response", "deleted": true })).into_response())
+    Ok(Json(DeletedView::new(id, "response")))
 }
 
 fn not_found(id: &str) -> ApiError {
     ApiError::gone("response_not_found", format!("there is no response {id:?}"))
 }
 
-/// Where a response goes on from another.
-struct From {
-    session: ConversationId,
-    last_message: Seq,
-    is_branch: bool,
+/// The turn of a response, and the last message of its session before it.
+struct PreparedResponse {
+    turn: PreparedTurn,
+    after: Seq,
 }
 
-/// Finds the session of a response that is gone on from. If more was said in it since, or somebody
-/// is using it, or nothing of what comes is to be kept, a branch takes its place: a response means
-/// the same, however often and in whatever order it is gone on from.
-async fn go_on_from(
+/// Prepares the turn of a response: in a new session, or in that of the response which it goes on from.
+/// If more was said there since, or somebody is using it, or nothing of what comes is to be kept, a
+/// branch takes its place: a response means the same, however often, in whatever order and by however
+/// many at once it is gone on from.
+async fn prepare(
     app: &App,
-    store: &Store,
-    previous: &str,
+    dialogue: Dialogue,
+    previous: Option<&str>,
     is_stored: bool,
-) -> Result<From, ApiError> {
+) -> Result<PreparedResponse, ApiError> {
+    let Some(previous) = previous else {
+        let request = dialogue.into_turn("input", None)?;
+        // A new session begins with what the client says was said; its messages count from 1.
+        let after = Seq(i64::try_from(request.history.len()).unwrap_or(i64::MAX));
+        let turn = app.turns.prepare(TurnOwner::Client, request).await?;
+        return Ok(PreparedResponse { turn, after });
+    };
     let missing = || {
         let message = format!("there is no response {previous:?} to go on from");
         ApiError::invalid("previous_response_id", message).code("previous_response_not_found")
     };
     let found: StoredResponse = app.store.response(previous).await?.ok_or_else(missing)?;
-    let session = session_id(&found.session)?;
-    let last_message = Seq(found.last_message);
-    let later = store.history_between(&session, Seq(last_message.0 + 1), Seq(i64::MAX)).await?;
-    let is_free = store.lease(&session).is_ok();
-    if later.is_empty() && is_free && is_stored {
-        return Ok(From { session, last_message, is_branch: false });
+    let (session, after) = (session_id(&found.session)?, Seq(found.last_message));
+    if is_stored {
+        // Whether anything was said since is known once nobody else can say anything.
+        let request = dialogue.clone().into_turn("input", Some(session.clone()))?;
+        let request = TurnRequest { follows: Some(after), ..request };
+        match app.turns.prepare(TurnOwner::Client, request).await {
+            Ok(turn) => return Ok(PreparedResponse { turn, after }),
+            Err(refused) if refused.is_in_use() || matches!(refused, TurnRefused::MovedOn) => {}
+            Err(refused) => return Err(refused.into()),
+        }
     }
-    let branch = store.branch(&session, Some(last_message), None).await?.id;
+    let store = app.turns.store();
+    let branch = store.branch(&session, Some(after), None).await?.id;
     if let Some(choice) = store.state(&session, SANDBOX_CHOICE).await? {
         store.set_state(&branch, SANDBOX_CHOICE, Some(&choice)).await?;
     }
-    Ok(From { session: branch, last_message, is_branch: true })
+    let request = dialogue.into_turn("input", Some(branch.clone()))?;
+    match app.turns.prepare(TurnOwner::Client, request).await {
+        Ok(turn) => Ok(PreparedResponse { turn, after }),
+        Err(refused) => {
+            delete_unused(store, &branch).await;
+            Err(refused.into())
+        }
+    }
 }
 
 async fn delete_unused(store: &Store, session: &ConversationId) {
@@ -219,4 +231,37 @@ fn usage(result: &TurnResult) -> Value {
         "output_tokens_details": { "reasoning_tokens": usage.reasoning },
         "total_tokens": usage.total(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::shapes::ResponseBody;
+
+    #[test]
+    fn a_response_is_what_the_document_says() {
+        let draft = Draft {
+            id: "resp_1".to_owned(),
+            created_at: 1,
+            model: "m".to_owned(),
+            instructions: None,
+            previous: None,
+            metadata: json!({ "a": "b" }),
+            is_stored: true,
+        };
+        let mut output = output::Output::default();
+        output.say("resp_1", "let me look");
+        output.call("c1", "terminal", "{}");
+        output.called("c1", "done");
+        output.say("resp_1", "ok");
+        output.close_message();
+        let result = crate::turns::answered_for_tests("ok");
+        let failure = ApiError::internal("no");
+        for standing in [Standing::InProgress, Standing::Ended(&result), Standing::Failed(&failure)]
+        {
+            let body = draft.response(&standing, output.items());
+            let read: Result<ResponseBody, _> = serde_json::from_value(body);
+            assert!(read.is_ok(), "{read:?}");
+        }
+    }
 }

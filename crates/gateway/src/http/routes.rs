@@ -1,7 +1,5 @@
 //! Which route is whose, and what holds for all of them.
 
-use std::time::Duration;
-
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use axum::middleware::{self, Next};
@@ -15,14 +13,11 @@ use tower_http::timeout::RequestBodyTimeoutLayer;
 use vestal_api::{AgentRunView, ConversationView};
 
 use super::error::ApiError;
-use super::openapi::{Operation, Routes};
+use super::openapi::{DeletedView, Listed, Operation, Routes};
 use super::{
     App, MAX_BODY, SESSION_HEADER, catalog, chat, health, idempotency, request_log, responses,
-    runs, sandboxes, schedules, sessions, websocket,
+    runs, sandboxes, schedules, sessions, shapes, websocket,
 };
-
-/// How long a client may take over the next piece of a body.
-const PIECE_WITHIN: Duration = Duration::from_secs(30);
 
 const SESSION: (&str, &str) = ("X-Vestal-Session-Id", "The session to go on with");
 const KEY: (&str, &str) =
@@ -32,13 +27,15 @@ const LAST_EVENT: (&str, &str) = ("Last-Event-ID", "The id of the last event tha
 /// Returns the server's routes.
 pub(super) fn router(app: App) -> Router {
     let (protected, _) = protected(Some(&app)).finish();
-    let protected = protected.route_layer(middleware::from_fn_with_state(app.clone(), authorize));
+    let protected = protected
+        .route_layer(middleware::from_fn_with_state(app.clone(), sandboxes::until_drained))
+        .route_layer(middleware::from_fn_with_state(app.clone(), authorize));
     let (open, _) = open(Routes::new()).finish();
     open.merge(protected)
         .fallback(async || ApiError::not_found("there is no such route; see /openapi.json"))
         .method_not_allowed_fallback(async || ApiError::method_not_allowed())
         .layer(DefaultBodyLimit::max(MAX_BODY))
-        .layer(RequestBodyTimeoutLayer::new(PIECE_WITHIN))
+        .layer(RequestBodyTimeoutLayer::new(app.server.timeouts.piece))
         .layer(cors(&app.server.cors_origins))
         .layer(middleware::map_response(harden))
         // Last, so that it is around all of the others.
@@ -55,12 +52,14 @@ pub fn openapi_document() -> Value {
 fn open(routes: Routes) -> Routes {
     let health_of = || Operation::new("health", "Says that the server answers").without_key();
     routes
-        .get("/health", get(health::health), health_of().answers::<Value>())
-        .get("/v1/health", get(health::health), health_of().answers::<Value>())
+        .get("/health", get(health::health), health_of().answers::<health::HealthView>())
+        .get("/v1/health", get(health::health), health_of().answers::<health::HealthView>())
         .get(
             "/openapi.json",
             get(async || Json(openapi_document())),
-            Operation::new("health", "Returns this document").without_key().answers::<Value>(),
+            Operation::new("health", "Returns this document")
+                .without_key()
+                .answers::<shapes::Document>(),
         )
         // A browser cannot send the key with it: it looks at the key or a ticket itself.
         .get(
@@ -79,28 +78,28 @@ fn open(routes: Routes) -> Routes {
 fn protected(app: Option<&App>) -> Routes {
     let operation = Operation::new;
     let routes = Routes::new()
-        .get("/health/detailed", get(health::detailed), operation("health", "Returns the state of the gateway and its parts").answers::<Value>())
-        .get("/v1/models", get(catalog::models), operation("models", "Lists the one model that clients see").answers::<Value>())
-        .get("/v1/models/{id}", get(catalog::show_model), operation("models", "Shows the model").answers::<Value>())
-        .get("/v1/capabilities", get(catalog::capabilities), operation("models", "Says what this server does").answers::<Value>())
-        .get("/v1/toolsets", get(catalog::toolsets), operation("models", "Lists the tools of the agent by toolset").answers::<Value>())
-        .get("/v1/skills", get(catalog::skills), operation("models", "Lists the skills of the agent").answers::<Value>())
-        .get("/v1/runs", get(runs::list), operation("runs", "Lists runs, the newest first").query::<runs::ListQuery>().answers::<Value>())
+        .get("/health/detailed", get(health::detailed), operation("health", "Returns the state of the gateway and its parts").answers::<health::DetailedHealthView>())
+        .get("/v1/models", get(catalog::models), operation("models", "Lists the one model that clients see").answers::<Listed<catalog::ModelView>>())
+        .get("/v1/models/{id}", get(catalog::show_model), operation("models", "Shows the model").answers::<catalog::ModelView>())
+        .get("/v1/capabilities", get(catalog::capabilities), operation("models", "Says what this server does").answers::<catalog::CapabilitiesView>())
+        .get("/v1/toolsets", get(catalog::toolsets), operation("models", "Lists the tools of the agent by toolset").answers::<Listed<catalog::ToolsetView>>())
+        .get("/v1/skills", get(catalog::skills), operation("models", "Lists the skills of the agent").answers::<catalog::SkillListView>())
+        .get("/v1/runs", get(runs::list), operation("runs", "Lists runs, the newest first").query::<runs::ListQuery>().answers::<Listed<AgentRunView>>())
         .get("/v1/runs/{id}", get(runs::show), operation("runs", "Shows a run").answers::<AgentRunView>())
         .get("/v1/runs/{id}/events", get(runs::events), operation("runs", "Sends the events of a run from the first, or after the one that the client has, to the last").query::<runs::EventsQuery>().headers(&[LAST_EVENT]).streams())
-        .post("/v1/runs/{id}/approval", post(runs::approve), operation("runs", "Answers a question of a run").takes::<runs::AnswerRequest>().answers::<Value>())
-        .post("/v1/runs/{id}/stop", post(runs::stop), operation("runs", "Stops a run and its commands").answers::<Value>())
-        .get("/v1/responses/{id}", get(responses::show), operation("responses", "Returns a response").answers::<Value>())
-        .delete("/v1/responses/{id}", delete(responses::delete), operation("responses", "Deletes a response; its session stays").answers::<Value>())
-        .post("/api/ws-ticket", post(websocket::ticket), operation("conversation", "Makes a ticket that lets a page of a browser connect once, within 30 s").answers::<Value>())
-        .get("/api/sessions", get(sessions::list), operation("sessions", "Lists conversations, most recently used first").query::<sessions::ListQuery>().answers::<Value>())
+        .post("/v1/runs/{id}/approval", post(runs::approve), operation("runs", "Answers a question of a run").takes::<runs::AnswerRequest>().answers::<runs::AnsweredView>())
+        .post("/v1/runs/{id}/stop", post(runs::stop), operation("runs", "Stops a run and its commands").answers::<runs::StoppingView>())
+        .get("/v1/responses/{id}", get(responses::show), operation("responses", "Returns a response").answers::<shapes::ResponseBody>())
+        .delete("/v1/responses/{id}", delete(responses::delete), operation("responses", "Deletes a response; its session stays").answers::<DeletedView>())
+        .post("/api/ws-ticket", post(websocket::ticket), operation("conversation", "Makes a ticket that lets a page of a browser connect once, within 30 s").answers::<shapes::Ticket>())
+        .get("/api/sessions", get(sessions::list), operation("sessions", "Lists conversations, most recently used first").query::<sessions::ListQuery>().answers::<Listed<ConversationView>>())
         .post("/api/sessions", post(sessions::create), operation("sessions", "Makes a session in which nothing was said").takes::<sessions::CreateRequest>().answers::<ConversationView>().status("201"))
         .get("/api/sessions/{id}", get(sessions::show), operation("sessions", "Shows a session").answers::<ConversationView>())
         .patch("/api/sessions/{id}", patch(sessions::change), operation("sessions", "Changes the title of a session").takes::<sessions::ChangeRequest>().answers::<ConversationView>())
-        .delete("/api/sessions/{id}", delete(sessions::delete), operation("sessions", "Deletes a session with its messages; refused while a turn runs in it").answers::<Value>())
-        .get("/api/sessions/{id}/messages", get(sessions::messages), operation("sessions", "Returns what the model sees of a session").answers::<Value>())
+        .delete("/api/sessions/{id}", delete(sessions::delete), operation("sessions", "Deletes a session with its messages; refused while a turn runs in it").answers::<DeletedView>())
+        .get("/api/sessions/{id}/messages", get(sessions::messages), operation("sessions", "Returns what the model sees of a session").answers::<sessions::MessagesView>())
         .post("/api/sessions/{id}/fork", post(sessions::fork), operation("sessions", "Makes a session that begins with the messages of another").takes::<sessions::ForkRequest>().answers::<ConversationView>().status("201"))
-        .post("/api/sessions/{id}/chat", post(sessions::say), operation("sessions", "Says something in a session; the answer is a chat completion").takes::<sessions::SayRequest>().answers::<Value>().streams())
+        .post("/api/sessions/{id}/chat", post(sessions::say), operation("sessions", "Says something in a session; the answer is a chat completion").takes::<sessions::SayRequest>().answers::<shapes::ChatCompletion>().streams())
         .post("/api/sessions/{id}/chat/stream", post(sessions::say_streaming), operation("sessions", "Says something in a session; the answer is a stream").takes::<sessions::SayRequest>().streams());
     let routes = schedules::routes(sandboxes::routes(routes));
     repeatable(routes, app)
@@ -118,7 +117,7 @@ fn repeatable(routes: Routes, app: Option<&App>) -> Routes {
             once(post(chat::completions)),
             Operation::new("chat", "Runs one turn of the agent")
                 .takes::<chat::ChatRequest>()
-                .answers::<Value>()
+                .answers::<shapes::ChatCompletion>()
                 .streams()
                 .headers(&[SESSION, KEY]),
         )
@@ -130,7 +129,7 @@ fn repeatable(routes: Routes, app: Option<&App>) -> Routes {
                 "Runs one turn of the agent; the answer can be fetched and gone on from",
             )
             .takes::<responses::ResponseRequest>()
-            .answers::<Value>()
+            .answers::<shapes::ResponseBody>()
             .streams()
             .headers(&[KEY]),
         )

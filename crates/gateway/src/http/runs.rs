@@ -2,27 +2,29 @@
 
 use std::convert::Infallible;
 
-use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::Event as SseEvent;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use futures_util::stream;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vestal_agent::Approval;
 use vestal_api::AgentRunView;
 use vestal_runtime::{AnswerError, RemoteAnswer, RemoteQuestion};
 
 use super::error::ApiError;
+use super::idempotency::ClaimedKey;
+use super::openapi::Listed;
 use super::responses::{Input, add_input};
 use super::sessions::session_id;
 use super::{App, sse};
 use crate::http::input::Dialogue;
 use crate::runs::EventReader;
-use crate::store::{RunRecord, StoredEvent};
+use crate::store::{RunRecord, RunStatus, StoredEvent};
 
 /// The most runs that one answer lists.
 const MAX_LISTED: u32 = 500;
@@ -76,6 +78,30 @@ pub(super) enum Choice {
     Deny,
 }
 
+/// An answer that was taken.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct AnsweredView {
+    /// `run.approval`.
+    object: &'static str,
+    /// The run.
+    run_id: String,
+    /// The question.
+    id: String,
+    /// True.
+    resolved: bool,
+}
+
+/// A run that was to be stopped.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct StoppingView {
+    /// `run`.
+    object: &'static str,
+    /// The run.
+    run_id: String,
+    /// `stopping`, or how it had ended.
+    status: &'static str,
+}
+
 /// Where in the events to begin.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct EventsQuery {
@@ -86,13 +112,14 @@ pub(super) struct EventsQuery {
 /// How many are wanted.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(super) struct ListQuery {
-    /// At most so many.
+    /// At most so many: 50 unless given, 500 at most.
     limit: Option<u32>,
 }
 
 /// `POST /v1/runs`.
 pub(super) async fn begin(
     State(app): State<App>,
+    claim: Option<Extension<ClaimedKey>>,
     body: Result<Json<RunRequest>, JsonRejection>,
 ) -> Result<Response, ApiError> {
     let Json(request) = body?;
@@ -101,19 +128,34 @@ pub(super) async fn begin(
     let mut dialogue = Dialogue::default();
     dialogue.instruct(request.instructions.unwrap_or_default());
     add_input(&mut dialogue, request.input)?;
-    let run = app.runs.begin(dialogue.into_turn("input", session)?, model).await?;
-    Ok((StatusCode::ACCEPTED, Json(view(&run, &[]))).into_response())
+    let claim = claim.map(|Extension(claim)| claim.number());
+    let run = app.runs.begin(dialogue.into_turn("input", session)?, model, claim).await?;
+    Ok((StatusCode::ACCEPTED, Json(accepted(&run))).into_response())
+}
+
+/// Returns the answer to the request that began a run, whatever became of the run since.
+pub(super) fn accepted(run: &RunRecord) -> Value {
+    let begun = RunRecord {
+        status: RunStatus::Started,
+        ended_at: None,
+        output: None,
+        usage: None,
+        error: None,
+        last_event: 0,
+        ..run.clone()
+    };
+    json!(view(&begun, &[]))
 }
 
 /// `GET /v1/runs`: the newest first.
 pub(super) async fn list(
     State(app): State<App>,
     query: Result<Query<ListQuery>, QueryRejection>,
-) -> Result<Json<Value>, ApiError> {
-    let Query(query) = query.map_err(|error| ApiError::invalid("limit", error.body_text()))?;
-    let runs = app.runs.list(query.limit.unwrap_or(50).min(MAX_LISTED)).await?;
-    let runs: Vec<AgentRunView> = runs.iter().map(|run| view(run, &[])).collect();
-    Ok(Json(json!({ "object": "list", "data": runs })))
+) -> Result<Json<Listed<AgentRunView>>, ApiError> {
+    let Query(query) = query.map_err(|error| ApiError::of_query(&error))?;
+    let limit = query.limit.unwrap_or(50).min(MAX_LISTED);
+    let runs = app.runs.list(limit + 1).await?;
+    Ok(Json(Listed::first(runs.iter().map(|run| view(run, &[])).collect(), limit)))
 }
 
 /// `GET /v1/runs/{id}`.
@@ -133,7 +175,7 @@ pub(super) async fn events(
     headers: HeaderMap,
     query: Result<Query<EventsQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
-    let Query(query) = query.map_err(|error| ApiError::invalid("after", error.body_text()))?;
+    let Query(query) = query.map_err(|error| ApiError::of_query(&error))?;
     let after = match headers.get("last-event-id") {
         Some(given) => {
             let given = given.to_str().ok().and_then(|given| given.trim().parse().ok());
@@ -176,7 +218,7 @@ pub(super) async fn approve(
     State(app): State<App>,
     Path(id): Path<String>,
     body: Result<Json<AnswerRequest>, JsonRejection>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<AnsweredView>, ApiError> {
     let Json(request) = body?;
     let (run, questions) = find(&app, &id).await?;
     let question = match (request.id, &*questions) {
@@ -206,9 +248,8 @@ pub(super) async fn approve(
             ApiError::invalid("choice", error.to_string())
         }
     })?;
-    Ok(Json(
-        json!({ "object": "run.approval", "run_id": run.id, "id": question, "resolved": true }),
-    ))
+    let (object, resolved) = ("run.approval", true);
+    Ok(Json(AnsweredView { object, run_id: run.id, id: question, resolved }))
 }
 
 /// `POST /v1/runs/{id}/stop`: the commands of the run end too. Its last event says when it has
@@ -216,10 +257,10 @@ pub(super) async fn approve(
 pub(super) async fn stop(
     State(app): State<App>,
     Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<StoppingView>, ApiError> {
     let (run, _) = find(&app, &id).await?;
     let status = if app.runs.stop(&run.id) { "stopping" } else { run.status.as_str() };
-    Ok(Json(json!({ "object": "run", "run_id": run.id, "status": status })))
+    Ok(Json(StoppingView { object: "run", run_id: run.id, status }))
 }
 
 async fn find(app: &App, id: &str) -> Result<(RunRecord, Vec<RemoteQuestion>), ApiError> {
@@ -237,7 +278,7 @@ fn view(run: &RunRecord, questions: &[RemoteQuestion]) -> AgentRunView {
         created_at: run.created_at.to_string(),
         ended_at: run.ended_at.map(|time| time.to_string()),
         output: run.output.clone(),
-        usage: run.usage.clone(),
+        usage: run.usage,
         error: run.error.clone(),
         last_event_id: run.last_event,
         questions: questions.iter().map(|question| json!(question)).collect(),

@@ -7,8 +7,10 @@ mod run;
 
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::extract::{FromRequestParts, Path, Query, State};
+use axum::extract::{FromRequestParts, Path, Query, Request, State};
 use axum::http::request::Parts;
+use axum::middleware::Next;
+use axum::response::Response;
 use axum::routing::{get, post};
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -30,6 +32,31 @@ const JOBS_SHOWN: u32 = 20;
 
 /// How long a guest may take over a question about itself.
 const SHORT_CALL: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// Where the routes are.
+const PREFIX: &str = "/api/sandboxes";
+
+/// Lets a drain wait for requests about sandboxes as it waits for turns, and interrupt them: whoever
+/// waits for a command is told, and the command is ended. A stream of events is not waited for, since
+/// its reader goes on where it was.
+pub(super) async fn until_drained(
+    State(app): State<App>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    if !request.uri().path().starts_with(PREFIX) {
+        return Ok(next.run(request).await);
+    }
+    let enlisted = app.turns.enlist_request()?;
+    tokio::select! {
+        biased;
+        response = next.run(request) => Ok(response),
+        () = enlisted.interrupted() => Err(ApiError::unavailable(
+            "interrupted",
+            "the gateway is stopping and interrupted the request; what it waited for was ended with it",
+        )),
+    }
+}
 
 /// Adds the routes.
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -188,7 +215,7 @@ async fn remove(
     target: Target,
     query: Result<Query<RemoveQuery>, QueryRejection>,
 ) -> Result<Json<RemovedSandboxView>, ApiError> {
-    let Query(query) = query.map_err(|error| ApiError::invalid("files", error.body_text()))?;
+    let Query(query) = query.map_err(|error| ApiError::of_query(&error))?;
     let files = if query.files { FilesOnRemoval::Remove } else { FilesOnRemoval::Keep };
     let removal = target.engine.remove(&target.task, files).await?;
     Ok(Json(RemovedSandboxView {

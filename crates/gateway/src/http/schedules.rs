@@ -14,7 +14,8 @@ use vestal_schedules::{Error, Schedule, ScheduleId, Store, store_path};
 
 use super::App;
 use super::error::ApiError;
-use super::openapi::{Operation, Routes};
+use super::openapi::{DeletedView, Operation, Routes};
+use super::shapes::{ScheduleList, ScheduleRunList};
 
 /// The most runs that one answer lists.
 const MAX_LISTED: u32 = 200;
@@ -29,7 +30,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .get(
             "/api/jobs",
             get(list),
-            operation("Lists schedules, what is due next first").answers::<Value>(),
+            operation("Lists schedules, what is due next first").answers::<ScheduleList>(),
         )
         .post(
             "/api/jobs",
@@ -49,7 +50,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
             "/api/jobs/{id}",
             delete(remove),
             operation("Deletes a schedule with its runs; refused while one is in progress")
-                .answers::<Value>(),
+                .answers::<DeletedView>(),
         )
         .post(
             "/api/jobs/{id}/pause",
@@ -73,7 +74,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
             get(runs),
             operation("Lists runs of a schedule, the latest first")
                 .query::<RunsQuery>()
-                .answers::<Value>(),
+                .answers::<ScheduleRunList>(),
         )
 }
 
@@ -176,7 +177,7 @@ async fn runs(
     Path(id): Path<String>,
     query: Result<Query<RunsQuery>, QueryRejection>,
 ) -> Answer {
-    let Query(query) = query.map_err(|error| ApiError::invalid("limit", error.body_text()))?;
+    let Query(query) = query.map_err(|error| ApiError::of_query(&error))?;
     let id = schedule_id(&id)?;
     let store = open(&app).await?;
     // Without this, one that is not there would look like one that never ran.

@@ -21,9 +21,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
-/// How long a client may take over the head of a request, and idle between two requests.
-const HEAD_WITHIN: Duration = Duration::from_secs(30);
-
 /// Connections at once. For one more, the oldest that has not sent a whole head yet is closed; if
 /// there is none, the new one is told so and closed.
 const MAX_CONNECTIONS: usize = 512;
@@ -45,10 +42,12 @@ retry-after: 2\r\nconnection: close\r\ncontent-length: 131\r\n\r\n\
 {\"error\":{\"message\":\"too many connections; try again in a while\",\"type\":\"server_error\",\
 \"param\":null,\"code\":\"too_many_connections\"}}";
 
-/// Serves until `stop`, then lets what was begun be answered.
+/// Serves until `stop`, then lets what was begun be answered. A client may take `head_within` over the
+/// head of a request.
 pub(super) async fn serve(
     listener: TcpListener,
     app: Router,
+    head_within: Duration,
     stop: CancellationToken,
 ) -> io::Result<()> {
     let connections = TaskTracker::new();
@@ -82,7 +81,7 @@ pub(super) async fn serve(
         };
         let (app, stop, silence) = (app.clone(), stop.clone(), silent.begin());
         connections.spawn(async move {
-            serve_one(stream, peer, app, stop, silence).await;
+            serve_one(stream, peer, app, head_within, stop, silence).await;
             drop(slot);
         });
     }
@@ -147,6 +146,7 @@ async fn serve_one(
     stream: TcpStream,
     peer: SocketAddr,
     app: Router,
+    head_within: Duration,
     stop: CancellationToken,
     silence: Silence,
 ) {
@@ -165,7 +165,7 @@ async fn serve_one(
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_WITHIN)
+        .header_read_timeout(head_within)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     let mut connection = std::pin::pin!(connection);

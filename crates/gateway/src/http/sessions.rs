@@ -8,17 +8,18 @@ use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use vestal_agent::NoHuman;
 use vestal_api::ConversationView;
-use vestal_conversations::{ConversationId, Filter, Seq, Title};
+use vestal_conversations::{ConversationId, Filter, Seq, Stored, Title};
 use vestal_runtime::OpenRequest;
 
 use super::App;
 use super::chat::{self, ChatRequest};
 use super::error::ApiError;
 use super::input::{Content, SOURCE};
+use super::openapi::{DeletedView, Listed};
+use super::shapes::StoredMessage;
 use crate::turns::TurnRefused;
 
 /// The most conversations that one answer lists.
@@ -77,17 +78,28 @@ pub(super) struct SayRequest {
     stream: bool,
 }
 
+/// What the model sees of a session.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct MessagesView {
+    /// `list`.
+    object: &'static str,
+    /// The session.
+    session_id: String,
+    /// The messages, in order.
+    #[schemars(with = "Vec<StoredMessage>")]
+    data: Vec<Stored>,
+}
+
 /// `GET /api/sessions`: most recently used first.
 pub(super) async fn list(
     State(app): State<App>,
     query: Result<Query<ListQuery>, QueryRejection>,
-) -> Result<Json<Value>, ApiError> {
-    let Query(query) = query.map_err(|error| ApiError::invalid("limit", error.body_text()))?;
+) -> Result<Json<Listed<ConversationView>>, ApiError> {
+    let Query(query) = query.map_err(|error| ApiError::of_query(&error))?;
     let limit = query.limit.unwrap_or(Filter::default().limit).min(MAX_LISTED);
-    let filter = Filter { limit, source: query.source, ..Filter::default() };
-    let found = app.turns.runtime().agent().store().list(&filter).await?;
-    let sessions: Vec<ConversationView> = found.iter().map(Into::into).collect();
-    Ok(Json(json!({ "object": "list", "data": sessions })))
+    let filter = Filter { limit: limit + 1, source: query.source, ..Filter::default() };
+    let found = app.turns.store().list(&filter).await?;
+    Ok(Json(Listed::first(found.iter().map(Into::into).collect(), limit)))
 }
 
 /// `POST /api/sessions`: nothing is said in it yet.
@@ -152,13 +164,13 @@ pub(super) async fn fork(
 pub(super) async fn messages(
     State(app): State<App>,
     Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<MessagesView>, ApiError> {
     let id = session_id(&id)?;
     let store = app.turns.runtime().agent().store();
     // Without this, one that is not there would look like one in which nothing was said.
     store.get(&id).await?;
     let messages = store.messages(&id).await?;
-    Ok(Json(json!({ "object": "list", "session_id": id, "data": messages })))
+    Ok(Json(MessagesView { object: "list", session_id: id.to_string(), data: messages }))
 }
 
 /// `POST /api/sessions/{id}/chat`: the answer has the shape of a chat completion.
@@ -169,7 +181,8 @@ pub(super) async fn say(
 ) -> Result<Response, ApiError> {
     let Json(request) = body?;
     let stream = request.stream;
-    chat::answer(&app, ChatRequest::of_user(request.message, stream), Some(session_id(&id)?)).await
+    chat::answer(&app, ChatRequest::of_user(request.message, stream), Some(session_id(&id)?), None)
+        .await
 }
 
 /// `POST /api/sessions/{id}/chat/stream`.
@@ -179,21 +192,22 @@ pub(super) async fn say_streaming(
     body: Result<Json<SayRequest>, JsonRejection>,
 ) -> Result<Response, ApiError> {
     let Json(request) = body?;
-    chat::answer(&app, ChatRequest::of_user(request.message, true), Some(session_id(&id)?)).await
+    chat::answer(&app, ChatRequest::of_user(request.message, true), Some(session_id(&id)?), None)
+        .await
 }
 
 /// `DELETE /api/sessions/{id}`: refused while a turn runs in it.
 pub(super) async fn delete(
     State(app): State<App>,
     Path(id): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<DeletedView>, ApiError> {
     let id = session_id(&id)?;
     let store = app.turns.runtime().agent().store();
     let lease = store.lease(&id)?;
     store.get(&id).await?;
     store.delete(&id).await?;
     drop(lease);
-    Ok(Json(json!({ "id": id, "object": "session.deleted", "deleted": true })))
+    Ok(Json(DeletedView::new(id.to_string(), "session.deleted")))
 }
 
 async fn view(app: &App, id: &ConversationId) -> Result<ConversationView, ApiError> {

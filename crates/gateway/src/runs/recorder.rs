@@ -4,15 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use vestal_agent::{Event, Outcome, TurnResult};
+use vestal_api::AgentRunUsage;
+use vestal_model::Usage;
 use vestal_runtime::QuestionEvent;
 
 use super::LiveRun;
+use crate::failpoint;
 use crate::http::ApiError;
-use crate::store::{EventWriter, NewEvent, RunEnd, RunStatus, StoredEvent, stored_time};
+use crate::store::{
+    EventWriter, NewEvent, RunEnd, RunProgress, RunRecord, RunStatus, StoredEvent, stored_time,
+};
 use crate::turns::StartedTurn;
 
 /// How long words wait for more before they are stored.
@@ -38,6 +43,11 @@ pub(super) struct Recorder {
     last: i64,
     bytes: usize,
     is_truncated: bool,
+    /// What earlier processes used for it.
+    used_before: AgentRunUsage,
+    /// What it has used in this process, and whether that is stored.
+    used: Usage,
+    is_usage_stored: bool,
     /// Words that wait for more, and until when.
     words: String,
     words_until: Option<Instant>,
@@ -51,14 +61,18 @@ pub(super) struct Recorder {
 struct Unstored;
 
 impl Recorder {
-    pub(super) fn new(live: Arc<LiveRun>, writer: EventWriter, session: String) -> Self {
+    /// Returns the recorder of a run, which goes on after what is stored of it.
+    pub(super) fn new(live: Arc<LiveRun>, writer: EventWriter, record: &RunRecord) -> Self {
         Self {
             live,
             writer,
-            session,
-            last: 0,
-            bytes: 0,
+            session: record.session.clone(),
+            last: record.last_event,
+            bytes: record.event_bytes,
             is_truncated: false,
+            used_before: record.usage.unwrap_or_default(),
+            used: Usage::default(),
+            is_usage_stored: true,
             words: String::new(),
             words_until: None,
             reasoning: String::new(),
@@ -66,21 +80,31 @@ impl Recorder {
         }
     }
 
-    /// Records a turn to its end.
+    /// Records a turn to its end, after its first events.
     pub(super) async fn record(
         mut self,
         mut turn: StartedTurn,
         mut questions: UnboundedReceiver<QuestionEvent>,
+        first: Vec<NewEvent>,
     ) {
-        let started = json!({ "session_id": self.session });
-        self.waiting.push(NewEvent { name: "run.started", data: started });
+        let is_resumed = self.last > 0;
+        self.waiting = first;
         let mut is_stopped = false;
         let mut is_storable = true;
         loop {
-            if is_storable && !self.waiting.is_empty() && self.store(None).await.is_err() {
-                // Nobody could follow it any more; what was said is in the session.
-                is_storable = false;
-                turn.interrupt();
+            let is_news = !self.waiting.is_empty() || !self.is_usage_stored;
+            if is_storable && is_news {
+                match self.store(None).await {
+                    Ok(events) => self.live.publish(events, false),
+                    Err(Unstored) => {
+                        // Nobody could follow it any more; what was said is in the session.
+                        is_storable = false;
+                        turn.interrupt();
+                    }
+                }
+                if is_resumed {
+                    failpoint::reach("run.resumed");
+                }
             }
             let gathered = self.words_until;
             tokio::select! {
@@ -102,8 +126,30 @@ impl Recorder {
             self.take_question(question);
         }
         self.flush();
-        let result = turn.result().await;
-        self.end(result, is_stopped).await;
+        let Some(ended) = turn.ended().await else {
+            return self.end_without_turn(end_of(None, false)).await;
+        };
+        let stored = if ended.is_suspended {
+            let reason = "the gateway is stopping; the next one goes on with the run";
+            self.waiting
+                .push(NewEvent { name: "run.suspended", data: json!({ "reason": reason }) });
+            self.store(None).await
+        } else {
+            let end = end_of(ended.result.as_ref(), is_stopped);
+            let usage = ended.result.as_ref().map_or(self.used, |result| result.usage);
+            let usage = Some(sum(self.used_before, &usage));
+            self.store_end(RunEnd { usage, ..end }).await
+        };
+        failpoint::reach("run.ended");
+        // Whoever hears of the end may go on with the session at once.
+        ended.settle(stored.is_ok()).await;
+        self.live.publish(stored.unwrap_or_default(), true);
+    }
+
+    /// Records the end of a run whose turn is not there.
+    pub(super) async fn end_without_turn(mut self, end: RunEnd) {
+        let stored = self.store_end(end).await;
+        self.live.publish(stored.unwrap_or_default(), true);
     }
 
     fn take(&mut self, event: Event) {
@@ -125,7 +171,11 @@ impl Recorder {
                 let data = json!({ "reason": reason });
                 self.waiting.push(NewEvent { name: "message.discarded", data });
             }
-            Event::ModelCalled { .. } => self.flush(),
+            Event::ModelCalled { usage, .. } => {
+                self.flush();
+                self.used += usage;
+                self.is_usage_stored = false;
+            }
             Event::ToolStarted { call, name, summary } => {
                 self.flush();
                 let data = json!({ "tool": name, "tool_call_id": call, "preview": summary });
@@ -183,9 +233,9 @@ impl Recorder {
         }
     }
 
-    /// Stores what waits, then shows it to readers: an event that a reader saw is there after any
-    /// crash, and its number is never another's.
-    async fn store(&mut self, end: Option<RunEnd>) -> Result<(), Unstored> {
+    /// Stores what waits and returns it, to be shown to readers after that: an event that a reader
+    /// saw is there after any crash, and its number is never another's.
+    async fn store(&mut self, end: Option<RunEnd>) -> Result<Vec<StoredEvent>, Unstored> {
         let at = stored_time(Timestamp::now());
         let mut events = Vec::with_capacity(self.waiting.len());
         for event in self.waiting.drain(..) {
@@ -194,11 +244,16 @@ impl Recorder {
             events.push(StoredEvent { seq: self.last, at, name, data });
         }
         self.bytes += events.iter().map(StoredEvent::bytes).sum::<usize>();
+        let progress = match end {
+            Some(end) => RunProgress::Ended(end),
+            None if self.is_usage_stored => RunProgress::Running,
+            None => RunProgress::Used(sum(self.used_before, &self.used)),
+        };
         for attempt in 1..=ATTEMPTS {
-            match self.writer.append(self.live.key, events.clone(), end.clone()).await {
+            match self.writer.append(self.live.key, events.clone(), progress.clone()).await {
                 Ok(()) => {
-                    self.live.publish(events, end.is_some());
-                    return Ok(());
+                    self.is_usage_stored = true;
+                    return Ok(events);
                 }
                 Err(error) => {
                     tracing::error!(run = self.live.key, attempt, %error, "events of a run were not stored");
@@ -209,8 +264,17 @@ impl Recorder {
         Err(Unstored)
     }
 
-    async fn end(&mut self, result: Option<TurnResult>, is_stopped: bool) {
-        let (name, end) = end_of(result.as_ref(), is_stopped);
+    /// Stores the end and the last event, which says the same. Where that fails, the next start finds
+    /// out what became of the run.
+    async fn store_end(&mut self, end: RunEnd) -> Result<Vec<StoredEvent>, Unstored> {
+        let name = match end.status {
+            RunStatus::Completed => "run.completed",
+            RunStatus::Cancelled => "run.cancelled",
+            RunStatus::Interrupted => "run.interrupted",
+            RunStatus::Failed | RunStatus::Started | RunStatus::Running | RunStatus::Waiting => {
+                "run.failed"
+            }
+        };
         let data = json!({
             "status": end.status,
             "session_id": self.session,
@@ -219,38 +283,34 @@ impl Recorder {
             "error": end.error,
         });
         self.waiting.push(NewEvent { name, data });
-        if self.store(Some(end)).await.is_err() {
-            // The next start says that it was interrupted, which is all that is known then.
-            self.live.publish(Vec::new(), true);
-        }
+        self.store(Some(end)).await
     }
 }
 
-/// Returns how a run ended, and the name of its last event.
-fn end_of(result: Option<&TurnResult>, is_stopped: bool) -> (&'static str, RunEnd) {
-    let usage = result.map(|result| {
-        json!({
-            "input_tokens": result.usage.input,
-            "output_tokens": result.usage.output,
-            "total_tokens": result.usage.total(),
-        })
-    });
-    let said = result.map(|result| result.text.clone()).filter(|text| !text.is_empty());
+/// Returns how a run ended, without what it used.
+fn end_of(result: Option<&TurnResult>, is_stopped: bool) -> RunEnd {
+    let output = result.map(|result| result.text.clone()).filter(|text| !text.is_empty());
     let error = |error: ApiError| Some(error.body()["error"].clone());
-    let end = |status, error: Option<Value>| RunEnd { status, output: said, usage, error };
-    match result.map(|result| &result.outcome) {
-        Some(Outcome::Interrupted) if is_stopped => {
-            ("run.cancelled", end(RunStatus::Cancelled, None))
-        }
+    let (status, error) = match result.map(|result| &result.outcome) {
+        Some(Outcome::Interrupted) if is_stopped => (RunStatus::Cancelled, None),
         Some(outcome @ Outcome::Interrupted) => {
-            let why = ApiError::of_outcome(outcome).and_then(error);
-            ("run.interrupted", end(RunStatus::Interrupted, why))
+            (RunStatus::Interrupted, ApiError::of_outcome(outcome).and_then(error))
         }
         Some(outcome) => match ApiError::of_outcome(outcome) {
-            Some(why) => ("run.failed", end(RunStatus::Failed, error(why))),
-            None => ("run.completed", end(RunStatus::Completed, None)),
+            Some(why) => (RunStatus::Failed, error(why)),
+            None => (RunStatus::Completed, None),
         },
-        None => ("run.failed", end(RunStatus::Failed, error(ApiError::lost_turn()))),
+        None => (RunStatus::Failed, error(ApiError::lost_turn())),
+    };
+    RunEnd { status, output, usage: None, error }
+}
+
+/// Returns what a run has used in all.
+fn sum(before: AgentRunUsage, used: &Usage) -> AgentRunUsage {
+    AgentRunUsage {
+        input_tokens: before.input_tokens.saturating_add(used.input),
+        output_tokens: before.output_tokens.saturating_add(used.output),
+        total_tokens: before.total_tokens.saturating_add(used.total()),
     }
 }
 

@@ -1,7 +1,6 @@
 //! A scheduled run with the agent: a conversation of its own, and what came of it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use vestal_agent::approvals::Unattended as UnattendedPolicy;
@@ -18,9 +17,6 @@ const SOURCE: &str = "cron";
 
 /// Bytes of each end of what a script prints that the model is given.
 const SCRIPT_OUTPUT: u32 = 32 << 10;
-
-/// How often an interrupt is repeated for a turn that has not quite begun.
-const REPEAT_INTERRUPT: Duration = Duration::from_millis(5);
 
 /// Why a run has no answer of the agent.
 struct NotRun {
@@ -171,17 +167,10 @@ async fn run_turn(
 ) -> TurnResult {
     let control = conversation.control();
     let mut turn = Box::pin(conversation.run(message, events));
-    let interrupted = async {
-        stop.cancelled().await;
-        // A turn that has not quite begun cannot be interrupted yet.
-        while !control.interrupt() {
-            tokio::time::sleep(REPEAT_INTERRUPT).await;
-        }
-    };
     tokio::select! {
         biased;
         result = &mut turn => return result,
-        () = interrupted => {}
+        () = control.interrupt_when(stop) => {}
     }
     turn.await
 }

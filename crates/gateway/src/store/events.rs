@@ -4,8 +4,9 @@ use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::{QueryBuilder, Row as _, Sqlite};
 use tokio::sync::{mpsc, oneshot};
+use vestal_api::AgentRunUsage;
 
-use super::runs::end_run;
+use super::runs::{end_run, note_usage};
 use super::{GatewayStore, RunEnd, StoreResult, WriteTransaction, millis, time};
 
 /// Rows that one statement inserts: `SQLite` has a limit of parameters.
@@ -33,12 +34,23 @@ pub(crate) struct StoredEvent {
     pub(crate) data: String,
 }
 
+/// How a run is after its newest events.
+#[derive(Debug, Clone)]
+pub(crate) enum RunProgress {
+    /// In progress.
+    Running,
+    /// In progress, and it has used so much.
+    Used(AgentRunUsage),
+    /// It has ended.
+    Ended(RunEnd),
+}
+
 /// What is to be written of a run, in one piece.
 #[derive(Debug)]
 struct Append {
     run: i64,
     events: Vec<StoredEvent>,
-    end: Option<RunEnd>,
+    progress: RunProgress,
     done: oneshot::Sender<StoreResult<()>>,
 }
 
@@ -55,19 +67,19 @@ impl EventWriter {
         Self(sender)
     }
 
-    /// Writes events, and the end of the run with its last ones. Returns once they are stored.
+    /// Writes events, and how the run is after them. Returns once they are stored.
     pub(crate) async fn append(
         &self,
         run: i64,
         events: Vec<StoredEvent>,
-        end: Option<RunEnd>,
+        progress: RunProgress,
     ) -> StoreResult<()> {
         let (done, stored) = oneshot::channel();
         let lost = || vestal_database::Error::Access {
             path: std::path::PathBuf::from("gateway.db"),
             reason: "the task that writes it is gone".to_owned(),
         };
-        self.0.send(Append { run, events, end, done }).map_err(|_| lost())?;
+        self.0.send(Append { run, events, progress, done }).map_err(|_| lost())?;
         stored.await.unwrap_or_else(|_| Err(lost()))
     }
 }
@@ -94,15 +106,17 @@ async fn write_batch(store: &GatewayStore, batch: &[Append]) -> StoreResult<()> 
     let mut write = store.write().await?;
     for append in batch {
         insert(&mut write, append.run, &append.events).await?;
-        if let Some(end) = &append.end {
-            end_run(&mut write, append.run, end).await?;
+        match &append.progress {
+            RunProgress::Running => {}
+            RunProgress::Used(usage) => note_usage(&mut write, append.run, *usage).await?,
+            RunProgress::Ended(end) => end_run(&mut write, append.run, end).await?,
         }
     }
     write.commit().await
 }
 
 /// Inserts events of a run.
-pub(super) async fn insert(
+async fn insert(
     write: &mut WriteTransaction<'_>,
     run: i64,
     events: &[StoredEvent],

@@ -32,6 +32,17 @@ pub(crate) struct Replay {
     pub(crate) body: Vec<u8>,
 }
 
+/// A request with a key that has no answer, and what it has begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LostClaim {
+    /// Names it.
+    pub(crate) key: i64,
+    /// Its session, if it came to that.
+    pub(crate) session: Option<String>,
+    /// Its run, if it came to that.
+    pub(crate) run: Option<String>,
+}
+
 impl GatewayStore {
     /// Takes a key for a request, or finds out what became of the one that has it.
     pub(crate) async fn claim(
@@ -83,8 +94,19 @@ impl GatewayStore {
 
     /// Stores the answer to a request that has taken a key.
     pub(crate) async fn settle_claim(&self, key: i64, answer: &Replay) -> StoreResult<()> {
+        let headers = serde_json::to_string(&answer.headers).unwrap_or_default();
         let mut write = self.write().await?;
-        settle(&mut write, Some(key), answer).await?;
+        sqlx::query(
+            "UPDATE replays SET status = ?2, headers = ?3, body = ?4 \
+             WHERE key = ?1 AND status IS NULL",
+        )
+        .bind(key)
+        .bind(answer.status)
+        .bind(headers)
+        .bind(&answer.body)
+        .execute(write.on())
+        .await
+        .map_err(|error| write.explain(error))?;
         write.commit().await
     }
 
@@ -99,33 +121,40 @@ impl GatewayStore {
         write.commit().await
     }
 
-    /// Answers every request that a gateway before this one left without an answer. What it did is
-    /// not known, so it is never done again under the same key.
-    pub(crate) async fn settle_lost_claims(&self, answer: &Replay) -> StoreResult<()> {
+    /// Records the session that a request with a key works in, before it does.
+    pub(crate) async fn note_claim(&self, key: i64, session: &str) -> StoreResult<()> {
         let mut write = self.write().await?;
-        settle(&mut write, None, answer).await?;
+        note(&mut write, key, session, None).await?;
         write.commit().await
+    }
+
+    /// Returns every request that a gateway before this one left without an answer. What it did is
+    /// not known, so it is never done again under the same key.
+    pub(crate) async fn lost_claims(&self) -> StoreResult<Vec<LostClaim>> {
+        let mut reader = self.reader().await?;
+        let rows: Vec<(i64, Option<String>, Option<String>)> =
+            sqlx::query_as("SELECT key, session, run FROM replays WHERE status IS NULL")
+                .fetch_all(&mut *reader)
+                .await
+                .map_err(|error| self.explain(error))?;
+        Ok(rows.into_iter().map(|(key, session, run)| LostClaim { key, session, run }).collect())
     }
 }
 
-/// Stores an answer to one request, or to all that have none.
-async fn settle(
+/// Records what a request with a key has begun.
+pub(super) async fn note(
     write: &mut WriteTransaction<'_>,
-    key: Option<i64>,
-    answer: &Replay,
+    key: i64,
+    session: &str,
+    run: Option<&str>,
 ) -> StoreResult<()> {
-    let headers = serde_json::to_string(&answer.headers).unwrap_or_default();
-    sqlx::query(
-        "UPDATE replays SET status = ?2, headers = ?3, body = ?4 \
-         WHERE status IS NULL AND (?1 IS NULL OR key = ?1)",
-    )
-    .bind(key)
-    .bind(answer.status)
-    .bind(headers)
-    .bind(&answer.body)
-    .execute(write.on())
-    .await
-    .map_err(|error| write.explain(error))?;
+    sqlx::query("UPDATE replays SET session = ?2, run = ?3 WHERE key = ?1")
+        .bind(key)
+        .bind(session)
+        .bind(run)
+        .execute(write.on())
+        .await
+        .map_err(|error| write.explain(error))?;
     Ok(())
 }
 

@@ -1,12 +1,15 @@
 //! Runs on disk.
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
-use vestal_api::AgentRunStatus;
+use vestal_api::{AgentRunStatus, AgentRunUsage};
 
-use super::{GatewayStore, RUNS_BYTES, RUNS_FOR, StoreResult, WriteTransaction, ago, millis, time};
+use super::{
+    GatewayStore, RUNS_BYTES, RUNS_FOR, StoreResult, WriteTransaction, ago, millis, stored_time,
+    time,
+};
 
 /// How a run is, on disk.
 pub(crate) type RunStatus = AgentRunStatus;
@@ -20,6 +23,8 @@ pub(crate) struct NewRun {
     pub(crate) session: String,
     /// The name of the model, as the client has it.
     pub(crate) model: String,
+    /// The `Idempotency-Key` that it was asked for with.
+    pub(crate) claim: Option<i64>,
 }
 
 /// A stored run.
@@ -34,10 +39,13 @@ pub(crate) struct RunRecord {
     pub(crate) created_at: Timestamp,
     pub(crate) ended_at: Option<Timestamp>,
     pub(crate) output: Option<String>,
-    pub(crate) usage: Option<Value>,
+    /// What it has used so far.
+    pub(crate) usage: Option<AgentRunUsage>,
     pub(crate) error: Option<Value>,
     /// The number of its last event.
     pub(crate) last_event: i64,
+    /// What its events take on disk, about.
+    pub(crate) event_bytes: usize,
 }
 
 /// The end of a run.
@@ -45,13 +53,15 @@ pub(crate) struct RunRecord {
 pub(crate) struct RunEnd {
     pub(crate) status: RunStatus,
     pub(crate) output: Option<String>,
-    pub(crate) usage: Option<Value>,
+    pub(crate) usage: Option<AgentRunUsage>,
     pub(crate) error: Option<Value>,
 }
 
 impl RunRecord {
     fn read(row: &SqliteRow) -> sqlx::Result<Self> {
-        let json = |text: Option<String>| text.and_then(|text| serde_json::from_str(&text).ok());
+        fn json<T: serde::de::DeserializeOwned>(text: Option<&str>) -> Option<T> {
+            text.and_then(|text| serde_json::from_str(text).ok())
+        }
         Ok(Self {
             key: row.try_get(0)?,
             id: row.try_get(1)?,
@@ -64,16 +74,18 @@ impl RunRecord {
             usage: json(row.try_get(8)?),
             error: json(row.try_get(9)?),
             last_event: row.try_get(10)?,
+            event_bytes: usize::try_from(row.try_get::<i64, _>(11)?).unwrap_or(0),
         })
     }
 }
 
 const COLUMNS: &str = "key, id, session, model, status, created_at, ended_at, output, usage, \
-                       error, last_event";
+                       error, last_event, event_bytes";
 
 impl GatewayStore {
-    /// Stores a run that has begun, and returns its key.
-    pub(crate) async fn create_run(&self, run: &NewRun) -> StoreResult<i64> {
+    /// Stores a run that begins, and says so to whoever repeats the request for it.
+    pub(crate) async fn create_run(&self, run: &NewRun) -> StoreResult<RunRecord> {
+        let created_at = stored_time(Timestamp::now());
         let mut write = self.write().await?;
         let key = sqlx::query_scalar(
             "INSERT INTO runs (id, session, model, status, created_at) VALUES (?, ?, ?, ?, ?) \
@@ -83,12 +95,28 @@ impl GatewayStore {
         .bind(&run.session)
         .bind(&run.model)
         .bind(RunStatus::Running.as_str())
-        .bind(millis(Timestamp::now()))
+        .bind(millis(created_at))
         .fetch_one(write.on())
         .await
         .map_err(|error| write.explain(error))?;
+        if let Some(claim) = run.claim {
+            super::replays::note(&mut write, claim, &run.session, Some(&run.id)).await?;
+        }
         write.commit().await?;
-        Ok(key)
+        Ok(RunRecord {
+            key,
+            id: run.id.clone(),
+            session: run.session.clone(),
+            model: run.model.clone(),
+            status: RunStatus::Started,
+            created_at,
+            ended_at: None,
+            output: None,
+            usage: None,
+            error: None,
+            last_event: 0,
+            event_bytes: 0,
+        })
     }
 
     /// Returns a run; nothing if there is none of that id.
@@ -110,42 +138,66 @@ impl GatewayStore {
         runs.map_err(|error| self.explain(error))
     }
 
-    /// Ends every run that a gateway before this one left in progress, and returns them. Each has
-    /// a last event that says so.
-    ///
-    /// Only the gateway that holds the profile may call this, before it begins a run.
-    pub(crate) async fn end_lost_runs(&self) -> StoreResult<Vec<RunRecord>> {
-        let mut write = self.write().await?;
-        let text = format!("SELECT {COLUMNS} FROM runs WHERE ended_at IS NULL");
-        let rows = sqlx::query(sqlx::AssertSqlSafe(text)).fetch_all(write.on()).await;
-        let rows = rows.map_err(|error| write.explain(error))?;
-        let lost: sqlx::Result<Vec<RunRecord>> = rows.iter().map(RunRecord::read).collect();
-        let lost = lost.map_err(|error| write.explain(error))?;
-        for run in &lost {
-            let (data, end) = lost_end(run);
-            super::events::insert(&mut write, run.key, &[data]).await?;
-            end_run(&mut write, run.key, &end).await?;
-        }
-        write.commit().await?;
-        Ok(lost)
+    /// Returns every run that is in progress: at the start of a gateway, those that one before left.
+    pub(crate) async fn open_runs(&self) -> StoreResult<Vec<RunRecord>> {
+        let mut reader = self.reader().await?;
+        let text = format!("SELECT {COLUMNS} FROM runs WHERE ended_at IS NULL ORDER BY key");
+        let rows = sqlx::query(sqlx::AssertSqlSafe(text)).fetch_all(&mut *reader).await;
+        let rows = rows.map_err(|error| self.explain(error))?;
+        let runs: sqlx::Result<Vec<RunRecord>> = rows.iter().map(RunRecord::read).collect();
+        runs.map_err(|error| self.explain(error))
+    }
+
+    /// Returns the words of a run that were stored last: those between two calls of tools, or since
+    /// the last one.
+    pub(crate) async fn output_so_far(&self, run: i64) -> StoreResult<Option<String>> {
+        let mut reader = self.reader().await?;
+        let words: Vec<String> = sqlx::query_scalar(
+            "WITH last AS (SELECT max(seq) AS seq FROM events \
+                           WHERE run = ?1 AND name = 'message.delta'), \
+                  first AS (SELECT coalesce(max(e.seq), 0) AS seq FROM events e, last \
+                            WHERE e.run = ?1 AND e.seq < last.seq AND e.name IN \
+                            ('tool.started', 'tool.completed', 'message.discarded', 'run.resumed')) \
+             SELECT json_extract(e.data, '$.delta') FROM events e, first \
+             WHERE e.run = ?1 AND e.seq > first.seq AND e.name = 'message.delta' ORDER BY e.seq",
+        )
+        .bind(run)
+        .fetch_all(&mut *reader)
+        .await
+        .map_err(|error| self.explain(error))?;
+        let words = words.concat();
+        Ok((!words.is_empty()).then_some(words))
+    }
+
+    /// Returns the ids of questions of a run that were asked and not closed.
+    pub(crate) async fn open_questions(&self, run: i64) -> StoreResult<Vec<String>> {
+        let mut reader = self.reader().await?;
+        sqlx::query_scalar(
+            "SELECT json_extract(data, '$.id') AS id FROM events \
+             WHERE run = ?1 AND name = 'approval.request' AND id NOT IN \
+             (SELECT json_extract(data, '$.id') FROM events \
+              WHERE run = ?1 AND name = 'approval.closed') ORDER BY seq",
+        )
+        .bind(run)
+        .fetch_all(&mut *reader)
+        .await
+        .map_err(|error| self.explain(error))
     }
 }
 
-/// Returns the last event and the end of a run whose gateway is gone.
-fn lost_end(run: &RunRecord) -> (super::StoredEvent, RunEnd) {
-    let message = "the gateway ended while the run was in progress; what was said until then is kept in the session";
-    let error = serde_json::json!({
-        "message": message, "type": "server_error", "param": null, "code": "interrupted",
-    });
-    let event = super::StoredEvent {
-        seq: run.last_event + 1,
-        at: Timestamp::now(),
-        name: "run.interrupted".to_owned(),
-        data: serde_json::json!({ "status": "interrupted", "error": error }).to_string(),
-    };
-    let end =
-        RunEnd { status: RunStatus::Interrupted, output: None, usage: None, error: Some(error) };
-    (event, end)
+/// Records what a run has used so far.
+pub(super) async fn note_usage(
+    write: &mut WriteTransaction<'_>,
+    key: i64,
+    usage: AgentRunUsage,
+) -> StoreResult<()> {
+    sqlx::query("UPDATE runs SET usage = ? WHERE key = ?")
+        .bind(json!(usage).to_string())
+        .bind(key)
+        .execute(write.on())
+        .await
+        .map_err(|error| write.explain(error))?;
+    Ok(())
 }
 
 /// Records the end of a run.
@@ -160,7 +212,7 @@ pub(super) async fn end_run(
     .bind(end.status.as_str())
     .bind(millis(Timestamp::now()))
     .bind(&end.output)
-    .bind(end.usage.as_ref().map(Value::to_string))
+    .bind(end.usage.map(|usage| json!(usage).to_string()))
     .bind(end.error.as_ref().map(Value::to_string))
     .bind(key)
     .execute(write.on())

@@ -1,117 +1,164 @@
-//! Takes up what earlier processes left: turns that were cut off or interrupted, and background
-//! jobs that conversations wait for.
+//! Goes on with what an earlier process left in a conversation.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use vestal_agent::EventSink;
-use vestal_conversations::ConversationId;
+use tokio_util::sync::CancellationToken;
+use vestal_agent::{Conversation, Human, NoHuman};
+use vestal_conversations::{ConversationId, Seq};
 
-use super::{Turn, Turns, run};
+use super::Turns;
+use super::admission::{InProgress, Work};
+use super::job_news::Unclaimed;
+use super::running::{Begun, StartedTurn, TurnInput, Watching, spawn_caught};
 use crate::failpoint;
-use crate::state::{ListenerPhase, StateFile};
-use crate::unfinished::{Commitment, Leftover, UnfinishedTurn};
+use crate::unfinished::{Commitment, TurnStanding, UnfinishedTurn};
 
-/// The name of this part in the state. It is there only when it has something to tell.
-const NAME: &str = "resume";
+/// What became of a turn that was to be resumed for its owner.
+#[derive(Debug)]
+pub(crate) enum Resumption {
+    /// It goes on.
+    Started(StartedTurn),
+    /// It was not wanted any more before it could go on; its record is as it was.
+    Stopped,
+    /// It cannot go on, for this reason.
+    Impossible(String),
+}
+
+/// What a conversation that was opened again has to go on with.
+enum Found {
+    Turn(Box<Begun>, TurnInput),
+    /// Nothing; it is closed.
+    Nothing,
+}
 
 impl Turns {
-    /// Takes up what earlier processes left, in the background: nothing that is served waits for it.
-    pub(crate) fn take_up(&self, state: Arc<StateFile>) {
-        let turns = self.clone();
-        self.0.tasks.spawn(async move { turns.take_up_all(&state).await });
-    }
-
-    async fn take_up_all(&self, state: &StateFile) {
-        let left = match Commitment::all(self.store()).await {
-            Ok(left) => left,
-            Err(error) => {
-                tracing::error!(%error, "cannot look for turns that were not finished");
-                report(state, "resume_failed", error.to_string());
-                return;
-            }
-        };
-        let mut alone = Vec::new();
-        for (id, Commitment { turn, .. }) in left {
-            let decision = turn.as_ref().map_or(Leftover::Unwanted, UnfinishedTurn::leftover);
-            match (decision, turn) {
-                (Leftover::LeaveAlone, _) => alone.push(id.to_string()),
-                (Leftover::Resume { after }, Some(turn)) => {
-                    let turns = self.clone();
-                    self.0.tasks.spawn(async move {
-                        Box::pin(turns.resume(id, turn, after)).await;
-                    });
-                }
-                (Leftover::Unwanted | Leftover::Resume { .. }, _) => {
-                    let turns = self.clone();
-                    self.0.tasks.spawn(async move { Box::pin(turns.watch_again(id)).await });
-                }
-            }
-        }
-        if !alone.is_empty() {
-            let text = format!(
-                "the gateway died three times over a turn, which is not resumed again; say something in the conversation to go on: {}",
-                alone.join(", ")
-            );
-            tracing::error!("{text}");
-            report(state, "turn_left_alone", text);
-        }
-    }
-
     /// Waits for the background jobs of a conversation as an earlier process did.
-    async fn watch_again(&self, id: ConversationId) {
-        let stop = self.0.draining.child_token();
-        let Some((running, conversation)) = self.claim(&id, &stop).await else { return };
-        let jobs = self.leave(conversation).await;
-        drop(running);
+    pub(crate) async fn watch_again(&self, id: ConversationId) {
+        let stop = self.admission().draining().child_token();
+        let claimed = self.claim(&id, Work::Leftover, Arc::new(NoHuman), &stop).await;
+        let (in_progress, conversation) = match claimed {
+            Ok(claimed) => claimed,
+            Err(error) => return error.log(&id),
+        };
+        let jobs = self.leave(conversation, Watching::GoesOn).await;
+        drop(in_progress);
         if let Some(jobs) = jobs {
             self.watch_jobs(id, jobs);
         }
     }
 
-    /// Goes on with a turn, unless somebody else has done so, or has said something else since.
-    async fn resume(&self, id: ConversationId, turn: UnfinishedTurn, after: Duration) {
-        let stop = self.0.draining.child_token();
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(after) => {}
+    /// Goes on with a turn of the gateway's own, unless somebody has said something else since.
+    pub(crate) async fn resume(&self, id: ConversationId, turn: UnfinishedTurn, after: Duration) {
+        let stop = self.admission().draining().child_token();
+        if !pause(after, &stop).await {
+            return;
         }
-        let Some((running, mut conversation)) = self.claim(&id, &stop).await else { return };
-        let messages = match self.store().messages(&id).await {
-            Ok(messages) => messages,
+        let claimed = self.claim(&id, Work::Leftover, Arc::new(NoHuman), &stop).await;
+        let (in_progress, conversation) = match claimed {
+            Ok(claimed) => claimed,
+            Err(error) => return error.log(&id),
+        };
+        let found = match self.find(conversation, in_progress, turn).await {
+            Ok(found) => found,
             Err(error) => {
-                tracing::error!(conversation = %id, %error, "a turn cannot be resumed");
-                return;
+                return tracing::error!(conversation = %id, %error, "a turn cannot be resumed");
             }
         };
-        let jobs = if turn.is_open(&messages) {
-            let (note, turn) = (turn.note(), turn.resumed());
-            if let Err(error) = Commitment::store(self.store(), &id, Some(&turn)).await {
-                tracing::error!(conversation = %id, %error, "a turn cannot be resumed");
-                return;
-            }
-            failpoint::reach("turn.recorded");
-            tracing::info!(conversation = %id, "a turn that was not finished is resumed");
-            let (sink, interrupt) = (EventSink::new(|event| event.log()), self.interrupt());
-            let result = run(&mut conversation, Turn::Resume(note), &sink, &interrupt).await;
-            self.conclude(conversation, turn, &result, &interrupt).await
-        } else {
-            self.leave(conversation).await
-        };
-        drop(running);
-        if let Some(jobs) = jobs {
+        let Found::Turn(begun, input) = found else { return };
+        tracing::info!(conversation = %id, "a turn that was not finished is resumed");
+        if let Some(jobs) = self.run_own(*begun, input, Watching::GoesOn).await {
             self.watch_jobs(id, jobs);
         }
+    }
+
+    /// Goes on with a turn whose owner is not this process, unless the conversation went on without
+    /// it. `stop` is cancelled when the owner does not want it any more.
+    pub(crate) async fn resume_for_owner(
+        &self,
+        id: &ConversationId,
+        turn: UnfinishedTurn,
+        after: Duration,
+        human: Arc<dyn Human>,
+        stop: &CancellationToken,
+    ) -> Resumption {
+        let waiting = async {
+            if !pause(after, self.admission().draining()).await {
+                return Err(Unclaimed::Stopped);
+            }
+            self.claim(id, Work::Leftover, human, self.admission().draining()).await
+        };
+        let claimed = tokio::select! {
+            biased;
+            () = stop.cancelled() => return Resumption::Stopped,
+            claimed = waiting => claimed,
+        };
+        let (in_progress, conversation) = match claimed {
+            Ok(claimed) => claimed,
+            Err(Unclaimed::Stopped) => return Resumption::Stopped,
+            Err(Unclaimed::Refused(refused)) => {
+                return Resumption::Impossible(format!("its session cannot be opened: {refused}"));
+            }
+        };
+        let Ok(token) = self.admission().enter() else { return Resumption::Stopped };
+        let (begun, input) = match self.find(conversation, in_progress, turn).await {
+            Ok(Found::Turn(begun, input)) => (begun, input),
+            Ok(Found::Nothing) => {
+                return Resumption::Impossible("its session went on without it".to_owned());
+            }
+            Err(error) => return Resumption::Impossible(error.to_string()),
+        };
+        let (task, started) = self.turn_task();
+        let turns = self.clone();
+        spawn_caught(token, async move { turns.drive(*begun, input, task).await });
+        Resumption::Started(started(id.clone()))
+    }
+
+    /// Finds out what there is to go on with, and puts on record that this process does. What was
+    /// read before the conversation was opened may be out of date.
+    async fn find(
+        &self,
+        conversation: Conversation,
+        in_progress: InProgress,
+        turn: UnfinishedTurn,
+    ) -> Result<Found, vestal_conversations::Error> {
+        let id = conversation.id().clone();
+        let is_current = Commitment::of(self.store(), &id).await? == Some(turn.clone());
+        let standing = if is_current {
+            let every = (turn.first_message(), Seq(i64::MAX));
+            turn.standing(&self.store().history_between(&id, every.0, every.1).await?)
+        } else {
+            TurnStanding::MovedOn
+        };
+        let note = turn.note();
+        let (input, unfinished) = match standing {
+            TurnStanding::NotBegun(message) => (TurnInput::Message(message), turn.resumed()),
+            TurnStanding::Open => (TurnInput::Resume(note), turn.resumed()),
+            TurnStanding::Answered(text) if turn.run().is_some() => {
+                // Nothing runs, so nothing can die over it.
+                let begun = Begun { conversation, unfinished: turn, in_progress };
+                return Ok(Found::Turn(Box::new(begun), TurnInput::Answered(text)));
+            }
+            TurnStanding::Answered(_) | TurnStanding::MovedOn => {
+                let jobs = self.leave(conversation, Watching::GoesOn).await;
+                drop(in_progress);
+                if let Some(jobs) = jobs {
+                    self.watch_jobs(id, jobs);
+                }
+                return Ok(Found::Nothing);
+            }
+        };
+        Commitment::store(self.store(), &id, Some(&unfinished)).await?;
+        failpoint::reach("turn.recorded");
+        Ok(Found::Turn(Box::new(Begun { conversation, unfinished, in_progress }), input))
     }
 }
 
-/// Says in the state what an operator should know. It does not make the gateway degraded: all that
-/// is asked of it from now on is served.
-fn report(state: &StateFile, code: &str, message: String) {
-    state.listener(NAME, |part| {
-        part.state = ListenerPhase::Stopped;
-        part.error_code = Some(code.to_owned());
-        part.error_message = Some(message);
-    });
+/// Waits; reports whether that was not stopped.
+async fn pause(time: Duration, stop: &CancellationToken) -> bool {
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => false,
+        () = tokio::time::sleep(time) => true,
+    }
 }

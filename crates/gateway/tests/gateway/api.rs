@@ -208,3 +208,77 @@ fn a_misspelt_setting_of_the_api_server_is_an_error() {
         assert!(settings(&text).is_err(), "{wrong}");
     }
 }
+
+#[tokio::test]
+async fn what_is_wrong_with_a_request_is_said_in_words_that_name_the_member() {
+    let gateway = TestGateway::start(echo()).await;
+    for (path, body, param, message) in [
+        ("/v1/runs", json!({}), json!("input"), "the member input is missing"),
+        (
+            "/v1/runs",
+            json!({ "input": 7 }),
+            json!("input"),
+            "input must be text, or a list of items",
+        ),
+        (
+            "/v1/chat/completions",
+            json!({ "messages": [{ "role": "user", "content": 7 }] }),
+            json!("messages[0].content"),
+            "messages[0].content must be text, or a list of parts that each have a type",
+        ),
+        (
+            "/v1/chat/completions",
+            json!({ "messages": [], "n": "two" }),
+            json!("n"),
+            "n must be a whole number that is not negative, not string \"two\"",
+        ),
+        (
+            "/api/sandboxes/lab/run",
+            json!({ "command": "true", "time_out": 1 }),
+            json!("time_out"),
+            "there is no member time_out; known are command, argv, workdir, timeout_seconds, session, background, stdin, env, image, backend",
+        ),
+        ("/v1/runs", json!([]), Value::Null, "the body must be an object"),
+    ] {
+        let refused = gateway.say(path, body).await;
+        let error = &refused.body["error"];
+        assert_eq!((refused.status, &error["param"]), (422, &param), "{}", refused.body);
+        assert_eq!(error["message"], message);
+    }
+    let query = gateway.get("/v1/runs?limit=many").await;
+    assert_eq!((query.status, &query.body["error"]["param"]), (400, &json!("limit")));
+    let broken = gateway.request("POST", "/v1/runs").header("content-type", "application/json");
+    let broken = answer(broken.body("{\"input\": ")).await;
+    assert_eq!(broken.status, 400);
+    assert_eq!(broken.body["error"]["message"], "the body is not JSON: line 1, column 10");
+    gateway.end(Shutdown::Planned).await;
+}
+
+#[tokio::test]
+async fn schedules_that_cannot_be_used_are_told_of_everywhere_in_the_same_words() {
+    let home = tempfile::tempdir().unwrap();
+    let file = vestal_schedules::store_path(home.path());
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "no database").unwrap();
+    let model = vestal_scripted_model::ScriptedModel::start(Script::replies([]));
+    let gateway = TestGateway::restart(home, model).await;
+    let refused = gateway.get("/api/jobs").await;
+    assert_eq!(
+        (refused.status, &refused.body["error"]["code"]),
+        (503, &json!("schedules_unavailable")),
+        "{}",
+        refused.body
+    );
+    let health = crate::support::found("the part has failed", async || {
+        let health = gateway.get("/health/detailed").await.body;
+        (health["platforms"]["schedules"]["state"] == "failed").then_some(health)
+    })
+    .await;
+    let state = vestal_gateway::read_state(gateway.home.path()).unwrap().unwrap();
+    assert_eq!(state.gateway_state, vestal_gateway::GatewayPhase::Degraded);
+    assert_eq!(
+        (&health["status"], &health["gateway_state"]),
+        (&json!("degraded"), &json!("degraded"))
+    );
+    gateway.end(Shutdown::Planned).await;
+}

@@ -2,10 +2,10 @@
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use vestal_gateway::Shutdown;
+use vestal_gateway::{RequestTimeouts, Shutdown};
 use vestal_scripted_model::{Reply, Script};
 
-use crate::support::TestGateway;
+use crate::support::{Changes, KEY, TestGateway};
 
 #[tokio::test]
 async fn a_thousand_connections_that_ask_nothing_take_no_place() {
@@ -43,6 +43,41 @@ async fn a_body_that_is_too_large_is_refused() {
         }
         let refused = crate::support::answer(request).await;
         assert_eq!(refused.status, 413, "{}", refused.body);
+        assert_eq!(refused.body["error"]["message"], "the body is larger than 32 MiB");
     }
+    gateway.end(Shutdown::Planned).await;
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_finish_its_request_is_let_go_of() {
+    let soon = std::time::Duration::from_millis(100);
+    let timeouts = Some(RequestTimeouts { head: soon, piece: soon });
+    let changes = Changes { timeouts, ..Changes::default() };
+    let gateway =
+        TestGateway::start_changed(Script::replies([Reply::text("unhurt")]), &[], changes).await;
+    let address = gateway.url("").trim_start_matches("http://").to_owned();
+    let head = format!(
+        "POST /v1/responses HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\n\
+         content-type: application/json\r\ncontent-length: 100\r\n\r\n{{\"input\""
+    );
+    for (sent, expected) in [
+        // Nothing can be answered before it is known what is asked.
+        ("GET /v1/models HTTP/1.1\r\nhost: x\r\nx-slow: ".to_owned(), None),
+        (head, Some("HTTP/1.1 400")),
+    ] {
+        let mut stream = TcpStream::connect(&address).await.unwrap();
+        stream.write_all(sent.as_bytes()).await.unwrap();
+        let mut said = String::new();
+        // The end of the connection is what is waited for.
+        stream.read_to_string(&mut said).await.ok();
+        match expected {
+            Some(status) => {
+                assert!(said.starts_with(status), "{said}");
+                assert!(said.contains("the body broke off before its end"), "{said}");
+            }
+            None => assert!(!said.contains("200 OK"), "{said}"),
+        }
+    }
+    assert_eq!(gateway.ask("are you there?", None).await.text(), "unhurt");
     gateway.end(Shutdown::Planned).await;
 }

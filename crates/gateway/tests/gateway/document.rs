@@ -29,6 +29,26 @@ fn every_reference_in_it_leads_somewhere() {
     }
 }
 
+#[test]
+fn every_answer_in_it_has_a_type_with_members() {
+    let document = openapi_document();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            for (status, answer) in operation["responses"].as_object().unwrap() {
+                let schema = &answer["content"]["application/json"]["schema"];
+                if answer["content"]["application/json"].is_null() {
+                    continue;
+                }
+                let pointer = schema["$ref"].as_str().and_then(|to| to.strip_prefix('#'));
+                let schema = pointer.and_then(|to| document.pointer(to)).unwrap_or(schema);
+                let has_members =
+                    ["properties", "oneOf", "allOf"].iter().any(|name| !schema[name].is_null());
+                assert!(has_members, "{method} {path} {status}: {schema}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn every_route_in_it_is_served_and_needs_the_key_as_it_says() {
     let gateway = TestGateway::start(Script::replies([])).await;

@@ -79,6 +79,9 @@ async fn a_request_that_a_killed_gateway_left_is_not_done_again() {
     let gateway = TestGateway::restart(home, model).await;
     let again = send(&gateway, "/v1/responses", "k", body).await;
     assert_eq!((again.status, &again.body["error"]["code"]), (503, &json!("interrupted")));
+    let session = again.header("x-vestal-session-id").unwrap();
+    assert!(again.body["error"]["message"].as_str().unwrap().contains(session), "{}", again.body);
+    assert_eq!(gateway.get(&format!("/api/sessions/{session}")).await.status, 200);
     assert_eq!(gateway.model.requests().len(), 1);
     gateway.end(Shutdown::Planned).await;
 }

@@ -202,7 +202,7 @@ fn an_api_server_without_a_key_is_not_started() {
         let set = ["api_server.enabled=true".to_owned(), format!("api_server.key={key}")];
         GatewaySettings::new(&settings(home.path(), &set)).unwrap()
     };
-    assert_eq!(with(""), Err(ApiServerError::NoKey));
+    assert_eq!(with(""), Err(ApiServerError::NoKey { file: home.path().join(".env") }));
     assert_eq!(with("abc"), Err(ApiServerError::ShortKey { length: 3 }));
     assert!(with(KEY).unwrap().api_server.is_some());
     let shown = format!("{:?}", with(KEY));

@@ -7,6 +7,7 @@ mod connections;
 mod document;
 mod idempotency;
 mod lifecycle;
+mod panics;
 mod responses;
 mod runs;
 mod sandboxes;

@@ -142,3 +142,33 @@ async fn a_failure_is_never_a_response() {
     }
     gateway.end(Shutdown::Planned).await;
 }
+
+#[tokio::test]
+async fn two_that_go_on_from_one_response_at_once_both_get_their_answer() {
+    let script = Script::rules([
+        Rule::when_user_contains("at once").reply(Reply::text("both").hold_after(0)),
+        Rule::always().reply(Reply::text("first")),
+    ]);
+    let gateway = TestGateway::start(script).await;
+    let first = gateway.say("/v1/responses", json!({ "input": "one" })).await;
+    let body = json!({ "input": "at once", "previous_response_id": first.body["id"] });
+    let releasing = async {
+        gateway.model.wait_for_holds(3).await;
+        gateway.model.release_many(3);
+    };
+    let (a, b, c, ()) = tokio::join!(
+        gateway.say("/v1/responses", body.clone()),
+        gateway.say("/v1/responses", body.clone()),
+        gateway.say("/v1/responses", body.clone()),
+        releasing
+    );
+    let mut sessions = Vec::new();
+    for answered in [&a, &b, &c] {
+        assert_eq!((answered.status, text(&answered.body)), (200, "both"), "{}", answered.body);
+        sessions.push(answered.header("x-vestal-session-id").unwrap());
+    }
+    sessions.sort_unstable();
+    sessions.dedup();
+    assert_eq!(sessions.len(), 3);
+    gateway.end(Shutdown::Planned).await;
+}

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use vestal_gateway::Shutdown;
 use vestal_scripted_model::{Reply, Script};
 
-use crate::support::{StreamEvent, TestGateway, found};
+use crate::support::{KEY, StreamEvent, TestGateway, found};
 
 fn names(events: &[StreamEvent]) -> Vec<&str> {
     events.iter().filter_map(|event| event.name.as_deref()).collect()
@@ -19,7 +19,8 @@ async fn a_reader_that_comes_back_misses_nothing_and_sees_nothing_twice() {
     let words = "all of these words are read by somebody who comes and goes";
     let gateway =
         TestGateway::start(Script::replies([Reply::text(words).chunked(6).hold_after(4)])).await;
-    let run = gateway.run("go").await;
+    let begun = gateway.say("/v1/runs", json!({ "input": "go" })).await.body;
+    let run = begun["run_id"].as_str().unwrap();
     let events = format!("/v1/runs/{run}/events");
     let mut first = gateway.follow(&events, None).await;
     let mut seen = vec![first.next().await.unwrap(), first.until("message.delta").await];
@@ -39,47 +40,53 @@ async fn a_reader_that_comes_back_misses_nothing_and_sees_nothing_twice() {
     assert_eq!(gateway.follow(&events, None).await.rest().await, seen);
     let shown = gateway.get(&format!("/v1/runs/{run}")).await.body;
     assert_eq!((&shown["status"], &shown["output"]), (&json!("completed"), &json!(words)));
+    assert_eq!(shown["created_at"], begun["created_at"]);
     assert_eq!(gateway.get("/v1/runs").await.body["data"][0]["run_id"], json!(run));
     gateway.end(Shutdown::Planned).await;
 }
 
 #[tokio::test]
-async fn a_run_of_a_killed_gateway_ends_as_interrupted_and_says_so() {
-    let held = Reply::text("these words were heard before the end").chunked(6).hold_after(3);
-    let gateway = TestGateway::start_killable(Script::replies([held])).await;
-    let run = gateway.run("go").await;
-    let events = format!("/v1/runs/{run}/events");
-    let mut reader = gateway.follow(&events, None).await;
-    let seen = vec![reader.next().await.unwrap(), reader.until("message.delta").await];
-    gateway.model.wait_for_holds(1).await;
-    drop(reader);
-    let (home, model) = gateway.kill();
-    let gateway = TestGateway::restart(home, model).await;
-    let shown = gateway.get(&format!("/v1/runs/{run}")).await.body;
-    assert_eq!(shown["status"], "interrupted", "{shown}");
-    assert_eq!(shown["error"]["code"], "interrupted");
-    assert!(shown["ended_at"].is_string(), "{shown}");
-    let last = seen.last().unwrap().id.clone().unwrap();
-    let rest = gateway.follow(&events, Some(&last)).await.rest().await;
-    assert_eq!(names(&rest).last(), Some(&"run.interrupted"), "{rest:?}");
-    // What was seen before the end is the same after it.
-    let all = gateway.follow(&events, None).await.rest().await;
-    assert_eq!(all[..2], seen);
-    assert_eq!(all.len(), seen.len() + rest.len());
+async fn a_client_that_hangs_up_while_it_asks_for_a_run_leaves_none_or_one_that_goes_on() {
+    use tokio::io::AsyncWriteExt as _;
+    let more = ["api_server.max_concurrent_runs=100"];
+    let gateway = TestGateway::start_with(Script::echo(), &more).await;
+    let address = gateway.url("").trim_start_matches("http://").to_owned();
+    let body = json!({ "input": "go on without me" }).to_string();
+    let request = format!(
+        "POST /v1/runs HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    for pause in 0..30 {
+        let mut client = tokio::net::TcpStream::connect(&address).await.unwrap();
+        client.write_all(request.as_bytes()).await.unwrap();
+        // At another step of the request each time.
+        for _ in 0..pause {
+            tokio::task::yield_now().await;
+        }
+        drop(client);
+    }
+    let list = async |path: &str| {
+        let listed = gateway.get(path).await.body;
+        listed["data"].as_array().unwrap().clone()
+    };
+    let runs = found("every run has ended", async || {
+        // One more is begun and ended, so that those before it have had their time.
+        let run = gateway.run("last").await;
+        gateway.follow(&format!("/v1/runs/{run}/events"), None).await.rest().await;
+        let runs = list("/v1/runs").await;
+        runs.iter().all(|run| run["ended_at"].is_string()).then_some(runs)
+    })
+    .await;
+    assert!(runs.iter().all(|run| run["status"] == "completed"), "{runs:?}");
+    // Nothing was said in a session whose run nobody knows.
+    let mut sessions: Vec<Value> =
+        list("/api/sessions").await.iter().map(|session| session["id"].clone()).collect();
+    let mut of_runs: Vec<Value> = runs.iter().map(|run| run["session_id"].clone()).collect();
+    sessions.sort_by_key(Value::to_string);
+    of_runs.sort_by_key(Value::to_string);
+    assert_eq!(sessions, of_runs);
     gateway.end(Shutdown::Planned).await;
-}
-
-#[tokio::test]
-async fn a_run_that_a_drain_interrupts_says_so() {
-    let held = Reply::text("too late").hold_after(0);
-    let gateway = TestGateway::start_killable(Script::replies([held])).await;
-    let run = gateway.run("go").await;
-    let mut reader = gateway.follow(&format!("/v1/runs/{run}/events"), None).await;
-    gateway.model.wait_for_requests(1).await;
-    gateway.shutdown.send(Shutdown::Planned).await.unwrap();
-    let end = reader.until("run.interrupted").await;
-    assert_eq!(end.data["error"]["code"], "interrupted", "{}", end.data);
-    gateway.ended().await;
 }
 
 #[tokio::test]

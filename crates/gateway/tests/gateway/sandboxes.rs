@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use vestal_gateway::Shutdown;
 use vestal_scripted_model::Script;
 
-use crate::support::{TestGateway, answer};
+use crate::support::{TestGateway, answer, found};
 
 async fn run(gateway: &TestGateway, body: Value) -> Value {
     let ran = gateway.say("/api/sandboxes/lab/run", body.clone()).await;
@@ -28,7 +28,12 @@ async fn a_command_is_run_and_its_session_is_kept() {
     assert_eq!(first["sandbox"]["state_before"], "absent");
     let second =
         run(&gateway, json!({ "command": "echo $word $extra", "env": { "extra": "too" } }));
-    assert_eq!(second.await["stdout"], "lantern too\n");
+    let second = second.await;
+    assert_eq!(second["stdout"], "lantern too\n");
+    assert_eq!(
+        (&second["sandbox"]["state_before"], &second["sandbox"]["attached"]),
+        (&json!("running"), &json!(true))
+    );
     let plain = run(&gateway, json!({ "argv": ["echo", "$word"], "session": "none" })).await;
     assert_eq!(plain["stdout"], "$word\n");
     let late = run(&gateway, json!({ "command": "sleep 1000", "timeout_seconds": 1 })).await;
@@ -49,6 +54,8 @@ async fn a_command_is_run_and_its_session_is_kept() {
     assert_eq!(gateway.get("/api/sandboxes").await.body["data"][0]["task"], "lab");
     let stopped = gateway.say("/api/sandboxes/lab/stop", json!({})).await;
     assert_eq!(stopped.body["was_running"], true, "{}", stopped.body);
+    let again = run(&gateway, json!({ "command": "true" })).await;
+    assert_eq!(again["sandbox"]["state_before"], "stopped");
     remove(gateway).await;
 }
 
@@ -134,5 +141,104 @@ async fn files_go_in_and_out_byte_for_byte() {
     assert_eq!((refused.status, &refused.body["error"]["code"]), (409, &json!("copy_refused")));
     let bad = gateway.say("/api/sandboxes/lab/snapshots", json!({ "name": "../a" })).await;
     assert_eq!(bad.status, 400);
+    remove(gateway).await;
+}
+
+#[tokio::test]
+async fn a_drain_waits_for_a_command_and_interrupts_it_when_its_time_is_up() {
+    let place = tempfile::tempdir().unwrap();
+    let (begun, gate) = (place.path().join("begun"), place.path().join("gate"));
+    let command = format!(
+        "echo $$ > {0}.new; mv {0}.new {0}; until test -e {1}; do sleep 0.02; done; echo over",
+        begun.display(),
+        gate.display()
+    );
+    for is_interrupted in [false, true] {
+        let drain = ["agent.restart_drain_timeout=600"];
+        let gateway = TestGateway::start_with(Script::replies([]), &drain).await;
+        let body = json!({ "command": command, "timeout_seconds": 600 });
+        let running = tokio::spawn(answer(gateway.post("/api/sandboxes/lab/run", &body)));
+        let shell: u32 = found("the command runs", async || {
+            std::fs::read_to_string(&begun).ok()?.trim().parse().ok()
+        })
+        .await;
+        gateway.shutdown.send(Shutdown::Planned).await.unwrap();
+        if is_interrupted {
+            gateway.shutdown.send(Shutdown::Planned).await.unwrap();
+            let answered = running.await.unwrap();
+            assert_eq!(
+                (answered.status, &answered.body["error"]["code"]),
+                (503, &json!("interrupted"))
+            );
+        } else {
+            std::fs::write(&gate, "").unwrap();
+            let answered = running.await.unwrap();
+            assert_eq!((answered.status, &answered.body["stdout"]), (200, &json!("over\n")));
+            std::fs::remove_file(&gate).unwrap();
+            std::fs::remove_file(&begun).unwrap();
+        }
+        let (home, end) = gateway.ended().await;
+        assert_eq!(end.stuck, 0);
+        found("the command is gone", async || {
+            let is_gone = !std::path::Path::new(&format!("/proc/{shell}")).exists();
+            is_gone.then_some(())
+        })
+        .await;
+        let reason = vestal_gateway::read_state(home.path()).unwrap().unwrap().exit_reason;
+        let expected = if is_interrupted { "; 1 request was interrupted" } else { "" };
+        assert_eq!(reason, Some(format!("stopped by an operator{expected}")));
+        let gateway = TestGateway::restart(
+            home,
+            vestal_scripted_model::ScriptedModel::start(Script::replies([])),
+        )
+        .await;
+        remove(gateway).await;
+    }
+}
+
+#[tokio::test]
+async fn a_sandbox_is_kept_brought_back_and_copied() {
+    let gateway = TestGateway::start(Script::replies([])).await;
+    let native = |command: &str| json!({ "command": command, "backend": "native" });
+    run(&gateway, native("echo kept > ~/note")).await;
+    let lab = "/api/sandboxes/lab";
+    let body = json!({ "name": "good", "note": "before the change", "stop": true });
+    let snapshot = gateway.say(&format!("{lab}/snapshots"), body.clone()).await;
+    assert_eq!(
+        (snapshot.status, &snapshot.body["name"], &snapshot.body["note"]),
+        (200, &json!("good"), &json!("before the change")),
+        "{}",
+        snapshot.body
+    );
+    let taken = gateway.say(&format!("{lab}/snapshots"), body).await;
+    assert_eq!((taken.status, &taken.body["error"]["code"]), (409, &json!("snapshot_exists")));
+    run(&gateway, native("echo changed > ~/note")).await;
+
+    let copy = json!({ "task": "copy", "snapshot": "good", "stop": true });
+    let forked = gateway.say(&format!("{lab}/fork"), copy.clone()).await;
+    assert_eq!((forked.status, &forked.body["task"]), (200, &json!("copy")), "{}", forked.body);
+    let again = gateway.say(&format!("{lab}/fork"), copy).await;
+    assert_eq!((again.status, &again.body["error"]["code"]), (409, &json!("sandbox_exists")));
+    let read = gateway.say("/api/sandboxes/copy/run", json!({ "command": "cat ~/note" })).await;
+    assert_eq!(read.body["stdout"], "kept\n", "{}", read.body);
+
+    assert_eq!(run(&gateway, json!({ "command": "cat ~/note" })).await["stdout"], "changed\n");
+    let back = json!({ "snapshot": "good", "stop": true });
+    let restored = gateway.say(&format!("{lab}/restore"), back).await;
+    assert_eq!(restored.status, 200, "{}", restored.body);
+    assert_eq!(run(&gateway, json!({ "command": "cat ~/note" })).await["stdout"], "kept\n");
+    let missing = json!({ "snapshot": "never", "stop": true });
+    let missing = gateway.say(&format!("{lab}/restore"), missing).await;
+    assert_eq!(
+        (missing.status, &missing.body["error"]["code"]),
+        (404, &json!("snapshot_not_found"))
+    );
+
+    let listed = gateway.get(&format!("{lab}/snapshots")).await.body;
+    assert_eq!(listed["data"][0]["name"], "good", "{listed}");
+    assert_eq!(gateway.delete(&format!("{lab}/snapshots/good")).await.status, 200);
+    assert_eq!(gateway.get(&format!("{lab}/snapshots")).await.body["data"], json!([]));
+    let removed = gateway.delete("/api/sandboxes/copy?files=true").await;
+    assert_eq!(removed.status, 200, "{}", removed.body);
     remove(gateway).await;
 }

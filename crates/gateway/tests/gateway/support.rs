@@ -1,14 +1,18 @@
 //! A gateway in a home of its own, and a client.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use vestal_agent::Tool;
 use vestal_config::{Environment, Home, Override, Settings};
-use vestal_gateway::{Gateway, GatewayEnd, GatewayError, GatewaySettings, Shutdown, read_state};
+use vestal_gateway::{
+    Gateway, GatewayEnd, GatewayError, GatewaySettings, RequestTimeouts, Shutdown, read_state,
+};
 use vestal_runtime::Runtime;
 use vestal_sandbox::Engine;
 use vestal_scripted_model::{Script, ScriptedModel};
@@ -27,6 +31,13 @@ pub(crate) struct TestGateway {
     serving: JoinHandle<Result<GatewayEnd, GatewayError>>,
     /// What it runs on, where it is to be killed.
     own: Option<tokio::runtime::Runtime>,
+}
+
+/// What a gateway of a test has that settings do not say.
+#[derive(Default)]
+pub(crate) struct Changes {
+    pub(crate) timeouts: Option<RequestTimeouts>,
+    pub(crate) tools: Vec<Arc<dyn Tool>>,
 }
 
 pub(crate) struct Answer {
@@ -71,8 +82,13 @@ impl TestGateway {
     }
 
     pub(crate) async fn start_with(script: Script, more: &[&str]) -> Self {
+        Self::start_changed(script, more, Changes::default()).await
+    }
+
+    /// Starts one that differs from what the settings can say.
+    pub(crate) async fn start_changed(script: Script, more: &[&str], changes: Changes) -> Self {
         let home = tempfile::tempdir().unwrap();
-        Self::start_in(home, ScriptedModel::start(script), more, None).await
+        Self::start_in(home, ScriptedModel::start(script), more, changes, None).await
     }
 
     /// Starts one that can be killed: every task of it ends where it is.
@@ -85,13 +101,14 @@ impl TestGateway {
     pub(crate) async fn restart(home: TempDir, model: ScriptedModel) -> Self {
         let mut builder = tokio::runtime::Builder::new_multi_thread();
         let own = builder.worker_threads(2).enable_all().build().unwrap();
-        Self::start_in(home, model, &[], Some(own)).await
+        Self::start_in(home, model, &[], Changes::default(), Some(own)).await
     }
 
     async fn start_in(
         home: TempDir,
         model: ScriptedModel,
         more: &[&str],
+        changes: Changes,
         own: Option<tokio::runtime::Runtime>,
     ) -> Self {
         let mut set = usual(&model);
@@ -101,12 +118,22 @@ impl TestGateway {
         let gateway =
             found("the profile is free", async || Gateway::claim(home.path(), "default").ok())
                 .await;
-        let wanted = GatewaySettings::new(&settings).unwrap().unwrap();
+        let mut wanted = GatewaySettings::new(&settings).unwrap().unwrap();
+        if let (Some(timeouts), Some(server)) = (changes.timeouts, &mut wanted.api_server) {
+            server.timeouts = timeouts;
+        }
+        let tools = changes.tools;
         let (shutdown, receiver) = mpsc::channel(4);
         let sender = shutdown.clone();
         let (ready, is_ready) = oneshot::channel();
         let serve = async move {
-            let runtime = Runtime::builder(Engine::open(settings).unwrap()).build().await.unwrap();
+            let builder = Runtime::builder(Engine::open(settings).unwrap());
+            let builder = builder.tools(|registry| {
+                for tool in tools {
+                    registry.add(tool);
+                }
+            });
+            let runtime = builder.build().await.unwrap();
             let engine = runtime.agent().engine().clone();
             let end = gateway
                 .serve(runtime, wanted, None, (sender, receiver), || ready.send(()).unwrap())

@@ -7,7 +7,8 @@ use crate::world::{HEARD, START_JOB, STARTED, World};
 
 #[tokio::test]
 async fn killed_at_any_step_the_next_one_serves_and_nothing_is_lost_or_done_twice() {
-    for name in failpoint::NAMES {
+    // Steps of runs are walked by the tests of runs.
+    for name in failpoint::NAMES.iter().filter(|name| !name.starts_with("run.")) {
         let world = World::new(Reply::text(HEARD));
         let mut gateway = world.spawn(Some(name));
         gateway.discard_output();

@@ -5,4 +5,5 @@
 mod crashes;
 mod disk;
 mod resume;
+mod runs;
 mod world;

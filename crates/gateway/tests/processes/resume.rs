@@ -5,7 +5,7 @@ use serde_json::json;
 use vestal_conversations::ConversationId;
 use vestal_gateway::{ListenerPhase, ask_stop};
 use vestal_scripted_model::Reply;
-use vestal_testkit::until;
+use vestal_testkit::{until, until_async};
 
 use crate::world::{HEARD, STARTED, WENT_ON, World};
 
@@ -156,4 +156,29 @@ async fn a_turn_over_which_three_processes_died_is_left_alone_and_the_state_says
     world.until_settled().await;
     assert!(ask_stop(&world.home(), false).await.unwrap().is_some());
     assert_eq!(second.end().0, 0);
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_takes_no_watched_job_along() {
+    let world = World::new(heard());
+    let mut first = world.start();
+    let session = world.start_job().await;
+    // It says something in the conversation, and hangs up while the model answers.
+    tokio::select! {
+        answered = world.ask("wait for me", Some(&session)) => panic!("{answered:?}"),
+        () = world.model.wait_for_holds(1) => {}
+    }
+    until_async("its turn has ended", || async {
+        let store = world.store().await;
+        let left = store.with_state("gateway").await.unwrap();
+        store.close().await.unwrap();
+        left.iter().all(|(_, record)| record["turn"].is_null())
+    })
+    .await;
+    first.kill();
+    let second = world.start();
+    world.gate.write("over");
+    world.until_said(&session, HEARD).await;
+    world.until_settled().await;
+    world.stop(second).await;
 }

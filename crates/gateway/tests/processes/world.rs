@@ -40,7 +40,7 @@ impl World {
             "background": true,
             "notify_on_complete": true,
         });
-        let model = ScriptedModel::start(Script::rules([
+        let script = Script::rules([
             // What was said just before may be in the same message.
             Rule::when_user_contains("say hello").reply(Reply::text("hello")),
             Rule::when_user_contains(START_JOB).reply(Reply::tool_call("terminal", job)),
@@ -51,11 +51,85 @@ impl World {
             Rule::when_user_contains("wait for me").reply(Reply::text("never").hold_after(0)),
             Rule::always()
                 .reply_with(|request| Reply::text(request.last_user_text().unwrap_or_default())),
-        ]));
-        let set = settings_of(&model, 0);
+        ]);
+        Self::in_home(home, gate, script, &[])
+    }
+
+    /// Makes a home whose model follows a script, with further settings.
+    pub(crate) fn with_script(script: Script, more: &[&str]) -> Self {
+        let home = TestHome::create();
+        let gate = Fifo::create(home.beside("gate"));
+        Self::in_home(home, gate, script, more)
+    }
+
+    fn in_home(home: TestHome, gate: Fifo, script: Script, more: &[&str]) -> Self {
+        let model = ScriptedModel::start(script);
+        let mut set = settings_of(&model, 0);
+        set.extend(more.iter().map(|&set| set.to_owned()));
         std::fs::write(home.beside("settings"), set.join("\n")).unwrap();
         std::fs::create_dir_all(home.vestal()).unwrap();
         Self { home, model, gate }
+    }
+
+    /// Sends a request; status and body, if the gateway lives to answer.
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<Value>,
+    ) -> Option<(u16, Value)> {
+        let address = self.state().platforms.get("api_server")?.address.clone()?;
+        let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
+        let mut request = client().request(method, format!("http://{address}{path}"));
+        request = request.bearer_auth(KEY);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        if let Some(body) = body {
+            request = request.header("content-type", "application/json").body(body.to_string());
+        }
+        let response = request.send().await.ok()?;
+        let status = response.status().as_u16();
+        let text = response.text().await.ok()?;
+        Some((status, serde_json::from_str(&text).unwrap_or(Value::String(text))))
+    }
+
+    /// Begins a run and returns its id.
+    pub(crate) async fn run(&self, input: &str) -> String {
+        let begun = self.send("POST", "/v1/runs", &[], Some(json!({ "input": input }))).await;
+        let (status, body) = begun.unwrap();
+        assert_eq!(status, 202, "{body}");
+        body["run_id"].as_str().unwrap().to_owned()
+    }
+
+    /// Returns a run as it is now.
+    pub(crate) async fn show(&self, run: &str) -> Value {
+        let (status, body) = self.send("GET", &format!("/v1/runs/{run}"), &[], None).await.unwrap();
+        assert_eq!(status, 200, "{body}");
+        body
+    }
+
+    pub(crate) async fn until_run(&self, run: &str, what: &str, is: impl Fn(&Value) -> bool) {
+        until_async(what, || async { is(&self.show(run).await) }).await;
+    }
+
+    /// Reads the events of a run to the last: the number, the name and the data of each.
+    pub(crate) async fn events(&self, run: &str, after: i64) -> Vec<(i64, String, Value)> {
+        let last = after.to_string();
+        let path = format!("/v1/runs/{run}/events");
+        let (status, body) =
+            self.send("GET", &path, &[("last-event-id", &last)], None).await.unwrap();
+        assert_eq!(status, 200, "{body}");
+        let field = |event: &str, name: &str| {
+            let line = event.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+            line.map(str::to_owned)
+        };
+        let events = body.as_str().unwrap_or_default().split("\n\n").filter_map(|event| {
+            let data = serde_json::from_str(&field(event, "data")?).unwrap();
+            Some((field(event, "id")?.parse().unwrap(), field(event, "event")?, data))
+        });
+        events.collect()
     }
 
     pub(crate) fn home(&self) -> PathBuf {

@@ -62,7 +62,7 @@ impl ResponseRequest {
 
 /// What is said: text, or items in order.
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "must be text, or a list of items")]
 pub(in crate::http) enum Input {
     /// What the user says.
     Text(String),

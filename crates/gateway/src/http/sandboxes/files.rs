@@ -10,8 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post, put};
 use futures_util::TryStreamExt as _;
 use schemars::JsonSchema;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use tokio_util::io::StreamReader;
 use vestal_api::{DirectoryView, EntryView, FileView, FoundView, WrittenView};
 use vestal_sandbox::SearchQuery;
@@ -47,7 +46,7 @@ pub(super) fn routes(routes: Routes, tag: &'static str) -> Routes {
         .put("/api/sandboxes/{task}/files", put(write), operation("Makes the body the content of a file, of any size; the sandbox is made or started for it")
             .query::<WriteQuery>().takes_bytes().answers::<WrittenView>())
         .delete("/api/sandboxes/{task}/files", axum::routing::delete(delete), operation("Deletes a file, or a directory; of a symbolic link the link")
-            .query::<DeleteQuery>().answers::<Value>())
+            .query::<DeleteQuery>().answers::<FileDeletedView>())
         .get("/api/sandboxes/{task}/files/list", get(list), operation("Lists a directory in the order of names")
             .query::<ListQuery>().answers::<DirectoryView>())
         .get("/api/sandboxes/{task}/files/stat", get(stat), operation("Describes a file")
@@ -90,6 +89,17 @@ pub(super) struct DeleteQuery {
     /// Whether a directory goes with all that is in it.
     #[serde(default)]
     recursive: bool,
+}
+
+/// A file that is gone.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct FileDeletedView {
+    /// `file.deleted`.
+    object: &'static str,
+    /// True.
+    deleted: bool,
+    /// What it was.
+    file: FileView,
 }
 
 /// Which part of a directory.
@@ -149,7 +159,7 @@ pub(super) struct SearchRequest {
 type Queried<T> = Result<Query<T>, QueryRejection>;
 
 fn queried<T>(query: Queried<T>) -> Result<T, ApiError> {
-    query.map(|Query(query)| query).map_err(|error| ApiError::invalid("path", error.body_text()))
+    query.map(|Query(query)| query).map_err(|error| ApiError::of_query(&error))
 }
 
 async fn read(target: Target, query: Queried<ReadQuery>) -> Result<Response, ApiError> {
@@ -190,14 +200,16 @@ async fn write(
     Ok(Json((&written).into()))
 }
 
-async fn delete(target: Target, query: Queried<DeleteQuery>) -> Result<Json<Value>, ApiError> {
+async fn delete(
+    target: Target,
+    query: Queried<DeleteQuery>,
+) -> Result<Json<FileDeletedView>, ApiError> {
     let query = queried(query)?;
     let depth = if query.recursive { Depth::Recursive } else { Depth::One };
     let files = target.existing().await?.files(None).await?;
     let removed = files.stat(&query.path, Links::Keep).await?;
     files.delete(&query.path, depth).await?;
-    let removed = FileView::from(&removed);
-    Ok(Json(json!({ "object": "file.deleted", "deleted": true, "file": removed })))
+    Ok(Json(FileDeletedView { object: "file.deleted", deleted: true, file: (&removed).into() }))
 }
 
 async fn list(target: Target, query: Queried<ListQuery>) -> Result<Json<DirectoryView>, ApiError> {

@@ -50,7 +50,7 @@ pub(super) fn routes(routes: Routes, tag: &'static str) -> Routes {
         .post("/api/sandboxes/{task}/jobs/{job}/kill", post(kill), operation("Kills every process of a job and returns when none is left, or sends its foreground processes a signal")
             .takes::<KillRequest>().answers::<JobView>())
         .post("/api/sandboxes/{task}/jobs/{job}/stdin", post(write), operation("Writes to the standard input of a job, as fast as it reads")
-            .takes::<WriteRequest>().answers::<Value>())
+            .takes::<WriteRequest>().answers::<InputWrittenView>())
 }
 
 /// Which jobs.
@@ -119,13 +119,24 @@ pub(super) struct WriteRequest {
     close: bool,
 }
 
+/// What was written.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct InputWrittenView {
+    /// The job.
+    id: String,
+    /// How many bytes.
+    written: usize,
+    /// Whether the standard input was closed afterwards.
+    closed: bool,
+}
+
 type JobPath = Path<(String, String)>;
 
 async fn list(
     target: Target,
     query: Result<Query<JobsQuery>, QueryRejection>,
 ) -> Result<Json<Listed<JobView>>, ApiError> {
-    let Query(query) = query.map_err(|error| ApiError::invalid("all", error.body_text()))?;
+    let Query(query) = query.map_err(|error| ApiError::of_query(&error))?;
     let filter = if query.all { JobFilter::All } else { JobFilter::Running };
     let connection = target.connect().await?;
     let found = job::jobs(&connection, filter, LISTED).await?;
@@ -174,7 +185,7 @@ async fn write(
     target: Target,
     Path((_, id)): JobPath,
     body: Result<Json<WriteRequest>, JsonRejection>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<InputWrittenView>, ApiError> {
     let Json(request) = body?;
     let bytes = match (request.text, request.base64) {
         (Some(text), None) => text.into_bytes(),
@@ -192,7 +203,7 @@ async fn write(
     let after = if request.close { AfterInput::Close } else { AfterInput::KeepOpen };
     let written = bytes.len();
     job::write(&connection, &id, Input::Bytes(bytes), after).await?;
-    Ok(Json(json!({ "id": id.as_str(), "written": written, "closed": request.close })))
+    Ok(Json(InputWrittenView { id: id.to_string(), written, closed: request.close }))
 }
 
 async fn logs(
@@ -201,7 +212,7 @@ async fn logs(
     headers: HeaderMap,
     query: Result<Query<LogsQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
-    let Query(query) = query.map_err(|error| ApiError::invalid("limit", error.body_text()))?;
+    let Query(query) = query.map_err(|error| ApiError::of_query(&error))?;
     let mut offsets = Offsets { stdout: query.stdout_from, stderr: query.stderr_from };
     if let Some(last) = headers.get("last-event-id") {
         let last = last.to_str().ok().and_then(Offsets::parse);

@@ -8,8 +8,8 @@ use axum::extract::rejection::JsonRejection;
 use axum::routing::post;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use vestal_api::{RunSandboxView, RunView};
-use vestal_sandbox::{Cause, Command, Input, Output, Overrides};
+use vestal_api::{RunSandboxView, RunView, SandboxBefore};
+use vestal_sandbox::{Cause, Command, Error, Input, Output, Overrides};
 
 use super::Target;
 use crate::http::error::ApiError;
@@ -90,11 +90,18 @@ async fn run(
     };
     let background = request.background;
     let command = command(request, limit)?;
-    let sandbox = target.engine.sandbox_with(&target.task, &overrides).await?;
-    let mut view = RunView {
-        sandbox: Some(RunSandboxView::new(&sandbox, sandbox.instance().await)),
-        ..RunView::default()
+    // What the engine knows of a sandbox it holds is what it was when this process asked first.
+    let before = match target.engine.observe(&target.task).await {
+        Ok(_) => Some(SandboxBefore::Running),
+        Err(Error::Stopped { .. }) => Some(SandboxBefore::Stopped),
+        Err(_) => None,
     };
+    let sandbox = target.engine.sandbox_with(&target.task, &overrides).await?;
+    let mut about = RunSandboxView::new(&sandbox, sandbox.instance().await);
+    if let Some(before) = before {
+        (about.state_before, about.attached) = (before, true);
+    }
+    let mut view = RunView { sandbox: Some(about), ..RunView::default() };
     if background {
         view.set_started(&sandbox.spawn(command).await?);
         return Ok(Json(view));
