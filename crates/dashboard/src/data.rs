@@ -39,12 +39,15 @@ type Stamp = Option<(SystemTime, u64)>;
 /// An engine, and the settings that it was opened with.
 type OpenEngine = ([Stamp; 2], Engine);
 
+/// A board, and the file that it was opened from.
+type OpenBoard = ((u64, u64), Board);
+
 /// The home. Everything in it is opened once.
 pub(crate) struct Data {
     root: Home,
     environment: Environment,
     engines: Mutex<HashMap<ProfileName, OpenEngine>>,
-    boards: Mutex<HashMap<String, ((u64, u64), Board)>>,
+    boards: Mutex<HashMap<String, OpenBoard>>,
     stores: Mutex<HashMap<PathBuf, Store>>,
 }
 

@@ -55,6 +55,7 @@ Examples:
 /// See and steer everything in a browser.
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct DashboardArgs {
     #[command(subcommand)]
     verb: Option<DashboardVerb>,
