@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 use vestal_runtime::{Termination, Terminations};
-use vestal_tui::terminal::{Inputs, Output, Terminal};
+use vestal_tui::terminal::{Inputs, Terminal, TerminalOutput};
 use vestal_tui::{Input, Reflow, Size};
 
 use crate::chat::Chat;
@@ -93,7 +93,7 @@ impl ChatTerminal {
         Ok(Self {
             inputs: typing,
             signals: signalling,
-            out: Box::new(Output),
+            out: Box::new(TerminalOutput),
             size,
             reflow: Terminal::reflow(),
             terminal: Box::new(terminal),

@@ -15,13 +15,13 @@ use crate::kinds::EnvName;
 /// The content of a `.env`.
 #[derive(Debug, Default)]
 pub(crate) struct DotEnv {
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<DotenvEntry>,
     pub(crate) malformed: Vec<Malformed>,
 }
 
 /// One variable.
 #[derive(PartialEq, Eq)]
-pub(crate) struct Entry {
+pub(crate) struct DotenvEntry {
     pub(crate) name: EnvName,
     pub(crate) value: OsString,
     pub(crate) line: usize,
@@ -30,9 +30,9 @@ pub(crate) struct Entry {
 }
 
 /// Leaves the value out: it is likely a secret.
-impl std::fmt::Debug for Entry {
+impl std::fmt::Debug for DotenvEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Entry")
+        f.debug_struct("DotenvEntry")
             .field("name", &self.name)
             .field("line", &self.line)
             .finish_non_exhaustive()
@@ -50,7 +50,7 @@ impl DotEnv {
     /// Reads a file's content, whatever it is.
     pub(crate) fn parse(bytes: &[u8]) -> Self {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-        let mut reader = Reader { bytes, at: 0, line: 1 };
+        let mut reader = DotenvReader { bytes, at: 0, line: 1 };
         let mut parsed = Self::default();
         while reader.at < bytes.len() {
             let line = reader.line;
@@ -64,26 +64,26 @@ impl DotEnv {
     }
 
     /// Returns the line that decides a name.
-    pub(crate) fn get(&self, name: &str) -> Option<&Entry> {
+    pub(crate) fn get(&self, name: &str) -> Option<&DotenvEntry> {
         self.entries.iter().rfind(|entry| entry.name.as_str() == name)
     }
 }
 
-impl Entry {
+impl DotenvEntry {
     pub(crate) fn value(&self) -> &OsStr {
         &self.value
     }
 }
 
-struct Reader<'a> {
+struct DotenvReader<'a> {
     bytes: &'a [u8],
     at: usize,
     line: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> DotenvReader<'a> {
     /// Reads one line, or as many as a quoted value takes, and goes past it.
-    fn entry(&mut self) -> Result<Option<Entry>, &'static str> {
+    fn entry(&mut self) -> Result<Option<DotenvEntry>, &'static str> {
         let number = self.line;
         let start = self.at;
         let line = self.take_line();
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
             return Err("holds a NUL character");
         }
         let value = OsString::from_vec(value);
-        Ok(Some(Entry { name, value, line: number, next_line: self.line }))
+        Ok(Some(DotenvEntry { name, value, line: number, next_line: self.line }))
     }
 
     /// Returns the rest of the line and goes past its end.

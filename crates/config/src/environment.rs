@@ -12,12 +12,12 @@ pub struct Variable {
     /// What it does.
     pub doc: &'static str,
     /// Where it is read.
-    pub scope: Scope,
+    pub scope: VariableScope,
 }
 
 /// Where a variable that is no setting is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum VariableScope {
     /// In the environment of the program, to find settings and what belongs to them. It has no
     /// effect in a `.env`.
     Locates,
@@ -29,14 +29,14 @@ pub enum Scope {
 pub(crate) const HOME_VARIABLE: Variable = Variable {
     name: "VESTAL_HOME",
     doc: "Home of the profile `default` and root of the rest; an absolute path. Default: `~/.vestal`.",
-    scope: Scope::Locates,
+    scope: VariableScope::Locates,
 };
 
 /// Profile to use.
 pub(crate) const PROFILE_VARIABLE: Variable = Variable {
     name: "VESTAL_PROFILE",
     doc: "Profile to use when `-p` is not given. Default: the one of `vestal profile use`, else `default`.",
-    scope: Scope::Locates,
+    scope: VariableScope::Locates,
 };
 
 /// Variables that decide where settings and profiles are found.

@@ -30,7 +30,7 @@ mod testing;
 
 pub use check::{Audience, Finding, Severity};
 pub use entries::{AppendOutcome, TakeOutcome, append, remove_entry, set_entry, take_out};
-pub use environment::{Environment, Scope, Variable};
+pub use environment::{Environment, Variable, VariableScope};
 pub use error::{
     ConfigError, Conflict, Duplicate, FileError, FileProblem, InvalidValue, Misspelling,
     NotASection,

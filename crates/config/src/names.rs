@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::check::{Finding, Severity};
-use crate::environment::{Scope, Variable};
+use crate::environment::{Variable, VariableScope};
 use crate::files::{ConfigFile, EnvFile};
 use crate::layers::Source;
 use crate::schema::Schema;
@@ -140,7 +140,8 @@ fn check_dotenv(schema: &Schema, file: &EnvFile, findings: &mut Vec<Finding>) {
 
 /// Says what is to be said about a variable in a `.env`.
 fn about_variable(schema: &Schema, name: &str) -> Option<(Severity, String)> {
-    let locates = |variable: &Variable| variable.scope == Scope::Locates && variable.name == name;
+    let locates =
+        |variable: &Variable| variable.scope == VariableScope::Locates && variable.name == name;
     if schema.variables().any(locates) {
         let what = "has no effect here; set it in the environment".to_owned();
         return Some((Severity::Warning, what));

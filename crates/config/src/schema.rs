@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::check::Finding;
-use crate::environment::{Scope, VARIABLES, Variable};
+use crate::environment::{VARIABLES, Variable, VariableScope};
 use crate::error::ConfigError;
 use crate::key::AnyKey;
 use crate::kinds::EnvName;
@@ -228,7 +228,7 @@ impl Schema {
     /// where settings are found.
     pub(crate) fn variables(&self) -> impl Iterator<Item = &'static Variable> {
         let all = || VARIABLES.iter().chain(self.groups().flat_map(|group| group.variables));
-        let locates = |variable: &&Variable| variable.scope == Scope::Locates;
+        let locates = |variable: &&Variable| variable.scope == VariableScope::Locates;
         all().filter(locates).chain(all().filter(move |variable| !locates(variable)))
     }
 
@@ -246,7 +246,7 @@ impl Schema {
     /// Returns the variable that a misspelt one probably stands for.
     pub(crate) fn closest_variable(&self, name: &str) -> Option<&'static str> {
         let keys = self.keys().flat_map(|key| key.env().iter().copied());
-        let located = self.variables().filter(|variable| variable.scope == Scope::Locates);
+        let located = self.variables().filter(|variable| variable.scope == VariableScope::Locates);
         suggest::closest(name, keys.chain(located.map(|variable| variable.name)))
     }
 

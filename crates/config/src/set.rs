@@ -124,7 +124,7 @@ pub fn unset(settings: &Settings, name: &str) -> Result<Option<SetOutcome>, SetE
     };
     let link = settings.home().config_file();
     let failed = |path: &Path, error| SetError::Write { path: path.to_owned(), error };
-    let target = Target::open(&link).map_err(|error| failed(&link, error))?;
+    let target = LockedFile::open(&link).map_err(|error| failed(&link, error))?;
     let read = |problem| SetError::Read { path: target.path.clone(), problem };
     let text = files::read_text(&target.path).map_err(read)?.unwrap_or_default();
     let root = files::parse_sections(&text).map_err(read)?;
@@ -165,7 +165,7 @@ pub(crate) fn edit_file(
 ) -> Result<SetOutcome, SetError> {
     let link = settings.home().config_file();
     let target =
-        Target::open(&link).map_err(|error| SetError::Write { path: link.clone(), error })?;
+        LockedFile::open(&link).map_err(|error| SetError::Write { path: link.clone(), error })?;
     let read = |problem| SetError::Read { path: target.path.clone(), problem };
     let text = files::read_text(&target.path).map_err(read)?.unwrap_or_default();
     let root = files::parse_sections(&text).map_err(read)?;
@@ -240,14 +240,14 @@ fn hidden_by(settings: &Settings, key: &dyn AnyKey) -> Option<Source> {
 }
 
 /// The file to be replaced, with the lock that keeps others from doing so.
-pub(crate) struct Target {
+pub(crate) struct LockedFile {
     pub(crate) path: PathBuf,
     /// The directory of the file. Its lock is held until this is dropped; a
     /// lock on the file itself would not outlive its replacement.
     directory: File,
 }
 
-impl Target {
+impl LockedFile {
     /// Follows a link to the file it means, makes the directory when there is
     /// none, and waits for the lock.
     pub(crate) fn open(link: &Path) -> io::Result<Self> {

@@ -22,7 +22,7 @@ pub use find::Filter;
 pub use history::Undone;
 pub use lease::Lease;
 pub use message::{Kind, NewMessage, Seq, Standing, Stored};
-pub use search::{Hit, Piece, Role, Scope};
+pub use search::{Hit, Piece, Role, SearchScope};
 pub use store::{Store, VERSION as SCHEMA_VERSION};
 pub use title::{InvalidTitle, Title};
 pub use usage::{ModelTotals, Totals};

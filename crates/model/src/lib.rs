@@ -21,7 +21,7 @@ pub use endpoint::Secret;
 pub use endpoint::{ContextLimit, Endpoint, Prices, is_same_server};
 pub use error::{Detail, ModelError};
 pub use listing::ModelInfo;
-pub use listing::{Freshness, ListCache, Listed, ListedFrom};
+pub use listing::{Freshness, ListCache, ListedFrom, ModelList};
 pub use message::Image;
 pub use message::{
     Api, AssistantMessage, Finish, Message, Opaque, Part, Reasoning, ToolCall, ToolResult,

@@ -23,7 +23,7 @@ const COPIED_TREES: &[&str] = &["skills", "memories"];
 
 /// What a new profile begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Start {
+pub enum ProfileStart {
     /// Nothing.
     Empty,
     /// Settings, secrets, persona, skills and memories of another profile; none
@@ -46,7 +46,7 @@ impl Profiles {
     pub fn create(
         &self,
         name: &ProfileName,
-        start: &Start,
+        start: &ProfileStart,
         description: &str,
     ) -> Result<Created, ProfileError> {
         let description = checked_description(description)?;
@@ -55,8 +55,8 @@ impl Profiles {
         let site = self.lock()?;
         let home = self.vacant(name)?;
         let source = match start {
-            Start::Empty => None,
-            Start::CloneOf(source) => Some(self.existing(source)?),
+            ProfileStart::Empty => None,
+            ProfileStart::CloneOf(source) => Some(self.existing(source)?),
         };
         let left_out = site.build(&home.dir(), |new| {
             let left_out = match &source {

@@ -32,8 +32,8 @@ pub use crate::owner::Owner;
 use crate::{Overrides, Spec};
 
 /// A byte stream to a guest.
-pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
 /// A backend: it makes, finds, starts, ends and removes instances and opens a
 /// byte stream to the guest in them. Everything else is the guest's work.
@@ -64,7 +64,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
     async fn state(&self, instance: &Instance) -> Result<InstanceState, BackendError>;
 
     /// Opens a byte stream to the guest.
-    async fn connect(&self, instance: &Instance) -> Result<Box<dyn Stream>, BackendError>;
+    async fn connect(&self, instance: &Instance) -> Result<Box<dyn ByteStream>, BackendError>;
 
     /// Makes sure that nothing of the instance runs, within `patience`.
     async fn end(&self, instance: &Instance, patience: Duration) -> Result<(), BackendError>;

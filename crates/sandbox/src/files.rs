@@ -26,7 +26,7 @@ use vestal_wire::{
     Version,
 };
 
-use crate::client::{CallError, Connection, FeedError, Source, Violation, feed_for_reply};
+use crate::client::{CallError, Connection, FeedError, InputSource, Violation, feed_for_reply};
 
 pub use read::{FileContent, ReadSummary};
 pub use read::{Listing, Page};
@@ -165,7 +165,7 @@ impl Files {
         bytes: &[u8],
         options: WriteOptions,
     ) -> Result<Written, FileError> {
-        self.write_source(path.as_ref(), Source::Bytes(bytes), options).await
+        self.write_source(path.as_ref(), InputSource::Bytes(bytes), options).await
     }
 
     /// Makes all that `reader` gives the content of a file. If the reader
@@ -176,13 +176,13 @@ impl Files {
         reader: &mut (dyn AsyncRead + Send + Unpin),
         options: WriteOptions,
     ) -> Result<Written, FileError> {
-        self.write_source(path.as_ref(), Source::Reader(reader), options).await
+        self.write_source(path.as_ref(), InputSource::Reader(reader), options).await
     }
 
     async fn write_source(
         &self,
         path: &Path,
-        source: Source<'_>,
+        source: InputSource<'_>,
         options: WriteOptions,
     ) -> Result<Written, FileError> {
         let op = FileOp::Write {

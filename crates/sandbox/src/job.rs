@@ -24,7 +24,7 @@ use std::time::Duration;
 use vestal_wire::{AttachJob, Delivery, Fault, JobId, JobInfo, JobState, Request};
 
 use crate::client::{CallError, Connection, Violation};
-use crate::command::{Command, Input, InvalidCommand, Prepared};
+use crate::command::{Command, Input, InvalidCommand, PreparedCommand};
 use crate::output::{Capture, Output};
 
 pub use control::{
@@ -196,8 +196,8 @@ pub async fn attach(connection: &Connection, request: AttachJob) -> Result<Runni
     Ok(RunningJob::attached(id, channel))
 }
 
-async fn begin(connection: &Connection, prepared: Prepared) -> Result<RunningJob, JobError> {
-    let Prepared { start, text, input } = prepared;
+async fn begin(connection: &Connection, prepared: PreparedCommand) -> Result<RunningJob, JobError> {
+    let PreparedCommand { start, text, input } = prepared;
     let (id, on_terminal) = (start.id.clone(), start.pty.is_some());
     let channel = connection
         .channel(Request::Start(Box::new(start)))

@@ -155,7 +155,7 @@ fn real(dir: PathBuf) -> PathBuf {
 
 /// What is known of an instance's mounts from before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Before {
+pub(crate) enum KnownMounts {
     /// Nothing: it is made.
     Nothing,
     /// What it was made with: it is started again.
@@ -168,7 +168,7 @@ pub(crate) fn admit(
     ours: &Ours,
     wanted: &[MountRequest],
     request: &InstanceRequest,
-    before: Before,
+    before: KnownMounts,
 ) -> Result<Mounts, BackendError> {
     let failed = |error: std::io::Error| BackendError::Io {
         action: "look at what is mounted in sandboxes".to_owned(),
@@ -177,8 +177,8 @@ pub(crate) fn admit(
     let kept = |error: crate::store::StoreError| failed(std::io::Error::other(error));
     let mut exposed = ours.exposed().map_err(failed)?;
     let pins = match before {
-        Before::Nothing => Pins::default(),
-        Before::Recorded => Pins::read(&request.instance.dir).map_err(kept)?,
+        KnownMounts::Nothing => Pins::default(),
+        KnownMounts::Recorded => Pins::read(&request.instance.dir).map_err(kept)?,
     };
     let (mut mounts, mut noted) = (Mounts::default(), Pins::default());
     let mut given = Vec::new();

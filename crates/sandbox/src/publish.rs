@@ -9,7 +9,7 @@
 mod bundle;
 mod shelf;
 
-pub use bundle::{Bundle, BundleError, Content, Item};
+pub use bundle::{Bundle, BundleContent, BundleError, BundleItem};
 pub(crate) use shelf::{lay_out, version_name};
 
 use std::fmt;

@@ -15,7 +15,7 @@ use rustix::termios::{
 };
 
 use crate::screen::Reflow;
-use crate::terminal::reader::Reader;
+use crate::terminal::reader::InputReader;
 use crate::text::Size;
 
 pub use reader::Inputs;
@@ -26,7 +26,7 @@ const UNTIL_STOPPED: Duration = Duration::from_millis(100);
 /// The terminal while the program uses it. Dropping this restores its modes.
 #[derive(Debug)]
 pub struct Terminal {
-    reader: Arc<Reader>,
+    reader: Arc<InputReader>,
 }
 
 impl Terminal {
@@ -42,7 +42,7 @@ impl Terminal {
     fn enter_on(input: OwnedFd, output: OwnedFd) -> io::Result<(Self, Inputs)> {
         let (read_from, size_of) = (input.try_clone()?, output.try_clone()?);
         enter_raw_mode(input, output)?;
-        let (reader, read) = Reader::start(read_from).inspect_err(|_| forget_terminal())?;
+        let (reader, read) = InputReader::start(read_from).inspect_err(|_| forget_terminal())?;
         // From here on, dropping it puts everything back.
         let terminal = Self { reader };
         let inputs = Inputs::new(read, size_of)?;
@@ -108,9 +108,9 @@ fn size(terminal: impl AsFd) -> Option<Size> {
 
 /// The standard output, unbuffered: a frame is one write.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Output;
+pub struct TerminalOutput;
 
-impl io::Write for Output {
+impl io::Write for TerminalOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         write_once(rustix::stdio::stdout(), bytes)
     }

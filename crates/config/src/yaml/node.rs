@@ -23,11 +23,11 @@ pub(crate) enum NodeKind {
     },
     List {
         items: Vec<Node>,
-        layout: Layout,
+        layout: CollectionStyle,
     },
     Map {
         entries: Vec<Entry>,
-        layout: Layout,
+        layout: CollectionStyle,
     },
     /// Something no setting can be made of, in words.
     Unsupported(String),
@@ -45,7 +45,7 @@ pub(crate) enum Style {
 
 /// How a collection is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub(crate) enum CollectionStyle {
     Block,
     Flow,
 }
@@ -85,7 +85,7 @@ impl Node {
 
     /// Returns a list that stands nowhere yet.
     pub(crate) fn list_of(items: Vec<Self>) -> Self {
-        let kind = NodeKind::List { items, layout: Layout::Flow };
+        let kind = NodeKind::List { items, layout: CollectionStyle::Flow };
         Self { kind, start: 0, end: 0, line: 1, column: 1, shared: false }
     }
 

@@ -230,7 +230,7 @@ pub(crate) struct CopyFailure {
 }
 
 #[derive(Debug, Deserialize)]
-struct Line {
+struct ProgressLine {
     #[serde(default)]
     done: bool,
     #[serde(default)]
@@ -244,7 +244,7 @@ struct Line {
 impl CopyReport {
     /// Parses a line; `None` if it is not a report.
     pub(crate) fn parse(line: &str) -> Option<Self> {
-        let Line { done, files, bytes, total, error } = serde_json::from_str(line).ok()?;
+        let ProgressLine { done, files, bytes, total, error } = serde_json::from_str(line).ok()?;
         Some(match error {
             Some(failure) => Self::Failed(failure),
             None if done => Self::Done(CopyTotals { files, bytes }),

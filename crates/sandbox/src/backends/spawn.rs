@@ -11,7 +11,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 
-use super::scope::Place;
+use super::scope::ScopePlace;
 use crate::backend::BackendError;
 
 /// Longest time until a guest listens. It takes milliseconds; the rest is for slow
@@ -35,7 +35,7 @@ pub(super) struct Detached<'a> {
     /// Its arguments. The descriptors below are its 0, 1 and 2.
     pub(super) arguments: &'a [&'a str],
     /// The systemd scope to start it in, if there is one.
-    pub(super) place: Option<Place<'a>>,
+    pub(super) place: Option<ScopePlace<'a>>,
     /// Its `PATH`.
     pub(super) path_variable: &'a OsStr,
     /// The instance, if the program must be found before it is ready.
@@ -75,7 +75,7 @@ impl Detached<'_> {
         if let Some(mark) = self.mark {
             command.env(MARK, mark);
         }
-        if let Some((name, value)) = self.place.and_then(Place::environment) {
+        if let Some((name, value)) = self.place.and_then(ScopePlace::environment) {
             command.env(name, value);
         }
         pass_failpoint(&mut command);

@@ -1,6 +1,6 @@
 //! What a guest says of files, held against what is possible.
 
-use vestal_wire::{Entry, Found, Match, Metadata, SearchQuery};
+use vestal_wire::{DirectoryEntry, Found, Match, Metadata, SearchQuery};
 
 use crate::client::Violation;
 
@@ -11,7 +11,7 @@ const NAME_MAX: usize = 255;
 const MAX_LINE: usize = 2_000;
 
 /// Checks one page of a directory.
-pub(super) fn page(entries: &[Entry], more: bool, limit: u32) -> Result<(), Violation> {
+pub(super) fn page(entries: &[DirectoryEntry], more: bool, limit: u32) -> Result<(), Violation> {
     if entries.len() > limit as usize {
         return Err(Violation::Claim("more entries than were asked for"));
     }

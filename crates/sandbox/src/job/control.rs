@@ -5,7 +5,9 @@ use std::time::Duration;
 use vestal_wire::{FaultCode, JobId, JobInfo, Outcome, Reply, Request, WindowSize};
 
 use super::JobError;
-use crate::client::{CallError, Connection, FeedError, Source, Violation, feed_for_reply, millis};
+use crate::client::{
+    CallError, Connection, FeedError, InputSource, Violation, feed_for_reply, millis,
+};
 use crate::command::Input;
 
 /// Which jobs to list.
@@ -76,10 +78,10 @@ pub async fn write(
     let request = Request::Input { id: id.clone(), close: after == AfterInput::Close };
     let mut channel = connection.channel(request).await.map_err(lost)?;
     let written = match input {
-        Input::Null | Input::Piped => feed_for_reply(&mut channel, Source::Bytes(&[])).await,
-        Input::Bytes(bytes) => feed_for_reply(&mut channel, Source::Bytes(&bytes)).await,
+        Input::Null | Input::Piped => feed_for_reply(&mut channel, InputSource::Bytes(&[])).await,
+        Input::Bytes(bytes) => feed_for_reply(&mut channel, InputSource::Bytes(&bytes)).await,
         Input::Reader(mut reader) => {
-            feed_for_reply(&mut channel, Source::Reader(&mut *reader)).await
+            feed_for_reply(&mut channel, InputSource::Reader(&mut *reader)).await
         }
     };
     match written {

@@ -19,7 +19,7 @@ pub use crate::backends::docker::settings::{
     Device, DockerBinary, DockerTransport, ENGINE_VARIABLES, ExtraArgs, Gpus, ImageName, Mount,
     MountKind, PortMapping, Protocol, Seccomp, SecurityOption, Ulimit,
 };
-pub use crate::backends::native::settings::Rootfs;
+pub use crate::backends::native::settings::RootfsChoice;
 pub use choices::{BackendChoice, Isolation, OnConfigChange};
 pub(crate) use common::weakening;
 pub use environment::{CommandEnvironment, Handing, SandboxSettings};

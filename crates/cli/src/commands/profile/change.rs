@@ -3,7 +3,7 @@
 use clap::Args;
 use vestal_api::{CreatedProfileView, DeletedProfileView, RenamedProfileView};
 use vestal_config::{Environment, Home, Settings, Source};
-use vestal_profiles::Start;
+use vestal_profiles::ProfileStart;
 use vestal_sandbox::keys;
 
 use super::named;
@@ -50,9 +50,9 @@ pub(super) struct CreateArgs {
 pub(super) fn create(context: &Context, args: &CreateArgs) -> Result<Exit, Failure> {
     let name = named(&args.name)?;
     let start = match (&args.clone_from, args.clone) {
-        (Some(source), _) => Start::CloneOf(named(source)?),
-        (None, true) => Start::CloneOf(context.home()?.profile().clone()),
-        (None, false) => Start::Empty,
+        (Some(source), _) => ProfileStart::CloneOf(named(source)?),
+        (None, true) => ProfileStart::CloneOf(context.home()?.profile().clone()),
+        (None, false) => ProfileStart::Empty,
     };
     let created = context.profiles()?.create(&name, &start, &args.description)?;
     let console = context.console;

@@ -20,10 +20,11 @@ use super::prepare::Cache;
 use super::settings::{self, DockerSettings};
 use super::storage;
 use crate::backend::{
-    Availability, Backend, BackendError, Confinement, Copies, CopyTotals, Declaration, Description,
-    Diagnostics, DoctorNote, FoundInstance, HostDirectories, HostFiles, HostProcess, IdleSource,
-    Instance, InstanceFilter, InstanceRequest, InstanceState, JobEnvironment, KeptVolumes, Locator,
-    Marked, Preflight, Publishing, Remedy, SavedSystem, StartedInstance, Stream, VolumeStore,
+    Availability, Backend, BackendError, ByteStream, Confinement, Copies, CopyTotals, Declaration,
+    Description, Diagnostics, DoctorNote, FoundInstance, HostDirectories, HostFiles, HostProcess,
+    IdleSource, Instance, InstanceFilter, InstanceRequest, InstanceState, JobEnvironment,
+    KeptVolumes, Locator, Marked, Preflight, Publishing, Remedy, SavedSystem, StartedInstance,
+    VolumeStore,
 };
 use crate::backends::guest_process;
 use crate::backends::layout::WORKSPACE;
@@ -157,7 +158,7 @@ impl Backend for Docker {
         Ok(seen.map_or(InstanceState::Absent, |seen| seen.state))
     }
 
-    async fn connect(&self, instance: &Instance) -> Result<Box<dyn Stream>, BackendError> {
+    async fn connect(&self, instance: &Instance) -> Result<Box<dyn ByteStream>, BackendError> {
         let not_listening = || BackendError::NotListening { id: instance.id.clone() };
         let locator = match DockerLocator::of_instance(instance) {
             Some(locator) => locator,

@@ -23,7 +23,7 @@ use crate::backend::{BackendError, CopyTotals, Instance};
 use crate::backends::copying::{self, CopyReport, How};
 use crate::backends::show;
 use crate::embedded::{GUEST_PROGRAM, STAGE_PROGRAM};
-use crate::publish::{Bundle, Content, PublishedName, version_name};
+use crate::publish::{Bundle, BundleContent, PublishedName, version_name};
 use crate::store::{StoreError, remove_tree};
 use crate::{Progress, ProgressSink};
 
@@ -115,16 +115,16 @@ fn archive(name: &PublishedName, version: &str, bundle: &Bundle) -> io::Result<V
     for item in bundle.items() {
         let path = root.join(&item.path);
         match &item.content {
-            Content::Dir => {
+            BundleContent::Dir => {
                 let mut header = header(tar::EntryType::Directory, 0o755, 0);
                 builder.append_data(&mut header, &path, io::empty())?;
             }
-            Content::File { bytes, executable } => {
+            BundleContent::File { bytes, executable } => {
                 let mode = if *executable { 0o555 } else { 0o444 };
                 let mut header = header(tar::EntryType::Regular, mode, bytes.len());
                 builder.append_data(&mut header, &path, &**bytes)?;
             }
-            Content::Link(target) => {
+            BundleContent::Link(target) => {
                 let mut header = header(tar::EntryType::Symlink, 0o777, 0);
                 builder.append_link(&mut header, &path, target)?;
             }

@@ -17,14 +17,14 @@ use vestal_wire::{FaultCode, Role};
 use super::inspect::InspectedContainer;
 use super::prepare::Sharing;
 use super::settings::DockerSettings;
-use super::storage::{HostDirs, io_dir};
+use super::storage::{ContainerDirs, io_dir};
 use crate::backend::{BackendError, Instance, InstanceRequest};
 use crate::backends::layout::{At, refused, vet};
 use crate::backends::layout::{BOOT_DIR, WORKSPACE};
 use crate::client::socket::{PeerExpectation, connect};
 use crate::client::{CallError, Connection};
 use crate::files::{FileError, Files, Links};
-use crate::mounts::{self, Before, MountRequest, Mounts, Ours, covers};
+use crate::mounts::{self, KnownMounts, MountRequest, Mounts, Ours, covers};
 use crate::settings::{DockerTransport, MountKind, VolumeSource};
 
 /// Longest time for an answer of the guest.
@@ -103,7 +103,7 @@ impl HostMounts {
         settings: &Settings,
         requested: Vec<HostMount>,
         request: &InstanceRequest,
-        before: Before,
+        before: KnownMounts,
     ) -> Result<Self, BackendError> {
         let ours = Ours::of(settings)?;
         let wanted = |mount: &HostMount| MountRequest {
@@ -126,7 +126,7 @@ impl HostMounts {
     pub(super) async fn confirm(
         &self,
         instance: &Instance,
-        dirs: &HostDirs,
+        dirs: &ContainerDirs,
     ) -> Result<(), BackendError> {
         if self.requested.is_empty() {
             return Ok(());
@@ -149,7 +149,7 @@ impl HostMounts {
     async fn find_replaced(
         &self,
         instance: &Instance,
-        dirs: &HostDirs,
+        dirs: &ContainerDirs,
     ) -> Result<Option<&Path>, BackendError> {
         let stream = connect(&io_dir(&instance.dir), PeerExpectation::anyone()).await;
         let stream = stream.map_err(|error| unverified(&error))?;

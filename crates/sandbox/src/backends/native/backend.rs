@@ -22,14 +22,14 @@ use super::settings::{self, NativeSettings};
 use super::stage::run_within;
 use super::{cgroups, launch, probe, rootfs};
 use crate::backend::{
-    Availability, Backend, BackendError, Confinement, Copies, CopyTotals, Declaration, Description,
-    Diagnostics, DoctorNote, FoundInstance, HostDirectories, HostFiles, HostProcess, IdleSource,
-    Instance, InstanceFilter, InstanceRequest, InstanceState, JobEnvironment, Locator, Preflight,
-    Publishing, Remedy, SavedSystem, StartedInstance, Stream,
+    Availability, Backend, BackendError, ByteStream, Confinement, Copies, CopyTotals, Declaration,
+    Description, Diagnostics, DoctorNote, FoundInstance, HostDirectories, HostFiles, HostProcess,
+    IdleSource, Instance, InstanceFilter, InstanceRequest, InstanceState, JobEnvironment, Locator,
+    Preflight, Publishing, Remedy, SavedSystem, StartedInstance,
 };
 use crate::backends::guest_process;
 use crate::backends::layout::{BOOT_DIR, WORKSPACE};
-use crate::backends::scope::Scope;
+use crate::backends::scope::SystemdScope;
 use crate::backends::show;
 use crate::client::socket::{PeerExpectation, connect};
 use crate::embedded::{GUEST_PROGRAM, Program, STAGE_PROGRAM};
@@ -156,7 +156,7 @@ impl Backend for Native {
         guest_process::at_rest(&instance.dir.join("io"))
     }
 
-    async fn connect(&self, instance: &Instance) -> Result<Box<dyn Stream>, BackendError> {
+    async fn connect(&self, instance: &Instance) -> Result<Box<dyn ByteStream>, BackendError> {
         let not_listening = || BackendError::NotListening { id: instance.id.clone() };
         let (pid, uid) = match NativeLocator::of(&instance.locator) {
             Some(locator) => (locator.process.pid, locator.system.uid),
@@ -243,7 +243,7 @@ impl Preflight for Native {
         plan::check_sources(&settings)?;
         rootfs::check(&settings)?;
         let uid = rustix::process::geteuid().as_raw();
-        LimitMechanism::detect(Scope::detect(uid).as_ref(), uid).vet(&settings.limits)
+        LimitMechanism::detect(SystemdScope::detect(uid).as_ref(), uid).vet(&settings.limits)
     }
 }
 

@@ -21,8 +21,8 @@ vestal_config::keys! {
     /// System of native sandboxes, in place of this machine's own: a directory or an archive (tar,
     /// as it is or compressed with gzip) that holds a root filesystem with a shell, such as
     /// `docker export` writes. Packages can be installed in it.
-    NATIVE_ROOTFS: Rootfs = "terminal.native_rootfs" {
-        default: Rootfs::Host,
+    NATIVE_ROOTFS: RootfsChoice = "terminal.native_rootfs" {
+        default: RootfsChoice::Host,
         limits: (),
         env: ["TERMINAL_NATIVE_ROOTFS"],
         protection: Protection::Isolates,
@@ -34,14 +34,14 @@ pub(crate) static GROUP: Group = Group { prefixes: &["native_"], ..Group::of(KEY
 
 /// What native sandboxes have for a system.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rootfs {
+pub enum RootfsChoice {
     /// This machine's own.
     Host,
     /// A directory or an archive of it: absolute, or below the user's home as `~/…`.
     At(PathBuf),
 }
 
-impl Rootfs {
+impl RootfsChoice {
     const HOST: &str = "host";
 
     /// Returns the directory or archive, if it is not this machine's own.
@@ -53,7 +53,7 @@ impl Rootfs {
     }
 }
 
-impl Setting for Rootfs {
+impl Setting for RootfsChoice {
     type Limits = ();
 
     const TILDE_IS_HOME: bool = true;

@@ -1,6 +1,8 @@
 //! The settings that only containers have.
 
-use vestal_config::{AnyKey as _, Finding, Group, Protection, Scope, Settings, Severity, Variable};
+use vestal_config::{
+    AnyKey as _, Finding, Group, Protection, Settings, Severity, Variable, VariableScope,
+};
 
 use super::contradictions::contradictions;
 use super::extra_args::ExtraArgs;
@@ -81,37 +83,37 @@ pub const ENGINE_VARIABLES: &[Variable] = &[
     Variable {
         name: "DOCKER_HOST",
         doc: "Address of the container engine: `unix://`, `tcp://` or `ssh://`. Default: found by itself.",
-        scope: Scope::Environment,
+        scope: VariableScope::Environment,
     },
     Variable {
         name: "DOCKER_CONTEXT",
         doc: "Context of Docker's configuration to take the address from when `DOCKER_HOST` is not set.",
-        scope: Scope::Environment,
+        scope: VariableScope::Environment,
     },
     Variable {
         name: "DOCKER_CONFIG",
         doc: "Directory of Docker's configuration. Default: `~/.docker`.",
-        scope: Scope::Environment,
+        scope: VariableScope::Environment,
     },
     Variable {
         name: "DOCKER_CERT_PATH",
         doc: "Directory of the certificates for an engine reached by TLS. Default: that of `DOCKER_CONFIG`.",
-        scope: Scope::Environment,
+        scope: VariableScope::Environment,
     },
     Variable {
         name: "DOCKER_TLS_VERIFY",
         doc: "Whether a `tcp://` engine is reached by TLS: yes, when it is not empty.",
-        scope: Scope::Environment,
+        scope: VariableScope::Environment,
     },
     Variable {
         name: "CONTAINER_HOST",
         doc: "Address of Podman's service, when `DOCKER_HOST` is not set.",
-        scope: Scope::Environment,
+        scope: VariableScope::Environment,
     },
     Variable {
         name: "XDG_RUNTIME_DIR",
         doc: "Where the sockets of engines that run as you are.",
-        scope: Scope::Environment,
+        scope: VariableScope::Environment,
     },
 ];
 
