@@ -9,11 +9,11 @@ use thiserror::Error;
 
 use crate::error::{ConfigError, FileProblem};
 use crate::files;
-use crate::input::Input;
 use crate::key::AnyKey;
 use crate::layers::{Given, Layer, Override, Source};
 use crate::schema::Schema;
 use crate::settings::{self, Settings};
+use crate::value::Input;
 use crate::yaml::{self, EditError, Node};
 
 #[cfg(test)]
@@ -46,13 +46,13 @@ pub enum SetError {
         path: PathBuf,
     },
     /// Only lists of text can be added to.
-    #[error("{key} is no list of text that could be added to")]
+    #[error("{key} is not a list of text that items can be added to")]
     NoList {
         /// The key.
         key: &'static str,
     },
     /// Only maps have entries.
-    #[error("{key} is no map of entries")]
+    #[error("{key} is not a map of entries")]
     NoMap {
         /// The key.
         key: &'static str,
@@ -147,7 +147,7 @@ pub fn unset(settings: &Settings, name: &str) -> Result<Option<SetOutcome>, SetE
         }
     }
     let Some(name) = removed else {
-        // What is not there and means nothing is a mistake of whoever asks.
+        // A name that is neither in the file nor a key is an error of the caller.
         return key.map(|_| None).map_err(SetError::from);
     };
     target.replace(&edited).map_err(|error| failed(&target.path, error))?;
@@ -194,7 +194,7 @@ fn wanted(key: &dyn AnyKey, name: &str, value: &str, path: &Path) -> Result<Node
         ConfigError::Invalid(settings::invalid(key, &Given { source, input }, refusal))
     };
     let read = key.read_untyped(input).map_err(invalid)?;
-    // Nobody asks for what has no effect.
+    // A value that would have no effect is refused here, though a file may have it.
     if let Some(doubt) = key.doubt(input) {
         return Err(invalid(doubt).into());
     }

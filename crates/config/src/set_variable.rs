@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::dotenv::DotEnv;
 use crate::error::FileProblem;
 use crate::files;
+use crate::files::DotEnv;
 use crate::kinds::EnvName;
 use crate::set::LockedFile;
 use crate::settings::Settings;

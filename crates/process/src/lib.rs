@@ -3,7 +3,6 @@
 mod identity;
 mod locks;
 mod session;
-mod stat;
 
 pub use identity::{ProcessHandle, ProcessId, boot_id, is_stopped, start_time};
 pub use locks::{Lock, lock_holder};

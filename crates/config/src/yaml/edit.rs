@@ -8,8 +8,7 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-use super::emit::flow;
-use super::node::{CollectionStyle, Entry, Node, NodeKind, Style};
+use super::node::{CollectionStyle, Entry, Node, NodeKind, Style, flow};
 use super::parse::{Comment, Document, SyntaxError, parse};
 
 /// Why a document was left as it is.
@@ -44,7 +43,7 @@ pub enum EditError {
         /// What is there instead.
         found: String,
     },
-    /// The value is no list.
+    /// The value is not a list.
     #[error("`{name}` at line {line} is {found}, not a list")]
     NotAList {
         /// The key.
