@@ -6,7 +6,6 @@
 //! request had left, and asks with [`lookup`] what became of it.
 
 mod control;
-mod find;
 mod recovery;
 mod running;
 mod stream;
@@ -28,10 +27,9 @@ use crate::command::{Command, Input, InvalidCommand, PreparedCommand};
 use crate::output::{Capture, Output};
 
 pub use control::{
-    AfterInput, JobFilter, JobList, jobs, kill, lookup, resize, signal, wait, write,
+    AfterInput, FoundJob, FoundJobs, JobFilter, JobList, end_session, find, find_in, jobs, kill,
+    lookup, of_session, resize, signal, wait, write,
 };
-pub use control::{end_session, of_session};
-pub use find::{FoundJob, FoundJobs, find, find_in};
 pub use recovery::{JobOutcome, SentJob};
 pub(crate) use recovery::{KillOnDrop, MAX_GUESTS, Observer, has_shut_down};
 pub use running::{Follow, JobEvent, JobInput, RunningJob};

@@ -74,7 +74,7 @@ impl fmt::Display for PublishedName {
 pub enum PublishError {
     /// The name is none.
     #[error(
-        "{0:?} is no name for files to show: use letters, digits, - and _, as in skills/deploy"
+        "{0:?} is not a valid name for files to show: use letters, digits, - and _, as in skills/deploy"
     )]
     Name(String),
     /// The backend shows no files.

@@ -12,7 +12,7 @@ use tokio::process::{Child, Command};
 use vestal_wire::Users;
 
 use crate::backend::{BackendError, CopyTotals};
-use crate::backends::spawn::{nameless_file, spawn_retrying};
+use crate::backends::guest_process::{nameless_file, spawn_retrying};
 use crate::{Progress, ProgressSink};
 
 /// Longest time for a cancelled copy to remove what it has made. Then it is killed,
@@ -82,7 +82,7 @@ pub(crate) async fn copy(
     let status = process.end().await.map_err(BackendError::io(failed()))?;
     match last {
         Some(CopyReport::Done(copied)) if status.success() => {
-            progress.tell(copied.told(what));
+            progress.tell(copied.as_progress(what));
             Ok(copied)
         }
         Some(CopyReport::Failed(failure)) => Err(failure.explain(what, to)),

@@ -4,8 +4,7 @@ use bytes::BytesMut;
 use vestal_wire::limits::WINDOW;
 use vestal_wire::{AttachJob, Delivery, Event, Request, Stream, encode};
 
-use super::error::Expectation;
-use super::error::Violation;
+use super::error::{Expectation, Violation};
 use super::inbox::{Inbox, InboxItem};
 
 fn inbox() -> Inbox {

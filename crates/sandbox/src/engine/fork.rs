@@ -6,15 +6,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::create::new_instance_id;
-use super::lock::LockedSandbox;
-use super::lock::unlocated;
+use super::lock::{LockedSandbox, unlocated};
 use super::quiesce::{CopyCounter, Quiesced};
 use super::snapshot::snapshot_of;
 use super::{Engine, Inner};
 use crate::backend::Base;
-use crate::failpoint;
 use crate::store::{Intent, KeyLock, Record, SandboxDir};
-use crate::{CopyError, Error, Forked, Key, Overrides, SnapshotName, Task, WhileBusy};
+use crate::{CopyError, Error, Forked, Key, Overrides, SnapshotName, Task, WhileBusy, failpoint};
 
 /// What a fork is copied from.
 #[derive(Debug)]

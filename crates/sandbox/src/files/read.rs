@@ -7,7 +7,7 @@ use minicbor::bytes::ByteVec;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use vestal_wire::{DirectoryEntry, FileOp, FileReply, Metadata, Reply, Stream};
 
-use super::{FileError, Files, check, path_bytes};
+use super::{FileError, Files, check_metadata, check_page, path_bytes};
 use crate::client::{Channel, Incoming, Violation};
 
 /// Bytes of a file, and the file they are of.
@@ -129,7 +129,7 @@ impl FileReading {
         if sent != self.received {
             return Err(self.refuse("more or fewer bytes sent than claimed"));
         }
-        if let Err(violation) = check::metadata(&metadata) {
+        if let Err(violation) = check_metadata(&metadata) {
             return Err(self.channel.violate(violation).into());
         }
         Ok(ReadStep::Done(ReadSummary { bytes: self.received, metadata, eof }))
@@ -207,7 +207,7 @@ impl Files {
         match self.call(FileOp::List { path, skip, limit }).await? {
             FileReply::List { entries, more } => {
                 // A page of no entries says nothing about whether there are more.
-                let checked = check::page(&entries, more && limit > 0, limit);
+                let checked = check_page(&entries, more && limit > 0, limit);
                 self.checked(checked, Page { entries, more })
             }
             _ => Err(self.connection.wrong_reply().into()),

@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::atomic::{open_regular, parse_versioned, read_open};
-use super::home_mark::HomeNotes;
 use super::home_mark::{
-    Guests, HomeMark, HomeStanding, Surroundings, inodes_last, is_same_dir, place,
+    Guests, HomeMark, HomeNotes, HomeStanding, Surroundings, inodes_last, is_same_dir, place,
 };
 use super::lock::KeyLock;
 use super::{StoreError, make_private_dir};

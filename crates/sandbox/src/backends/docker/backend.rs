@@ -14,11 +14,9 @@ use super::api::{self, Client};
 use super::guest::connect_exec;
 use super::identity::{DockerLocator, GuestTransport};
 use super::inspect::{self, find_container, is_descendant};
-use super::lifecycle;
-use super::plan;
 use super::prepare::Cache;
 use super::settings::{self, DockerSettings};
-use super::storage;
+use super::{lifecycle, plan, storage};
 use crate::backend::{
     Availability, Backend, BackendError, ByteStream, Confinement, Copies, CopyTotals, Declaration,
     Description, Diagnostics, DoctorNote, FoundInstance, HostDirectories, HostFiles, HostProcess,
@@ -27,10 +25,9 @@ use crate::backend::{
     VolumeStore,
 };
 use crate::backends::guest_process;
-use crate::backends::layout::WORKSPACE;
+use crate::backends::own_system::WORKSPACE;
 use crate::client::socket::{PeerExpectation, connect};
-use crate::embedded;
-use crate::{Bundle, HomeId, Key, Overrides, ProgressSink, PublishedName, Spec};
+use crate::{Bundle, HomeId, Key, Overrides, ProgressSink, PublishedName, Spec, embedded};
 
 /// The declaration of the backend.
 pub(crate) static DECLARATION: Declaration = Declaration {

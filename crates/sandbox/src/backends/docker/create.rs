@@ -21,7 +21,7 @@ use super::prepare::{PrepareInput, Prepared, Sharing};
 use super::settings::DockerSettings;
 use super::storage::{self, ContainerDirs, MountSources};
 use crate::backend::{BackendError, InstanceRequest, StartedInstance};
-use crate::backends::limits::LimitKind;
+use crate::backends::own_system::LimitKind;
 use crate::mounts::KnownMounts;
 use crate::{HomeId, Progress, failpoint};
 
@@ -191,7 +191,7 @@ impl Docker {
         let mut unenforced = plan.unenforced;
         unenforced.extend(dropped.iter().map(|kind| kind.key().to_owned()));
         let mut warnings: Vec<String> =
-            attempt.settings.limits.told(&unenforced).into_iter().collect();
+            attempt.settings.limits.warning(&unenforced).into_iter().collect();
         if !plan.weakened.is_empty() {
             let weakened = plan.weakened.join(", ");
             warnings.push(format!("the settings weaken the isolation: {weakened}"));
@@ -307,7 +307,7 @@ impl CreateAttempt<'_> {
             workspace: self.sources.workspace.clone(),
             home_dir: self.sources.home.clone(),
             mounts: &self.mounts.mounts,
-            hidden: &self.mounts.ours.hidden,
+            hidden: &self.mounts.own_dirs.hidden,
             leave_out: self.left_out,
             ulimits: self.ulimits,
         }

@@ -21,7 +21,7 @@ use super::prepare::Sharing;
 use super::settings::DockerSettings;
 use super::storage::ContainerDirs;
 use crate::backend::{BackendError, Instance, InstanceRequest, InstanceState, StartedInstance};
-use crate::backends::limits::LimitKind;
+use crate::backends::own_system::LimitKind;
 use crate::key::random_hex;
 use crate::mounts::KnownMounts;
 use crate::{HomeId, Key, failpoint};

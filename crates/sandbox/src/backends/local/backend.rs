@@ -14,9 +14,8 @@ use crate::backend::{
     HostDirectories, HostProcess, IdleSource, Instance, InstanceFilter, InstanceRequest,
     InstanceState, JobEnvironment, Publishing, Remedy, StartedInstance,
 };
-use crate::backends::guest_process;
 use crate::backends::scope::SystemdScope;
-use crate::backends::show;
+use crate::backends::{boot, guest_process};
 use crate::client::socket::{PeerExpectation, connect};
 use crate::embedded::GUEST_PROGRAM;
 use crate::spec::Tightening;
@@ -211,6 +210,6 @@ impl Publishing for Local {
         name: &PublishedName,
         bundle: &Bundle,
     ) -> Result<PathBuf, BackendError> {
-        show::show(instance, "shown", name, bundle).await
+        boot::publish_bundle(instance, "shown", name, bundle).await
     }
 }

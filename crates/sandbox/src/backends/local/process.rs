@@ -12,8 +12,8 @@ use vestal_process::{ProcessId, boot_id, start_time};
 use vestal_wire::GuestSettings;
 
 use crate::backend::BackendError;
+use crate::backends::guest_process::{Detached, MARK, nameless_file};
 use crate::backends::scope::SystemdScope;
-use crate::backends::spawn::{Detached, MARK, nameless_file};
 use crate::store::read_regular;
 
 /// Arguments of the guest, with its three standard descriptors.

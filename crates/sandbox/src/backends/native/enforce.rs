@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::cgroups::{self, Controller, Hierarchies, LimitRequest};
 use crate::backend::BackendError;
-use crate::backends::limits::{LimitKind, ResourceLimits};
+use crate::backends::own_system::{LimitKind, ResourceLimits};
 use crate::backends::scope::SystemdScope;
 
 /// What enforces limits on this machine.

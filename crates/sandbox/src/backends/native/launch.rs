@@ -21,7 +21,7 @@ use super::tier::{self, Tier};
 use super::{cache, cgroups};
 use crate::backend::{self, BackendError, Instance, InstanceRequest};
 use crate::backends::boot;
-use crate::backends::layout::{IO_DIR, STATE_DIR};
+use crate::backends::own_system::{IO_DIR, STATE_DIR};
 use crate::backends::scope::SystemdScope;
 use crate::client::socket::SOCKET_NAME;
 use crate::failpoint;
@@ -208,7 +208,7 @@ impl Native {
         match result.await {
             Ok((process, planned)) => {
                 let of_rootfs = rootfs.map(|rootfs| rootfs.remarks).unwrap_or_default();
-                let unenforced = settings.limits.told(&enforced.unenforced);
+                let unenforced = settings.limits.warning(&enforced.unenforced);
                 let remarks = self.notices(&instance.id, unenforced, &planned, of_rootfs);
                 let locator = NativeLocator { process, system: label.system }.to_locator();
                 Ok(backend::StartedInstance { locator, warnings: remarks })
@@ -272,7 +272,7 @@ fn admit(
     request: &InstanceRequest,
     before: KnownMounts,
 ) -> Result<Mounts, BackendError> {
-    mounts::admit(&settings.ours, &plan::mount_requests(settings)?, request, before)
+    mounts::admit(&settings.protected, &plan::mount_requests(settings)?, request, before)
 }
 
 /// Returns the recorded system of an instance.

@@ -34,7 +34,7 @@ use super::seccomp::filters;
 use super::settings::NativeSettings;
 use super::tier::{self, Owners, Tier};
 use crate::backend::{BackendError, InstanceRequest};
-use crate::backends::layout::{GUEST_FILE, SETTINGS_FILE, WORKSPACE};
+use crate::backends::own_system::{GUEST_FILE, SETTINGS_FILE, WORKSPACE};
 use crate::mounts::Mounts;
 
 /// Everything that determines a native sandbox.

@@ -9,10 +9,9 @@ use vestal_config::{
     AnyKey as _, ConfigError, Group, Protection, Setting, Settings, Source, Value,
 };
 
-use crate::backends::limits::ResourceLimits;
-use crate::backends::shaping::start_dir;
-use crate::backends::shaping::{self, Shaping};
-use crate::mounts::Ours;
+use crate::backends::own_system::{self, Shaping};
+use crate::backends::own_system::{ResourceLimits, start_dir};
+use crate::mounts::OwnDirs;
 use crate::settings::{SandboxSettings as _, Volumes, keys};
 use crate::spec::Tightening;
 use crate::{Overrides, Spec};
@@ -113,7 +112,7 @@ pub(in crate::backends::native) struct NativeSettings {
     /// Directories of ours on the host, which no sandbox sees.
     pub own_dirs: Vec<PathBuf>,
     /// The same, and what else there is to know about what may be mounted.
-    pub ours: Ours,
+    pub protected: OwnDirs,
     /// Those of them that hold nothing but what we make and remove.
     pub busy_dirs: Vec<PathBuf>,
 }
@@ -150,7 +149,7 @@ impl NativeSettings {
             cwd: start_dir(settings, overrides)?,
             user_home,
             own_dirs: vec![home.root().to_owned(), home.dir(), sandboxes.clone()],
-            ours: Ours::of(settings)?,
+            protected: OwnDirs::of(settings)?,
             busy_dirs: vec![sandboxes, home.run_dir()],
         })
     }
@@ -177,7 +176,7 @@ impl NativeSettings {
 /// Returns the rule for a setting that shapes native sandboxes.
 pub(in crate::backends::native) fn tightening(key: &str) -> Tightening {
     // Another root filesystem isolates neither more nor less.
-    shaping::tightening(key)
+    own_system::tightening(key)
 }
 
 fn shown(path: &Path) -> String {

@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use vestal_config::{Environment, Home, Override};
 
 use super::*;
-use crate::backends::limits::Limit;
-use crate::binds::BINDS;
+use crate::backends::own_system::Limit;
+use crate::overrides::BINDS;
 
 fn read(sets: &[&str], overrides: &Overrides) -> NativeSettings {
     let home = tempfile::tempdir().unwrap();

@@ -10,8 +10,8 @@ use vestal_wire::{Enclosure, Users};
 
 use super::explain::{HostState, StageFailure, explain};
 use crate::backend::BackendError;
+use crate::backends::guest_process::{Detached, nameless_file, spawn_retrying};
 use crate::backends::scope::ScopePlace;
-use crate::backends::spawn::{Detached, nameless_file, spawn_retrying};
 
 /// Command line of `enclose`, with the descriptors of the standard streams.
 const ENCLOSE: [&str; 7] = ["enclose", "--plan-fd", "0", "--ready-fd", "1", "--hold-fd", "2"];

@@ -22,7 +22,7 @@ use super::image::Reference;
 use super::info::Flavour;
 use crate::ProgressSink;
 use crate::backend::BackendError;
-use crate::progress::Progress;
+use crate::notice::Progress;
 
 /// Time between two progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);

@@ -13,8 +13,7 @@ use super::{extra_args, limits};
 use crate::backend::{BackendError, Owner};
 use crate::backends::docker::api::{EngineInfo, ImageInfo};
 use crate::backends::docker::settings::DockerSettings;
-use crate::backends::layout::WORKSPACE;
-use crate::backends::limits::LimitKind;
+use crate::backends::own_system::{LimitKind, WORKSPACE};
 use crate::mounts::Mounts;
 use crate::{HomeId, Key};
 

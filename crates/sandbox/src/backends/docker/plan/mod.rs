@@ -19,7 +19,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub(in crate::backends::docker) use crate::backends::layout::{
+pub(in crate::backends::docker) use crate::backends::own_system::{
     BOOT_DIR, GUEST_FILE, IO_DIR, STATE_DIR, WORKSPACE,
 };
 pub(in crate::backends::docker) use blueprint::{

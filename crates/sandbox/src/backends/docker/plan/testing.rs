@@ -7,7 +7,7 @@ use super::blueprint::{Blueprint, JobUser, MountSource, PlannedContainer, Ulimit
 use crate::backend::{BackendError, Owner};
 use crate::backends::docker::api::{EngineInfo, Flavour, ImageInfo};
 use crate::backends::docker::settings::{DockerSettings, HostUser};
-use crate::backends::limits::LimitKind;
+use crate::backends::own_system::LimitKind;
 use crate::mounts::Mounts;
 use crate::{HomeId, Key, Overrides};
 

@@ -186,7 +186,7 @@ fn size(text: &str) -> Result<i64, String> {
     let bytes = values::bytes(text).filter(|bytes| (1..=MAX_SIZE).contains(bytes));
     bytes
         .and_then(|bytes| i64::try_from(bytes).ok())
-        .ok_or_else(|| "is no size such as 65536, 512m or 1.5g".to_owned())
+        .ok_or_else(|| "is not a size such as 65536, 512m or 1.5g".to_owned())
 }
 
 fn label(args: &mut ExtraArgs, text: &str) -> FlagCheck {
@@ -304,7 +304,7 @@ fn not_taken(shown: &str, known: Option<&Refused>) -> Refusal {
         return Refusal::new(format!("holds {flag} and its value in one word"))
             .suggesting(Some(format!("write them as two words or as {flag}=VALUE")));
     }
-    Refusal::new(format!("holds {shown}, which is no flag that Vestal maps"))
+    Refusal::new(format!("holds {shown}, which is not a flag that Vestal maps"))
 }
 
 fn on_or_off(shown: &str, value: Option<&str>) -> Result<bool, Refusal> {

@@ -112,7 +112,7 @@ impl<'a> MountLayout<'a> {
         self.add(target, |_| SandboxMount::Bind(Bind { identity: Some(identity), ..bind }));
         self.user_targets.insert(target.to_owned());
         self.to_hide.extend(
-            covers(&input.settings.ours.hidden, &admitted.path, target)
+            covers(&input.settings.protected.hidden, &admitted.path, target)
                 .into_iter()
                 .map(|cover| (cover, access)),
         );

@@ -6,11 +6,11 @@ use crate::settings::{Propagation, Volume, VolumeSource};
 
 use super::layout::{Access, MountLayout};
 use crate::backend::BackendError;
-use crate::backends::layout::{At, NEVER, refused, vet};
 use crate::backends::native::facts::SystemDirKind;
 use crate::backends::native::resolve;
 use crate::backends::native::settings::NativeSettings;
 use crate::backends::native::tier::Tier;
+use crate::backends::own_system::{At, NEVER, refused, vet};
 use crate::mounts::MountRequest;
 
 /// Adds the user's mounts. They come before most others, which are left out where

@@ -9,10 +9,10 @@ use vestal_wire::{Mapping, OverlayDirs, Root, SandboxMount};
 
 use super::layout::{Access, MountLayout, bytes};
 use crate::backend::BackendError;
-use crate::backends::layout::{BOOT_DIR, IO_DIR, STATE_DIR, WORKSPACE};
 use crate::backends::native::etc::APT_NO_SANDBOX;
 use crate::backends::native::facts::{SystemDirKind, is_shown};
 use crate::backends::native::tier::Tier;
+use crate::backends::own_system::{BOOT_DIR, IO_DIR, STATE_DIR, WORKSPACE};
 
 /// The home of the sandbox's user.
 pub(super) const HOME: &str = "/root";
