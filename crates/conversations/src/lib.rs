@@ -1,6 +1,5 @@
 //! Conversations on disk. See the crate's README for the contract and an example.
 
-mod branch;
 mod conversation;
 mod error;
 mod find;
