@@ -2,6 +2,7 @@
 
 mod reader;
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -82,13 +83,11 @@ impl Terminal {
     }
 
     /// Returns whether the terminal wraps its lines again when its width changes, as far as
-    /// the environment shows.
-    #[expect(clippy::disallowed_methods, reason = "no settings: what the terminal says of itself")]
-    pub fn reflow() -> Reflow {
-        let name = std::env::var_os("TERM").unwrap_or_default();
-        let in_tmux = std::env::var_os("TMUX").is_some();
-        let in_xterm = std::env::var_os("XTERM_VERSION").is_some();
-        if name == "linux" || (in_xterm && !in_tmux) { Reflow::No } else { Reflow::Yes }
+    /// its variables in the environment show.
+    pub fn reflow<'e>(variable: impl Fn(&str) -> Option<&'e OsStr>) -> Reflow {
+        let is_console = variable("TERM").is_some_and(|name| name == "linux");
+        let in_xterm = variable("XTERM_VERSION").is_some() && variable("TMUX").is_none();
+        if is_console || in_xterm { Reflow::No } else { Reflow::Yes }
     }
 }
 

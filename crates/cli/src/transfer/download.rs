@@ -127,7 +127,7 @@ impl Download {
             FileKind::Symlink => self.link(&from, &level.to, name).await?,
             FileKind::Other => {
                 self.console.warn(&format!(
-                    "{} is no file, directory or link and was left out",
+                    "{} is not a file, directory or link and was left out",
                     from.display()
                 ));
             }

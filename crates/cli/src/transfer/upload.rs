@@ -172,7 +172,7 @@ impl Upload<'_> {
             HostKind::Symlink => self.link(&level.from, name, &to).await?,
             HostKind::Other => {
                 self.console.warn(&format!(
-                    "{} is no file, directory or link and was left out",
+                    "{} is not a file, directory or link and was left out",
                     Path::new(name).display()
                 ));
             }
