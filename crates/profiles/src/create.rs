@@ -162,7 +162,7 @@ pub(crate) fn copy_file(from: &Path, to: &Path, mode: u32) -> Result<bool, Profi
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(ProfileError::io("read", from)(error)),
         Ok(metadata) if !metadata.is_file() => {
-            let reason = "it is no file".to_owned();
+            let reason = "it is not a file".to_owned();
             return Err(ProfileError::Damaged { path: from.to_owned(), reason });
         }
         Ok(_) => {}

@@ -104,7 +104,9 @@ async fn a_file_that_is_too_large_is_refused_and_leaves_nothing() {
     let large = std::fs::File::create(&source).unwrap();
     large.set_len(MAX_ATTACHMENT + 1).unwrap();
     let most = usize::try_from(MAX_ATTACHMENT).unwrap();
-    for source in [AttachmentSource::File(source.clone()), Source::Bytes(vec![0; most + 1])] {
+    for source in
+        [AttachmentSource::File(source.clone()), AttachmentSource::Bytes(vec![0; most + 1])]
+    {
         let error = attach(&board, &task, file("large", source)).await.unwrap_err().to_string();
         assert!(error.ends_with("is larger than 25 MiB"), "{error}");
     }
