@@ -245,7 +245,7 @@ mod tests {
         assert!(!error.contains("secret-prefix"), "{error}");
         for text in ["${", "${}", "${a b}", "${TOKEN", "${1}"] {
             let error = settings.resolve(text).expect_err(text).to_string();
-            assert!(error.contains("no name of a variable"), "{text}: {error}");
+            assert!(error.contains("not the name of a variable"), "{text}: {error}");
         }
     }
 }

@@ -44,7 +44,7 @@ fn an_error_names_key_value_source_and_what_is_allowed() {
     );
     assert_eq!(
         message("terminal.backend"),
-        "terminal.backend is \"lcal\" (environment variable TERMINAL_ENV), which is not a backend; \
+        "terminal.backend is \"lcal\" (environment variable TERMINAL_ENV), which is no backend; \
          allowed: auto, local; did you mean local?"
     );
     assert_eq!(
