@@ -127,8 +127,8 @@ impl Redactor {
     }
 
     /// Returns a redactor for text that comes in pieces.
-    pub fn stream(&self) -> Stream {
-        Stream::new(self.clone())
+    pub fn stream(&self) -> RedactingStream {
+        RedactingStream::new(self.clone())
     }
 
     fn replace<'a>(
@@ -233,13 +233,13 @@ const LONGEST_LINE: usize = 64 * 1024;
 /// Masks secrets in text that comes in pieces. What may be the beginning of a
 /// secret is held back: a line is shown when its end has come.
 #[derive(Debug)]
-pub struct Stream {
+pub struct RedactingStream {
     redactor: Redactor,
     held: String,
     pem: find::PemState,
 }
 
-impl Stream {
+impl RedactingStream {
     fn new(redactor: Redactor) -> Self {
         Self { redactor, held: String::new(), pem: find::PemState::default() }
     }

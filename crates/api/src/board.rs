@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use vestal_board::boards::{BoardInfo, Listed};
+use vestal_board::boards::{BoardInfo, ListedBoard};
 use vestal_board::{Status, Time};
 
 /// A profile that tasks go to.
@@ -68,8 +68,8 @@ pub struct BoardView {
 
 impl BoardView {
     /// Returns the view of a board in a directory.
-    pub fn new(board: &Listed, path: String, current: bool) -> Self {
-        let Listed { slug, info, tasks, needs_attention, trouble } = board.clone();
+    pub fn new(board: &ListedBoard, path: String, current: bool) -> Self {
+        let ListedBoard { slug, info, tasks, needs_attention, trouble } = board.clone();
         let BoardInfo {
             name,
             description,

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vestal_sandbox::files::Written;
-use vestal_sandbox::{Entry, FileKind, Found, Metadata};
+use vestal_sandbox::{DirectoryEntry, FileKind, Found, Metadata};
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -106,8 +106,8 @@ pub struct EntryView {
     pub modified_at: Option<String>,
 }
 
-impl From<&Entry> for EntryView {
-    fn from(entry: &Entry) -> Self {
+impl From<&DirectoryEntry> for EntryView {
+    fn from(entry: &DirectoryEntry) -> Self {
         Self {
             name: text(&entry.name),
             kind: entry.kind.into(),

@@ -1,7 +1,7 @@
 //! Models that the providers of the settings offer.
 
 use serde::{Deserialize, Serialize};
-use vestal_model::{Listed, ListedFrom, ModelError, ModelInfo};
+use vestal_model::{ListedFrom, ModelError, ModelInfo, ModelList};
 
 /// The model in use, and the models that can be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,8 +50,8 @@ pub struct ProviderView {
 
 impl ProviderView {
     /// Returns the view of a provider's answer.
-    pub fn new(provider: String, listed: Result<Listed, String>) -> Self {
-        let Listed { models, fetched_at, from } = match listed {
+    pub fn new(provider: String, listed: Result<ModelList, String>) -> Self {
+        let ModelList { models, fetched_at, from } = match listed {
             Ok(listed) => listed,
             Err(error) => {
                 let (models, fetched_at, from) = (Vec::new(), None, None);

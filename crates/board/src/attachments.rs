@@ -30,7 +30,7 @@ const CHUNK: usize = 128 << 10;
 
 /// Where the bytes of a new file come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum AttachmentSource {
     /// A regular file of this host.
     File(PathBuf),
     /// These.
@@ -45,7 +45,7 @@ pub struct NewAttachment {
     /// What is in it: `type/subtype`.
     pub content_type: Option<String>,
     /// Where its bytes come from.
-    pub source: Source,
+    pub source: AttachmentSource,
 }
 
 impl Board {
@@ -188,7 +188,7 @@ fn path_of(board: &Path, task: &TaskId, stored_as: &str) -> PathBuf {
 }
 
 /// Puts bytes on the disk for a task, and sees that they are there to stay.
-async fn take_in(board: &Board, task: &TaskId, source: Source) -> Result<StoredFile> {
+async fn take_in(board: &Board, task: &TaskId, source: AttachmentSource) -> Result<StoredFile> {
     let dir = board.dir().join(DIRECTORY).join(task.as_str());
     let random = getrandom::u64().map_err(io::Error::other).map_err(Error::Name)?;
     let leaf = format!("{random:016x}");
@@ -197,12 +197,14 @@ async fn take_in(board: &Board, task: &TaskId, source: Source) -> Result<StoredF
     let copied = tokio::task::spawn_blocking(move || {
         let mut stored = StoredFile { path, name, size: 0, kept: false };
         stored.size = match source {
-            Source::File(source) => {
+            AttachmentSource::File(source) => {
                 let about = format!("the file {}", source.display());
                 let file = open(&source, &about)?;
                 copy(file, &dir, &stored.path, &about)?
             }
-            Source::Bytes(bytes) => copy(bytes.as_slice(), &dir, &stored.path, "the file")?,
+            AttachmentSource::Bytes(bytes) => {
+                copy(bytes.as_slice(), &dir, &stored.path, "the file")?
+            }
         };
         Ok(stored)
     });

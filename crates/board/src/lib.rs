@@ -22,7 +22,7 @@ pub mod store;
 pub mod testing;
 pub mod verbs;
 
-pub use attachments::{MAX_ATTACHMENT, NewAttachment, Source};
+pub use attachments::{AttachmentSource, MAX_ATTACHMENT, NewAttachment};
 pub use board::Board;
 pub use error::{Error, Refusal};
 pub use event::{Event, Kind, NewEvent};

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,8 @@ pub(crate) struct Chat {
     pub(crate) host: Arc<dyn ChatHost>,
     pub(crate) agent: Agent,
     pub(crate) settings: Arc<Settings>,
+    /// The directory that the user is in.
+    pub(crate) cwd: Option<PathBuf>,
     pub(crate) screen: Screen<Box<dyn Write + Send>>,
     pub(crate) terminal: Box<dyn SuspendTerminal>,
     pub(crate) inputs: UnboundedReceiver<Input>,

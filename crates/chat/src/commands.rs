@@ -9,8 +9,8 @@ use std::time::Duration;
 use vestal_agent::Question;
 use vestal_agent::settings::known_models;
 use vestal_agent::slash::{
-    self, COMMANDS, Command, CommandKind, Group, Invocation, SlashError, Timing, Value, nearest,
-    parse,
+    self, COMMANDS, Command, CommandGroup, CommandKind, Invocation, SlashError, Timing, Value,
+    nearest, parse,
 };
 use vestal_conversations::Filter;
 use vestal_tui::{Completer as _, Completion, Line, Paths, Span, style};
@@ -176,7 +176,7 @@ const KEYS: &str = "keys";
 
 pub(super) fn help(chat: &mut Chat, invocation: &Invocation) {
     let Some(name) = invocation.words.first() else {
-        let is_heading = |line: &str| Group::ALL.iter().any(|group| group.heading() == line);
+        let is_heading = |line: &str| CommandGroup::ALL.iter().any(|group| group.heading() == line);
         show_page(chat, &slash::help(), is_heading);
         // Without the keys, which would scroll the commands away.
         return chat.print_line(Line::plain("/help keys lists the keys."));

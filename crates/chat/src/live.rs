@@ -10,7 +10,7 @@ use vestal_model::{Cost, Finish};
 use vestal_tui::{Line, Submission, format};
 
 use crate::cells::{self, EndedTool};
-use crate::output::{Answer, FoldedOutput, OutputTail, OutputTails, ReasoningText};
+use crate::output::{FoldedOutput, OutputTail, OutputTails, ReasoningText, StreamedAnswer};
 
 /// An entry of the transcript.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(crate) enum EntryKind {
 pub(crate) struct LiveTurn {
     width: usize,
     pub(crate) shows_reasoning: bool,
-    pub(crate) answer: Answer,
+    pub(crate) answer: StreamedAnswer,
     pub(crate) reasoning: ReasoningText,
     pub(crate) tools: Vec<RunningTool>,
     pub(crate) children: Vec<RunningChild>,
@@ -85,7 +85,7 @@ impl LiveTurn {
         Self {
             width,
             shows_reasoning,
-            answer: Answer::new(width),
+            answer: StreamedAnswer::new(width),
             reasoning: ReasoningText::default(),
             tools: Vec::new(),
             children: Vec::new(),

@@ -18,7 +18,7 @@ const ANSWER_BYTES: usize = 1 << 20;
 
 /// A streamed answer.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct StreamedAnswer {
     width: usize,
     colour: Colour,
     markdown: Option<Markdown>,
@@ -39,7 +39,7 @@ struct FinalPart {
     lines: usize,
 }
 
-impl Answer {
+impl StreamedAnswer {
     /// Returns an empty answer.
     pub(crate) fn new(width: usize) -> Self {
         Self {

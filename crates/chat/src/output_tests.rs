@@ -6,7 +6,7 @@ fn texts(lines: &[Line]) -> Vec<String> {
 
 #[test]
 fn a_short_answer_is_held_back_until_it_is_known_to_count() {
-    let mut answer = Answer::new(40);
+    let mut answer = StreamedAnswer::new(40);
     assert!(answer.push("one\n\ntwo\n\nthr").is_empty());
     assert!(texts(&answer.live(20)).contains(&"one".to_owned()));
     assert!(!answer.discard(), "nothing was printed for good");
@@ -15,7 +15,7 @@ fn a_short_answer_is_held_back_until_it_is_known_to_count() {
 
 #[test]
 fn of_a_long_answer_only_the_last_lines_are_held_back() {
-    let mut answer = Answer::new(40);
+    let mut answer = StreamedAnswer::new(40);
     let mut printed = Vec::new();
     for number in 0..50 {
         printed.extend(answer.push(&format!("paragraph {number}\n\n")));
@@ -31,7 +31,7 @@ fn of_a_long_answer_only_the_last_lines_are_held_back() {
 
 #[test]
 fn that_something_was_printed_of_a_void_answer_is_known() {
-    let mut answer = Answer::new(40);
+    let mut answer = StreamedAnswer::new(40);
     for number in 0..50 {
         answer.push(&format!("paragraph {number}\n\n"));
     }
@@ -51,7 +51,7 @@ fn thoughts_are_shown_line_by_line() {
 
 #[test]
 fn what_counts_of_an_answer_stays_when_what_followed_it_is_void() {
-    let mut answer = Answer::new(40);
+    let mut answer = StreamedAnswer::new(40);
     let mut printed = Vec::new();
     for number in 0..12 {
         printed.extend(answer.push(&format!("paragraph {number}\n\n")));

@@ -1,6 +1,7 @@
 //! The chat from start to shutdown: one event loop.
 
 use std::collections::VecDeque;
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use tokio::task::JoinError;
 use vestal_agent::{Agent, EndReason};
 use vestal_config::Settings;
 use vestal_model::UserMessage;
-use vestal_runtime::Termination;
+use vestal_runtime::{Termination, Terminations};
 use vestal_tui::{Colour, Editor, History, Input, Key, Line, Screen, format};
 
 use crate::cells;
@@ -45,6 +46,8 @@ pub struct ChatParts {
     pub outside: UnboundedReceiver<HostMessage>,
     /// A first message, sent before the user types anything.
     pub first: Option<UserMessage>,
+    /// The directory that the user is in; `None` if it cannot be told.
+    pub cwd: Option<PathBuf>,
 }
 
 /// How a chat ended.
@@ -75,10 +78,15 @@ enum LoopEvent {
 /// Turn events handled per iteration of the loop.
 const BATCH: usize = 256;
 
-/// Runs a chat on the terminal of this process until the user quits.
-pub async fn run(parts: ChatParts) -> Result<ChatExit, ChatError> {
+/// Runs a chat on the terminal of this process until the user quits. `listen` begins to listen for
+/// the signals that ask the process to end. It is called once the first conversation is open; until
+/// then the signals have the effect that the program chose.
+pub async fn run(
+    parts: ChatParts,
+    listen: impl FnOnce() -> io::Result<Terminations>,
+) -> Result<ChatExit, ChatError> {
     let opened = parts.host.open(OpenTarget::First).await?;
-    let surface = ChatTerminal::take()?;
+    let surface = ChatTerminal::take(listen, parts.settings.environment())?;
     Box::pin(Chat::begin(parts, opened, surface).run()).await
 }
 
@@ -90,7 +98,8 @@ pub async fn run_on(parts: ChatParts, surface: ChatTerminal) -> Result<ChatExit,
 
 impl Chat {
     fn begin(parts: ChatParts, opened: OpenedConversation, surface: ChatTerminal) -> StartingChat {
-        let ChatParts { host, agent, settings, colour, history, questions, outside, first } = parts;
+        let ChatParts { host, agent, settings, colour, history, questions, outside, first, cwd } =
+            parts;
         let OpenedConversation { conversation, is_resumed, notices } = opened;
         let info = ConversationInfo::of(&conversation);
         let shows_reasoning = settings.get(&vestal_api::keys::DISPLAY_SHOW_REASONING);
@@ -112,6 +121,7 @@ impl Chat {
             host,
             agent,
             settings,
+            cwd,
             screen,
             terminal: surface.terminal,
             inputs: surface.inputs,

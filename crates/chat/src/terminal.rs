@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
+use vestal_config::Environment;
 use vestal_runtime::{Termination, Terminations};
-use vestal_tui::terminal::{Inputs, Output, Terminal};
+use vestal_tui::terminal::{Inputs, Terminal, TerminalOutput};
 use vestal_tui::{Input, Reflow, Size};
 
 use crate::chat::Chat;
@@ -60,12 +61,15 @@ impl SuspendTerminal for Terminal {
 
 impl ChatTerminal {
     /// Takes the terminal of this process. Dropping the value restores the terminal.
-    pub(crate) fn take() -> Result<Self, ChatError> {
+    pub(crate) fn take(
+        listen: impl FnOnce() -> io::Result<Terminations>,
+        environment: &Environment,
+    ) -> Result<Self, ChatError> {
         let failed = |error: io::Error| ChatError {
             problem: format!("failed to set up the terminal: {error}"),
             advice: vec!["without a terminal, use: vestal chat -q 'QUESTION'".to_owned()],
         };
-        let mut signals = Terminations::listen().map_err(failed)?;
+        let mut signals = listen().map_err(failed)?;
         let (terminal, mut inputs): (Terminal, Inputs) = Terminal::enter().map_err(failed)?;
         let size = Terminal::size().unwrap_or(Size { columns: 80, rows: 24 });
         let (typed, typing) = unbounded_channel();
@@ -93,9 +97,9 @@ impl ChatTerminal {
         Ok(Self {
             inputs: typing,
             signals: signalling,
-            out: Box::new(Output),
+            out: Box::new(TerminalOutput),
             size,
-            reflow: Terminal::reflow(),
+            reflow: Terminal::reflow(|name| environment.get(name)),
             terminal: Box::new(terminal),
         })
     }

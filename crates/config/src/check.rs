@@ -27,7 +27,7 @@ mod announce_tests;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Whoever asks for the key gets an error.
+    /// Reading the key returns an error.
     Error,
     /// Something has no effect, or not the one it seems to have.
     Warning,
@@ -165,7 +165,7 @@ fn check_dotenv(file: &EnvFile, findings: &mut Vec<Finding>) {
 /// Announcements that are remembered. More findings than this are announced every time.
 const REMEMBERED: usize = 256;
 
-/// Who reads an announcement. What a log has been given, a person has not read.
+/// Who reads an announcement. What each has read is remembered apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Audience {
     /// A person at a terminal.
@@ -176,10 +176,10 @@ pub enum Audience {
 
 impl Settings {
     /// Returns the names in `config.yaml`, in `.env` and among the variables that have no effect and
-    /// that the audience has not been told of since the file last changed, and remembers them as told.
+    /// that were not reported to the audience since the file last changed, and remembers them as reported.
     ///
-    /// Where that cannot be remembered, they are told again: a home that cannot be written is no
-    /// reason to be silent.
+    /// Where that cannot be stored, they are reported again: a home that cannot be written must not
+    /// hide mistakes.
     pub fn unannounced_names(&self, audience: Audience) -> Vec<Finding> {
         let mut findings = self.check_names();
         findings.retain(|finding| finding.severity != Severity::Note);
@@ -200,7 +200,7 @@ impl Settings {
 }
 
 /// Returns what a finding is remembered by. Another version of this program may compute another
-/// mark, and tells once more.
+/// mark, and then reports once more.
 fn mark(finding: &Finding, audience: Audience) -> String {
     let changed = match &finding.place {
         Some(Source::File { path, .. } | Source::DotEnv { path, .. }) => {
@@ -223,13 +223,13 @@ fn read(memory: &Path) -> Vec<String> {
     }
 }
 
-/// Writes the marks in place: what is lost in a race or a crash is told once more. A home that is not
-/// there yet is not made for this.
+/// Writes the marks in place. A race or a crash may lose marks; those findings are reported once
+/// more. A home that does not exist is not created for this.
 fn write(memory: &Path, marks: &[String]) {
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(memory);
     if let Ok(mut file) = file {
         let text = marks.join("\n");
-        // A failure means that these are told again.
+        // A failure means that these are reported again.
         file.write_all(text.as_bytes()).ok();
     }
 }

@@ -25,12 +25,12 @@ mistakes (exit code 1 if there are any), `vestal config set key value` and `vest
 change `config.yaml` and keep its comments.
 A wrong value is an error for what uses that key and for nothing else.
 
-A name that no key has is told by every command, once per change of the file, and has no effect. If it is
-nearly the name of a key that protects you (PROTECTING), whatever asks for that key fails with exit
-code 125 until the name is corrected or removed: nothing starts with less protection than you meant.
-Variables are treated the same. In the environment only near misses of a known variable count,
+A name that is not a key has no effect. Every command reports it, once per change of the file. If it is
+close to the name of a key that protects you (PROTECTING), every command that needs that key fails with
+exit code 125 until the name is corrected or removed, so that nothing starts with less protection than
+you meant. Variables are treated the same. In the environment only near misses of a known variable count,
 because other programs may have variables with the same beginning; in `.env` every unknown variable
-that begins like a known one is told.
+that begins like a known one is reported.
 
 ";
 
@@ -65,7 +65,7 @@ impl Schema {
         for key in self.keys() {
             row(&mut out, key);
         }
-        out.push_str("\n## Variables that are no keys\n\n| variable | meaning |\n|---|---|\n");
+        out.push_str("\n## Variables that are not keys\n\n| variable | meaning |\n|---|---|\n");
         for variable in self.variables() {
             line(&mut out, &[&format!("`{}`", variable.name), variable.doc]);
         }

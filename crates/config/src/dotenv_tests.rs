@@ -5,7 +5,7 @@ use super::*;
 fn entries(text: &str) -> Vec<(String, String, usize)> {
     let parsed = DotEnv::parse(text.as_bytes());
     assert_eq!(parsed.malformed, [], "{text:?}");
-    let entry = |entry: &Entry| {
+    let entry = |entry: &DotenvEntry| {
         let value = entry.value().to_str().expect("UTF-8").to_owned();
         (entry.name.to_string(), value, entry.line)
     };
@@ -75,7 +75,7 @@ proptest! {
     fn quoted_text_reads_back(text in "[^\0]*") {
         let escaped = text.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "\\$");
         let parsed = DotEnv::parse(format!("A=\"{escaped}\"\nB=1").as_bytes());
-        prop_assert_eq!(parsed.get("A").map(Entry::value), Some(OsStr::new(&text)));
+        prop_assert_eq!(parsed.get("A").map(DotenvEntry::value), Some(OsStr::new(&text)));
         prop_assert!(parsed.get("B").is_some());
     }
 }

@@ -4,12 +4,11 @@ use std::cell::Cell;
 
 use crate::error::ConfigError;
 use crate::files;
-use crate::input::Input;
 use crate::key::AnyKey;
 use crate::layers::{Given, Override, Source};
 use crate::set::{SetError, SetOutcome, edit_file};
 use crate::settings::{self, Settings};
-use crate::value::Value;
+use crate::value::{Input, Value};
 use crate::yaml::{self, Node};
 
 #[cfg(test)]

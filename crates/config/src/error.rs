@@ -100,7 +100,7 @@ pub struct Conflict {
 
 /// A name that no key has and that was probably meant for one that protects.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{written} ({from}) is no setting; {hint}")]
+#[error("{written} ({from}) is not a setting; {hint}")]
 pub struct Misspelling {
     /// The key that was probably meant.
     pub key: &'static str,

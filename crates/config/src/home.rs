@@ -72,7 +72,7 @@ pub enum HomeError {
     },
     /// A name no profile can have.
     #[error(
-        "{name:?} is no name for a profile; allowed: up to {MAX_NAME} of a-z, 0-9, _ and -, a letter or a digit first"
+        "{name:?} is not a valid name for a profile; allowed: up to {MAX_NAME} of a-z, 0-9, _ and -, a letter or a digit first"
     )]
     BadProfileName {
         /// The name.
@@ -121,8 +121,8 @@ impl Home {
     /// `-p` names, else `$VESTAL_PROFILE`, else the choice that was made to stay,
     /// else `default`. The home of `default` need not exist yet; others must.
     ///
-    /// A choice that cannot be followed is an error: whoever works in another
-    /// profile than the one chosen should know.
+    /// A choice that cannot be followed is an error, so that no command works in
+    /// another profile than the chosen one without saying so.
     pub fn locate(env: &Environment, profile: Option<&str>) -> Result<Self, HomeError> {
         let root = root(env)?;
         match (profile, env.non_empty(PROFILE_VARIABLE.name)) {
@@ -136,7 +136,7 @@ impl Home {
     }
 
     /// As [`Home::locate`] for commands that must always work: in place of a
-    /// choice that cannot be followed it is `default`, and the error is told.
+    /// choice that cannot be followed it is `default`, and the error is returned too.
     pub fn locate_or_default(
         env: &Environment,
         profile: Option<&str>,
@@ -298,8 +298,8 @@ fn follow(root: PathBuf) -> Result<Home, HomeError> {
 /// Reads the choice; none when there is none.
 fn read_choice(file: &Path) -> Result<Option<ProfileName>, String> {
     match fs::metadata(file) {
-        // A root that is no directory, or may not be entered, is for those to
-        // tell who need it.
+        // A root that is not a directory, or may not be entered, is reported where
+        // it is needed.
         Err(error)
             if matches!(
                 error.kind(),
@@ -309,7 +309,7 @@ fn read_choice(file: &Path) -> Result<Option<ProfileName>, String> {
             return Ok(None);
         }
         Err(error) => return Err(error.to_string()),
-        Ok(metadata) if !metadata.is_file() => return Err("it is no file".to_owned()),
+        Ok(metadata) if !metadata.is_file() => return Err("it is not a file".to_owned()),
         Ok(_) => {}
     }
     let mut bytes = Vec::new();
@@ -322,7 +322,7 @@ fn read_choice(file: &Path) -> Result<Option<ProfileName>, String> {
     let text = String::from_utf8(bytes).map_err(|_| "it is not text".to_owned())?;
     match text.trim() {
         "" => Ok(None),
-        name => ProfileName::new(name).map(Some).map_err(|_| format!("{name:?} is no name")),
+        name => ProfileName::new(name).map(Some).map_err(|_| format!("{name:?} is not a name")),
     }
 }
 

@@ -1,11 +1,10 @@
 //! What a declared key is.
 
 use crate::error::ConfigError;
-use crate::input::{Input, Refusal};
 use crate::kinds::Setting;
 use crate::layers::Source;
 use crate::settings::{Resolved, Settings};
-use crate::value::Value;
+use crate::value::{Input, Refusal, Value};
 
 /// Whether a key's values may be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,11 +36,11 @@ pub enum Protection {
     None,
     /// Something, so that a misspelt name of it must not be passed over.
     Guards,
-    /// It asks for isolation as well when it is not at its default: whoever sets it wants commands
-    /// kept apart from this machine, and must not be given a sandbox without walls in its place.
+    /// It also asks for isolation when it is not at its default: commands are to be separated from
+    /// this machine, so a sandbox without isolation is refused.
     ///
-    /// Limits ask for none: they bound what a sandbox may use and separate nothing. Whoever requires
-    /// them to hold is not to be given a sandbox that has none.
+    /// Limits do not ask for isolation: they bound what a sandbox may use and separate nothing. If
+    /// the settings require limits to hold, a sandbox that cannot enforce them is refused.
     Isolates,
     /// The same, and only sandboxes of this kind (in the plural: "containers") have what it asks for.
     IsolatesIn(&'static str),
@@ -67,7 +66,7 @@ pub struct Key<T: Setting> {
     pub travels: bool,
     /// What narrows its type.
     pub limits: T::Limits,
-    /// The value that it has when nobody sets it.
+    /// The value that it has when it is not set.
     pub default: T,
 }
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::error::{ConfigError, Duplicate, NotASection};
-use crate::input::Input;
 use crate::key::{AnyKey, Protection};
 use crate::schema::Schema;
 use crate::settings::Settings;
+use crate::value::Input;
 use crate::yaml::{self, Node, NodeKind};
 
 /// Where a value came from, precise enough to go there and change it.
@@ -49,7 +49,7 @@ pub enum Source {
         /// Column in characters, from 1.
         column: usize,
     },
-    /// Nobody said anything.
+    /// No place sets the key.
     Default,
 }
 
@@ -83,7 +83,7 @@ pub(crate) enum Layer {
 }
 
 impl Layer {
-    /// All places; the first that says something decides.
+    /// All places; the first that sets a key decides.
     pub(crate) const ORDER: [Self; 4] =
         [Self::CommandLine, Self::Environment, Self::DotEnv, Self::File];
 }

@@ -2,25 +2,21 @@
 
 mod check;
 mod docs;
-mod dotenv;
 mod entries;
 mod environment;
 mod error;
 mod files;
 mod home;
-mod input;
 mod key;
 mod kinds;
 mod layers;
 mod misspelt;
 mod names;
 mod portable;
-mod references;
 mod schema;
 mod set;
 mod set_variable;
 mod settings;
-mod suggest;
 mod value;
 mod yaml;
 
@@ -30,7 +26,7 @@ mod testing;
 
 pub use check::{Audience, Finding, Severity};
 pub use entries::{AppendOutcome, TakeOutcome, append, remove_entry, set_entry, take_out};
-pub use environment::{Environment, Scope, Variable};
+pub use environment::{Environment, Unresolved, Variable, VariableScope};
 pub use error::{
     ConfigError, Conflict, Duplicate, FileError, FileProblem, InvalidValue, Misspelling,
     NotASection,
@@ -45,7 +41,6 @@ pub use kinds::{
 };
 pub use layers::{Override, Source};
 pub use portable::PortableSettings;
-pub use references::Unresolved;
 pub use schema::{Group, Schema, SecretVariables};
 pub use set::{SetError, SetOutcome, set, unset};
 pub use set_variable::{SetVariableError, set_variable};
@@ -63,8 +58,8 @@ pub mod kind {
 
     pub use serde_json::Value as Json;
 
-    pub use crate::input::{Input, Refusal};
     pub use crate::kinds::{Fields, choose, expand, is_name, one_of, path, scaled, texts, words};
-    pub use crate::suggest::closest;
+    pub use crate::misspelt::closest;
+    pub use crate::value::{Input, Refusal};
     pub use crate::yaml::{Entry, Node};
 }

@@ -1,21 +1,22 @@
-//! Names that were probably meant for a key that protects.
+//! Misspelt names: which name was probably meant, and names that were probably meant for a key that
+//! protects.
 //!
-//! A setting under a misspelt name has no effect, and for most keys it is enough to say so. Where the
+//! A setting under a misspelt name has no effect, and for most keys a warning is enough. Where the
 //! key would have protected more than its default does, the sandbox would be weaker than its owner
-//! believes. So whoever asks for such a key gets an error in place of a value, as from a value that is
-//! wrong, unless a place that is asked earlier has the key under its right name.
-
-use crate::error::Misspelling;
-use crate::key::{AnyKey, Protection};
-use crate::layers::{self, Layer, Source};
-use crate::schema::Schema;
-use crate::settings::Settings;
-use crate::yaml::{Entry, Node, NodeKind};
-use crate::{names, suggest};
+//! believes. So reading such a key returns an error, as for a wrong value, unless a place of higher
+//! precedence has the key under its right name.
 
 #[cfg(test)]
 #[path = "misspelt_tests.rs"]
 mod tests;
+
+use crate::error::Misspelling;
+use crate::key::{AnyKey, Protection};
+use crate::layers::{self, Layer, Source};
+use crate::names;
+use crate::schema::Schema;
+use crate::settings::Settings;
+use crate::yaml::{Entry, Node, NodeKind};
 
 impl Settings {
     /// Returns every name that was probably meant for a key that protects.
@@ -73,7 +74,7 @@ fn misspelt_variable(
         let Some(variable) = own(variable).map(|own| own.to_ascii_lowercase()) else {
             return false;
         };
-        suggest::is_slip(&written, &variable)
+        is_slip(&written, &variable)
             || schema.without_prefix(&variable).is_some_and(|own| written.eq_ignore_ascii_case(own))
     })?;
     let hint = format!("did you mean {meant}?");
@@ -106,7 +107,7 @@ fn misspelt_entry<'a>(
         if name == own || is_meant(schema, section, name, own) {
             return Some((name.to_owned(), meant(), entry));
         }
-        let is_section = suggest::is_slip(name, section);
+        let is_section = is_slip(name, section);
         let below =
             || said(&entry.value).find(|(b, _)| *b == own || is_meant(schema, section, b, own));
         let (below, _) = is_section.then(below).flatten()?;
@@ -133,7 +134,66 @@ fn is_meant(schema: &Schema, section: &str, name: &str, own: &str) -> bool {
     if schema.without_prefix(own) == Some(name) {
         return true;
     }
-    suggest::is_slip(name, own)
-        && suggest::closest_key(&full, &schema.names())
+    is_slip(name, own)
+        && closest_key(&full, &schema.names())
             .is_none_or(|closest| closest.rsplit('.').next() == Some(own))
+}
+
+/// Returns the candidate a mistyped name most likely meant.
+pub fn closest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let name = name.to_ascii_lowercase();
+    // A name of hundreds of characters is not a typing mistake, and comparing is quadratic.
+    if name.len() > 128 {
+        return None;
+    }
+    candidates
+        .into_iter()
+        .map(|candidate| (distance(&name, &candidate.to_ascii_lowercase()), candidate))
+        .filter(|(distance, candidate)| *distance <= tolerance(&name, candidate))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Reports whether a name is so near another that it was hardly meant for anything else: stricter
+/// than [`closest`] is for a hint, for short names have many neighbours.
+pub(crate) fn is_slip(name: &str, meant: &str) -> bool {
+    let (name, meant) = (name.to_ascii_lowercase(), meant.to_ascii_lowercase());
+    // Of a short name a letter too many, one that is missing, or two in the wrong order: another
+    // letter in place of one makes another word.
+    let slips = if meant.len() < 4 { 1 } else { (meant.len() / 4).min(3) };
+    if name.len() > meant.len() + slips || distance(&name, &meant) > slips {
+        return false;
+    }
+    let letters = |text: &str| {
+        let mut letters: Vec<char> = text.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    meant.len() >= 4 || name.len() != meant.len() || letters(&name) == letters(&meant)
+}
+
+fn distance(a: &str, b: &str) -> usize {
+    strsim::damerau_levenshtein(a, b)
+}
+
+fn tolerance(name: &str, candidate: &str) -> usize {
+    (name.len().min(candidate.len()) / 4).clamp(1, 3)
+}
+
+/// Returns the known key a name most likely meant: a misspelt one, or one of
+/// another section (`timeout` or `agent.timeout` for `terminal.timeout`), or a
+/// map of which the name is an entry.
+pub(crate) fn closest_key(name: &str, known: &[&'static str]) -> Option<&'static str> {
+    let last = |key: &'static str| key.rsplit('.').next().unwrap_or(key);
+    let own = name.rsplit('.').next().unwrap_or(name);
+    let is_below =
+        |name: &str, key: &str| name.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'));
+    // A section that is also a key is no map of which the name could be an entry.
+    let is_map = |key: &&'static str| !known.iter().any(|other| is_below(other, key));
+    let parent = known.iter().copied().filter(is_map).find(|key| is_below(name, key));
+    parent.or_else(|| closest(name, known.iter().copied())).or_else(|| {
+        let lasts = known.iter().copied().map(last);
+        let found = closest(own, lasts)?;
+        known.iter().copied().find(|key| last(key) == found)
+    })
 }

@@ -18,23 +18,23 @@ fn a_misspelling_of_a_key_that_protects_is_an_error_to_who_asks_for_it() {
     for (text, told) in [
         (
             "terminal:\n  docker_netwrok: false\n",
-            format!("terminal.docker_netwrok (config.yaml:2:3) is no setting; {meant}"),
+            format!("terminal.docker_netwrok (config.yaml:2:3) is not a setting; {meant}"),
         ),
         (
             "terminal:\n  docker-network: false\n",
-            format!("terminal.docker-network (config.yaml:2:3) is no setting; {meant}"),
+            format!("terminal.docker-network (config.yaml:2:3) is not a setting; {meant}"),
         ),
         (
             "docker_network: false\n",
-            format!("docker_network (config.yaml:1:1) is no setting; {meant}"),
+            format!("docker_network (config.yaml:1:1) is not a setting; {meant}"),
         ),
         (
             "terminl:\n  docker_network: false\n",
-            format!("terminl.docker_network (config.yaml:1:1) is no setting; {meant}"),
+            format!("terminl.docker_network (config.yaml:1:1) is not a setting; {meant}"),
         ),
         (
             "terminal.docker_network: false\n",
-            "terminal.docker_network (config.yaml:1:1) is no setting; write docker_network below terminal:"
+            "terminal.docker_network (config.yaml:1:1) is not a setting; write docker_network below terminal:"
                 .to_owned(),
         ),
     ] {
@@ -45,13 +45,13 @@ fn a_misspelling_of_a_key_that_protects_is_an_error_to_who_asks_for_it() {
     assert_eq!(
         network(&TestHome::new(), &slip, &[]),
         Err(format!(
-            "TERMINAL_DOCKER_NETWROK (environment variable TERMINAL_DOCKER_NETWROK) is no setting; {told}"
+            "TERMINAL_DOCKER_NETWROK (environment variable TERMINAL_DOCKER_NETWROK) is not a setting; {told}"
         ))
     );
     assert_eq!(
         network(&TestHome::new().dotenv("TERMINAL_DOCKER_NETWROK=false\n"), &[], &[]),
         Err(format!(
-            "TERMINAL_DOCKER_NETWROK (.env:1 (TERMINAL_DOCKER_NETWROK)) is no setting; {told}"
+            "TERMINAL_DOCKER_NETWROK (.env:1 (TERMINAL_DOCKER_NETWROK)) is not a setting; {told}"
         ))
     );
 }

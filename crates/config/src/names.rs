@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use crate::check::{Finding, Severity};
-use crate::environment::{Scope, Variable};
+use crate::environment::{Variable, VariableScope};
 use crate::files::{ConfigFile, EnvFile};
 use crate::layers::Source;
 use crate::schema::Schema;
 use crate::settings::Settings;
 use crate::yaml::{Entry, Node, NodeKind};
-use crate::{layers, suggest};
+use crate::{layers, misspelt};
 
 impl Settings {
     /// Returns what there is to say about names in `config.yaml`, in `.env` and in the environment.
@@ -22,7 +22,7 @@ impl Settings {
             check_dotenv(&self.schema, file, &mut findings);
         }
         self.check_variables(&mut findings);
-        // What a protecting key may have been misspelt as is an error to whoever asks for that key.
+        // A likely misspelling of a key that protects makes reading that key fail.
         let stopping: Vec<Source> =
             self.misspellings().into_iter().map(|misspelling| misspelling.from).collect();
         for finding in &mut findings {
@@ -112,9 +112,9 @@ fn check_entry(
             push(Severity::Note, &name, message);
         }
         None => {
-            let meant = suggest::closest_key(&name, &schema.names());
+            let meant = misspelt::closest_key(&name, &schema.names());
             let sections = schema.keys().filter_map(|key| key.name().split('.').next());
-            let section = prefix.is_empty().then(|| suggest::closest(&name, sections)).flatten();
+            let section = prefix.is_empty().then(|| misspelt::closest(&name, sections)).flatten();
             let hint = section.or(meant).map(|meant| format!("; did you mean {meant}?"));
             let message = format!("{place}: there is no key {name}{}", hint.unwrap_or_default());
             push(Severity::Warning, &name, message);
@@ -138,9 +138,10 @@ fn check_dotenv(schema: &Schema, file: &EnvFile, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Says what is to be said about a variable in a `.env`.
+/// Returns what is wrong with a variable in a `.env`.
 fn about_variable(schema: &Schema, name: &str) -> Option<(Severity, String)> {
-    let locates = |variable: &Variable| variable.scope == Scope::Locates && variable.name == name;
+    let locates =
+        |variable: &Variable| variable.scope == VariableScope::Locates && variable.name == name;
     if schema.variables().any(locates) {
         let what = "has no effect here; set it in the environment".to_owned();
         return Some((Severity::Warning, what));

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use crate::dotenv::DotEnv;
 use crate::environment::Environment;
 use crate::error::FileError;
+use crate::files::DotEnv;
 use crate::files::{self, EnvFile};
 use crate::home::Home;
 use crate::key::Secrecy;

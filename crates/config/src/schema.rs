@@ -11,12 +11,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::check::Finding;
-use crate::environment::{Scope, VARIABLES, Variable};
+use crate::environment::{VARIABLES, Variable, VariableScope};
 use crate::error::ConfigError;
 use crate::key::AnyKey;
 use crate::kinds::EnvName;
+use crate::misspelt;
 use crate::settings::Settings;
-use crate::suggest;
 
 /// Declares keys, and `KEYS`, the list of them in the order in which they are documented. The doc
 /// comment of a key is the text that users read.
@@ -71,7 +71,7 @@ macro_rules! keys {
     (@or $default:expr, $given:expr) => { $given };
 }
 
-/// The settings of one owner: its keys, and what it knows about them that no key says by itself.
+/// The settings of one owner: its keys, and what applies to several of them.
 ///
 /// ```
 /// use vestal_config::{Group, Schema};
@@ -184,7 +184,7 @@ impl Schema {
         if self.is_reserved(&name) {
             return Err(ConfigError::NotInThisVersion { name });
         }
-        let suggestion = suggest::closest_key(&name, &self.names());
+        let suggestion = misspelt::closest_key(&name, &self.names());
         Err(ConfigError::UnknownKey { name, suggestion })
     }
 
@@ -228,7 +228,7 @@ impl Schema {
     /// where settings are found.
     pub(crate) fn variables(&self) -> impl Iterator<Item = &'static Variable> {
         let all = || VARIABLES.iter().chain(self.groups().flat_map(|group| group.variables));
-        let locates = |variable: &&Variable| variable.scope == Scope::Locates;
+        let locates = |variable: &&Variable| variable.scope == VariableScope::Locates;
         all().filter(locates).chain(all().filter(move |variable| !locates(variable)))
     }
 
@@ -246,8 +246,8 @@ impl Schema {
     /// Returns the variable that a misspelt one probably stands for.
     pub(crate) fn closest_variable(&self, name: &str) -> Option<&'static str> {
         let keys = self.keys().flat_map(|key| key.env().iter().copied());
-        let located = self.variables().filter(|variable| variable.scope == Scope::Locates);
-        suggest::closest(name, keys.chain(located.map(|variable| variable.name)))
+        let located = self.variables().filter(|variable| variable.scope == VariableScope::Locates);
+        misspelt::closest(name, keys.chain(located.map(|variable| variable.name)))
     }
 
     /// Reports whether a variable holds a secret, by its name.
@@ -307,7 +307,7 @@ impl Settings {
     /// and of `.env` that are secrets by their name or because a setting says so,
     /// and what the groups of the schema know. Addresses are none.
     ///
-    /// Places that cannot be read have none; whoever needs them is told why.
+    /// Places that cannot be read contribute none; reading a key from them returns the error.
     pub fn known_secrets(&self) -> Vec<String> {
         let named = self.secret_variables().names;
         let is_secret = |name: &str| {
@@ -382,7 +382,7 @@ mod tests {
             let env = Environment::from_pairs([("ODDLY_NAMED", "sk-oddly-named")]);
             let settings = Settings::load(&Schema::new(groups), home.home(), env, Vec::new());
             assert_eq!(settings.known_secrets(), ["sk-oddly-named"]);
-            // Whoever must have all of them is told that they are not known.
+            // A caller that needs all of them gets the error.
             let error = settings.secret_variables().complete().expect_err("one is unreadable");
             assert_eq!(error.to_string(), "there is no key no.such.key");
         }

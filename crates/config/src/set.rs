@@ -9,11 +9,11 @@ use thiserror::Error;
 
 use crate::error::{ConfigError, FileProblem};
 use crate::files;
-use crate::input::Input;
 use crate::key::AnyKey;
 use crate::layers::{Given, Layer, Override, Source};
 use crate::schema::Schema;
 use crate::settings::{self, Settings};
+use crate::value::Input;
 use crate::yaml::{self, EditError, Node};
 
 #[cfg(test)]
@@ -46,13 +46,13 @@ pub enum SetError {
         path: PathBuf,
     },
     /// Only lists of text can be added to.
-    #[error("{key} is no list of text that could be added to")]
+    #[error("{key} is not a list of text that items can be added to")]
     NoList {
         /// The key.
         key: &'static str,
     },
     /// Only maps have entries.
-    #[error("{key} is no map of entries")]
+    #[error("{key} is not a map of entries")]
     NoMap {
         /// The key.
         key: &'static str,
@@ -124,7 +124,7 @@ pub fn unset(settings: &Settings, name: &str) -> Result<Option<SetOutcome>, SetE
     };
     let link = settings.home().config_file();
     let failed = |path: &Path, error| SetError::Write { path: path.to_owned(), error };
-    let target = Target::open(&link).map_err(|error| failed(&link, error))?;
+    let target = LockedFile::open(&link).map_err(|error| failed(&link, error))?;
     let read = |problem| SetError::Read { path: target.path.clone(), problem };
     let text = files::read_text(&target.path).map_err(read)?.unwrap_or_default();
     let root = files::parse_sections(&text).map_err(read)?;
@@ -147,7 +147,7 @@ pub fn unset(settings: &Settings, name: &str) -> Result<Option<SetOutcome>, SetE
         }
     }
     let Some(name) = removed else {
-        // What is not there and means nothing is a mistake of whoever asks.
+        // A name that is neither in the file nor a key is an error of the caller.
         return key.map(|_| None).map_err(SetError::from);
     };
     target.replace(&edited).map_err(|error| failed(&target.path, error))?;
@@ -165,7 +165,7 @@ pub(crate) fn edit_file(
 ) -> Result<SetOutcome, SetError> {
     let link = settings.home().config_file();
     let target =
-        Target::open(&link).map_err(|error| SetError::Write { path: link.clone(), error })?;
+        LockedFile::open(&link).map_err(|error| SetError::Write { path: link.clone(), error })?;
     let read = |problem| SetError::Read { path: target.path.clone(), problem };
     let text = files::read_text(&target.path).map_err(read)?.unwrap_or_default();
     let root = files::parse_sections(&text).map_err(read)?;
@@ -194,7 +194,7 @@ fn wanted(key: &dyn AnyKey, name: &str, value: &str, path: &Path) -> Result<Node
         ConfigError::Invalid(settings::invalid(key, &Given { source, input }, refusal))
     };
     let read = key.read_untyped(input).map_err(invalid)?;
-    // Nobody asks for what has no effect.
+    // A value that would have no effect is refused here, though a file may have it.
     if let Some(doubt) = key.doubt(input) {
         return Err(invalid(doubt).into());
     }
@@ -240,14 +240,14 @@ fn hidden_by(settings: &Settings, key: &dyn AnyKey) -> Option<Source> {
 }
 
 /// The file to be replaced, with the lock that keeps others from doing so.
-pub(crate) struct Target {
+pub(crate) struct LockedFile {
     pub(crate) path: PathBuf,
     /// The directory of the file. Its lock is held until this is dropped; a
     /// lock on the file itself would not outlive its replacement.
     directory: File,
 }
 
-impl Target {
+impl LockedFile {
     /// Follows a link to the file it means, makes the directory when there is
     /// none, and waits for the lock.
     pub(crate) fn open(link: &Path) -> io::Result<Self> {

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::dotenv::DotEnv;
 use crate::error::FileProblem;
 use crate::files;
+use crate::files::DotEnv;
 use crate::kinds::EnvName;
-use crate::set::Target;
+use crate::set::LockedFile;
 use crate::settings::Settings;
 
 /// The file is its owner's alone.
@@ -59,7 +59,7 @@ pub fn set_variable(
     }
     let link = settings.home().env_file();
     let write = |error| SetVariableError::Write { path: link.clone(), error };
-    let target = Target::open(&link).map_err(write)?;
+    let target = LockedFile::open(&link).map_err(write)?;
     let text = files::read_text(&target.path)
         .map_err(|problem| SetVariableError::Read { path: target.path.clone(), problem })?
         .unwrap_or_default();

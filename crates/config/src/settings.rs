@@ -9,12 +9,11 @@ use crate::environment::Environment;
 use crate::error::{ConfigError, Conflict, FileError, InvalidValue};
 use crate::files::{self, ConfigFile, EnvFile};
 use crate::home::Home;
-use crate::input::Refusal;
 use crate::key::{AnyKey, Key, Secrecy};
 use crate::kinds::{EnvName, Setting};
 use crate::layers::{Given, Layer, Override, Source};
 use crate::schema::Schema;
-use crate::value::{MASK, Value};
+use crate::value::{MASK, Refusal, Value};
 
 #[cfg(test)]
 #[path = "precedence_tests.rs"]
@@ -34,8 +33,8 @@ pub struct Resolved<T> {
 }
 
 impl<T> Resolved<T> {
-    /// Reports whether nobody set the key, so that the value is the default. A
-    /// value that somebody set is none, even when it is the same.
+    /// Reports whether the value is the default because no place sets the key. A
+    /// value that is set does not count, even when it equals the default.
     pub fn is_default(&self) -> bool {
         self.source == Source::Default
     }
@@ -43,8 +42,8 @@ impl<T> Resolved<T> {
 
 /// The settings of one profile as they were when they were loaded.
 ///
-/// Loading never fails: what is wrong with a file or a value is the answer to
-/// those who ask for a key that depends on it, and to nobody else.
+/// Loading never fails. An error in a file or a value is returned when a key that
+/// depends on it is read, and affects no other key.
 pub struct Settings {
     pub(crate) schema: Schema,
     pub(crate) home: Home,
@@ -100,7 +99,7 @@ impl Settings {
     }
 
     /// Returns the value of the key with this name, or another name of it.
-    /// Secrets are not masked: who asks by name gets the value.
+    /// Secrets are not masked: a caller that names the key gets the value.
     pub fn get_by_name(&self, name: &str) -> Result<Resolved<Value>, ConfigError> {
         self.schema.require(name)?.resolve(self)
     }

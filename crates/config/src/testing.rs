@@ -112,14 +112,15 @@ impl Setting for Services {
 
     fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
         let tree = input.tree()?;
-        let entries = tree.entries().ok_or_else(|| Refusal::new("is no map"))?;
+        let entries = tree.entries().ok_or_else(|| Refusal::new("is not a map"))?;
         let service = |entry: &kind::Entry| {
-            let name = entry.name().ok_or_else(|| Refusal::new("holds a key that is no name"))?;
+            let name =
+                entry.name().ok_or_else(|| Refusal::new("holds a key that is not a name"))?;
             let known = ["command", "api_key", "api_key_env", "env"];
             let fields = Fields::read(&entry.value, name, &known)?;
             let variable = |node| {
                 let text = Input::Node(node).scalar()?;
-                EnvName::new(text).ok_or_else(|| Refusal::new("is no name of a variable"))
+                EnvName::new(text).ok_or_else(|| Refusal::new("is not the name of a variable"))
             };
             let service = Service {
                 command: fields

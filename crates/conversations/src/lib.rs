@@ -1,6 +1,5 @@
 //! Conversations on disk. See the crate's README for the contract and an example.
 
-mod branch;
 mod conversation;
 mod error;
 mod find;
@@ -24,7 +23,7 @@ pub use history::Undone;
 pub use lease::Lease;
 pub use ledger::{LedgerFilter, LedgerGroup, LedgerGrouping, Work, WorkItem};
 pub use message::{Kind, NewMessage, Seq, Standing, Stored};
-pub use search::{Hit, Piece, Role, Scope};
+pub use search::{Hit, Piece, Role, SearchScope};
 pub use store::{Store, VERSION as SCHEMA_VERSION};
 pub use title::{InvalidTitle, Title};
 pub use usage::{ModelTotals, Totals};

@@ -74,7 +74,7 @@ pub struct Piece {
 
 /// Where is looked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Scope {
+pub struct SearchScope {
     /// Only in this conversation.
     pub only: Option<ConversationId>,
     /// Not in this one.
@@ -110,7 +110,7 @@ impl Store {
     ///
     /// What a summary stands for is found; what was taken back is not. Of a very
     /// long query the beginning counts.
-    pub async fn search(&self, scope: &Scope, query: &str, limit: u32) -> Result<Vec<Hit>> {
+    pub async fn search(&self, scope: &SearchScope, query: &str, limit: u32) -> Result<Vec<Hit>> {
         let expression = expression(query);
         if expression.is_empty() {
             return Ok(Vec::new());

@@ -178,7 +178,7 @@ pub(super) struct Account<'a> {
 
 /// A group in the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Group<'a> {
+pub(super) struct GroupEntry<'a> {
     pub(super) name: &'a [u8],
     pub(super) gid: u32,
     members: &'a [u8],
@@ -204,17 +204,17 @@ impl AccountLists {
     }
 
     /// Returns the groups in order. Skips invalid lines.
-    pub(super) fn groups(&self) -> impl Iterator<Item = Group<'_>> {
+    pub(super) fn groups(&self) -> impl Iterator<Item = GroupEntry<'_>> {
         self.group.split(|byte| *byte == b'\n').filter_map(|line| {
             let mut fields = line.split(|byte| *byte == b':');
             let name = fields.next().filter(|name| !name.is_empty())?;
             let gid = number(fields.nth(1)?)?;
-            Some(Group { name, gid, members: fields.next().unwrap_or_default() })
+            Some(GroupEntry { name, gid, members: fields.next().unwrap_or_default() })
         })
     }
 }
 
-impl Group<'_> {
+impl GroupEntry<'_> {
     /// Returns whether a user is listed as a member of the group.
     pub(super) fn has(&self, user: &[u8]) -> bool {
         self.members.split(|byte| *byte == b',').any(|member| member == user)

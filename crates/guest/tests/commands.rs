@@ -230,7 +230,7 @@ fn piped_input_reaches_the_command_and_ends() {
         vestal_wire::write_frame(
             &mut writer,
             channel,
-            vestal_wire::Kind::Data,
+            vestal_wire::FrameKind::Data,
             Stream::Input,
             piece,
         )
@@ -252,7 +252,9 @@ fn piped_input_reaches_the_command_and_ends() {
         }
         while credit >= 60_000 {
             match rest.next() {
-                Some(piece) => client.send(channel, vestal_wire::Kind::Data, Stream::Input, piece),
+                Some(piece) => {
+                    client.send(channel, vestal_wire::FrameKind::Data, Stream::Input, piece);
+                }
                 None if !ended => {
                     ended = true;
                     client.send_end(channel, Stream::Input);

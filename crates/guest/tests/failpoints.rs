@@ -10,8 +10,8 @@ use std::os::unix::net::UnixStream;
 use support::{TestGuest, id, processes_of_instance, shell};
 use vestal_testkit::{PATIENCE, wait_until};
 use vestal_wire::{
-    Cause, Hello, JobState, Kind, Outcome, Reply, Request, Role, StartJob, Stream, Welcome, decode,
-    encode, read_frame, write_frame,
+    Cause, FrameKind, Hello, JobState, Outcome, Reply, Request, Role, StartJob, Stream, Welcome,
+    decode, encode, read_frame, write_frame,
 };
 
 /// Talks to a guest that may die at any word. Returns how far it came.
@@ -19,7 +19,7 @@ fn live_a_life(guest: &TestGuest) -> Option<Welcome> {
     let mut stream = UnixStream::connect(guest.socket()).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let hello = Hello::new(Role::User, None);
-    write_frame(&mut stream, 0, Kind::Hello, Stream::Input, &encode(&hello).unwrap()).ok()?;
+    write_frame(&mut stream, 0, FrameKind::Hello, Stream::Input, &encode(&hello).unwrap()).ok()?;
     let welcome: Welcome = decode(&read_frame(&mut stream).ok()?.1).unwrap();
     let start = StartJob {
         session: Some("main".into()),
@@ -29,12 +29,12 @@ fn live_a_life(guest: &TestGuest) -> Option<Welcome> {
         [Request::Start(Box::new(start)), Request::Shutdown { grace_ms: 0, if_idle: false }];
     for (channel, request) in (1..).zip(requests) {
         let payload = encode(&request).unwrap();
-        let sent = write_frame(&mut stream, channel, Kind::Open, Stream::Input, &payload);
+        let sent = write_frame(&mut stream, channel, FrameKind::Open, Stream::Input, &payload);
         if sent.is_err() {
             break;
         }
         while let Ok((header, _)) = read_frame(&mut stream) {
-            if header.kind == Kind::Reply {
+            if header.kind == FrameKind::Reply {
                 break;
             }
         }

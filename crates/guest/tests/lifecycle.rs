@@ -7,8 +7,8 @@ use std::time::Duration;
 use support::{Client, TestGuest, fault, id, shell};
 use vestal_testkit::wait_until;
 use vestal_wire::{
-    FaultCode, Header, Hello, Kind, MAJOR, MINOR, Reply, Request, Role, StartJob, Status, Stream,
-    encode, read_frame, write_frame,
+    FaultCode, FrameKind, Header, Hello, MAJOR, MINOR, Reply, Request, Role, StartJob, Status,
+    Stream, encode, read_frame, write_frame,
 };
 
 fn status(client: &mut Client) -> Status {
@@ -100,15 +100,19 @@ fn garbage_closes_its_connection_and_nothing_else() {
 fn breaches_of_the_protocol_close_the_connection() {
     let guest = TestGuest::start();
     let open = |channel: u32| {
-        (channel, Kind::Open, encode(&Request::Wait { id: id("a"), timeout_ms: None }).unwrap())
+        (
+            channel,
+            FrameKind::Open,
+            encode(&Request::Wait { id: id("a"), timeout_ms: None }).unwrap(),
+        )
     };
-    let breaches: Vec<Vec<(u32, Kind, Vec<u8>)>> = vec![
-        vec![(1, Kind::Welcome, vec![])],
-        vec![(0, Kind::Hello, encode(&Hello::new(Role::User, None)).unwrap())],
+    let breaches: Vec<Vec<(u32, FrameKind, Vec<u8>)>> = vec![
+        vec![(1, FrameKind::Welcome, vec![])],
+        vec![(0, FrameKind::Hello, encode(&Hello::new(Role::User, None)).unwrap())],
         vec![open(0)],
         vec![open(7), open(7)],
-        vec![open(7), (7, Kind::Credit, vec![1])],
-        vec![open(7), (7, Kind::End, vec![]), (7, Kind::End, vec![])],
+        vec![open(7), (7, FrameKind::Credit, vec![1])],
+        vec![open(7), (7, FrameKind::End, vec![]), (7, FrameKind::End, vec![])],
     ];
     guest.client().background(shell("a", "sleep 600"));
     for breach in breaches {
@@ -123,7 +127,7 @@ fn breaches_of_the_protocol_close_the_connection() {
     let channel = flood.open(&Request::Start(Box::new(start)));
     let piece = vec![0; vestal_wire::limits::MAX_DATA];
     let hung_up = (0..100).any(|_| {
-        write_frame(&mut flood.stream, channel, Kind::Data, Stream::Input, &piece).is_err()
+        write_frame(&mut flood.stream, channel, FrameKind::Data, Stream::Input, &piece).is_err()
     });
     assert!(hung_up, "more than the window was taken");
     let mut client = guest.client();
@@ -135,7 +139,7 @@ fn breaches_of_the_protocol_close_the_connection() {
 fn a_frame_that_announces_too_much_is_not_waited_for() {
     let guest = TestGuest::start();
     let mut client = guest.client();
-    let header = Header { len: u32::MAX, channel: 1, kind: Kind::Open, stream: Stream::Input };
+    let header = Header { len: u32::MAX, channel: 1, kind: FrameKind::Open, stream: Stream::Input };
     std::io::Write::write_all(&mut client.stream, &header.to_bytes()).unwrap();
     assert!(read_frame(&mut client.stream).is_err());
 }
@@ -145,9 +149,9 @@ fn a_request_from_the_future_is_answered_as_such() {
     let guest = TestGuest::start();
     let mut client = guest.client();
     // An array of a variant's number and its fields, of which this guest knows none.
-    client.send(1, Kind::Open, Stream::Input, &[0x82, 0x18, 99, 0x80]);
+    client.send(1, FrameKind::Open, Stream::Input, &[0x82, 0x18, 99, 0x80]);
     assert_eq!(fault(client.reply(1)).code, FaultCode::Unsupported);
-    client.send(2, Kind::Open, Stream::Input, b"\xff\xff");
+    client.send(2, FrameKind::Open, Stream::Input, b"\xff\xff");
     assert_eq!(fault(client.reply(2)).code, FaultCode::Invalid);
     assert_eq!(client.run(shell("a", "echo on")).0.stdout, b"on\n");
 }
@@ -159,7 +163,7 @@ fn a_client_that_never_reads_is_given_up() {
     client.run(shell("a", "true"));
     let request = encode(&Request::Jobs { running: false, limit: 100 }).unwrap();
     let given_up = (1..2_000_000).any(|channel| {
-        write_frame(&mut client.stream, channel, Kind::Open, Stream::Input, &request).is_err()
+        write_frame(&mut client.stream, channel, FrameKind::Open, Stream::Input, &request).is_err()
     });
     assert!(given_up);
     assert_eq!(guest.client().run(shell("b", "echo on")).0.stdout, b"on\n");
@@ -353,10 +357,10 @@ fn a_deep_directory_is_no_obstacle() {
         .unwrap();
     let hello = encode(&Hello::new(Role::User, None)).unwrap();
     let mut stdin = bridge.stdin.take().unwrap();
-    write_frame(&mut stdin, 0, Kind::Hello, Stream::Input, &hello).unwrap();
+    write_frame(&mut stdin, 0, FrameKind::Hello, Stream::Input, &hello).unwrap();
     std::io::Write::flush(&mut stdin).unwrap();
     let (header, _) = read_frame(bridge.stdout.as_mut().unwrap()).unwrap();
-    assert_eq!(header.kind, Kind::Welcome);
+    assert_eq!(header.kind, FrameKind::Welcome);
     drop(stdin);
     assert!(bridge.wait().unwrap().success());
 }

@@ -6,7 +6,7 @@ use support::{Said, TestGuest, code, id, job, shell};
 use vestal_testkit::wait_until;
 use vestal_wire::limits::WINDOW;
 use vestal_wire::{
-    AttachJob, Delivery, Event, JobState, Kind, Reply, Request, StartJob, Stdin, Stream,
+    AttachJob, Delivery, Event, FrameKind, JobState, Reply, Request, StartJob, Stdin, Stream,
 };
 
 fn attach(name: &str, delivery: Delivery) -> AttachJob {
@@ -160,7 +160,7 @@ fn a_cancelled_call_lets_the_job_go_on() {
     let mut client = guest.client();
     client.grants = false;
     let channel = client.open(&Request::Start(Box::new(shell("a", "seq -w 600000"))));
-    client.send(channel, Kind::Cancel, Stream::Input, &[]);
+    client.send(channel, FrameKind::Cancel, Stream::Input, &[]);
     let fault = support::fault(client.reply(channel));
     assert_eq!(fault.code, vestal_wire::FaultCode::Cancelled);
     assert_eq!(client.wait(&id("a")).stdout_bytes, 4_200_000);

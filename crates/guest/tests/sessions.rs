@@ -4,7 +4,7 @@ mod support;
 
 use support::{Said, TestGuest, code, fault, id, job, shell, var};
 use vestal_wire::{
-    Command, Delivery, Event, FaultCode, FileCall, FileOp, FileReply, JobInfo, Kind, Reply,
+    Command, Delivery, Event, FaultCode, FileCall, FileOp, FileReply, FrameKind, JobInfo, Reply,
     Request, SessionState, ShellText, StartJob, Stdin, Stream,
 };
 
@@ -193,7 +193,7 @@ fn a_write_that_is_cancelled_or_abandoned_leaves_nothing() {
     let mut client = guest.client();
     let channel = client.open(&write);
     client.send_data(channel, Stream::Input, b"half");
-    client.send(channel, Kind::Cancel, Stream::Input, &[]);
+    client.send(channel, FrameKind::Cancel, Stream::Input, &[]);
     assert_eq!(fault(client.reply(channel)).code, FaultCode::Cancelled);
     let channel = client.open(&write);
     client.send_data(channel, Stream::Input, b"half");

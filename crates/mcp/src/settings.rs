@@ -82,7 +82,8 @@ impl Setting for McpServers {
         for entry in entries {
             let name = entry.name().and_then(McpServerName::new).ok_or_else(|| {
                 let allowed = format!("names are {}", McpServerName::allowed());
-                Refusal::new("holds a key that is no name of a server").suggesting(Some(allowed))
+                Refusal::new("holds a key that is not the name of a server")
+                    .suggesting(Some(allowed))
             })?;
             let server = McpServer::read(name.as_str(), &entry.value)?;
             if servers.insert(name.clone(), server).is_some() {
@@ -157,7 +158,7 @@ impl Headers {
             let name = entry
                 .name()
                 .filter(|name| is_header_name(name))
-                .ok_or_else(|| Refusal::new("holds a key that is no name of a header"))?;
+                .ok_or_else(|| Refusal::new("holds a key that is not the name of a header"))?;
             let value = match entry.value.scalar() {
                 Some(text) if !entry.value.is_null() => text.trim(),
                 _ => return Err(Refusal::new(format!("gives {name} no text"))),

@@ -194,7 +194,7 @@ mod tests {
 
     use super::*;
     use crate::entries::Target;
-    use crate::files::{Change, NoteLimits};
+    use crate::files::{NoteChange, NoteLimits};
 
     const BOTH: Enabled = Enabled { memory: true, user: true };
 
@@ -206,7 +206,7 @@ mod tests {
     }
 
     fn add(files: &NoteFiles, target: Target, entry: &str) {
-        files.change(target, Change::Add { entry }).unwrap();
+        files.change(target, NoteChange::Add { entry }).unwrap();
     }
 
     #[tokio::test]

@@ -15,7 +15,7 @@ use vestal_agent::redact::Redactor;
 
 use crate::entries::{Entries, Target, clean};
 
-pub use change::Change;
+pub use change::NoteChange;
 pub use error::{MemoryError, MemoryFileProblem, ReadError, Refusal};
 
 /// How many characters notes may have.

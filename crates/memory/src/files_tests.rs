@@ -19,15 +19,15 @@ fn place() -> (TempDir, NoteFiles) {
 }
 
 fn add(files: &NoteFiles, entry: &str) -> Result<Vec<String>, MemoryError> {
-    files.change(Target::Memory, Change::Add { entry }).map(|entries| listed(&entries))
+    files.change(Target::Memory, NoteChange::Add { entry }).map(|entries| listed(&entries))
 }
 
 fn replace(files: &NoteFiles, old: &str, entry: &str) -> Result<Vec<String>, MemoryError> {
-    files.change(Target::Memory, Change::Replace { old, entry }).map(|entries| listed(&entries))
+    files.change(Target::Memory, NoteChange::Replace { old, entry }).map(|entries| listed(&entries))
 }
 
 fn remove(files: &NoteFiles, old: &str) -> Result<Vec<String>, MemoryError> {
-    files.change(Target::Memory, Change::Remove { old }).map(|entries| listed(&entries))
+    files.change(Target::Memory, NoteChange::Remove { old }).map(|entries| listed(&entries))
 }
 
 fn listed(entries: &Entries) -> Vec<String> {
@@ -75,9 +75,9 @@ fn notes_are_added_replaced_and_removed_in_a_file_for_their_owner_alone() {
 fn the_two_files_are_apart() {
     let (_dir, files) = place();
     add(&files, "mine").unwrap();
-    let theirs = files.change(Target::User, Change::Add { entry: "mine" }).unwrap();
+    let theirs = files.change(Target::User, NoteChange::Add { entry: "mine" }).unwrap();
     assert_eq!(listed(&theirs), ["mine"]);
-    files.change(Target::User, Change::Clear).unwrap();
+    files.change(Target::User, NoteChange::Clear).unwrap();
     assert_eq!(listed(&files.read(Target::Memory).unwrap()), ["mine"]);
 }
 
@@ -136,7 +136,7 @@ fn what_a_person_writes_into_the_file_is_what_counts() {
 fn a_file_that_cannot_be_read_is_said_so_and_never_overwritten() {
     fn problem(files: &NoteFiles) -> MemoryFileProblem {
         let ReadError { problem, .. } = files.read(Target::Memory).unwrap_err();
-        for change in [Change::Add { entry: "x" }, Change::Clear] {
+        for change in [NoteChange::Add { entry: "x" }, NoteChange::Clear] {
             let error = files.change(Target::Memory, change).unwrap_err();
             assert!(matches!(error, MemoryError::Read(_)), "{error:?}");
         }
@@ -241,7 +241,7 @@ fn secrets_are_never_written() {
     add(&files, &note).unwrap();
     let text = fs::read_to_string(files.path(Target::Memory)).unwrap();
     assert!(!text.contains(KEY) && text.contains("redacted"), "{text}");
-    let change = Change::Rewrite { from: &text, text: &note };
+    let change = NoteChange::Rewrite { from: &text, text: &note };
     files.change(Target::Memory, change).unwrap();
     let text = fs::read_to_string(files.path(Target::Memory)).unwrap();
     assert!(!text.contains(KEY), "{text}");
@@ -257,14 +257,14 @@ fn an_edited_text_takes_the_place_of_the_one_it_was_made_from_alone() {
     add(&files, "one").unwrap();
     let from = files.read_text(Target::Memory).unwrap();
     add(&files, "two").unwrap();
-    let late = files.change(Target::Memory, Change::Rewrite { from: &from, text: "mine" });
+    let late = files.change(Target::Memory, NoteChange::Rewrite { from: &from, text: "mine" });
     assert_eq!(
         refusal(late.map(|entries| listed(&entries))),
         Refusal::Changed { target: Target::Memory }
     );
     let from = files.read_text(Target::Memory).unwrap();
     let text = "two\n§\u{200b}\n\u{1b}[31mthree\n§\n\n";
-    let edited = files.change(Target::Memory, Change::Rewrite { from: &from, text }).unwrap();
+    let edited = files.change(Target::Memory, NoteChange::Rewrite { from: &from, text }).unwrap();
     assert_eq!(listed(&edited), ["two", "[31mthree"]);
 }
 

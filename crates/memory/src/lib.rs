@@ -13,7 +13,7 @@ mod tool;
 pub use entries::{Entries, Target, UnknownTarget, clean};
 pub use file_memory::{Enabled, FileMemory, MemoryParts, files, from_settings, limits};
 pub use files::{
-    Change, MemoryError, MemoryFileProblem, NoteFiles, NoteLimits, ReadError, Refusal,
+    MemoryError, MemoryFileProblem, NoteChange, NoteFiles, NoteLimits, ReadError, Refusal,
 };
 pub use search::SessionSearch;
 pub use tool::{MemoryTool, TOOLSET};

@@ -13,7 +13,7 @@ use vestal_model::ToolSpec;
 
 use crate::entries::{Entries, Target};
 use crate::file_memory::{Enabled, usage};
-use crate::files::{Change, MemoryError, NoteFiles};
+use crate::files::{MemoryError, NoteChange, NoteFiles};
 
 /// The group the tool is enabled and disabled with.
 pub const TOOLSET: &str = "memory";
@@ -144,11 +144,11 @@ impl MemoryCall {
     fn carry_out(&self, files: &NoteFiles) -> ToolOutput {
         let Self { action, target, content, old } = self;
         let (change, message) = match action {
-            MemoryAction::Add => (Change::Add { entry: content }, "the note is kept"),
+            MemoryAction::Add => (NoteChange::Add { entry: content }, "the note is kept"),
             MemoryAction::Replace => {
-                (Change::Replace { old, entry: content }, "the note is replaced")
+                (NoteChange::Replace { old, entry: content }, "the note is replaced")
             }
-            MemoryAction::Remove => (Change::Remove { old }, "the note is removed"),
+            MemoryAction::Remove => (NoteChange::Remove { old }, "the note is removed"),
             MemoryAction::Read => {
                 return match files.read(*target) {
                     Ok(entries) => output(&view(files, *target, &entries), false),

@@ -80,7 +80,7 @@ impl Attempt<'_> {
     async fn stream(
         &self,
         mut response: Response,
-        decoder: &mut dyn wire::Decoder,
+        decoder: &mut dyn wire::AnswerDecoder,
         watch: &mut Watch<'_>,
     ) -> Result<(), FailedAnswer> {
         let idle = self.shared.options.idle_timeout;

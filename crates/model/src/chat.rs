@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::{Instant, sleep};
 
-use crate::adapt::adapt;
 use crate::attempt::{Attempt, FailedAnswer, NextAttempt, RetryLimit, later, next_attempt};
 use crate::endpoint::{ContextLimit, Endpoint, known_cost};
 use crate::error::ModelError;
 use crate::models::ModelsShared;
+use crate::quirks::adapt;
 use crate::request::{Completion, Cost, CostSource, Progress, Request};
 use crate::wire::{self, DecodedAnswer, Watch};
 

@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 
-mod adapt;
 mod anthropic;
 mod attempt;
 mod chat;
@@ -17,16 +16,12 @@ mod request;
 mod wire;
 
 pub use chat::Chat;
-pub use endpoint::Secret;
-pub use endpoint::{ContextLimit, Endpoint, Prices, is_same_server};
+pub use endpoint::{ContextLimit, Endpoint, Prices, Secret, is_same_server};
 pub use error::{Detail, ModelError};
-pub use listing::ModelInfo;
-pub use listing::{Freshness, ListCache, Listed, ListedFrom};
-pub use message::Image;
+pub use listing::{Freshness, ListCache, ListedFrom, ModelInfo, ModelList};
 pub use message::{
-    Api, AssistantMessage, Finish, Message, Opaque, Part, Reasoning, ToolCall, ToolResult,
+    Api, AssistantMessage, Finish, Image, Message, Opaque, Part, Reasoning, ToolCall, ToolResult,
     UserMessage,
 };
 pub use models::{ModelOptions, Models, SetupError};
-pub use request::{Completion, Progress, Request, ToolSpec};
-pub use request::{Cost, CostSource, Usage};
+pub use request::{Completion, Cost, CostSource, Progress, Request, ToolSpec, Usage};

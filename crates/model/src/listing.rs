@@ -150,7 +150,7 @@ pub enum ListedFrom {
 
 /// A list of models.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct ModelList {
     /// The models, by name.
     pub models: Vec<ModelInfo>,
     /// When the provider was asked.
@@ -208,7 +208,7 @@ impl ListCache {
         models: &Models,
         endpoint: &Endpoint,
         freshness: Freshness,
-    ) -> Result<Listed, ModelError> {
+    ) -> Result<ModelList, ModelError> {
         let key = key(endpoint);
         let kept = match self.read() {
             CachedListing::Usable(mut file) => file.providers.remove(&key),
@@ -219,18 +219,22 @@ impl ListCache {
         {
             models.remember(endpoint, &kept.models);
             let fetched_at = kept.fetched_at;
-            return Ok(Listed { models: kept.models.clone(), fetched_at, from: ListedFrom::Cache });
+            return Ok(ModelList {
+                models: kept.models.clone(),
+                fetched_at,
+                from: ListedFrom::Cache,
+            });
         }
         match (models.list(endpoint).await, kept) {
             (Ok(list), _) => {
                 let fetched_at = Timestamp::now();
                 self.keep(key, ListingEntry { fetched_at, models: list.clone() });
-                Ok(Listed { models: list, fetched_at, from: ListedFrom::Provider })
+                Ok(ModelList { models: list, fetched_at, from: ListedFrom::Provider })
             }
             (Err(error), Some(kept)) => {
                 models.remember(endpoint, &kept.models);
                 let from = ListedFrom::Outdated { error };
-                Ok(Listed { models: kept.models, fetched_at: kept.fetched_at, from })
+                Ok(ModelList { models: kept.models, fetched_at: kept.fetched_at, from })
             }
             (Err(error), None) => Err(error),
         }
@@ -238,11 +242,11 @@ impl ListCache {
 
     /// Returns the list that is kept of an endpoint's provider, however old;
     /// nobody is asked.
-    pub fn kept(&self, endpoint: &Endpoint) -> Option<Listed> {
+    pub fn kept(&self, endpoint: &Endpoint) -> Option<ModelList> {
         let key = key(endpoint);
         let CachedListing::Usable(mut file) = self.read() else { return None };
         let ListingEntry { fetched_at, models } = file.providers.remove(&key)?;
-        Some(Listed { models, fetched_at, from: ListedFrom::Cache })
+        Some(ModelList { models, fetched_at, from: ListedFrom::Cache })
     }
 
     /// Has `models` know how much an endpoint's model can hold: from the kept

@@ -70,7 +70,8 @@ mod cache {
         keep(&cache, now);
         let models = models();
         let listed = cache.list(&models, &endpoint(), Freshness::Cached).await;
-        let wanted = Listed { models: vec![info("m")], fetched_at: now, from: ListedFrom::Cache };
+        let wanted =
+            ModelList { models: vec![info("m")], fetched_at: now, from: ListedFrom::Cache };
         assert_eq!(listed, Ok(wanted));
         let limit = models.chat(vec![endpoint()]).context_length();
         assert_eq!(limit, crate::endpoint::ContextLimit::Learned(77));

@@ -54,7 +54,7 @@ pub(crate) struct DecodedAnswer {
 }
 
 /// An answer in the making.
-pub(crate) trait Decoder: Send {
+pub(crate) trait AnswerDecoder: Send {
     /// Takes the next event of the stream.
     fn event(&mut self, event: &StreamEvent, watch: &mut Watch<'_>) -> Result<(), AnswerFault>;
     /// Takes an answer that came in one piece though a stream was asked for.
@@ -66,10 +66,12 @@ pub(crate) trait Decoder: Send {
 }
 
 /// Returns what takes an endpoint's answer apart.
-pub(crate) fn decoder(endpoint: &Endpoint) -> Box<dyn Decoder> {
+pub(crate) fn decoder(endpoint: &Endpoint) -> Box<dyn AnswerDecoder> {
     match endpoint.api {
-        Api::ChatCompletions => Box::new(chat_completions::Decoder::new(&endpoint.name)),
-        Api::AnthropicMessages => Box::new(anthropic::Decoder::new(&endpoint.name)),
+        Api::ChatCompletions => {
+            Box::new(chat_completions::ChatCompletionsDecoder::new(&endpoint.name))
+        }
+        Api::AnthropicMessages => Box::new(anthropic::AnthropicDecoder::new(&endpoint.name)),
     }
 }
 

@@ -4,7 +4,6 @@ pub mod failpoint;
 mod identity;
 mod locks;
 mod session;
-mod stat;
 
 pub use identity::{ProcessHandle, ProcessId, boot_id, is_stopped, start_time};
 pub use locks::{Lock, lock_holder};

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, getppid, setpgid, setsid};
 
-use crate::identity::{ProcessHandle, ProcessId, boot_id, wait_for_all};
-use crate::stat::{Stat, numbers, started_with};
+use crate::identity::{
+    ProcessHandle, ProcessId, Stat, boot_id, numbers, started_with, wait_for_all,
+};
 
 /// How long to wait for killed processes before looking again: one of them may
 /// have started another process in its last moment.

@@ -23,7 +23,7 @@ const COPIED_TREES: &[&str] = &["skills", "memories"];
 
 /// What a new profile begins with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Start {
+pub enum ProfileStart {
     /// Nothing.
     Empty,
     /// Settings, secrets, persona, skills and memories of another profile; none
@@ -46,7 +46,7 @@ impl Profiles {
     pub fn create(
         &self,
         name: &ProfileName,
-        start: &Start,
+        start: &ProfileStart,
         description: &str,
     ) -> Result<Created, ProfileError> {
         let description = checked_description(description)?;
@@ -55,8 +55,8 @@ impl Profiles {
         let site = self.lock()?;
         let home = self.vacant(name)?;
         let source = match start {
-            Start::Empty => None,
-            Start::CloneOf(source) => Some(self.existing(source)?),
+            ProfileStart::Empty => None,
+            ProfileStart::CloneOf(source) => Some(self.existing(source)?),
         };
         let left_out = site.build(&home.dir(), |new| {
             let left_out = match &source {
@@ -162,7 +162,7 @@ pub(crate) fn copy_file(from: &Path, to: &Path, mode: u32) -> Result<bool, Profi
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(ProfileError::io("read", from)(error)),
         Ok(metadata) if !metadata.is_file() => {
-            let reason = "it is no file".to_owned();
+            let reason = "it is not a file".to_owned();
             return Err(ProfileError::Damaged { path: from.to_owned(), reason });
         }
         Ok(_) => {}

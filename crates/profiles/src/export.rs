@@ -103,7 +103,7 @@ pub struct Exported {
 }
 
 /// What goes into an archive: a path below its root, a mode and the bytes.
-struct Item {
+struct ArchiveItem {
     path: String,
     mode: u32,
     bytes: Vec<u8>,
@@ -132,7 +132,7 @@ impl Profiles {
 
 struct Pack {
     name: ProfileName,
-    items: Vec<Item>,
+    items: Vec<ArchiveItem>,
     total: u64,
     left_out: Vec<PathBuf>,
 }
@@ -200,7 +200,7 @@ impl Pack {
 
     fn add(&mut self, path: String, mode: u32, bytes: Vec<u8>) -> Result<(), ProfileError> {
         self.total += bytes.len() as u64;
-        self.items.push(Item { path, mode, bytes });
+        self.items.push(ArchiveItem { path, mode, bytes });
         if self.total > MAX_TOTAL {
             let reason = format!("it is larger than {} MiB", MAX_TOTAL >> 20);
             return Err(self.too_much(reason));
@@ -217,7 +217,7 @@ impl Pack {
 }
 
 /// Writes the archive beside its place and puts it there in one step.
-fn write(to: &Path, name: &ProfileName, items: &[Item]) -> Result<(), ProfileError> {
+fn write(to: &Path, name: &ProfileName, items: &[ArchiveItem]) -> Result<(), ProfileError> {
     let mut own = std::ffi::OsString::from(".");
     own.push(to.file_name().unwrap_or_default());
     own.push(format!(".{}", site::unique()));
@@ -240,7 +240,7 @@ fn put(new: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-fn write_archive(path: &Path, name: &ProfileName, items: &[Item]) -> io::Result<()> {
+fn write_archive(path: &Path, name: &ProfileName, items: &[ArchiveItem]) -> io::Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     let gzip = GzEncoder::new(BufWriter::new(file), Compression::default());
     let mut archive = tar::Builder::new(gzip);

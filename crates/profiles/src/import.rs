@@ -91,7 +91,9 @@ impl Profiles {
         let name = match name {
             Some(name) => name.clone(),
             None => ProfileName::new(&root).map_err(|_| {
-                refused(format!("{root:?} is no name for a profile; give it one with --name"))
+                refused(format!(
+                    "{root:?} is not a valid name for a profile; give it one with --name"
+                ))
             })?,
         };
         let home = self.vacant(&name)?;

@@ -8,7 +8,7 @@ mod profiles;
 mod show;
 mod site;
 
-pub use create::{Created, Start};
+pub use create::{Created, ProfileStart};
 pub use error::ProfileError;
 pub use export::Exported;
 pub use import::Imported;

@@ -39,7 +39,7 @@ impl World {
     }
 
     fn create(&self, text: &str) -> Home {
-        let made = self.profiles.create(&name(text), &Start::Empty, "").expect("made");
+        let made = self.profiles.create(&name(text), &ProfileStart::Empty, "").expect("made");
         made.home
     }
 
@@ -58,7 +58,8 @@ impl World {
 #[test]
 fn a_new_profile_is_for_its_user_alone() {
     let world = world();
-    let made = world.profiles.create(&name("Work"), &Start::Empty, " for pay ").expect("made");
+    let made =
+        world.profiles.create(&name("Work"), &ProfileStart::Empty, " for pay ").expect("made");
     let dir = made.home.dir();
     assert_eq!(dir, world.root().join("profiles/work"));
     assert_eq!(names_in(&dir), [".env", "profile.json"]);
@@ -75,18 +76,19 @@ fn a_new_profile_is_for_its_user_alone() {
 fn names_that_mean_something_else_are_refused() {
     let world = world();
     for reserved in ["default", "vestal", "test", "tmp", "root", "sudo", "SUDO"] {
-        let error = world.profiles.create(&name(reserved), &Start::Empty, "").expect_err(reserved);
+        let error =
+            world.profiles.create(&name(reserved), &ProfileStart::Empty, "").expect_err(reserved);
         assert!(matches!(error, ProfileError::Reserved { .. }), "{error}");
     }
     assert!(!world.root().exists(), "a refusal makes nothing");
     world.create("a");
-    let error = world.profiles.create(&name("A"), &Start::Empty, "").expect_err("there");
+    let error = world.profiles.create(&name("A"), &ProfileStart::Empty, "").expect_err("there");
     assert!(matches!(error, ProfileError::Exists { .. }), "{error}");
     fs::write(world.root().join("profiles/file"), "").expect("written");
-    assert!(world.profiles.create(&name("file"), &Start::Empty, "").is_err());
+    assert!(world.profiles.create(&name("file"), &ProfileStart::Empty, "").is_err());
     let long = "x".repeat(501);
     for description in ["two\nlines", &long] {
-        assert!(world.profiles.create(&name("b"), &Start::Empty, description).is_err());
+        assert!(world.profiles.create(&name("b"), &ProfileStart::Empty, description).is_err());
     }
 }
 
@@ -116,7 +118,7 @@ fn a_clone_has_settings_secrets_persona_skills_and_memories_and_nothing_else() {
     let executable = fs::Permissions::from_mode(0o755);
     fs::set_permissions(source.join("skills/a/run.sh"), executable).expect("mode set");
     symlink(source.join("memories"), source.join("skills/link")).expect("linked");
-    let start = Start::CloneOf(name("source"));
+    let start = ProfileStart::CloneOf(name("source"));
     let made = world.profiles.create(&name("copy"), &start, "mine").expect("made");
     let copy = made.home.dir();
     assert_eq!(
@@ -131,7 +133,7 @@ fn a_clone_has_settings_secrets_persona_skills_and_memories_and_nothing_else() {
     // What is done to the copy is not seen by the source.
     fs::write(copy.join("memories/MEMORY.md"), "else").expect("written");
     assert_eq!(fs::read_to_string(source.join("memories/MEMORY.md")).expect("there"), "what");
-    let missing = Start::CloneOf(name("nobody"));
+    let missing = ProfileStart::CloneOf(name("nobody"));
     assert!(matches!(
         world.profiles.create(&name("other"), &missing, ""),
         Err(ProfileError::Missing { .. })
@@ -144,7 +146,7 @@ fn of_many_that_make_one_name_at_once_one_succeeds() {
     let world = world();
     let made: Vec<bool> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
-            .map(|_| scope.spawn(|| world.profiles.create(&name("a"), &Start::Empty, "")))
+            .map(|_| scope.spawn(|| world.profiles.create(&name("a"), &ProfileStart::Empty, "")))
             .collect();
         let results = threads.into_iter().map(|thread| thread.join().expect("no panic"));
         results

@@ -77,7 +77,7 @@ const FILE: EntryType = EntryType::Regular;
 const DIR: EntryType = EntryType::Directory;
 
 fn filled(world: &World) -> PathBuf {
-    let made = world.profiles.create(&name("source"), &Start::Empty, "what it is for");
+    let made = world.profiles.create(&name("source"), &ProfileStart::Empty, "what it is for");
     let dir = made.expect("made").home.dir();
     put(
         &dir,
@@ -189,7 +189,7 @@ fn an_export_holds_no_secret_and_comes_back_as_it_was() {
 #[test]
 fn an_export_overwrites_nothing() {
     let world = world();
-    world.profiles.create(&name("a"), &Start::Empty, "").expect("made");
+    world.profiles.create(&name("a"), &ProfileStart::Empty, "").expect("made");
     let archive = world.path("out.tar.gz");
     fs::write(&archive, "mine").expect("written");
     let error = world.profiles.export(&name("a"), &archive).expect_err("there");
@@ -241,7 +241,7 @@ fn what_is_no_archive_or_too_large_is_refused() {
     let path = world.path("made.tar.gz");
     fs::write(&path, "text").expect("written");
     assert!(world.refusal(&path).contains("it is no archive"));
-    world.profiles.create(&name("a"), &Start::Empty, "").expect("made");
+    world.profiles.create(&name("a"), &ProfileStart::Empty, "").expect("made");
     world.profiles.export(&name("a"), &world.path("whole.tar.gz")).expect("exported");
     world.profiles.delete(&name("a")).expect("deleted");
     let whole = fs::read(world.path("whole.tar.gz")).expect("there");

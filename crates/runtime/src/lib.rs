@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 
 mod conversation;
-mod error;
 mod models;
 mod prompt;
 mod remote_human;
@@ -11,10 +10,9 @@ mod signals;
 pub use conversation::{
     OpenRequest, Opened, Placement, SANDBOX_CHOICE, SandboxChoice, Toolsets, Which,
 };
-pub use error::RuntimeError;
 pub use models::{ListModelsError, ProviderModels, list_models};
 pub use remote_human::{
     AnswerError, QuestionEvent, RemoteAnswer, RemoteHuman, RemoteQuestion, RemoteQuestionKind,
 };
-pub use runtime::{Runtime, RuntimeBuilder, endpoints, redactor};
+pub use runtime::{Runtime, RuntimeBuilder, RuntimeError, endpoints, redactor};
 pub use signals::{Termination, Terminations};

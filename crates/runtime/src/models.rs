@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use vestal_agent::settings::{self, EndpointError, ProviderRow};
 use vestal_config::Settings;
-use vestal_model::{Freshness, ListCache, Listed, ModelError, Models};
+use vestal_model::{Freshness, ListCache, ModelError, ModelList, Models};
 
 use crate::RuntimeError;
 
@@ -18,7 +18,7 @@ pub struct ProviderModels {
     /// The provider.
     pub provider: String,
     /// Its models.
-    pub listed: Result<Listed, ListModelsError>,
+    pub listed: Result<ModelList, ListModelsError>,
 }
 
 /// Why the models of a provider are not known.

@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use vestal_agent::approvals::Remember;
 use vestal_agent::redact::Redactor;
-use vestal_agent::{Agent, AgentParts, Registry, keys};
-use vestal_config::{AnyKey as _, ConfigError, Settings};
+use vestal_agent::settings::EndpointError;
+use vestal_agent::{Agent, AgentParts, OpenError, Registry, keys};
+use vestal_config::{AnyKey as _, ConfigError, ProfileName, Settings};
 use vestal_conversations::Store;
 use vestal_mcp::{ReloadableServers, ServerStatus};
-use vestal_model::{Endpoint, Models};
+use vestal_model::{Endpoint, Models, SetupError};
 use vestal_sandbox::Engine;
 use vestal_skills::Skills;
-
-use crate::RuntimeError;
 
 /// The file of the conversations in a profile's home.
 const STORE_FILE: &str = "state.db";
@@ -159,4 +158,37 @@ pub fn redactor(settings: &Settings) -> Result<Arc<Redactor>, ConfigError> {
         Redactor::off()
     };
     Ok(Arc::new(redactor))
+}
+
+/// Why an agent could not be assembled or a conversation not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeError {
+    /// A setting has a value that cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The settings name no model that can be asked.
+    #[error("{reason}")]
+    Endpoint {
+        /// What is missing.
+        reason: EndpointError,
+        /// The profile whose settings they are.
+        profile: ProfileName,
+    },
+    /// The client for model providers cannot be made.
+    #[error(transparent)]
+    Model(#[from] SetupError),
+    /// The store of conversations failed, or has no such conversation.
+    #[error(transparent)]
+    Store(#[from] vestal_conversations::Error),
+    /// The conversation could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// No tool belongs to a toolset of that name.
+    #[error("there is no toolset {name:?}; there are: {}", .known.join(", "))]
+    UnknownToolset {
+        /// The name that was asked for.
+        name: String,
+        /// The names that there are.
+        known: Vec<String>,
+    },
 }

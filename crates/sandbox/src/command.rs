@@ -119,7 +119,7 @@ pub struct Command {
 }
 
 /// A command in the form of the protocol, with what is sent beside the message.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedCommand {
     pub(crate) start: StartJob,
     pub(crate) text: Option<Vec<u8>>,
     pub(crate) input: Input,
@@ -341,7 +341,7 @@ impl Command {
     }
 
     /// Checks the command and puts it into the form of the protocol.
-    pub(crate) fn prepare(self, delivery: Delivery) -> Result<Prepared, InvalidCommand> {
+    pub(crate) fn prepare(self, delivery: Delivery) -> Result<PreparedCommand, InvalidCommand> {
         self.check()?;
         let (command, text) = match self.what {
             What::Shell(text) if text.len() > MAX_INLINE_TEXT => {
@@ -371,7 +371,7 @@ impl Command {
             background: self.background,
             delivery,
         };
-        Ok(Prepared { start, text, input: self.stdin })
+        Ok(PreparedCommand { start, text, input: self.stdin })
     }
 
     fn check(&self) -> Result<(), InvalidCommand> {

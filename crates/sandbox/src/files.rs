@@ -4,7 +4,6 @@
 //! session's directory. No path, size or name a guest returns is ever used on
 //! this side; they are checked so that callers may show and compare them.
 
-mod check;
 mod read;
 
 #[cfg(test)]
@@ -22,14 +21,13 @@ use minicbor::bytes::ByteVec;
 use tokio::io::AsyncRead;
 use vestal_wire::limits::MAX_SESSION_NAME;
 use vestal_wire::{
-    CreateMode, Edit, FileCall, FileOp, FileReply, Found, Metadata, Reply, Request, SearchQuery,
-    Version,
+    CreateMode, DirectoryEntry, Edit, FileCall, FileOp, FileReply, Found, Match, Metadata, Reply,
+    Request, SearchQuery, Version,
 };
 
-use crate::client::{CallError, Connection, FeedError, Source, Violation, feed_for_reply};
+use crate::client::{CallError, Connection, FeedError, InputSource, Violation, feed_for_reply};
 
-pub use read::{FileContent, ReadSummary};
-pub use read::{Listing, Page};
+pub use read::{FileContent, Listing, Page, ReadSummary};
 
 /// An operation on files that did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -165,7 +163,7 @@ impl Files {
         bytes: &[u8],
         options: WriteOptions,
     ) -> Result<Written, FileError> {
-        self.write_source(path.as_ref(), Source::Bytes(bytes), options).await
+        self.write_source(path.as_ref(), InputSource::Bytes(bytes), options).await
     }
 
     /// Makes all that `reader` gives the content of a file. If the reader
@@ -176,13 +174,13 @@ impl Files {
         reader: &mut (dyn AsyncRead + Send + Unpin),
         options: WriteOptions,
     ) -> Result<Written, FileError> {
-        self.write_source(path.as_ref(), Source::Reader(reader), options).await
+        self.write_source(path.as_ref(), InputSource::Reader(reader), options).await
     }
 
     async fn write_source(
         &self,
         path: &Path,
-        source: Source<'_>,
+        source: InputSource<'_>,
         options: WriteOptions,
     ) -> Result<Written, FileError> {
         let op = FileOp::Write {
@@ -213,7 +211,7 @@ impl Files {
     pub async fn stat(&self, path: impl AsRef<Path>, links: Links) -> Result<Metadata, FileError> {
         let op = FileOp::Stat { path: path_bytes(path.as_ref())?, follow: links == Links::Follow };
         match self.call(op).await? {
-            FileReply::Stat(metadata) => self.checked(check::metadata(&metadata), metadata),
+            FileReply::Stat(metadata) => self.checked(check_metadata(&metadata), metadata),
             _ => Err(self.connection.wrong_reply().into()),
         }
     }
@@ -224,7 +222,7 @@ impl Files {
             return Err(FileError::Invalid(BAD_PATH));
         }
         match self.call(FileOp::Search(query.clone())).await? {
-            FileReply::Found(found) => self.checked(check::found(&found, &query), found),
+            FileReply::Found(found) => self.checked(check_found(&found, &query), found),
             _ => Err(self.connection.wrong_reply().into()),
         }
     }
@@ -282,7 +280,7 @@ impl Files {
     fn written(&self, reply: Reply) -> Result<Written, FileError> {
         match reply {
             Reply::File(FileReply::Written { metadata, created, in_place, replaced }) => {
-                let checked = check::metadata(&metadata);
+                let checked = check_metadata(&metadata);
                 self.checked(checked, Written { metadata, created, in_place, replaced })
             }
             _ => Err(self.connection.wrong_reply().into()),
@@ -306,4 +304,63 @@ fn path_bytes(path: &Path) -> Result<ByteVec, FileError> {
         return Err(FileError::Invalid(BAD_PATH));
     }
     Ok(bytes.to_vec().into())
+}
+
+/// Longest name of a file on Linux.
+const NAME_MAX: usize = 255;
+
+/// Longest line of a search result, in bytes.
+const MAX_LINE: usize = 2_000;
+
+/// Checks one page of a directory.
+fn check_page(entries: &[DirectoryEntry], more: bool, limit: u32) -> Result<(), Violation> {
+    if entries.len() > limit as usize {
+        return Err(Violation::Claim("more entries than were asked for"));
+    }
+    if more && entries.is_empty() {
+        return Err(Violation::Claim("more entries to come, but none on the page"));
+    }
+    if !entries.iter().all(|entry| is_name(&entry.name)) {
+        return Err(Violation::Claim("an entry whose name cannot be one"));
+    }
+    Ok(())
+}
+
+/// Checks the description of a file.
+fn check_metadata(metadata: &Metadata) -> Result<(), Violation> {
+    if metadata.path.first() != Some(&b'/') || metadata.path.contains(&0) {
+        return Err(Violation::Claim("a file whose path is not absolute"));
+    }
+    if metadata.target.as_ref().is_some_and(|target| target.contains(&0)) {
+        return Err(Violation::Claim("a link whose target cannot be one"));
+    }
+    Ok(())
+}
+
+/// Checks the result of a search.
+fn check_found(found: &Found, query: &SearchQuery) -> Result<(), Violation> {
+    let hits = found.matches.iter().filter(|hit| !hit.context).count() as u64;
+    let around = found.matches.len() as u64 - hits;
+    let limit = u64::from(query.limit);
+    if hits > limit || around > limit.saturating_mul(2).saturating_mul(u64::from(query.context)) {
+        return Err(Violation::Claim("more results than were asked for"));
+    }
+    if !found.matches.iter().all(is_possible) {
+        return Err(Violation::Claim("a result that cannot be one"));
+    }
+    Ok(())
+}
+
+fn is_name(name: &[u8]) -> bool {
+    (1..=NAME_MAX).contains(&name.len())
+        && name != b"."
+        && name != b".."
+        && !name.iter().any(|byte| matches!(byte, b'/' | 0))
+}
+
+/// Below the root means below it; the root itself, if it is a file, has the
+/// empty path.
+fn is_possible(hit: &Match) -> bool {
+    let below = hit.path.is_empty() || hit.path.split(|byte| *byte == b'/').all(is_name);
+    below && hit.text.len() <= MAX_LINE
 }

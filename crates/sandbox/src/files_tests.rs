@@ -4,8 +4,8 @@ use std::io;
 
 use vestal_wire::limits::{MAX_DATA, WINDOW};
 use vestal_wire::{
-    CreateMode, Edit, Entry, Fault, FaultCode, FileCall, FileKind, FileOp, FileReply, Found, Kind,
-    Match, Metadata, Reply, Request, SearchQuery, Stream, Version,
+    CreateMode, DirectoryEntry, Edit, Fault, FaultCode, FileCall, FileKind, FileOp, FileReply,
+    Found, FrameKind, Match, Metadata, Reply, Request, SearchQuery, Stream, Version,
 };
 
 use super::{Depth, FileError, Files, Links, Overwrite, Parents, WriteOptions, Written};
@@ -24,8 +24,14 @@ pub(super) fn metadata(size: u64) -> Metadata {
     }
 }
 
-pub(super) fn entry(name: &[u8]) -> Entry {
-    Entry { name: name.to_vec().into(), kind: FileKind::File, size: 0, mode: 0, mtime_ns: 0 }
+pub(super) fn entry(name: &[u8]) -> DirectoryEntry {
+    DirectoryEntry {
+        name: name.to_vec().into(),
+        kind: FileKind::File,
+        size: 0,
+        mode: 0,
+        mtime_ns: 0,
+    }
 }
 
 pub(super) async fn file_op(guest: &mut FakeGuest) -> (u32, FileOp) {
@@ -62,13 +68,13 @@ async fn a_file_is_read_byte_for_byte() {
         let mut credit = WINDOW as usize;
         for chunk in content.chunks(MAX_DATA) {
             while credit < chunk.len() {
-                let payload = guest.expect(channel, Kind::Credit, Stream::Content).await;
+                let payload = guest.expect(channel, FrameKind::Credit, Stream::Content).await;
                 credit += u32::from_le_bytes(payload.try_into().unwrap()) as usize;
             }
             credit -= chunk.len();
             guest.data(channel, Stream::Content, chunk).await;
         }
-        guest.send(channel, Kind::End, Stream::Content, &[]).await;
+        guest.send(channel, FrameKind::End, Stream::Content, &[]).await;
         let sent = content.len() as u64;
         guest.reply(channel, &Reply::File(read_reply(sent, sent, true))).await;
     };
@@ -143,7 +149,7 @@ async fn a_file_is_written_from_bytes_and_from_a_reader() {
                 let mut received = 0;
                 loop {
                     let (header, _) = guest.frame().await;
-                    if header.kind == Kind::End {
+                    if header.kind == FrameKind::End {
                         break;
                     }
                     received += header.len as usize;
@@ -192,7 +198,7 @@ async fn a_source_that_fails_cancels_the_write() {
     let (result, ()) = soon(async {
         tokio::join!(writing, async {
             let (channel, _) = file_op(&mut guest).await;
-            guest.expect(channel, Kind::Cancel, Stream::Input).await;
+            guest.expect(channel, FrameKind::Cancel, Stream::Input).await;
         })
     })
     .await;

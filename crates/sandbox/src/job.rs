@@ -6,7 +6,6 @@
 //! request had left, and asks with [`lookup`] what became of it.
 
 mod control;
-mod find;
 mod recovery;
 mod running;
 mod stream;
@@ -24,14 +23,13 @@ use std::time::Duration;
 use vestal_wire::{AttachJob, Delivery, Fault, JobId, JobInfo, JobState, Request};
 
 use crate::client::{CallError, Connection, Violation};
-use crate::command::{Command, Input, InvalidCommand, Prepared};
+use crate::command::{Command, Input, InvalidCommand, PreparedCommand};
 use crate::output::{Capture, Output};
 
 pub use control::{
-    AfterInput, JobFilter, JobList, jobs, kill, lookup, resize, signal, wait, write,
+    AfterInput, FoundJob, FoundJobs, JobFilter, JobList, end_session, find, find_in, jobs, kill,
+    lookup, of_session, resize, signal, wait, write,
 };
-pub use control::{end_session, of_session};
-pub use find::{FoundJob, FoundJobs, find, find_in};
 pub use recovery::{JobOutcome, SentJob};
 pub(crate) use recovery::{KillOnDrop, MAX_GUESTS, Observer, has_shut_down};
 pub use running::{Follow, JobEvent, JobInput, RunningJob};
@@ -196,8 +194,8 @@ pub async fn attach(connection: &Connection, request: AttachJob) -> Result<Runni
     Ok(RunningJob::attached(id, channel))
 }
 
-async fn begin(connection: &Connection, prepared: Prepared) -> Result<RunningJob, JobError> {
-    let Prepared { start, text, input } = prepared;
+async fn begin(connection: &Connection, prepared: PreparedCommand) -> Result<RunningJob, JobError> {
+    let PreparedCommand { start, text, input } = prepared;
     let (id, on_terminal) = (start.id.clone(), start.pty.is_some());
     let channel = connection
         .channel(Request::Start(Box::new(start)))

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 use vestal_wire::limits::{MAX_INLINE_TEXT, WINDOW};
 use vestal_wire::{
-    AttachJob, Cause, Delivery, Event, Exit, Fault, FaultCode, JobId, JobState, Kind, Outcome,
+    AttachJob, Cause, Delivery, Event, Exit, Fault, FaultCode, FrameKind, JobId, JobState, Outcome,
     Reply, Request, SessionState, ShellText, Stdin, Stream,
 };
 
@@ -27,11 +27,11 @@ async fn drain(guest: &mut FakeGuest, channel: u32, stream: Stream) -> Vec<u8> {
         let (header, payload) = guest.frame().await;
         assert_eq!((header.channel, header.stream), (channel, stream));
         match header.kind {
-            Kind::Data => {
+            FrameKind::Data => {
                 received.extend_from_slice(&payload);
                 guest.credit(channel, stream, header.len).await;
             }
-            Kind::End => return received,
+            FrameKind::End => return received,
             other => panic!("{other:?}"),
         }
     }
@@ -144,7 +144,7 @@ async fn a_command_whose_input_fails_is_killed_and_not_told_that_it_is_complete(
     let (output, ()) = soon(async {
         tokio::join!(run(&connection, command), async {
             let (channel, start) = guest.start().await;
-            assert_eq!(guest.expect(channel, Kind::Data, Stream::Input).await, b"half");
+            assert_eq!(guest.expect(channel, FrameKind::Data, Stream::Input).await, b"half");
             let (killing, request) = guest.request().await;
             assert_eq!(request, Request::Kill { id: start.id.clone() });
             guest.end_job(channel, &start.id).await;
@@ -166,10 +166,10 @@ async fn a_followed_job_tells_what_happens_as_it_happens() {
     guest.event(channel, &Event::Started { pid: 7 }).await;
     assert_eq!(soon(job.next()).await.unwrap(), Some(JobEvent::Started { pid: 7 }));
     assert!(job.write_input(b"hello").await);
-    assert_eq!(guest.expect(channel, Kind::Data, Stream::Input).await, b"hello");
+    assert_eq!(guest.expect(channel, FrameKind::Data, Stream::Input).await, b"hello");
     job.close_input();
     assert!(!job.write_input(b"late").await);
-    guest.expect(channel, Kind::End, Stream::Input).await;
+    guest.expect(channel, FrameKind::End, Stream::Input).await;
     guest.data(channel, Stream::Stdout, b"hello").await;
     assert_eq!(soon(job.next()).await.unwrap(), Some(JobEvent::Stdout(b"hello"[..].into())));
     guest.event(channel, &Event::gap(Stream::Stderr, 4)).await;

@@ -168,6 +168,16 @@ pub(crate) fn random_hex<const N: usize>() -> std::io::Result<String> {
     Ok(hex(&bytes))
 }
 
+/// Returns a task's name as a shell takes it.
+pub(crate) fn quoted(name: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./@:".contains(letter);
+    if name.chars().all(plain) {
+        name.to_owned()
+    } else {
+        format!("'{}'", name.replace('\'', r"'\''"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 
 mod backends;
-mod binds;
 mod command;
 mod embedded;
 mod engine;
@@ -12,9 +11,7 @@ mod mounts;
 mod notice;
 mod output;
 mod overrides;
-mod owner;
 mod profile;
-mod progress;
 mod publish;
 mod sandbox;
 mod snapshot;
@@ -38,14 +35,11 @@ pub use error::{CopyError, Error};
 #[cfg(feature = "failpoints")]
 pub use failpoint::NAMES as FAILPOINTS;
 pub use key::{HomeId, InvalidTask, Key, Task, label_value};
-pub use notice::{Notice, Wording};
+pub use notice::{Notice, Progress, ProgressSink, Wording};
 pub use output::{Captured, Output};
 pub use overrides::Overrides;
 pub use profile::{ProfileSandboxes, ProfileSandboxesError};
-pub use progress::{Progress, ProgressSink};
-pub use publish::{
-    Bundle, BundleError, Content as BundleContent, Item as BundleItem, PublishError, PublishedName,
-};
+pub use publish::{Bundle, BundleContent, BundleError, BundleItem, PublishError, PublishedName};
 pub use sandbox::{Cleanup, JobWarning, Opening, Reach, Sandbox};
 pub use settings::{BackendChoice, Handing, Isolation, SandboxSettings, keys, schema};
 pub use snapshot::{
@@ -55,7 +49,7 @@ pub use spec::{Ceiling, Drift, Spec, Tightening};
 pub use store::{HomeError, LockError, StoreError};
 pub use vestal_process::{ProcessHandle, ProcessId, boot_id};
 pub use vestal_wire::{
-    AttachJob, Cause, CreateMode, Delivery, Edit, Entry, EnvVar, Exit, Fault, FaultCode, FileKind,
-    Found, InvalidJobId, JobId, JobInfo, JobState, Match, Metadata, SearchQuery, SessionState,
-    Stats, Status, Stream, Version, WindowSize,
+    AttachJob, Cause, CreateMode, Delivery, DirectoryEntry, Edit, EnvVar, Exit, Fault, FaultCode,
+    FileKind, Found, InvalidJobId, JobId, JobInfo, JobState, Match, Metadata, SearchQuery,
+    SessionState, Stats, Status, Stream, Version, WindowSize,
 };

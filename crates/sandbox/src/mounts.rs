@@ -8,6 +8,7 @@
 //! the host's users can replace is theirs to replace.
 
 mod exposed;
+mod own_dirs;
 mod stores;
 mod walk;
 
@@ -17,17 +18,13 @@ use std::path::{Path, PathBuf};
 use vestal_config::{ConfigError, Settings};
 
 use self::exposed::Exposed;
+pub(crate) use self::own_dirs::{MACHINE_DIR, OwnDirs};
 pub(crate) use self::stores::{Cover, admit_store, covers, is_replaced};
 use self::stores::{Pin, Pins};
-use self::walk::{Astray, Reached, links_on_the_way, walk};
+use self::walk::{Astray, Reached, walk};
 use crate::Task;
 use crate::backend::{BackendError, InstanceRequest};
-use crate::settings::SandboxSettings as _;
-use crate::store::{HomeNotes, make_private_dir};
-
-/// Where root keeps what all homes of this machine share. No sandbox sees it:
-/// what is in it says what sandboxes are shown.
-pub(crate) const MACHINE_DIR: &str = "/var/cache/vestal";
+use crate::key::quoted;
 
 /// A directory or file of the host that is to be mounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,76 +83,9 @@ impl Mounts {
     }
 }
 
-/// Whose mounts they are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Ours {
-    /// The home that all profiles share.
-    root_home: PathBuf,
-    /// Our own directories, which no sandbox sees.
-    pub(crate) hidden: Vec<PathBuf>,
-    /// Those of them that sandboxes write to.
-    written: Vec<PathBuf>,
-    /// Directories in them that are there to be mounted.
-    lent: Vec<PathBuf>,
-    /// Where sandboxes are on record, of all profiles.
-    records: Vec<PathBuf>,
-    /// The user's home on this machine.
-    user_home: Option<PathBuf>,
-    /// Links that lead to them. Who can replace one can make a home of his own
-    /// in the place of ours.
-    links: Vec<PathBuf>,
-}
-
-impl Ours {
-    /// Returns our own directories, by their real names.
-    pub(crate) fn of(settings: &Settings) -> Result<Self, ConfigError> {
-        let home = settings.home();
-        let sandboxes = settings.sandboxes_dir()?.value;
-        let usual = settings.environment().user_home().map(|home| home.join(".vestal"));
-        let machine = rustix::process::geteuid().is_root().then(|| PathBuf::from(MACHINE_DIR));
-        let stores = stores::known(home.root());
-        let named: Vec<PathBuf> = [home.root().to_owned(), home.dir(), sandboxes.clone()]
-            .into_iter()
-            .chain(usual)
-            .chain(machine)
-            .chain(stores)
-            // Everything is below the path that is empty.
-            .filter(|dir| !dir.as_os_str().is_empty())
-            .collect();
-        let links = named.iter().flat_map(|dir| links_on_the_way(dir)).collect();
-        // What says which of two homes is the original. No link on the way from
-        // the user's home to it is followed, so links need no protection.
-        let user_home = settings.environment().user_home().map(real);
-        let notes = user_home.map(|home| HomeNotes::of_user(&home).path());
-        let hidden = named.into_iter().map(real).chain(notes).collect();
-        Ok(Self {
-            root_home: home.root().to_owned(),
-            records: stores::records(home.root(), &sandboxes),
-            user_home: settings.environment().user_home(),
-            hidden,
-            written: vec![sandboxes],
-            lent: settings.work_dirs().into_iter().map(real).collect(),
-            links,
-        })
-    }
-
-    /// Returns what sandboxes can or could write to.
-    fn exposed(&self) -> std::io::Result<Exposed> {
-        let before = || stores::given(&self.records, self.user_home.as_deref());
-        Exposed::read(&self.root_home, &self.written, before)
-    }
-}
-
-/// Returns a directory by its real name; it need not be there.
-fn real(dir: PathBuf) -> PathBuf {
-    let known = dir.canonicalize().ok();
-    let by_parent = || Some(dir.parent()?.canonicalize().ok()?.join(dir.file_name()?));
-    known.or_else(by_parent).unwrap_or(dir)
-}
-
 /// What is known of an instance's mounts from before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Before {
+pub(crate) enum KnownMounts {
     /// Nothing: it is made.
     Nothing,
     /// What it was made with: it is started again.
@@ -165,25 +95,25 @@ pub(crate) enum Before {
 /// Looks at what is to be mounted in an instance, and notes it. What is not what
 /// it was when the instance was made is refused.
 pub(crate) fn admit(
-    ours: &Ours,
+    own_dirs: &OwnDirs,
     wanted: &[MountRequest],
     request: &InstanceRequest,
-    before: Before,
+    before: KnownMounts,
 ) -> Result<Mounts, BackendError> {
     let failed = |error: std::io::Error| BackendError::Io {
         action: "look at what is mounted in sandboxes".to_owned(),
         source: error,
     };
     let kept = |error: crate::store::StoreError| failed(std::io::Error::other(error));
-    let mut exposed = ours.exposed().map_err(failed)?;
+    let mut exposed = own_dirs.exposed().map_err(failed)?;
     let pins = match before {
-        Before::Nothing => Pins::default(),
-        Before::Recorded => Pins::read(&request.instance.dir).map_err(kept)?,
+        KnownMounts::Nothing => Pins::default(),
+        KnownMounts::Recorded => Pins::read(&request.instance.dir).map_err(kept)?,
     };
     let (mut mounts, mut noted) = (Mounts::default(), Pins::default());
     let mut given = Vec::new();
     for wanted @ MountRequest { path, writable } in wanted {
-        let (reached, pin) = look_at(ours, &exposed, wanted, &pins, request.key.task())?;
+        let (reached, pin) = look_at(own_dirs, &exposed, wanted, &pins, request.key.task())?;
         if *writable {
             given.push((reached.path.clone(), reached.identity));
         }
@@ -194,7 +124,7 @@ pub(crate) fn admit(
     }
     // Noted before anything can use it.
     for (path, identity) in given {
-        make_ours(ours, &path);
+        own_dirs.make_missing(&path);
         exposed.add(&path, identity).map_err(failed)?;
     }
     if noted != pins {
@@ -206,7 +136,7 @@ pub(crate) fn admit(
 /// Checks that what has the names of these directories now may be mounted in an
 /// instance that was made with other ones. Nothing is noted.
 pub(crate) fn check_again(
-    ours: &Ours,
+    own_dirs: &OwnDirs,
     wanted: &[MountRequest],
     instance_dir: &Path,
     task: &Task,
@@ -216,14 +146,14 @@ pub(crate) fn check_again(
         source: error,
     };
     let kept = |error: crate::store::StoreError| failed(std::io::Error::other(error));
-    let exposed = ours.exposed().map_err(failed)?;
+    let exposed = own_dirs.exposed().map_err(failed)?;
     let pins = Pins::read(instance_dir).map_err(kept)?;
-    wanted.iter().try_for_each(|wanted| look_at(ours, &exposed, wanted, &pins, task).map(drop))
+    wanted.iter().try_for_each(|wanted| look_at(own_dirs, &exposed, wanted, &pins, task).map(drop))
 }
 
 /// Returns what is to be mounted, if it may be.
 fn look_at(
-    ours: &Ours,
+    own_dirs: &OwnDirs,
     exposed: &Exposed,
     wanted: &MountRequest,
     pins: &Pins,
@@ -232,10 +162,10 @@ fn look_at(
     let path = &wanted.path;
     let reached =
         walk(path, |at, found| exposed.holds(at, found)).map_err(|astray| lost(path, astray))?;
-    refuse_ours(ours, path, &reached)?;
+    own_dirs.refuse_ours(path, &reached)?;
     let pin = Pin { path: reached.path.clone(), identity: lasting(&reached) };
     if wanted.writable {
-        refuse_links(ours, path, &reached)?;
+        own_dirs.refuse_links(path, &reached)?;
     }
     if let Some(was) = pins.mounts.get(path)
         && reached.replaceable
@@ -251,13 +181,16 @@ fn look_at(
 /// Returns why some of it is not accepted. It may be what the settings no longer
 /// name, which the next start drops; if they do name it, the next start says so
 /// again, and what comes in its place is still compared with what it was.
-pub(crate) fn accept(ours: &Ours, instance_dir: &Path) -> Result<Vec<BackendError>, BackendError> {
+pub(crate) fn accept(
+    own_dirs: &OwnDirs,
+    instance_dir: &Path,
+) -> Result<Vec<BackendError>, BackendError> {
     let failed = |error: std::io::Error| BackendError::Io {
         action: "look at what is mounted in the sandbox".to_owned(),
         source: error,
     };
     let kept = |error: crate::store::StoreError| failed(std::io::Error::other(error));
-    let exposed = ours.exposed().map_err(failed)?;
+    let exposed = own_dirs.exposed().map_err(failed)?;
     let mut pins = Pins::read(instance_dir).map_err(kept)?;
     let mut not_accepted = Vec::new();
     for (asked, pin) in &mut pins.mounts {
@@ -270,18 +203,9 @@ pub(crate) fn accept(ours: &Ours, instance_dir: &Path) -> Result<Vec<BackendErro
     Ok(not_accepted)
 }
 
-/// Makes those of our directories that are missing below one that a sandbox is
-/// to write to: there has to be something to cover, or it would be the sandbox
-/// that makes a home for us. Where that fails nobody else can make it either.
-fn make_ours(ours: &Ours, given: &Path) {
-    for dir in ours.hidden.iter().filter(|dir| dir.starts_with(given) && !dir.exists()) {
-        make_private_dir(dir).ok();
-    }
-}
-
 /// Returns whether all of them still are where they were found.
-pub(crate) fn are_unmoved(ours: &Ours, mounts: &Mounts) -> bool {
-    let Ok(exposed) = ours.exposed() else {
+pub(crate) fn are_unmoved(own_dirs: &OwnDirs, mounts: &Mounts) -> bool {
+    let Ok(exposed) = own_dirs.exposed() else {
         return false;
     };
     mounts.iter().all(|(asked, admitted)| {
@@ -337,24 +261,14 @@ fn compare(asked: &Path, was: &Pin, now: &Pin, task: &Task) -> Result<(), Backen
     })
 }
 
-/// Returns a task's name as a shell takes it.
-pub(crate) fn quoted(name: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./@:".contains(letter);
-    if name.chars().all(plain) {
-        name.to_owned()
-    } else {
-        format!("'{}'", name.replace('\'', r"'\''"))
-    }
-}
-
 /// Says why the way to a directory cannot be trusted: a sandbox may have planted a
 /// link on it. Nothing: there is none.
 pub(crate) fn planted_link(settings: &Settings, way: &Path) -> Result<Option<String>, ConfigError> {
-    let ours = Ours::of(settings)?;
-    let exposed = match ours.exposed() {
+    let own_dirs = OwnDirs::of(settings)?;
+    let exposed = match own_dirs.exposed() {
         Ok(exposed) => exposed,
         Err(error) => {
-            let notes = ours.root_home.join(exposed::NAME);
+            let notes = own_dirs.root_home.join(exposed::NAME);
             return Ok(Some(format!("{} cannot be used: {error}", notes.display())));
         }
     };
@@ -368,45 +282,6 @@ pub(crate) fn planted_link(settings: &Settings, way: &Path) -> Result<Option<Str
         at.display(),
         to.display()
     )))
-}
-
-/// Refuses what is in the Vestal home, but for what is there to be mounted.
-fn refuse_ours(ours: &Ours, asked: &Path, reached: &Reached) -> Result<(), BackendError> {
-    let within = |dirs: &[PathBuf]| dirs.iter().any(|dir| reached.path.starts_with(dir));
-    let lent = ours.lent.iter().any(|dir| reached.path.starts_with(dir) && reached.path != *dir);
-    if !within(&ours.hidden) || lent {
-        return Ok(());
-    }
-    Err(BackendError::Advised {
-        problem: format!(
-            "{} is in the Vestal home, which no sandbox sees: settings, secrets and other \
-             sandboxes are in it",
-            asked.display()
-        ),
-        advice:
-            "mount a directory elsewhere; if the sandbox was made with it: vestal rebuild, once \
-                 the setting is changed"
-                .to_owned(),
-    })
-}
-
-/// Refuses a directory in which a sandbox could replace a link that leads to the
-/// Vestal home: covering what the link names does not keep the link.
-fn refuse_links(ours: &Ours, asked: &Path, reached: &Reached) -> Result<(), BackendError> {
-    let Some(link) = ours.links.iter().find(|link| link.starts_with(&reached.path)) else {
-        return Ok(());
-    };
-    Err(BackendError::Advised {
-        problem: format!(
-            "{} cannot be mounted: {} is in it, a link that leads to the Vestal home, and a \
-             sandbox could replace it",
-            asked.display(),
-            link.display()
-        ),
-        advice: "set VESTAL_HOME (or terminal.sandbox_dir) to the directory itself, without a \
-                 link, and remove the link; or mount a directory that does not hold the link"
-            .to_owned(),
-    })
 }
 
 fn lost(asked: &Path, astray: Astray) -> BackendError {
@@ -443,49 +318,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_whose_link_leads_to_the_home_is_not_given_away() {
-        let root = tempfile::tempdir().unwrap();
-        let root = root.path().canonicalize().unwrap();
-        std::fs::create_dir_all(root.join("user/project")).unwrap();
-        std::fs::create_dir_all(root.join("disk/vestal")).unwrap();
-        let link = root.join("user/.vestal");
-        std::os::unix::fs::symlink(root.join("disk/vestal"), &link).unwrap();
-        let ours = Ours {
-            root_home: link.clone(),
-            hidden: vec![root.join("disk/vestal")],
-            written: Vec::new(),
-            records: Vec::new(),
-            user_home: None,
-            lent: Vec::new(),
-            links: links_on_the_way(&link),
-        };
-        let refused = |path: &str| {
-            let path = root.join(path);
-            let reached = walk(&path, |_, _| false).unwrap();
-            refuse_links(&ours, &path, &reached).map_err(|error| error.to_string())
-        };
-        let said = refused("user").unwrap_err();
-        assert!(said.contains(&format!("{} is in it", link.display())), "{said}");
-        assert_eq!(refused("user/project"), Ok(()));
-        assert_eq!(refused("disk"), Ok(()), "what is covered there is the home itself");
-    }
-
-    #[test]
     fn what_is_accepted_is_what_is_there_at_that_moment_and_nothing_that_comes_later() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path().canonicalize().unwrap();
-        let ours = Ours {
-            root_home: root.join("vestal"),
-            hidden: Vec::new(),
-            written: Vec::new(),
-            records: Vec::new(),
-            user_home: None,
-            lent: Vec::new(),
-            links: Vec::new(),
-        };
+        let own_dirs = OwnDirs::bare(root.join("vestal"));
         let (instance, source) = (root.join("instance"), root.join("source"));
         std::fs::create_dir(&instance).unwrap();
-        std::fs::create_dir(&ours.root_home).unwrap();
+        std::fs::create_dir(&own_dirs.root_home).unwrap();
         let pinned = || Pins::read(&instance).unwrap().mounts[&source].clone();
         let there = |kept: &str| {
             // The one before keeps its number as long as it is there.
@@ -499,7 +338,7 @@ mod tests {
         pins.mounts.insert(source.clone(), made_with.clone());
         pins.write(&instance).unwrap();
         let accepted = there("first");
-        assert!(accept(&ours, &instance).unwrap().is_empty());
+        assert!(accept(&own_dirs, &instance).unwrap().is_empty());
         assert_eq!(pinned(), accepted);
         let later = there("second");
         assert!(later != accepted && pinned() == accepted, "{later:?}");
@@ -510,7 +349,7 @@ mod tests {
         pins.mounts.insert(other.clone(), made_with);
         pins.write(&instance).unwrap();
         std::fs::create_dir(&other).unwrap();
-        let said = accept(&ours, &instance).unwrap();
+        let said = accept(&own_dirs, &instance).unwrap();
         let said: Vec<String> = said.iter().map(ToString::to_string).collect();
         assert_eq!(said.len(), 1, "{said:?}");
         assert!(said[0].contains("source cannot be mounted"), "{said:?}");

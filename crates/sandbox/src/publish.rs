@@ -9,7 +9,7 @@
 mod bundle;
 mod shelf;
 
-pub use bundle::{Bundle, BundleError, Content, Item};
+pub use bundle::{Bundle, BundleContent, BundleError, BundleItem};
 pub(crate) use shelf::{lay_out, version_name};
 
 use std::fmt;
@@ -74,7 +74,7 @@ impl fmt::Display for PublishedName {
 pub enum PublishError {
     /// The name is none.
     #[error(
-        "{0:?} is no name for files to show: use letters, digits, - and _, as in skills/deploy"
+        "{0:?} is not a valid name for files to show: use letters, digits, - and _, as in skills/deploy"
     )]
     Name(String),
     /// The backend shows no files.

@@ -17,7 +17,7 @@ pub(crate) use dir::{SandboxDir, TRIAL, list_dirs, list_rubbish, make_private_di
 pub use home::HomeError;
 pub(crate) use home::{HomeContext, open_home};
 pub(crate) use home_mark::{Guests, HomeNotes, machine};
-pub(crate) use intent::{Change, Intent, NewInstance, Tree};
+pub(crate) use intent::{Intent, NewInstance, ReplacedTree, SandboxChange};
 pub(crate) use lock::KeyLock;
 pub use lock::LockError;
 pub(crate) use record::{InstanceMark, InstanceRecord, Record, SnapshotDir, SnapshotRecord};

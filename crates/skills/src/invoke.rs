@@ -101,12 +101,12 @@ pub struct Need {
     /// What is asked for.
     pub variable: SkillVariable,
     /// Whether commands get it.
-    pub state: State,
+    pub state: VariableState,
 }
 
 /// Whether commands get a variable that a skill asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum VariableState {
     /// It is set, and they do.
     Set,
     /// It is not set.
@@ -117,7 +117,7 @@ pub enum State {
     OfTheMachine,
 }
 
-impl State {
+impl VariableState {
     /// Returns the word for it that results carry.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -132,11 +132,11 @@ impl State {
 impl Need {
     pub(crate) fn of(settings: &Settings, variable: &SkillVariable) -> Self {
         let state = match settings.handing(&variable.name) {
-            Handing::Withheld => State::Withheld,
-            Handing::OfTheMachine => State::OfTheMachine,
+            Handing::Withheld => VariableState::Withheld,
+            Handing::OfTheMachine => VariableState::OfTheMachine,
             Handing::Handed => match settings.variable(&variable.name) {
-                Ok(Some(_)) => State::Set,
-                Ok(None) | Err(_) => State::Missing,
+                Ok(Some(_)) => VariableState::Set,
+                Ok(None) | Err(_) => VariableState::Missing,
             },
         };
         Self { variable: variable.clone(), state }
@@ -144,20 +144,22 @@ impl Need {
 
     /// Reports whether the skill cannot do without it, and has to.
     pub fn is_unmet(&self) -> bool {
-        self.state != State::Set && !self.variable.optional
+        self.state != VariableState::Set && !self.variable.optional
     }
 
     /// Returns what there is to say about it, with what to do.
     pub fn in_words(&self) -> String {
         let SkillVariable { name, help, required_for, optional } = &self.variable;
         let what = match self.state {
-            State::Set => format!("{name} is set and forwarded"),
-            State::Missing => format!("{name} is not set; put {name}=… into the profile's .env"),
-            State::Withheld => format!(
+            VariableState::Set => format!("{name} is set and forwarded"),
+            VariableState::Missing => {
+                format!("{name} is not set; put {name}=… into the profile's .env")
+            }
+            VariableState::Withheld => format!(
                 "{name} is not forwarded to what asks for it: it is a key of a model provider or \
                  of Vestal's own; to forward it all the same, add it to terminal.docker_forward_env"
             ),
-            State::OfTheMachine => {
+            VariableState::OfTheMachine => {
                 format!("{name} is not forwarded: it says how programs on this machine run")
             }
         };

@@ -26,12 +26,12 @@ pub struct SkillEdit {
     /// The skill.
     pub name: SkillName,
     /// What is done to it.
-    pub change: Change,
+    pub change: SkillChange,
 }
 
 /// What is done to a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum SkillChange {
     /// It is made.
     Create {
         /// Its whole `SKILL.md`.
@@ -102,11 +102,11 @@ impl Skills {
         let staging = Staging::enter(self.root())?;
         let name = &edit.name;
         match &edit.change {
-            Change::Create { content, category } => {
+            SkillChange::Create { content, category } => {
                 self.create(&staging, name, category.as_ref(), content, allowed)
             }
-            Change::Replace { content } => self.rewrite(&staging, name, content, allowed),
-            Change::Patch { file, old, new, everywhere } => {
+            SkillChange::Replace { content } => self.rewrite(&staging, name, content, allowed),
+            SkillChange::Patch { file, old, new, everywhere } => {
                 let dir = self.located(name.as_str())?.dir;
                 let inner = inner_path(file.as_deref().unwrap_or(INSTRUCTIONS))?;
                 let text = read_text(name, &dir, &inner)?;
@@ -116,18 +116,18 @@ impl Skills {
                 }
                 write_beside(&staging, &dir, &inner, &patched)
             }
-            Change::Delete => {
+            SkillChange::Delete => {
                 let dir = self.located(name.as_str())?.dir;
                 staging.discard(&dir)?;
                 self.forget_disabled(name.as_str());
                 Ok(SkillChanged::Done { path: dir })
             }
-            Change::WriteFile { file, content } => {
+            SkillChange::WriteFile { file, content } => {
                 let inner = beside(file)?;
                 let dir = self.located(name.as_str())?.dir;
                 write_beside(&staging, &dir, &inner, content)
             }
-            Change::RemoveFile { file } => {
+            SkillChange::RemoveFile { file } => {
                 let inner = beside(file)?;
                 let dir = self.located(name.as_str())?.dir;
                 remove_beside(name, &dir, &inner)

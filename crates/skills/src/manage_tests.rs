@@ -7,27 +7,27 @@ fn name(text: &str) -> SkillName {
     SkillName::new(text).unwrap()
 }
 
-fn change(home: &SkillHome, skill: &str, change: Change) -> Result<SkillChanged, SkillError> {
+fn change(home: &SkillHome, skill: &str, change: SkillChange) -> Result<SkillChanged, SkillError> {
     home.skills().change(&SkillEdit { name: name(skill), change }, &BTreeSet::new())
 }
 
 fn create(home: &SkillHome, skill: &str, more: &str) -> Result<SkillChanged, SkillError> {
-    change(home, skill, Change::Create { content: text(skill, more), category: None })
+    change(home, skill, SkillChange::Create { content: text(skill, more), category: None })
 }
 
 fn read(home: &SkillHome, path: &str) -> String {
     fs::read_to_string(home.path(&format!("skills/{path}"))).unwrap_or_default()
 }
 
-fn write(file: &str, content: &str) -> Change {
-    Change::WriteFile { file: file.to_owned(), content: content.to_owned() }
+fn write(file: &str, content: &str) -> SkillChange {
+    SkillChange::WriteFile { file: file.to_owned(), content: content.to_owned() }
 }
 
 #[test]
 fn a_disabled_skill_that_is_removed_is_not_disabled_when_it_is_installed_again() {
     let home = SkillHome::new();
     let goes: [fn(&SkillHome); 2] = [
-        |home| drop(change(home, "one", Change::Delete).unwrap()),
+        |home| drop(change(home, "one", SkillChange::Delete).unwrap()),
         |home| drop(home.skills().remove("one").unwrap()),
     ];
     for goes in goes {
@@ -39,7 +39,7 @@ fn a_disabled_skill_that_is_removed_is_not_disabled_when_it_is_installed_again()
         assert!(home.skills().find("one").is_some());
         let left = fs::read_to_string(home.path("config.yaml")).unwrap();
         assert!(left.contains("two"), "{left}");
-        change(&home, "one", Change::Delete).unwrap();
+        change(&home, "one", SkillChange::Delete).unwrap();
     }
 }
 
@@ -52,7 +52,7 @@ fn a_skill_is_made_changed_and_deleted_and_leaves_nothing_else() {
     change(&home, "one", write("notes/deep/a.md", "a b a")).unwrap();
     let mode = fs::metadata(home.path("skills/one/scripts/go.sh")).unwrap().permissions().mode();
     assert_eq!(mode & 0o111, 0o111, "what begins as a script does is one");
-    let patch = |file: Option<&str>, old: &str, new: &str, everywhere| Change::Patch {
+    let patch = |file: Option<&str>, old: &str, new: &str, everywhere| SkillChange::Patch {
         file: file.map(str::to_owned),
         old: old.to_owned(),
         new: new.to_owned(),
@@ -65,11 +65,11 @@ fn a_skill_is_made_changed_and_deleted_and_leaves_nothing_else() {
     change(&home, "one", patch(Some("scripts/go.sh"), "1", "2", false)).unwrap();
     let mode = fs::metadata(home.path("skills/one/scripts/go.sh")).unwrap().permissions().mode();
     assert_eq!(mode & 0o111, 0o111, "it keeps its permissions");
-    change(&home, "one", Change::RemoveFile { file: "notes/deep/a.md".into() }).unwrap();
+    change(&home, "one", SkillChange::RemoveFile { file: "notes/deep/a.md".into() }).unwrap();
     assert!(!home.path("skills/one/notes").exists(), "empty folders go along");
-    change(&home, "one", Change::Replace { content: text("one", "version: 2\n") }).unwrap();
+    change(&home, "one", SkillChange::Replace { content: text("one", "version: 2\n") }).unwrap();
     assert_eq!(home.skills().find("one").unwrap().about.version.as_deref(), Some("2"));
-    change(&home, "one", Change::Delete).unwrap();
+    change(&home, "one", SkillChange::Delete).unwrap();
     assert_eq!(home.names(), Vec::<String>::new());
 }
 
@@ -77,13 +77,13 @@ fn a_skill_is_made_changed_and_deleted_and_leaves_nothing_else() {
 fn a_skill_is_made_in_a_category_which_goes_with_its_last() {
     let home = SkillHome::new();
     let content = text("one", "");
-    let made = Change::Create { content, category: Some(name("office")) };
+    let made = SkillChange::Create { content, category: Some(name("office")) };
     change(&home, "one", made).unwrap();
     assert_eq!(home.skills().find("one").unwrap().category.as_deref(), Some("office"));
-    change(&home, "one", Change::Delete).unwrap();
+    change(&home, "one", SkillChange::Delete).unwrap();
     assert_eq!(home.names(), Vec::<String>::new());
     create(&home, "one", "").unwrap();
-    let inside = Change::Create { content: text("two", ""), category: Some(name("one")) };
+    let inside = SkillChange::Create { content: text("two", ""), category: Some(name("one")) };
     assert!(change(&home, "two", inside).unwrap_err().to_string().contains("is not a category"));
 }
 
@@ -92,15 +92,15 @@ fn what_would_break_a_skill_is_not_written() {
     let home = SkillHome::new();
     create(&home, "one", "").unwrap();
     let before = read(&home, "one/SKILL.md");
-    let patch = |old: &str, new: &str| Change::Patch {
+    let patch = |old: &str, new: &str| SkillChange::Patch {
         file: None,
         old: old.to_owned(),
         new: new.to_owned(),
         everywhere: false,
     };
     for (made, reason) in [
-        (Change::Replace { content: "no front matter".into() }, "no front matter"),
-        (Change::Replace { content: text("other", "") }, "`name` must be one, not other"),
+        (SkillChange::Replace { content: "no front matter".into() }, "no front matter"),
+        (SkillChange::Replace { content: text("other", "") }, "`name` must be one, not other"),
         (patch("name: one", "name: two"), "`name` must be one, not two"),
         (patch("description", "about"), "`description` is missing"),
         (patch("not there", ""), "is not in the file"),
@@ -112,15 +112,15 @@ fn what_would_break_a_skill_is_not_written() {
         (write("/etc/passwd", "x"), "must be relative"),
         (write(".env", "x"), "hidden"),
         (write("large", &"x".repeat(1024 * 1024 + 1)), "larger than 1024 KiB"),
-        (Change::RemoveFile { file: "none".into() }, "has no file"),
-        (Change::Create { content: text("one", ""), category: None }, "there is a skill one"),
+        (SkillChange::RemoveFile { file: "none".into() }, "has no file"),
+        (SkillChange::Create { content: text("one", ""), category: None }, "there is a skill one"),
     ] {
         let error = change(&home, "one", made.clone()).unwrap_err().to_string();
         assert!(error.contains(reason), "{made:?}: {error}");
     }
     assert_eq!(read(&home, "one/SKILL.md"), before);
     assert_eq!(home.names(), ["one"]);
-    assert!(change(&home, "none", Change::Delete).is_err());
+    assert!(change(&home, "none", SkillChange::Delete).is_err());
 }
 
 #[test]
@@ -130,10 +130,10 @@ fn links_lead_no_change_elsewhere() {
     home.put("outside/file", "untouched");
     symlink(home.path("outside"), home.path("skills/one/out")).unwrap();
     assert!(change(&home, "one", write("out/file", "x")).is_err());
-    assert!(change(&home, "one", Change::RemoveFile { file: "out/file".into() }).is_err());
+    assert!(change(&home, "one", SkillChange::RemoveFile { file: "out/file".into() }).is_err());
     symlink(home.path("outside/file"), home.path("skills/one/linked")).unwrap();
     assert!(change(&home, "one", write("linked", "x")).is_err());
-    change(&home, "one", Change::RemoveFile { file: "linked".into() }).unwrap();
+    change(&home, "one", SkillChange::RemoveFile { file: "linked".into() }).unwrap();
     // A skill that is a link goes without what it leads to.
     symlink(home.path("outside"), home.path("skills/away")).unwrap();
     home.skills().remove("away").unwrap();
@@ -150,17 +150,17 @@ fn variables_need_somebodys_word_once_and_only_those_that_would_be_forwarded() {
     assert_eq!(home.names(), Vec::<String>::new(), "nothing was written");
     let edit = SkillEdit {
         name: name("one"),
-        change: Change::Create { content: text("one", asks), category: None },
+        change: SkillChange::Create { content: text("one", asks), category: None },
     };
     let allowed = [env("A_TOKEN")].into();
     assert!(matches!(home.skills().change(&edit, &allowed).unwrap(), SkillChanged::Done { .. }));
     // What it had it keeps, and what is new is asked about.
-    let again = Change::Replace { content: text("one", &format!("version: 2\n{asks}")) };
+    let again = SkillChange::Replace { content: text("one", &format!("version: 2\n{asks}")) };
     assert!(matches!(change(&home, "one", again).unwrap(), SkillChanged::Done { .. }));
     let more = "required_environment_variables: [A_TOKEN, B_TOKEN]\n";
-    let more = Change::Replace { content: text("one", more) };
+    let more = SkillChange::Replace { content: text("one", more) };
     assert_eq!(change(&home, "one", more).unwrap(), SkillChanged::Asks(vec![env("B_TOKEN")]));
-    let patch = Change::Patch {
+    let patch = SkillChange::Patch {
         file: None,
         old: "[A_TOKEN".into(),
         new: "[C_TOKEN, A_TOKEN".into(),
@@ -173,9 +173,9 @@ fn variables_need_somebodys_word_once_and_only_those_that_would_be_forwarded() {
 fn a_broken_skill_can_be_mended_or_deleted() {
     let home = SkillHome::new();
     home.put("skills/bad/SKILL.md", "x").put("skills/worse/SKILL.md", [0xff]);
-    change(&home, "bad", Change::Replace { content: text("bad", "") }).unwrap();
+    change(&home, "bad", SkillChange::Replace { content: text("bad", "") }).unwrap();
     assert!(home.skills().find("bad").is_some());
-    change(&home, "worse", Change::Delete).unwrap();
+    change(&home, "worse", SkillChange::Delete).unwrap();
     assert_eq!(home.names(), ["bad"]);
 }
 

@@ -9,7 +9,7 @@ const MAX_TEXT: usize = 1024;
 /// A step of building a sandbox. The names are part of the interface: the host
 /// uses them to explain what is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum BuildStep {
     Plan,
     Descriptors,
     UserNamespace,
@@ -40,7 +40,7 @@ pub(crate) enum Step {
     Ended,
 }
 
-impl Step {
+impl BuildStep {
     /// Returns the name used in results.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -79,7 +79,7 @@ impl Step {
 /// Why a step failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
-    step: Step,
+    step: BuildStep,
     target: Option<String>,
     errno: Option<i32>,
     message: String,
@@ -87,12 +87,12 @@ pub(crate) struct Failure {
 
 impl Failure {
     /// Returns a failure without a system error.
-    pub(crate) fn new(step: Step, message: impl Into<String>) -> Self {
+    pub(crate) fn new(step: BuildStep, message: impl Into<String>) -> Self {
         Self { step, target: None, errno: None, message: message.into() }
     }
 
     /// Returns the failure of a system call.
-    pub(crate) fn of(step: Step, error: impl Into<io::Error>) -> Self {
+    pub(crate) fn of(step: BuildStep, error: impl Into<io::Error>) -> Self {
         let error = error.into();
         Self { step, target: None, errno: error.raw_os_error(), message: error.to_string() }
     }
@@ -152,13 +152,13 @@ fn cut(text: &str) -> String {
 }
 
 /// Returns a function that turns an error into the failure of a step.
-pub(crate) fn failed<E: Into<io::Error>>(step: Step) -> impl FnOnce(E) -> Failure {
+pub(crate) fn failed<E: Into<io::Error>>(step: BuildStep) -> impl FnOnce(E) -> Failure {
     move |error| Failure::of(step, error)
 }
 
 /// Returns a function that turns an error into the failure of a step with a path.
 pub(crate) fn failed_at<E: Into<io::Error>>(
-    step: Step,
+    step: BuildStep,
     target: &[u8],
 ) -> impl FnOnce(E) -> Failure {
     move |error| Failure::of(step, error).at(target)
@@ -187,13 +187,13 @@ mod tests {
 
     #[test]
     fn a_failure_is_a_line_of_json() {
-        let denied = Failure::of(Step::Proc, io::Error::from_raw_os_error(1)).at(b"/proc");
+        let denied = Failure::of(BuildStep::Proc, io::Error::from_raw_os_error(1)).at(b"/proc");
         assert_eq!(
             denied.json(),
             "{\"step\":\"mount-proc\",\"target\":\"/proc\",\"errno\":1,\
              \"message\":\"Operation not permitted (os error 1)\"}"
         );
-        let plain = Failure::new(Step::Plan, "no\nplan").with_detail("it is \"empty\"");
+        let plain = Failure::new(BuildStep::Plan, "no\nplan").with_detail("it is \"empty\"");
         assert_eq!(
             plain.json(),
             "{\"step\":\"plan\",\"target\":null,\"errno\":null,\
@@ -203,9 +203,9 @@ mod tests {
 
     #[test]
     fn a_long_text_is_cut_between_characters() {
-        let long = Failure::new(Step::Plan, "\u{e4}".repeat(5000)).at(&[b'x'; 5000]);
+        let long = Failure::new(BuildStep::Plan, "\u{e4}".repeat(5000)).at(&[b'x'; 5000]);
         assert!(long.json().len() < 4096, "{}", long.json().len());
-        let odd = Failure::new(Step::Plan, format!("x{}", "\u{e4}".repeat(5000)));
+        let odd = Failure::new(BuildStep::Plan, format!("x{}", "\u{e4}".repeat(5000)));
         assert!(odd.json().contains('\u{e4}'));
     }
 

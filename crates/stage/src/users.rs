@@ -21,7 +21,7 @@ use rustix::thread::{
 };
 use vestal_wire::{IdRange, Mapping, UserLimits, Users};
 
-use crate::failure::{Failure, Step, failed};
+use crate::failure::{BuildStep, Failure, failed};
 use crate::sys::{Child, Cloned, as_file_owner, clone, exit_now, set_dumpable};
 
 /// Refuses a mapping that a sandbox must not have, such as the host's root.
@@ -52,7 +52,7 @@ fn check_ranges(what: &str, ranges: &[IdRange]) -> Result<(), Failure> {
 }
 
 fn refused(message: String) -> Failure {
-    Failure::new(Step::Plan, message)
+    Failure::new(BuildStep::Plan, message)
 }
 
 /// Writes the user and group maps of a process's namespace.
@@ -94,7 +94,7 @@ fn write_proc_file(pid: Pid, name: &str, content: &str) -> Result<(), Failure> {
             let whole = count == content.len();
             if whole { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
         });
-    written.map_err(|error| Failure::of(Step::MapUsers, error).at(path.as_bytes()))
+    written.map_err(|error| Failure::of(BuildStep::MapUsers, error).at(path.as_bytes()))
 }
 
 /// Runs a setuid helper, which knows the ranges of a user.
@@ -108,24 +108,24 @@ fn run_helper(helper: &[u8], pid: Pid, ranges: &[IdRange]) -> Result<(), Failure
         .env_clear()
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| Failure::of(Step::MapUsers, error).at(helper))?;
+        .map_err(|error| Failure::of(BuildStep::MapUsers, error).at(helper))?;
     if output.status.success() {
         return Ok(());
     }
     let output_text = String::from_utf8_lossy(&output.stderr);
-    Err(Failure::new(Step::MapUsers, output_text.trim()).at(helper))
+    Err(Failure::new(BuildStep::MapUsers, output_text.trim()).at(helper))
 }
 
 /// The user that is root of a sandbox, as the building process sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Owner {
+pub(crate) enum SandboxRoot {
     /// The process itself.
     Myself,
     /// Another user.
     Other { uid: u32, gid: u32 },
 }
 
-impl Owner {
+impl SandboxRoot {
     /// Returns the user that is root of the sandbox.
     pub(crate) fn of(users: &Users) -> Self {
         match users.mapping {
@@ -159,9 +159,9 @@ pub(crate) fn host_id(ranges: &[IdRange], inside: u32) -> Option<u32> {
 /// sees them.
 pub(crate) fn ping_groups(users: &Users) -> (u32, u32) {
     let count: u32 = users.gids.iter().map(|range| range.count).sum();
-    let first = match Owner::of(users) {
-        Owner::Myself => 0,
-        Owner::Other { gid, .. } => gid,
+    let first = match SandboxRoot::of(users) {
+        SandboxRoot::Myself => 0,
+        SandboxRoot::Other { gid, .. } => gid,
     };
     (first, first.saturating_add(count.saturating_sub(1)))
 }
@@ -245,7 +245,7 @@ pub(crate) fn limit_process(limits: &UserLimits) -> io::Result<()> {
 pub(crate) fn make_namespace(users: &Users, limits: &UserLimits) -> Result<OwnedFd, Failure> {
     let (reports, report) = pipe()?;
     let (wait, release) = pipe()?;
-    let outer = match clone(libc::CLONE_NEWUSER).map_err(failed(Step::UserNamespace))? {
+    let outer = match clone(libc::CLONE_NEWUSER).map_err(failed(BuildStep::UserNamespace))? {
         Cloned::Child => {
             drop((reports, release));
             exit_now(i32::from(nest(users, limits, &wait, &report).is_err()))
@@ -255,26 +255,27 @@ pub(crate) fn make_namespace(users: &Users, limits: &UserLimits) -> Result<Owned
     drop((report, wait));
     let made = write_maps(outer.pid, &as_outside(users)).and_then(|()| {
         // It continues once the maps are written.
-        rustix::io::write(&release, b"+").map_err(failed(Step::UserNamespace))?;
+        rustix::io::write(&release, b"+").map_err(failed(BuildStep::UserNamespace))?;
         let mut number = [0_u8; 4];
-        let read = rustix::io::read(&reports, &mut number).map_err(failed(Step::UserNamespace))?;
+        let read =
+            rustix::io::read(&reports, &mut number).map_err(failed(BuildStep::UserNamespace))?;
         if read != number.len() {
             return Err(Failure::new(
-                Step::UserNamespace,
+                BuildStep::UserNamespace,
                 "cannot create a user namespace inside another one",
             ));
         }
         let path = format!("/proc/{}/ns/user", i32::from_ne_bytes(number));
         File::open(&path)
-            .map_err(|error| Failure::of(Step::UserNamespace, error).at(path.as_bytes()))
+            .map_err(|error| Failure::of(BuildStep::UserNamespace, error).at(path.as_bytes()))
     });
     drop(release);
-    waitpid(Some(outer.pid), WaitOptions::empty()).map_err(failed(Step::UserNamespace))?;
+    waitpid(Some(outer.pid), WaitOptions::empty()).map_err(failed(BuildStep::UserNamespace))?;
     made.map(OwnedFd::from)
 }
 
 fn pipe() -> Result<(OwnedFd, OwnedFd), Failure> {
-    pipe_with(PipeFlags::CLOEXEC).map_err(failed(Step::UserNamespace))
+    pipe_with(PipeFlags::CLOEXEC).map_err(failed(BuildStep::UserNamespace))
 }
 
 /// Creates the inner namespace, reports the pid in it, and waits until the other
@@ -285,17 +286,17 @@ fn nest(
     wait: &OwnedFd,
     report: &OwnedFd,
 ) -> Result<(), Failure> {
-    if rustix::io::read(wait, &mut [0_u8]).map_err(failed(Step::UserNamespace))? != 1 {
+    if rustix::io::read(wait, &mut [0_u8]).map_err(failed(BuildStep::UserNamespace))? != 1 {
         return Ok(());
     }
-    become_owner(users).map_err(failed(Step::UserNamespace))?;
+    become_owner(users).map_err(failed(BuildStep::UserNamespace))?;
     // After a change of user the process is not dumpable, and could not access
     // its own child.
-    set_dumpable().map_err(failed(Step::UserNamespace))?;
-    limit_namespace(limits).map_err(failed(Step::UserNamespace))?;
-    limit_process(limits).map_err(failed(Step::UserNamespace))?;
-    let (ended, end) = pipe_with(PipeFlags::CLOEXEC).map_err(failed(Step::UserNamespace))?;
-    let inner: Child = match clone(libc::CLONE_NEWUSER).map_err(failed(Step::UserNamespace))? {
+    set_dumpable().map_err(failed(BuildStep::UserNamespace))?;
+    limit_namespace(limits).map_err(failed(BuildStep::UserNamespace))?;
+    limit_process(limits).map_err(failed(BuildStep::UserNamespace))?;
+    let (ended, end) = pipe_with(PipeFlags::CLOEXEC).map_err(failed(BuildStep::UserNamespace))?;
+    let inner: Child = match clone(libc::CLONE_NEWUSER).map_err(failed(BuildStep::UserNamespace))? {
         Cloned::Child => {
             drop(end);
             rustix::io::read(ended.as_fd(), &mut [0_u8]).ok();
@@ -305,12 +306,12 @@ fn nest(
     };
     let reports = write_maps(inner.pid, users).and_then(|()| {
         let number = pid_bytes(inner.pid);
-        rustix::io::write(report, &number).map_err(failed(Step::UserNamespace))?;
-        rustix::io::read(wait, &mut [0_u8]).map_err(failed(Step::UserNamespace))?;
+        rustix::io::write(report, &number).map_err(failed(BuildStep::UserNamespace))?;
+        rustix::io::read(wait, &mut [0_u8]).map_err(failed(BuildStep::UserNamespace))?;
         Ok(())
     });
     drop(end);
-    waitpid(Some(inner.pid), WaitOptions::empty()).map_err(failed(Step::UserNamespace))?;
+    waitpid(Some(inner.pid), WaitOptions::empty()).map_err(failed(BuildStep::UserNamespace))?;
     reports
 }
 
@@ -338,8 +339,8 @@ fn as_inside(users: &Users) -> Users {
 /// they are limited together. Must be called by the first process of a sandbox,
 /// after `/proc` was mounted.
 pub(crate) fn enter_inner_namespace(users: &Users, limits: &UserLimits) -> Result<(), Failure> {
-    let failed = || failed(Step::UserNamespace);
-    let failed_io = |error: io::Error| Failure::of(Step::UserNamespace, error);
+    let failed = || failed(BuildStep::UserNamespace);
+    let failed_io = |error: io::Error| Failure::of(BuildStep::UserNamespace, error);
     limit_process(limits).map_err(failed_io)?;
     let (wait, go) = pipe()?;
     // Only a process outside the namespace can write the maps.
@@ -361,7 +362,10 @@ pub(crate) fn enter_inner_namespace(users: &Users, limits: &UserLimits) -> Resul
     let ended = waitpid(Some(writer.pid), WaitOptions::empty()).map_err(failed())?;
     entered?;
     if ended.is_none_or(|(_, status)| status.exit_status() != Some(0)) {
-        return Err(Failure::new(Step::MapUsers, "cannot limit the users of the sandbox together"));
+        return Err(Failure::new(
+            BuildStep::MapUsers,
+            "cannot limit the users of the sandbox together",
+        ));
     }
     become_root(&Mapping::Privileged).map_err(failed_io)
 }

@@ -12,7 +12,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{WaitOptions, getpid, waitpid};
 use vestal_wire::Users;
 
-use crate::failure::{Failure, ReportedFailure, Step, failed};
+use crate::failure::{BuildStep, Failure, ReportedFailure, failed};
 use crate::program::{self, DescriptorOptions, UsageError};
 use crate::sys::{Cloned, clone, exit_now};
 use crate::users;
@@ -26,7 +26,7 @@ pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let reports = match enter(options.plan) {
         Ok(()) => {
             let error = Command::new(&options.program).args(&options.arguments).exec();
-            Failure::of(Step::Exec, error).at(options.program.as_encoded_bytes()).into()
+            Failure::of(BuildStep::Exec, error).at(options.program.as_encoded_bytes()).into()
         }
         Err(reports) => reports,
     };
@@ -61,10 +61,10 @@ fn enter(plan: i32) -> Result<(), ReportedFailure> {
     users::check(&users)?;
     // A process outside the namespace must write the maps: a copy of this
     // process.
-    let (requests, request) = pipe_with(PipeFlags::CLOEXEC).map_err(failed(Step::MapUsers))?;
-    let (reports, report) = pipe_with(PipeFlags::CLOEXEC).map_err(failed(Step::MapUsers))?;
+    let (requests, request) = pipe_with(PipeFlags::CLOEXEC).map_err(failed(BuildStep::MapUsers))?;
+    let (reports, report) = pipe_with(PipeFlags::CLOEXEC).map_err(failed(BuildStep::MapUsers))?;
     let own = getpid();
-    let writer = match clone(0).map_err(failed(Step::MapUsers))? {
+    let writer = match clone(0).map_err(failed(BuildStep::MapUsers))? {
         Cloned::Child => {
             drop((request, reports));
             if rustix::io::read(&requests, &mut [0_u8]) == Ok(1)
@@ -78,17 +78,17 @@ fn enter(plan: i32) -> Result<(), ReportedFailure> {
         Cloned::Parent(child) => child,
     };
     drop((requests, report));
-    let entered = users::unshare_users().map_err(failed(Step::UserNamespace));
+    let entered = users::unshare_users().map_err(failed(BuildStep::UserNamespace));
     if entered.is_ok() {
         rustix::io::write(&request, b"+").ok();
     }
     drop(request);
     let reported = program::read_all(&reports)?;
-    waitpid(Some(writer.pid), WaitOptions::empty()).map_err(failed(Step::MapUsers))?;
+    waitpid(Some(writer.pid), WaitOptions::empty()).map_err(failed(BuildStep::MapUsers))?;
     entered?;
     if !reported.is_empty() {
         return Err(ReportedFailure::from_json(&reported));
     }
-    users::become_root(&users.mapping).map_err(failed(Step::Credentials))?;
+    users::become_root(&users.mapping).map_err(failed(BuildStep::Credentials))?;
     Ok(())
 }

@@ -286,12 +286,12 @@ impl Completer for Paths {
     }
 }
 
-struct Entry {
+struct PathEntry {
     name: String,
     kind: Option<fs::FileType>,
 }
 
-impl Entry {
+impl PathEntry {
     fn is_dir(&self, within: &Path) -> bool {
         match self.kind {
             Some(kind) if !kind.is_symlink() => kind.is_dir(),
@@ -302,7 +302,7 @@ impl Entry {
 }
 
 /// Returns the entries of a directory that match; hidden ones only if a dot was typed.
-fn named(within: &Path, fits: impl Fn(&str) -> bool, name: &str) -> Vec<Entry> {
+fn named(within: &Path, fits: impl Fn(&str) -> bool, name: &str) -> Vec<PathEntry> {
     let Ok(entries) = fs::read_dir(within) else { return Vec::new() };
     entries
         .take(MOST_READ)
@@ -312,7 +312,7 @@ fn named(within: &Path, fits: impl Fn(&str) -> bool, name: &str) -> Vec<Entry> {
             let found = entry.file_name().into_string().ok()?;
             let is_hidden = found.starts_with('.') && !name.starts_with('.');
             let is_offered = !is_hidden && !found.contains(char::is_control) && fits(&found);
-            is_offered.then(|| Entry { name: found, kind: entry.file_type().ok() })
+            is_offered.then(|| PathEntry { name: found, kind: entry.file_type().ok() })
         })
         .collect()
 }

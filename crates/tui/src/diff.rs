@@ -56,7 +56,7 @@ fn range(mut indexes: impl Iterator<Item = usize>) -> String {
 
 /// A line of a diff and its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part<'d> {
+enum DiffLine<'d> {
     /// A file begins.
     File(&'d str),
     /// Lines that do not follow the ones before. The first one is left out, because
@@ -73,7 +73,7 @@ enum Part<'d> {
 }
 
 /// Returns the parts of a unified diff. What is none is a remark.
-fn parse(unified: &str) -> Vec<Part<'_>> {
+fn parse(unified: &str) -> Vec<DiffLine<'_>> {
     let mut parts = Vec::new();
     let mut old = Counter::default();
     let mut new = Counter::default();
@@ -89,31 +89,31 @@ fn parse(unified: &str) -> Vec<Part<'_>> {
         if old.left > 0 || new.left > 0 || uncounted {
             let (mark, text) = split_mark(line);
             match mark {
-                Some('-') => parts.push(Part::Removed(old.next(), text)),
-                Some('+') => parts.push(Part::Added(new.next(), text)),
-                Some('\\') => parts.push(Part::Remark(text.trim())),
+                Some('-') => parts.push(DiffLine::Removed(old.next(), text)),
+                Some('+') => parts.push(DiffLine::Added(new.next(), text)),
+                Some('\\') => parts.push(DiffLine::Remark(text.trim())),
                 // Some programs cut the space off a line with nothing else on it.
                 Some(' ') | None => {
                     old.next();
-                    parts.push(Part::Kept(new.next(), text));
+                    parts.push(DiffLine::Kept(new.next(), text));
                 }
-                Some(_) => parts.push(Part::Remark(line)),
+                Some(_) => parts.push(DiffLine::Remark(line)),
             }
         } else if let Some((before, after)) = hunk(line) {
             (old, new) = (before, after);
             if hunks > 0 {
-                parts.push(Part::Gap);
+                parts.push(DiffLine::Gap);
             }
             hunks += 1;
         } else if let Some(name) = line.strip_prefix("--- ") {
             from = name;
         } else if let Some(name) = line.strip_prefix("+++ ") {
             hunks = 0;
-            parts.push(Part::File(path(from, name)));
+            parts.push(DiffLine::File(path(from, name)));
         } else if let Some(text) = line.strip_prefix("\\ ") {
-            parts.push(Part::Remark(text));
+            parts.push(DiffLine::Remark(text));
         } else if !is_noise(line) {
-            parts.push(Part::Remark(line));
+            parts.push(DiffLine::Remark(line));
         }
     }
     parts
@@ -258,7 +258,7 @@ pub fn render(unified: &str, max_lines: usize) -> Vec<Line> {
     let mut shown = Vec::new();
     for file in files(&parts) {
         let (head, body) = match file {
-            [Part::File(path), body @ ..] => (Some(header(path, body)), body),
+            [DiffLine::File(path), body @ ..] => (Some(header(path, body)), body),
             body => (None, body),
         };
         shown.extend(head);
@@ -275,13 +275,13 @@ pub fn render(unified: &str, max_lines: usize) -> Vec<Line> {
 }
 
 /// Returns the parts of each file; what comes before the first one is by itself.
-fn files<'p, 'd>(parts: &'p [Part<'d>]) -> impl Iterator<Item = &'p [Part<'d>]> {
-    parts.chunk_by(|_, next| !matches!(next, Part::File(_)))
+fn files<'p, 'd>(parts: &'p [DiffLine<'d>]) -> impl Iterator<Item = &'p [DiffLine<'d>]> {
+    parts.chunk_by(|_, next| !matches!(next, DiffLine::File(_)))
 }
 
-fn header(path: &str, body: &[Part<'_>]) -> Line {
-    let added = body.iter().filter(|part| matches!(part, Part::Added(..))).count();
-    let removed = body.iter().filter(|part| matches!(part, Part::Removed(..))).count();
+fn header(path: &str, body: &[DiffLine<'_>]) -> Line {
+    let added = body.iter().filter(|part| matches!(part, DiffLine::Added(..))).count();
+    let removed = body.iter().filter(|part| matches!(part, DiffLine::Removed(..))).count();
     let mut line = Line::styled(path, style::BOLD);
     line.push(Span::plain(" ("));
     line.push(Span::new(format!("+{added}"), style::GREEN));
@@ -291,19 +291,21 @@ fn header(path: &str, body: &[Part<'_>]) -> Line {
     line
 }
 
-fn number(part: &Part<'_>) -> Option<usize> {
+fn number(part: &DiffLine<'_>) -> Option<usize> {
     match part {
-        Part::Kept(number, _) | Part::Removed(number, _) | Part::Added(number, _) => Some(*number),
-        Part::File(_) | Part::Gap | Part::Remark(_) => None,
+        DiffLine::Kept(number, _) | DiffLine::Removed(number, _) | DiffLine::Added(number, _) => {
+            Some(*number)
+        }
+        DiffLine::File(_) | DiffLine::Gap | DiffLine::Remark(_) => None,
     }
 }
 
-fn lines(parts: &[Part<'_>], digits: usize) -> Vec<Line> {
+fn lines(parts: &[DiffLine<'_>], digits: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut rest = parts;
     while let Some(part) = rest.first() {
-        let removed = count(rest, |part| matches!(part, Part::Removed(..)));
-        let added = count(&rest[removed..], |part| matches!(part, Part::Added(..)));
+        let removed = count(rest, |part| matches!(part, DiffLine::Removed(..)));
+        let added = count(&rest[removed..], |part| matches!(part, DiffLine::Added(..)));
         if removed + added == 0 {
             lines.push(line(part, &[], digits));
             rest = &rest[1..];
@@ -329,28 +331,28 @@ fn lines(parts: &[Part<'_>], digits: usize) -> Vec<Line> {
     lines
 }
 
-fn count(parts: &[Part<'_>], of: impl Fn(&Part<'_>) -> bool) -> usize {
+fn count(parts: &[DiffLine<'_>], of: impl Fn(&DiffLine<'_>) -> bool) -> usize {
     parts.iter().take_while(|part| of(part)).count()
 }
 
-fn text<'d>(part: &Part<'d>) -> &'d str {
+fn text<'d>(part: &DiffLine<'d>) -> &'d str {
     match part {
-        Part::Kept(_, text)
-        | Part::Removed(_, text)
-        | Part::Added(_, text)
-        | Part::File(text)
-        | Part::Remark(text) => text,
-        Part::Gap => "",
+        DiffLine::Kept(_, text)
+        | DiffLine::Removed(_, text)
+        | DiffLine::Added(_, text)
+        | DiffLine::File(text)
+        | DiffLine::Remark(text) => text,
+        DiffLine::Gap => "",
     }
 }
 
-fn line(part: &Part<'_>, marked: &[Range<usize>], digits: usize) -> Line {
+fn line(part: &DiffLine<'_>, marked: &[Range<usize>], digits: usize) -> Line {
     let (number, mark, style) = match part {
-        Part::Kept(number, _) => (number, ' ', style::PLAIN),
-        Part::Removed(number, _) => (number, '-', style::RED),
-        Part::Added(number, _) => (number, '+', style::GREEN),
-        Part::Gap => return Line::styled(format!("{:>digits$}", "⋮"), style::DIM),
-        Part::File(text) | Part::Remark(text) => return Line::styled(text, style::DIM),
+        DiffLine::Kept(number, _) => (number, ' ', style::PLAIN),
+        DiffLine::Removed(number, _) => (number, '-', style::RED),
+        DiffLine::Added(number, _) => (number, '+', style::GREEN),
+        DiffLine::Gap => return Line::styled(format!("{:>digits$}", "⋮"), style::DIM),
+        DiffLine::File(text) | DiffLine::Remark(text) => return Line::styled(text, style::DIM),
     };
     let mut line = Line::styled(format!("{number:>digits$} "), style::DIM);
     line.push(Span::new(format!("{mark} "), style));

@@ -19,10 +19,10 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::process;
 
 use crate::editor::buffer::Buffer;
-use crate::editor::keys::{Command, command, usual};
+use crate::editor::keys::{EditCommand, command, usual};
 use crate::editor::menu::Menu;
 use crate::editor::recall::{Recall, Search};
-use crate::editor::undo::{Group, KillRing, Step, Undo};
+use crate::editor::undo::{EditGroup, EditStep, KillRing, Undo};
 use crate::editor::view::Scroll;
 use crate::history::History;
 use crate::key::{Key, KeyCode};
@@ -129,7 +129,7 @@ impl Editor {
             {
                 self.last = Last::Other;
                 let mut typed = [0; 4];
-                self.insert(&Fragment::plain(c.encode_utf8(&mut typed)), Group::Typed);
+                self.insert(&Fragment::plain(c.encode_utf8(&mut typed)), EditGroup::Typed);
                 Reaction::Changed
             }
             _ => return Reaction::Unused(key),
@@ -148,7 +148,7 @@ impl Editor {
             return Reaction::Nothing;
         }
         self.last = Last::Other;
-        self.insert(&Fragment::pasted(text), Group::Alone);
+        self.insert(&Fragment::pasted(text), EditGroup::Alone);
         Reaction::Changed
     }
 
@@ -175,7 +175,7 @@ impl Editor {
         if self.text() != text {
             self.last = Last::Other;
             self.recall = None;
-            self.replace(0..self.buffer.text().len(), &Fragment::set(text), Group::Alone);
+            self.replace(0..self.buffer.text().len(), &Fragment::set(text), EditGroup::Alone);
         }
     }
 
@@ -213,32 +213,35 @@ impl Editor {
         self.menu.is_some() || self.search.is_some()
     }
 
-    fn obey(&mut self, command: Command, key: Key) -> Reaction {
+    fn obey(&mut self, command: EditCommand, key: Key) -> Reaction {
         // The next key depends on the one before these.
         let before = match command {
-            Command::Up | Command::Down => self.last.clone(),
+            EditCommand::Up | EditCommand::Down => self.last.clone(),
             _ => std::mem::take(&mut self.last),
         };
-        if !matches!(command, Command::Backspace | Command::Delete | Command::DeleteOrLeave) {
+        if !matches!(
+            command,
+            EditCommand::Backspace | EditCommand::Delete | EditCommand::DeleteOrLeave
+        ) {
             self.undo.seal();
         }
         self.run(command, &before, key)
     }
 
     /// Inserts something at the cursor.
-    fn insert(&mut self, fragment: &Fragment, group: Group) {
+    fn insert(&mut self, fragment: &Fragment, group: EditGroup) {
         let cursor = self.buffer.cursor();
         self.replace(cursor..cursor, fragment, group);
     }
 
     /// Puts something in the place of a range: the one way in which the text
     /// changes.
-    fn replace(&mut self, range: Range<usize>, with: &Fragment, group: Group) -> Fragment {
+    fn replace(&mut self, range: Range<usize>, with: &Fragment, group: EditGroup) -> Fragment {
         let before = self.buffer.cursor();
         let at = range.start;
         let removed = self.buffer.replace(range, with);
         self.revision += 1;
-        let step = Step { at, removed: removed.clone(), inserted: with.clone(), before, group };
+        let step = EditStep { at, removed: removed.clone(), inserted: with.clone(), before, group };
         self.undo.record(step);
         removed
     }

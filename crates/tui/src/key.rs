@@ -102,13 +102,13 @@ const SEQUENCE_PATIENCE: Duration = Duration::from_millis(250);
 
 /// Decodes what a terminal sends, however it is cut into pieces.
 #[derive(Debug, Default)]
-pub struct Decoder {
+pub struct KeyDecoder {
     /// The beginning of something.
     begun: Vec<u8>,
     paste: Option<PasteBuffer>,
 }
 
-impl Decoder {
+impl KeyDecoder {
     /// Decodes bytes and appends the inputs they contain.
     pub fn feed(&mut self, bytes: &[u8], inputs: &mut Vec<Input>) {
         match &mut self.paste {
@@ -132,7 +132,7 @@ impl Decoder {
         }
     }
 
-    /// Returns after how much silence [`Decoder::silence`] must be called.
+    /// Returns after how much silence [`KeyDecoder::silence`] must be called.
     pub fn patience(&self) -> Option<Duration> {
         if let Some(paste) = &self.paste {
             return paste.patience();

@@ -7,7 +7,7 @@ const PASTE_END: &[u8] = b"\x1b[201~";
 
 /// Returns what comes of some bytes, and of silence after them.
 fn decoded(bytes: &[u8]) -> Vec<Input> {
-    let mut decoder = Decoder::default();
+    let mut decoder = KeyDecoder::default();
     let mut inputs = Vec::new();
     decoder.feed(bytes, &mut inputs);
     decoder.silence(&mut inputs);
@@ -124,7 +124,7 @@ fn what_is_no_key_for_us_is_nothing() {
 
 #[test]
 fn a_lone_escape_is_told_after_a_silence_and_other_keys_at_once() {
-    let mut decoder = Decoder::default();
+    let mut decoder = KeyDecoder::default();
     let mut inputs = Vec::new();
     decoder.feed(b"\x1b", &mut inputs);
     assert_eq!((inputs.len(), decoder.patience()), (0, Some(ESCAPE_PATIENCE)));
@@ -149,7 +149,7 @@ fn keys_that_look_like_the_beginning_of_a_sequence_are_keys() {
 #[test]
 fn a_sequence_that_never_ends_loses_no_later_key() {
     for broken in [&b"\x1b]0;never"[..], b"\x1b[1;2", b"\x1bPq"] {
-        let mut decoder = Decoder::default();
+        let mut decoder = KeyDecoder::default();
         let mut inputs = Vec::new();
         decoder.feed(broken, &mut inputs);
         decoder.silence(&mut inputs);
@@ -184,7 +184,7 @@ fn escape_before_a_paste_is_escape_and_a_paste() {
 
 #[test]
 fn half_a_character_has_the_time_of_a_slow_line() {
-    let mut decoder = Decoder::default();
+    let mut decoder = KeyDecoder::default();
     let mut inputs = Vec::new();
     for part in [&"é".as_bytes()[..1], &"日".as_bytes()[..2], b"\x1b[", b"\x1bO"] {
         decoder.feed(part, &mut inputs);
@@ -196,7 +196,7 @@ fn half_a_character_has_the_time_of_a_slow_line() {
 #[test]
 fn a_long_paste_costs_each_byte_once() {
     let text = "a line of some length, as people paste them\n".repeat(100_000);
-    let mut decoder = Decoder::default();
+    let mut decoder = KeyDecoder::default();
     let mut inputs = Vec::new();
     decoder.feed(PASTE, &mut inputs);
     let begun = std::time::Instant::now();
@@ -215,7 +215,7 @@ proptest! {
     fn nothing_that_comes_breaks_the_decoder(pieces in prop::collection::vec(prop::collection::vec(
         prop_oneof![Just(0x1b), Just(b'['), Just(b';'), Just(b'~'), Just(b']'), any::<u8>()], 0..12), 0..12))
     {
-        let mut decoder = Decoder::default();
+        let mut decoder = KeyDecoder::default();
         let mut inputs = Vec::new();
         for piece in &pieces {
             decoder.feed(piece, &mut inputs);
@@ -231,7 +231,7 @@ proptest! {
     fn it_does_not_matter_how_the_bytes_are_cut(cuts in prop::collection::vec(1usize..7, 1..40)) {
         let bytes = "é\x1b[A日\x1b[13;2u\x1b[200~pa\r\nste\x1b[201~\x1bb\x1b[I\x1b]11;x\x07\x1b[27;2;13~👩q".as_bytes();
         let whole = decoded(bytes);
-        let mut decoder = Decoder::default();
+        let mut decoder = KeyDecoder::default();
         let mut inputs = Vec::new();
         let mut rest = bytes;
         for cut in cuts.iter().cycle() {

@@ -18,7 +18,7 @@ mod text;
 pub use complete::{Completer, Completion, Paths, mentioned_paths, pasted_path};
 pub use editor::{Editor, Reaction, Submission, bindings, edit_externally};
 pub use history::History;
-pub use key::{Decoder, Input, Key, KeyCode, Modifiers};
+pub use key::{Input, Key, KeyCode, KeyDecoder, Modifiers};
 pub use markdown::Markdown;
 pub use screen::{Reflow, Screen, View};
 pub use style::Colour;

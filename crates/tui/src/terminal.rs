@@ -2,6 +2,7 @@
 
 mod reader;
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +16,7 @@ use rustix::termios::{
 };
 
 use crate::screen::Reflow;
-use crate::terminal::reader::Reader;
+use crate::terminal::reader::InputReader;
 use crate::text::Size;
 
 pub use reader::Inputs;
@@ -26,7 +27,7 @@ const UNTIL_STOPPED: Duration = Duration::from_millis(100);
 /// The terminal while the program uses it. Dropping this restores its modes.
 #[derive(Debug)]
 pub struct Terminal {
-    reader: Arc<Reader>,
+    reader: Arc<InputReader>,
 }
 
 impl Terminal {
@@ -42,7 +43,7 @@ impl Terminal {
     fn enter_on(input: OwnedFd, output: OwnedFd) -> io::Result<(Self, Inputs)> {
         let (read_from, size_of) = (input.try_clone()?, output.try_clone()?);
         enter_raw_mode(input, output)?;
-        let (reader, read) = Reader::start(read_from).inspect_err(|_| forget_terminal())?;
+        let (reader, read) = InputReader::start(read_from).inspect_err(|_| forget_terminal())?;
         // From here on, dropping it puts everything back.
         let terminal = Self { reader };
         let inputs = Inputs::new(read, size_of)?;
@@ -82,13 +83,11 @@ impl Terminal {
     }
 
     /// Returns whether the terminal wraps its lines again when its width changes, as far as
-    /// the environment shows.
-    #[expect(clippy::disallowed_methods, reason = "no settings: what the terminal says of itself")]
-    pub fn reflow() -> Reflow {
-        let name = std::env::var_os("TERM").unwrap_or_default();
-        let in_tmux = std::env::var_os("TMUX").is_some();
-        let in_xterm = std::env::var_os("XTERM_VERSION").is_some();
-        if name == "linux" || (in_xterm && !in_tmux) { Reflow::No } else { Reflow::Yes }
+    /// its variables in the environment show.
+    pub fn reflow<'e>(variable: impl Fn(&str) -> Option<&'e OsStr>) -> Reflow {
+        let is_console = variable("TERM").is_some_and(|name| name == "linux");
+        let in_xterm = variable("XTERM_VERSION").is_some() && variable("TMUX").is_none();
+        if is_console || in_xterm { Reflow::No } else { Reflow::Yes }
     }
 }
 
@@ -108,9 +107,9 @@ fn size(terminal: impl AsFd) -> Option<Size> {
 
 /// The standard output, unbuffered: a frame is one write.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Output;
+pub struct TerminalOutput;
 
-impl io::Write for Output {
+impl io::Write for TerminalOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         write_once(rustix::stdio::stdout(), bytes)
     }

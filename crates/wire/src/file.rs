@@ -224,7 +224,7 @@ pub struct Metadata {
 
 /// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct Entry {
+pub struct DirectoryEntry {
     /// Its name.
     #[n(0)]
     pub name: ByteVec,
@@ -354,7 +354,7 @@ pub enum FileReply {
     List {
         /// The entries.
         #[n(0)]
-        entries: Vec<Entry>,
+        entries: Vec<DirectoryEntry>,
         /// Whether there are more entries.
         #[n(1)]
         more: bool,

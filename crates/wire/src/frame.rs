@@ -20,7 +20,7 @@ pub const HEADER_LEN: usize = 10;
 /// The kind of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum FrameKind {
     /// Host to guest, first frame on a connection: a [`crate::Hello`].
     Hello = 1,
     /// Guest to host, the answer to hello: a [`crate::Welcome`] or a
@@ -68,7 +68,7 @@ pub struct Header {
     /// The channel; 0 for the hello and the welcome.
     pub channel: u32,
     /// The kind of the payload.
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// The stream of a data, end or credit frame; [`Stream::Input`] otherwise.
     pub stream: Stream,
 }
@@ -95,7 +95,7 @@ pub enum FrameError {
     Io(#[from] io::Error),
 }
 
-impl Kind {
+impl FrameKind {
     fn from_byte(byte: u8) -> Result<Self, FrameError> {
         Ok(match byte {
             1 => Self::Hello,
@@ -153,7 +153,7 @@ impl Header {
         let header = Self {
             len: u32::from_le_bytes([l0, l1, l2, l3]),
             channel: u32::from_le_bytes([c0, c1, c2, c3]),
-            kind: Kind::from_byte(kind)?,
+            kind: FrameKind::from_byte(kind)?,
             stream: Stream::from_byte(stream)?,
         };
         let limit = header.kind.max_len();
@@ -178,7 +178,7 @@ pub fn read_frame(reader: &mut impl Read) -> Result<(Header, Vec<u8>), FrameErro
 pub fn write_frame(
     writer: &mut impl Write,
     channel: u32,
-    kind: Kind,
+    kind: FrameKind,
     stream: Stream,
     payload: &[u8],
 ) -> Result<(), FrameError> {

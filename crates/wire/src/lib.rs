@@ -16,11 +16,11 @@ pub use enclosure::{
     SandboxMount, UserLimits, Users,
 };
 pub use file::{
-    CreateMode, Edit, Entry, FileCall, FileKind, FileOp, FileReply, Found, Match, Metadata,
-    SearchQuery, Version,
+    CreateMode, DirectoryEntry, Edit, FileCall, FileKind, FileOp, FileReply, Found, Match,
+    Metadata, SearchQuery, Version,
 };
 pub use frame::{
-    DecodeError, EncodeError, FrameError, HEADER_LEN, Header, Kind, Stream, decode, encode,
+    DecodeError, EncodeError, FrameError, FrameKind, HEADER_LEN, Header, Stream, decode, encode,
     read_frame, write_frame,
 };
 pub use hello::{Hello, HelloError, MAJOR, MINOR, Role, Welcome};

@@ -4,18 +4,18 @@ use std::io::{self, Cursor, Read};
 
 use proptest::prelude::*;
 use vestal_wire::limits::{MAX_DATA, MAX_MESSAGE};
-use vestal_wire::{FrameError, HEADER_LEN, Header, Kind, Stream, read_frame, write_frame};
+use vestal_wire::{FrameError, FrameKind, HEADER_LEN, Header, Stream, read_frame, write_frame};
 
-const KINDS: [Kind; 9] = [
-    Kind::Hello,
-    Kind::Welcome,
-    Kind::Open,
-    Kind::Event,
-    Kind::Reply,
-    Kind::Data,
-    Kind::End,
-    Kind::Credit,
-    Kind::Cancel,
+const KINDS: [FrameKind; 9] = [
+    FrameKind::Hello,
+    FrameKind::Welcome,
+    FrameKind::Open,
+    FrameKind::Event,
+    FrameKind::Reply,
+    FrameKind::Data,
+    FrameKind::End,
+    FrameKind::Credit,
+    FrameKind::Cancel,
 ];
 
 const STREAMS: [Stream; 5] =
@@ -61,10 +61,10 @@ proptest! {
         let payload = vec![byte; header.len as usize];
         let mut written = Vec::new();
         write_frame(&mut written, header.channel, header.kind, header.stream, &payload).unwrap();
-        write_frame(&mut written, 1, Kind::End, Stream::Input, &[]).unwrap();
+        write_frame(&mut written, 1, FrameKind::End, Stream::Input, &[]).unwrap();
         let mut reader = Cursor::new(written);
         prop_assert_eq!(read_frame(&mut reader).unwrap(), (header, payload));
-        prop_assert_eq!(read_frame(&mut reader).unwrap().0.kind, Kind::End);
+        prop_assert_eq!(read_frame(&mut reader).unwrap().0.kind, FrameKind::End);
         prop_assert!(matches!(read_frame(&mut reader), Err(FrameError::Io(_))));
     }
 
@@ -116,7 +116,7 @@ proptest! {
 
 #[test]
 fn the_limits_of_each_kind_are_what_the_protocol_says() {
-    let limits = KINDS.map(Kind::max_len);
+    let limits = KINDS.map(FrameKind::max_len);
     let message = MAX_MESSAGE;
     assert_eq!(limits, [message, message, message, message, message, MAX_DATA, 0, 4, 0]);
 }
@@ -139,7 +139,7 @@ fn unknown_kinds_and_streams_are_refused() {
         let result = Header::from_bytes(raw_header(0, byte, 0));
         assert_eq!(matches!(result, Err(FrameError::UnknownKind(b)) if b == byte), !known);
         let known = STREAMS.iter().any(|stream| *stream as u8 == byte);
-        let result = Header::from_bytes(raw_header(0, Kind::Data as u8, byte));
+        let result = Header::from_bytes(raw_header(0, FrameKind::Data as u8, byte));
         assert_eq!(matches!(result, Err(FrameError::UnknownStream(b)) if b == byte), !known);
     }
 }

@@ -13,8 +13,8 @@ use std::fmt::{Debug, Write as _};
 
 use minicbor::{Decode, Encode};
 use vestal_wire::{
-    Cause, Command, CreateMode, Delivery, Event, FaultCode, FileKind, FileOp, FileReply, JobState,
-    Kind, Mapping, Network, Outcome, Purpose, Reply, Request, Role, Root, SandboxMount,
+    Cause, Command, CreateMode, Delivery, Event, FaultCode, FileKind, FileOp, FileReply, FrameKind,
+    JobState, Mapping, Network, Outcome, Purpose, Reply, Request, Role, Root, SandboxMount,
     SessionState, ShellText, Stdin, Stream, decode, encode,
 };
 
@@ -137,8 +137,9 @@ fn no_message_is_encoded_in_another_way_than_before() {
 
 #[test]
 fn kinds_and_streams_keep_their_numbers() {
-    use Kind::{Cancel, Credit, Data, End, Open, Reply, Welcome};
-    let kinds = [Kind::Hello, Welcome, Open, Kind::Event, Reply, Data, End, Credit, Cancel];
+    use FrameKind::{Cancel, Credit, Data, End, Open, Reply, Welcome};
+    let kinds =
+        [FrameKind::Hello, Welcome, Open, FrameKind::Event, Reply, Data, End, Credit, Cancel];
     assert_eq!(kinds.map(|kind| kind as u8), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
     let streams = [Stream::Input, Stream::Stdout, Stream::Stderr, Stream::Text, Stream::Content];
     assert_eq!(streams.map(|stream| stream as u8), [0, 1, 2, 3, 4]);

@@ -6,7 +6,6 @@ mod candidate;
 mod endpoints;
 mod inherited;
 mod model_keys;
-mod model_names;
 mod options;
 mod prices;
 mod providers;
@@ -15,13 +14,12 @@ mod work_keys;
 use vestal_config::Schema;
 
 pub use base_url::BaseUrl;
-pub use candidate::ProviderCandidate;
+pub use candidate::{ModelNameCheck, ProviderCandidate, check_model_name, known_models};
 pub use endpoints::{
     EndpointError, KeyOwner, ProviderRow, endpoints, key_owner, provider_rows, split_model,
 };
 pub use inherited::{inherited, known_secrets};
 pub use model_keys::PROXY_VARIABLES;
-pub use model_names::{ModelNameCheck, check_model_name, known_models};
 pub use options::{model_lists, model_options, options, selection};
 pub use prices::{Price, Prices, TokenPrices};
 pub use providers::{

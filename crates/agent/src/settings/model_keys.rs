@@ -1,7 +1,7 @@
 //! Which model answers, and who serves it.
 
 use vestal_config::{
-    ConfigError, EnvName, Group, Range, Scope, Secrecy, Secret, Settings, Text, Variable,
+    ConfigError, EnvName, Group, Range, Secrecy, Secret, Settings, Text, Variable, VariableScope,
 };
 
 use super::base_url::BaseUrl;
@@ -102,12 +102,12 @@ pub const PROXY_VARIABLES: &[Variable] = &[
     Variable {
         name: "HTTPS_PROXY",
         doc: "Address of the proxy that model providers are asked through. Addresses of this machine are never asked through it.",
-        scope: Scope::Environment,
+        scope: VariableScope::Environment,
     },
     Variable {
         name: "ALL_PROXY",
         doc: "The same, when `HTTPS_PROXY` is not set.",
-        scope: Scope::Environment,
+        scope: VariableScope::Environment,
     },
 ];
 

@@ -104,7 +104,7 @@ impl Setting for Prices {
         for entry in entries {
             let model = Text::read(Input::Node(&entry.key), &MODEL_NAME)?;
             let Some(model) = model.get() else {
-                return Err(Refusal::new("holds a key that is no name of a model"));
+                return Err(Refusal::new("holds a key that is not the name of a model"));
             };
             if all.insert(model.to_owned(), prices(model, &entry.value)?).is_some() {
                 return Err(Refusal::new(format!("has {model} twice")));

@@ -128,7 +128,7 @@ impl Setting for ProviderChoice {
         }
         ProviderName::new(text)
             .map(Self::Named)
-            .ok_or_else(|| Refusal::new("is no name of a provider"))
+            .ok_or_else(|| Refusal::new("is not the name of a provider"))
     }
 
     fn to_value(&self) -> Value {
@@ -197,7 +197,7 @@ fn provider(name: &ProviderName, node: &Node) -> Result<Provider, Refusal> {
         let text = Input::Node(node).scalar()?;
         EnvName::new(text).ok_or_else(|| {
             let advice = "it names the variable that holds the key; the key itself is api_key";
-            Refusal::new("is no name of a variable").suggesting(Some(advice.to_owned()))
+            Refusal::new("is not the name of a variable").suggesting(Some(advice.to_owned()))
         })
     };
     let tokens = |node| TokensOrAuto::read(Input::Node(node), &CONTEXT_LENGTH);
@@ -233,7 +233,7 @@ impl Setting for Providers {
             let name = entry
                 .name()
                 .and_then(ProviderName::new)
-                .ok_or_else(|| Refusal::new("holds a key that is no name of a provider"))?;
+                .ok_or_else(|| Refusal::new("holds a key that is not the name of a provider"))?;
             let read = provider(&name, &entry.value)?;
             if providers.insert(name.clone(), read).is_some() {
                 return Err(Refusal::new(format!("has {name} twice")));
@@ -324,7 +324,7 @@ fn fallback(node: &Node) -> Result<Fallback, Refusal> {
     let fields = Fields::read(node, "an item", &["provider", "model"])?;
     let name = |node| {
         ProviderName::new(Input::Node(node).scalar()?)
-            .ok_or_else(|| Refusal::new("is no name of a provider"))
+            .ok_or_else(|| Refusal::new("is not the name of a provider"))
     };
     let model = |node| {
         let text = Text::read(Input::Node(node), &MODEL_NAME)?;

@@ -43,10 +43,10 @@ fn a_wrong_provider_is_refused_without_repeating_it() {
         ),
         (
             r#"{"a": {"base_url": "http://x", "api_key_env": "hunter2-key"}}"#,
-            "gives a an entry api_key_env that is no name of a variable",
+            "gives a an entry api_key_env that is not the name of a variable",
         ),
-        (r#"{"a b": {"base_url": "http://x"}}"#, "holds a key that is no name of a provider"),
-        (r#"{"auto": {"base_url": "http://x"}}"#, "holds a key that is no name of a provider"),
+        (r#"{"a b": {"base_url": "http://x"}}"#, "holds a key that is not the name of a provider"),
+        (r#"{"auto": {"base_url": "http://x"}}"#, "holds a key that is not the name of a provider"),
         (r#"{"a": {"base_url": "http://x"}, "A": {"base_url": "http://y"}}"#, "has a twice"),
     ] {
         let error = read::<Providers>(text).expect_err(text);

@@ -12,7 +12,7 @@ pub struct Command {
     /// What it does, in a line.
     pub summary: &'static str,
     /// What it is about.
-    pub group: Group,
+    pub group: CommandGroup,
     /// Who carries it out.
     pub kind: CommandKind,
     /// Whether it has to wait until no turn runs.
@@ -27,7 +27,7 @@ pub struct Command {
 
 /// What commands are about; help shows them by it, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Group {
+pub enum CommandGroup {
     /// The conversation: begun, left, taken back.
     Conversation,
     /// The agent: who answers, and what it may do.
@@ -38,7 +38,7 @@ pub enum Group {
     Around,
 }
 
-impl Group {
+impl CommandGroup {
     /// All of them, in the order of the help.
     pub const ALL: [Self; 4] = [Self::Conversation, Self::Agent, Self::Sandbox, Self::Around];
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::command::{Command, CommandKind, Group, Value};
+use super::command::{Command, CommandGroup, CommandKind, Value};
 use super::table::{COMMANDS, find};
 
 /// Columns of the widest line, so that a narrow terminal shows it whole.
@@ -14,7 +14,7 @@ const NAMES: usize = 12;
 /// Returns the page of all commands, each on one line.
 pub fn help() -> String {
     let mut page = String::new();
-    for group in Group::ALL {
+    for group in CommandGroup::ALL {
         if !page.is_empty() {
             page.push('\n');
         }

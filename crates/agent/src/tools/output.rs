@@ -282,7 +282,7 @@ const REST: usize = 2 << 10;
 /// for only in what is shown.
 pub(crate) struct LiveOutput<'a> {
     context: &'a ToolContext,
-    redacting: redact::Stream,
+    redacting: redact::RedactingStream,
     window: Instant,
     spent: usize,
     passed_over: Option<HeadTail>,

@@ -39,7 +39,7 @@ pub struct Boards {
 
 /// A board in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Listed {
+pub struct ListedBoard {
     /// Its name.
     pub slug: Slug,
     /// What is known about it.
@@ -56,7 +56,7 @@ pub struct Listed {
     pub trouble: Option<String>,
 }
 
-impl Listed {
+impl ListedBoard {
     /// Returns a board whose tasks were not counted.
     pub fn new(slug: Slug, info: BoardInfo) -> Self {
         Self { slug, info, tasks: None, needs_attention: None, trouble: None }
@@ -144,7 +144,7 @@ impl Boards {
 
     /// Returns the boards by name, the one that is always there first. One that
     /// cannot be read is among them, and says why.
-    pub async fn list(&self, with_archived: bool) -> Result<Vec<Listed>> {
+    pub async fn list(&self, with_archived: bool) -> Result<Vec<ListedBoard>> {
         let mut listed = Vec::new();
         let default = Slug::default_board();
         let others = self.names()?.into_iter().filter(|slug| *slug != default);
@@ -157,7 +157,7 @@ impl Boards {
         Ok(listed)
     }
 
-    async fn describe(&self, slug: &Slug) -> Listed {
+    async fn describe(&self, slug: &Slug) -> ListedBoard {
         let found = async {
             let board = self.open_any(slug).await?;
             let (info, stats) = (board.info().await?, board.stats().await?);
@@ -165,19 +165,19 @@ impl Boards {
             Ok::<_, Error>((info, stats))
         };
         match found.await {
-            Ok((info, stats)) => Listed {
+            Ok((info, stats)) => ListedBoard {
                 tasks: Some(stats.by_status),
                 needs_attention: Some(stats.needs_attention),
-                ..Listed::new(slug.clone(), info)
+                ..ListedBoard::new(slug.clone(), info)
             },
-            Err(Error::Boards(BoardsError::Missing { .. })) => Listed {
+            Err(Error::Boards(BoardsError::Missing { .. })) => ListedBoard {
                 tasks: Some(BTreeMap::new()),
                 needs_attention: Some(0),
-                ..Listed::new(slug.clone(), BoardInfo::of(slug))
+                ..ListedBoard::new(slug.clone(), BoardInfo::of(slug))
             },
-            Err(error) => Listed {
+            Err(error) => ListedBoard {
                 trouble: Some(error.to_string()),
-                ..Listed::new(slug.clone(), BoardInfo::of(slug))
+                ..ListedBoard::new(slug.clone(), BoardInfo::of(slug))
             },
         }
     }

@@ -10,7 +10,7 @@ mod info;
 mod lifecycle;
 mod slug;
 
-pub use catalogue::{Boards, Listed, Make};
+pub use catalogue::{Boards, ListedBoard, Make};
 pub use current::{ChosenBy, Current};
 pub use info::{BoardEdit, BoardInfo};
 pub use lifecycle::{BoardCreation, NewBoard};

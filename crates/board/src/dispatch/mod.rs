@@ -14,7 +14,7 @@ mod snapshot;
 #[cfg(test)]
 mod testing;
 
-pub use plan::{Plan, Start, plan, plan_together};
+pub use plan::{Plan, WorkerStart, plan, plan_together};
 pub use policy::{Backoff, Budgets, Caps, FailurePolicy, Policy, Shown};
 pub use repair::{Repair, takes_slot};
 pub use result::{Bucket, Capped, CappedBy, DispatchResult, Guarded, Spawned};

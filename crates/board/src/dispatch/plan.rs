@@ -24,7 +24,7 @@ pub struct Plan {
     /// Tasks that the default assignee gets.
     pub assigns: Vec<TaskId>,
     /// Workers to be started.
-    pub starts: Vec<Start>,
+    pub starts: Vec<WorkerStart>,
     /// Profiles that tasks wait for, or that the default assignee names, and
     /// that do not exist: worth saying once.
     pub unknown_profiles: Vec<String>,
@@ -34,7 +34,7 @@ pub struct Plan {
 
 /// A worker to be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Start {
+pub struct WorkerStart {
     /// The task.
     pub task: TaskId,
     /// The profile.
@@ -79,7 +79,7 @@ fn finish(draft: PlanDraft<'_>, snapshot: &Snapshot, policy: &Policy) -> Plan {
         };
         result.spawned.add(spawned, policy.shown);
         let (task, role) = (chosen.candidate.id.clone(), chosen.candidate.role);
-        starts.push(Start { task, profile, role });
+        starts.push(WorkerStart { task, profile, role });
     }
     for (why, left) in left(&draft) {
         left.tell(why, policy, &mut result);

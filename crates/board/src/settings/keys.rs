@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::ffi::OsStr;
 
 use vestal_config::{
-    Bytes, Count, CountOrNone, DAY, EnvNames, Environment, Group, Lines, Range, Scope, Seconds,
-    SecondsOrNever, Text, TextLimits, Variable,
+    Bytes, Count, CountOrNone, DAY, EnvNames, Environment, Group, Lines, Range, Seconds,
+    SecondsOrNever, Text, TextLimits, Variable, VariableScope,
 };
 
 use super::values::{Cap, CountOrSame, DurabilityChoice, Uncapped};
@@ -238,32 +238,32 @@ static VARIABLES: &[Variable] = &[
     Variable {
         name: "VESTAL_KANBAN_TASK",
         doc: "Set for workers: the task they work on.",
-        scope: Scope::Environment,
+        scope: VariableScope::Environment,
     },
     Variable {
         name: "VESTAL_KANBAN_RUN",
         doc: "Set for workers: the number of the attempt, without which the board takes nothing from them.",
-        scope: Scope::Environment,
+        scope: VariableScope::Environment,
     },
     Variable {
         name: "VESTAL_KANBAN_LEASE_SECONDS",
         doc: "Set for workers: how long they hold the task without renewing it.",
-        scope: Scope::Environment,
+        scope: VariableScope::Environment,
     },
     Variable {
         name: "VESTAL_KANBAN_WORKSPACE",
         doc: "Set for workers: the directory of the host that they work in.",
-        scope: Scope::Environment,
+        scope: VariableScope::Environment,
     },
     Variable {
         name: "VESTAL_KANBAN_BRANCH",
         doc: "Set for workers: the branch of the working tree that they work in.",
-        scope: Scope::Environment,
+        scope: VariableScope::Environment,
     },
     Variable {
         name: "VESTAL_TENANT",
         doc: "Set for workers: the tenant of the task.",
-        scope: Scope::Environment,
+        scope: VariableScope::Environment,
     },
 ];
 
@@ -271,7 +271,7 @@ static VARIABLES: &[Variable] = &[
 const BOARD_VARIABLE: Variable = Variable {
     name: "VESTAL_KANBAN_BOARD",
     doc: "Board to use when `--board` is not given. Default: the one of `vestal kanban boards switch`, else `default`.",
-    scope: Scope::Locates,
+    scope: VariableScope::Locates,
 };
 
 /// Returns the board that `VESTAL_KANBAN_BOARD` names, unless it is empty.

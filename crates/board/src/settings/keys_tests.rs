@@ -163,7 +163,7 @@ fn boards_are_shared_by_all_profiles() {
 
 #[test]
 fn what_a_dispatcher_tells_a_worker_is_no_mistake() {
-    let set = VARIABLES.iter().filter(|own| own.scope == Scope::Environment);
+    let set = VARIABLES.iter().filter(|own| own.scope == VariableScope::Environment);
     let env: Vec<_> = set.map(|own| (own.name, "1")).collect();
     assert_eq!(TestHome::with_config("").settings(&env).check(), []);
 }

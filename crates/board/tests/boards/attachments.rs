@@ -3,19 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use vestal_board::{
-    Attachment, Authority, Board, Error, Fence, MAX_ATTACHMENT, NewAttachment, Refusal, RunId,
-    Source, Task, TaskId,
+    Attachment, AttachmentSource, Authority, Board, Error, Fence, MAX_ATTACHMENT, NewAttachment,
+    Refusal, RunId, Task, TaskId,
 };
 use vestal_config::ProfileName;
 
 use crate::support::{World, claim, names, person, slug, task};
 
-fn file(name: &str, source: Source) -> NewAttachment {
+fn file(name: &str, source: AttachmentSource) -> NewAttachment {
     NewAttachment { name: name.to_owned(), content_type: None, source }
 }
 
 fn bytes(name: &str, bytes: &[u8]) -> NewAttachment {
-    file(name, Source::Bytes(bytes.to_vec()))
+    file(name, AttachmentSource::Bytes(bytes.to_vec()))
 }
 
 async fn attach(board: &Board, task: &Task, new: NewAttachment) -> Result<Attachment, Error> {
@@ -42,7 +42,7 @@ async fn a_file_is_kept_byte_for_byte_and_told() {
     let new = NewAttachment {
         name: "report.pdf".to_owned(),
         content_type: Some("application/pdf".to_owned()),
-        source: Source::File(source),
+        source: AttachmentSource::File(source),
     };
     let attached = attach(&board, &task, new).await.unwrap();
     assert_eq!((attached.filename.as_str(), attached.size), ("report.pdf", 9));
@@ -104,14 +104,16 @@ async fn a_file_that_is_too_large_is_refused_and_leaves_nothing() {
     let large = std::fs::File::create(&source).unwrap();
     large.set_len(MAX_ATTACHMENT + 1).unwrap();
     let most = usize::try_from(MAX_ATTACHMENT).unwrap();
-    for source in [Source::File(source.clone()), Source::Bytes(vec![0; most + 1])] {
+    for source in
+        [AttachmentSource::File(source.clone()), AttachmentSource::Bytes(vec![0; most + 1])]
+    {
         let error = attach(&board, &task, file("large", source)).await.unwrap_err().to_string();
         assert!(error.ends_with("is larger than 25 MiB"), "{error}");
     }
     assert_eq!(stored(&board, &task.id), [""; 0]);
     assert_eq!(kinds(&board, &task).await, ["created"]);
     large.set_len(MAX_ATTACHMENT).unwrap();
-    let whole = attach(&board, &task, file("large", Source::File(source))).await.unwrap();
+    let whole = attach(&board, &task, file("large", AttachmentSource::File(source))).await.unwrap();
     assert_eq!(whole.size, MAX_ATTACHMENT);
 }
 
@@ -122,7 +124,8 @@ async fn the_size_a_file_claims_is_not_believed() {
     let task = task(&board, "t").await;
     let source = PathBuf::from("/proc/self/status");
     assert_eq!(std::fs::metadata(&source).unwrap().len(), 0);
-    let attached = attach(&board, &task, file("status", Source::File(source))).await.unwrap();
+    let attached =
+        attach(&board, &task, file("status", AttachmentSource::File(source))).await.unwrap();
     let kept = std::fs::read(board.attachment_path(&attached)).unwrap();
     assert!(attached.size > 0 && kept.starts_with(b"Name:"));
     assert_eq!(kept.len() as u64, attached.size);
@@ -142,10 +145,11 @@ async fn only_regular_files_are_taken_and_nothing_is_waited_for() {
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let device = PathBuf::from("/dev/zero");
     for wrong in [pipe, link, socket, device, world.beside("")] {
-        let error = attach(&board, &task, file("f", Source::File(wrong))).await.unwrap_err();
+        let error =
+            attach(&board, &task, file("f", AttachmentSource::File(wrong))).await.unwrap_err();
         assert!(error.to_string().ends_with("is not a regular file"), "{error}");
     }
-    let missing = file("f", Source::File(world.beside("missing")));
+    let missing = file("f", AttachmentSource::File(world.beside("missing")));
     assert!(matches!(attach(&board, &task, missing).await.unwrap_err(), Error::Io { .. }));
     assert_eq!(stored(&board, &task.id), [""; 0]);
 }

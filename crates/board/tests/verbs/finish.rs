@@ -4,7 +4,8 @@ use serde_json::json;
 use vestal_board::NewAttachment;
 use vestal_board::testing::profile;
 use vestal_board::{
-    Authority, Block, BlockKind, Completion, Edit, Error, NewTask, Outcome, Role, Source, Status,
+    AttachmentSource, Authority, Block, BlockKind, Completion, Edit, Error, NewTask, Outcome, Role,
+    Status,
 };
 
 use crate::support::{
@@ -197,7 +198,7 @@ async fn a_deleted_task_leaves_neither_row_nor_file_behind() {
     let new = NewAttachment {
         name: "notes.txt".to_owned(),
         content_type: None,
-        source: Source::Bytes(b"bytes".to_vec()),
+        source: AttachmentSource::Bytes(b"bytes".to_vec()),
     };
     let file = place.attachment_path(&place.attach(&ann(), &id, new).await.unwrap());
     let log = vestal_board::log_path(place.dir(), &id);

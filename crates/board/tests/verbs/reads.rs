@@ -276,7 +276,7 @@ async fn the_files_of_a_finished_task_are_named_to_those_that_waited_for_it() {
     let place = place().await;
     let (parent, unfinished) = (ready(&place).await, ready(&place).await);
     for (task, name) in [(&parent, "report.md"), (&unfinished, "draft.md")] {
-        let source = vestal_board::Source::Bytes(b"words".to_vec());
+        let source = vestal_board::AttachmentSource::Bytes(b"words".to_vec());
         let new = vestal_board::NewAttachment { name: name.to_owned(), content_type: None, source };
         place.attach(&ann(), task, new).await.unwrap();
     }

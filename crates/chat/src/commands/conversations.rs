@@ -290,7 +290,7 @@ pub(super) async fn status(chat: &mut Chat) {
 /// Describes the user's directory and system, and how the agent sees it.
 fn directory(chat: &Chat) -> String {
     let system = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
-    let here = std::env::current_dir().unwrap_or_default();
+    let here = chat.cwd.clone().unwrap_or_default();
     let attached = chat.info.sandbox.attached();
     let confinement =
         attached.and_then(|sandbox| chat.agent.engine().confinement(sandbox.backend()));

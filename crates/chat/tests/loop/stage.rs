@@ -164,6 +164,7 @@ impl Stage {
             questions,
             outside: said,
             first: self.first.clone(),
+            cwd: std::env::current_dir().ok(),
         };
         let surface = ChatTerminal {
             inputs: typed,

@@ -8,7 +8,7 @@ use vestal_runtime::Terminations;
 use vestal_sandbox::{Engine, Overrides};
 
 use crate::cli::SandboxFlags;
-use crate::console::{Progress, text};
+use crate::console::{CopyStatusLine, text};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -98,7 +98,7 @@ async fn copy(
             let sandbox = context.sandbox(engine, &task, overrides).await?;
             let files = sandbox.files(Some(SESSION)).await?;
             let mut download =
-                Download { files, console: context.console, progress: Progress::new() };
+                Download { files, console: context.console, progress: CopyStatusLine::new() };
             match to {
                 Some(to) => download.save(&from, &to).await?,
                 None => download.print(&from).await?,
@@ -112,7 +112,7 @@ async fn copy(
                 sandbox: &sandbox,
                 files,
                 console: context.console,
-                progress: Progress::new(),
+                progress: CopyStatusLine::new(),
             };
             match from {
                 Some(from) => upload.send(&from, &to).await?,

@@ -17,7 +17,7 @@ pub(crate) use activity::Activity;
 pub(crate) use json::JsonList;
 pub(crate) use messages::Console;
 pub(crate) use output::{Sink, TerminalMessage, redirect_messages, restore_messages};
-pub(crate) use status::Progress;
+pub(crate) use status::CopyStatusLine;
 pub(crate) use table::{Cell, Table};
 pub(crate) use terminal::CancelAnswers;
 pub(crate) use text::{BOLD, DIM, GREEN, RED, YELLOW};

@@ -71,7 +71,7 @@ const WHEEL: [&str; 8] = ["⣷", "⣯", "⣟", "⡿", "⢿", "⣻", "⣽", "⣾"
 
 /// A line on standard error that says how far a copy is; only on a terminal.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct CopyStatusLine {
     begun: Instant,
     shown: Option<Instant>,
     enabled: bool,
@@ -79,7 +79,7 @@ pub(crate) struct Progress {
     bytes: u64,
 }
 
-impl Progress {
+impl CopyStatusLine {
     pub(crate) fn new() -> Self {
         let enabled = is_possible();
         Self { begun: Instant::now(), shown: None, enabled, files: 0, bytes: 0 }
@@ -124,7 +124,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for CopyStatusLine {
     fn drop(&mut self) {
         clear();
     }

@@ -6,23 +6,23 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use vestal_sandbox::files::{Files, Links, Listing};
-use vestal_sandbox::{Entry, FileKind, Metadata};
+use vestal_sandbox::{DirectoryEntry, FileKind, Metadata};
 
 use super::DEEPEST;
-use super::host::{Before, HostDir};
-use super::stream::Counted;
-use crate::console::{Console, Progress};
+use super::host::{Existence, HostDir};
+use super::stream::CountedFile;
+use crate::console::{Console, CopyStatusLine};
 use crate::error::Failure;
 
 /// A copy out of a sandbox.
 pub(crate) struct Download {
     pub(crate) files: Files,
     pub(crate) console: Console,
-    pub(crate) progress: Progress,
+    pub(crate) progress: CopyStatusLine,
 }
 
 /// A directory that is being copied.
-struct Level {
+struct DownloadLevel {
     listing: Listing,
     from: PathBuf,
     to: HostDir,
@@ -70,7 +70,7 @@ impl Download {
     ) -> Result<(), Failure> {
         let failed = |error: io::Error| here("write", Path::new(name), &error);
         let new = dir.new_file(name).map_err(failed)?;
-        let mut writer = Counted::new(new.file(), &mut self.progress);
+        let mut writer = CountedFile::new(new.file(), &mut self.progress);
         match self.files.read_to(from, &mut writer, 0, None).await {
             Ok(_) => {}
             Err(vestal_sandbox::files::FileError::Io(error)) => return Err(failed(error)),
@@ -114,7 +114,11 @@ impl Download {
     }
 
     /// Copies one entry; returns a directory that is to be copied next.
-    async fn entry(&mut self, level: &Level, entry: &Entry) -> Result<Option<Level>, Failure> {
+    async fn entry(
+        &mut self,
+        level: &DownloadLevel,
+        entry: &DirectoryEntry,
+    ) -> Result<Option<DownloadLevel>, Failure> {
         let name = OsStr::from_bytes(&entry.name);
         let from = level.from.join(name);
         match entry.kind {
@@ -123,7 +127,7 @@ impl Download {
             FileKind::Symlink => self.link(&from, &level.to, name).await?,
             FileKind::Other => {
                 self.console.warn(&format!(
-                    "{} is no file, directory or link and was left out",
+                    "{} is not a file, directory or link and was left out",
                     from.display()
                 ));
             }
@@ -137,12 +141,12 @@ impl Download {
         dir: &HostDir,
         name: &OsStr,
         mode: u32,
-    ) -> Result<Level, Failure> {
+    ) -> Result<DownloadLevel, Failure> {
         let (to, before) =
             dir.make_child(name).map_err(|error| here("make", Path::new(name), &error))?;
         let listing = self.files.listing(&from).map_err(|error| about(&from, error))?;
-        let mode = (before == Before::Absent).then_some(mode);
-        Ok(Level { listing, from, to, mode })
+        let mode = (before == Existence::Absent).then_some(mode);
+        Ok(DownloadLevel { listing, from, to, mode })
     }
 
     async fn link(&mut self, from: &Path, dir: &HostDir, name: &OsStr) -> Result<(), Failure> {
@@ -157,7 +161,7 @@ impl Download {
     }
 }
 
-impl Level {
+impl DownloadLevel {
     fn finish(self) -> Result<(), Failure> {
         match self.mode {
             Some(mode) => {

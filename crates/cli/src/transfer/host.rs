@@ -35,7 +35,7 @@ pub(super) enum HostKind {
 
 /// Whether a directory was there before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Before {
+pub(super) enum Existence {
     Absent,
     There,
 }
@@ -54,10 +54,10 @@ impl HostDir {
     }
 
     /// Opens a directory in this one, made if there is none.
-    pub(super) fn make_child(&self, name: &OsStr) -> io::Result<(Self, Before)> {
+    pub(super) fn make_child(&self, name: &OsStr) -> io::Result<(Self, Existence)> {
         let before = match mkdirat(&self.fd, name, Mode::RWXU) {
-            Ok(()) => Before::Absent,
-            Err(Errno::EXIST) => Before::There,
+            Ok(()) => Existence::Absent,
+            Err(Errno::EXIST) => Existence::There,
             Err(error) => return Err(error.into()),
         };
         Ok((self.child(name)?, before))

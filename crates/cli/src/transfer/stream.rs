@@ -7,14 +7,14 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::console::Progress;
+use crate::console::CopyStatusLine;
 
 /// A file whose bytes are counted on their way. A disk is always ready, so
 /// nothing is gained by waiting for it elsewhere.
 #[derive(Debug)]
-pub(super) struct Counted<'a> {
+pub(super) struct CountedFile<'a> {
     file: &'a File,
-    progress: &'a mut Progress,
+    progress: &'a mut CopyStatusLine,
 }
 
 /// Zeros of which this many come at once are left out of a file, which then has
@@ -22,13 +22,13 @@ pub(super) struct Counted<'a> {
 /// disk than it was on the other.
 const HOLE: usize = 4096;
 
-impl<'a> Counted<'a> {
-    pub(super) fn new(file: &'a File, progress: &'a mut Progress) -> Self {
+impl<'a> CountedFile<'a> {
+    pub(super) fn new(file: &'a File, progress: &'a mut CopyStatusLine) -> Self {
         Self { file, progress }
     }
 }
 
-impl AsyncRead for Counted<'_> {
+impl AsyncRead for CountedFile<'_> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
@@ -41,7 +41,7 @@ impl AsyncRead for Counted<'_> {
     }
 }
 
-impl AsyncWrite for Counted<'_> {
+impl AsyncWrite for CountedFile<'_> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
@@ -106,8 +106,8 @@ mod tests {
         for end in [content.len(), content.len() - (1 << 20), (1 << 20) + 5000, 6, 5, 0] {
             let path = root.path().join(end.to_string());
             let file = File::create_new(&path).unwrap();
-            let mut progress = Progress::new();
-            let mut writer = Counted::new(&file, &mut progress);
+            let mut progress = CopyStatusLine::new();
+            let mut writer = CountedFile::new(&file, &mut progress);
             for piece in content[..end].chunks(100_000) {
                 writer.write_all(piece).await.unwrap();
             }

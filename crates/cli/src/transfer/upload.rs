@@ -9,9 +9,9 @@ use vestal_sandbox::files::{FileError, Files, Links, Parents, WriteOptions};
 use vestal_sandbox::{Command, FaultCode, FileKind, Sandbox};
 
 use super::host::{HostDir, HostKind};
-use super::stream::Counted;
+use super::stream::CountedFile;
 use super::{DEEPEST, MODE_BITS};
-use crate::console::{Console, Progress};
+use crate::console::{Console, CopyStatusLine};
 use crate::error::Failure;
 use crate::values::quoted;
 
@@ -23,11 +23,11 @@ pub(crate) struct Upload<'a> {
     pub(crate) sandbox: &'a Sandbox,
     pub(crate) files: Files,
     pub(crate) console: Console,
-    pub(crate) progress: Progress,
+    pub(crate) progress: CopyStatusLine,
 }
 
 /// A directory that is being copied.
-struct Level {
+struct UploadLevel {
     names: std::vec::IntoIter<OsString>,
     from: HostDir,
     to: PathBuf,
@@ -117,7 +117,7 @@ impl Upload<'_> {
                 Path::new(name).display()
             )));
         }
-        let mut reader = Counted::new(&file, &mut self.progress);
+        let mut reader = CountedFile::new(&file, &mut self.progress);
         let options = WriteOptions { mode: Some(mode & MODE_BITS), ..WriteOptions::default() };
         match self.files.write_from(to, &mut reader, options).await {
             Ok(_) => {}
@@ -158,7 +158,11 @@ impl Upload<'_> {
     }
 
     /// Copies one entry; returns a directory that is to be copied next.
-    async fn entry(&mut self, level: &Level, name: &OsStr) -> Result<Option<Level>, Failure> {
+    async fn entry(
+        &mut self,
+        level: &UploadLevel,
+        name: &OsStr,
+    ) -> Result<Option<UploadLevel>, Failure> {
         let to = level.to.join(name);
         let (kind, mode) =
             level.from.look(name).map_err(|error| here("read", Path::new(name), &error))?;
@@ -168,7 +172,7 @@ impl Upload<'_> {
             HostKind::Symlink => self.link(&level.from, name, &to).await?,
             HostKind::Other => {
                 self.console.warn(&format!(
-                    "{} is no file, directory or link and was left out",
+                    "{} is not a file, directory or link and was left out",
                     Path::new(name).display()
                 ));
             }
@@ -182,13 +186,13 @@ impl Upload<'_> {
         name: &OsStr,
         to: PathBuf,
         mode: u32,
-    ) -> Result<Level, Failure> {
+    ) -> Result<UploadLevel, Failure> {
         let failed = |error: io::Error| here("read", Path::new(name), &error);
         let from = dir.child(name).map_err(failed)?;
         let names = from.names().map_err(failed)?.into_iter();
         let made = self.files.mkdir(&to, Parents::Make, Some((mode & MODE_BITS) | FILLABLE)).await;
         made.map_err(|error| about(&to, error))?;
-        Ok(Level { names, from, to })
+        Ok(UploadLevel { names, from, to })
     }
 
     /// Makes a symbolic link. The guest has no call for it, so `ln` does it.

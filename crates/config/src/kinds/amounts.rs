@@ -5,8 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::Setting;
-use crate::input::{Input, Refusal};
-use crate::value::Value;
+use crate::value::{Input, Refusal, Value};
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;

@@ -3,9 +3,8 @@
 use serde_json::json;
 
 use super::Setting;
-use crate::input::{Input, Refusal};
-use crate::suggest;
-use crate::value::Value;
+use crate::misspelt;
+use crate::value::{Input, Refusal, Value};
 
 /// Declares a type of setting that is one of a few words: an enum with a variant for each.
 ///
@@ -102,7 +101,7 @@ pub fn choose<T: Copy>(
     if let Some((_, choice)) = all.iter().find(|(word, _)| *word == text) {
         return Ok(*choice);
     }
-    let meant = suggest::closest(&text, words(all)).map(|word| format!("did you mean {word}?"));
+    let meant = misspelt::closest(&text, words(all)).map(|word| format!("did you mean {word}?"));
     Err(Refusal::new(format!("is no {noun}")).suggesting(meant))
 }
 

@@ -6,8 +6,7 @@ use std::fmt;
 use serde_json::json;
 
 use super::Setting;
-use crate::input::{Input, Refusal};
-use crate::value::{MASK, Value};
+use crate::value::{Input, MASK, Refusal, Value};
 use crate::yaml::{Entry, Node};
 
 const NAME_PATTERN: &str = "^[A-Za-z_][A-Za-z0-9_]*$";
@@ -43,7 +42,7 @@ fn name(node: &Node) -> Result<EnvName, Refusal> {
         Refusal::new(format!("holds {} where the name of a variable is expected", node.noun()))
     })?;
     EnvName::new(text)
-        .ok_or_else(|| Refusal::new(format!("holds {text:?}, which is no name of a variable")))
+        .ok_or_else(|| Refusal::new(format!("holds {text:?}, which is not the name of a variable")))
 }
 
 /// Names of variables, each once, in the order given.
@@ -140,7 +139,7 @@ fn pair(entry: &Entry) -> Result<(EnvName, String), Refusal> {
     let name = entry
         .name()
         .and_then(EnvName::new)
-        .ok_or_else(|| Refusal::new("holds a key that is no name of a variable"))?;
+        .ok_or_else(|| Refusal::new("holds a key that is not the name of a variable"))?;
     let value = match entry.value.scalar() {
         Some(_) if entry.value.is_null() => "",
         Some(text) => text,

@@ -7,8 +7,7 @@ use serde_json::json;
 use super::Setting;
 use super::amounts::Range;
 use super::read::scaled;
-use crate::input::{Input, Refusal};
-use crate::value::{Decimal, Value};
+use crate::value::{Decimal, Input, Refusal, Value};
 
 /// A short time, in seconds with up to three digits after the point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

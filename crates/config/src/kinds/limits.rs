@@ -5,8 +5,7 @@ use serde_json::json;
 use super::Setting;
 use super::amounts::{PLAIN, Range, Unit};
 use super::read::scaled;
-use crate::input::{Input, Refusal};
-use crate::value::{Decimal, Value};
+use crate::value::{Decimal, Input, Refusal, Value};
 
 /// What is said of a limit that is 0.
 const NONE: &str = "no limit";

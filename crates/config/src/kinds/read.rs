@@ -4,8 +4,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::input::{Input, Refusal};
-use crate::suggest::closest;
+use crate::misspelt::closest;
+use crate::value::{Input, Refusal};
 use crate::yaml::Node;
 
 /// Returns the path that was given. A variable's need not be UTF-8.

@@ -6,8 +6,7 @@ use serde_json::json;
 
 use super::Setting;
 use super::read::texts;
-use crate::input::{Input, Refusal};
-use crate::value::Value;
+use crate::value::{Input, Refusal, Value};
 
 /// Whether text may have several lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,7 +116,7 @@ impl Setting for Names {
         let mut names: Vec<Cow<'static, str>> = Vec::new();
         for name in texts(input, r#"write it as ["name", "other"]"#)? {
             if !is_name(&name) {
-                return Err(Refusal::new(format!("holds {name:?}, which is no name")));
+                return Err(Refusal::new(format!("holds {name:?}, which is not a name")));
             }
             if !names.contains(&Cow::Borrowed(name.as_str())) {
                 names.push(Cow::Owned(name));

@@ -8,8 +8,7 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-use super::emit::flow;
-use super::node::{Entry, Layout, Node, NodeKind, Style};
+use super::node::{CollectionStyle, Entry, Node, NodeKind, Style, flow};
 use super::parse::{Comment, Document, SyntaxError, parse};
 
 /// Why a document was left as it is.
@@ -44,7 +43,7 @@ pub enum EditError {
         /// What is there instead.
         found: String,
     },
-    /// The value is no list.
+    /// The value is not a list.
     #[error("`{name}` at line {line} is {found}, not a list")]
     NotAList {
         /// The key.
@@ -95,10 +94,12 @@ pub(crate) fn append(text: &str, path: &[&str], item: &Node) -> Result<String, E
     let plan = match (items.last(), layout) {
         (None, _) => {
             let at = list.start + 1;
-            Plan(vec![(at..at, flow(item))])
+            Replacements(vec![(at..at, flow(item))])
         }
-        (Some(last), Layout::Flow) => Plan(vec![(last.end..last.end, format!(", {}", flow(item)))]),
-        (Some(last), Layout::Block) => editor.add_line(last, item)?,
+        (Some(last), CollectionStyle::Flow) => {
+            Replacements(vec![(last.end..last.end, format!(", {}", flow(item)))])
+        }
+        (Some(last), CollectionStyle::Block) => editor.add_line(last, item)?,
     };
     let edited = plan.apply(text).ok_or(EditError::Unsafe)?;
     let longer = Node::list_of(items.iter().chain([item]).cloned().collect());
@@ -107,9 +108,9 @@ pub(crate) fn append(text: &str, path: &[&str], item: &Node) -> Result<String, E
 }
 
 /// Text to be put in place of byte ranges that don't overlap, in order.
-struct Plan(Vec<(Range<usize>, String)>);
+struct Replacements(Vec<(Range<usize>, String)>);
 
-impl Plan {
+impl Replacements {
     fn apply(self, text: &str) -> Option<String> {
         let mut out = String::with_capacity(text.len() + 64);
         let mut done = 0;
@@ -130,7 +131,7 @@ struct Editor<'a> {
 }
 
 impl Editor<'_> {
-    fn plan(&self, path: &[&str], value: &Node) -> Result<Plan, EditError> {
+    fn plan(&self, path: &[&str], value: &Node) -> Result<Replacements, EditError> {
         let Some(root) = self.document.root.as_ref().filter(|root| !root.is_null()) else {
             if self.document.root.as_ref().is_some_and(|root| !root.is_missing() || root.shared) {
                 return Err(EditError::Unsafe);
@@ -145,9 +146,9 @@ impl Editor<'_> {
             let indent = node.column - 1;
             let Some(entry) = unique(entries, name)? else {
                 return match layout {
-                    Layout::Flow => insert_in_flow(node, entries, rest, value),
-                    Layout::Block if depth == 0 => self.append(rest, value, indent),
-                    Layout::Block => Ok(self.insert_in_block(node, rest, value, indent)),
+                    CollectionStyle::Flow => insert_in_flow(node, entries, rest, value),
+                    CollectionStyle::Block if depth == 0 => self.append(rest, value, indent),
+                    CollectionStyle::Block => Ok(self.insert_in_block(node, rest, value, indent)),
                 };
             };
             if rest.len() == 1 {
@@ -181,7 +182,7 @@ impl Editor<'_> {
     }
 
     /// Adds an item below the last one of a block list.
-    fn add_line(&self, last: &Node, item: &Node) -> Result<Plan, EditError> {
+    fn add_line(&self, last: &Node, item: &Node) -> Result<Replacements, EditError> {
         let before = self.text.get(..last.start).unwrap_or_default();
         let line = before.rfind('\n').map_or(before, |end| &before[end + 1..]);
         let line = line.trim_start_matches('\u{feff}');
@@ -191,11 +192,16 @@ impl Editor<'_> {
         }
         let at = self.line_end(last.end);
         let new = format!("{}{}- {}", self.newline, " ".repeat(indent), flow(item));
-        Ok(Plan(vec![(at..at, new)]))
+        Ok(Replacements(vec![(at..at, new)]))
     }
 
     /// Adds at the end of the text.
-    fn append(&self, path: &[&str], value: &Node, indent: usize) -> Result<Plan, EditError> {
+    fn append(
+        &self,
+        path: &[&str],
+        value: &Node,
+        indent: usize,
+    ) -> Result<Replacements, EditError> {
         if self.document.closed {
             return Err(EditError::Unsafe);
         }
@@ -206,47 +212,58 @@ impl Editor<'_> {
         };
         let lines = self.block_entry(path, value, indent);
         let end = self.text.len();
-        Ok(Plan(vec![(end..end, format!("{gap}{lines}{}", self.newline))]))
+        Ok(Replacements(vec![(end..end, format!("{gap}{lines}{}", self.newline))]))
     }
 
     /// Adds after the last line of a block map.
-    fn insert_in_block(&self, map: &Node, path: &[&str], value: &Node, indent: usize) -> Plan {
+    fn insert_in_block(
+        &self,
+        map: &Node,
+        path: &[&str],
+        value: &Node,
+        indent: usize,
+    ) -> Replacements {
         let at = self.line_end(map.end);
         let lines = self.block_entry(path, value, indent);
-        Plan(vec![(at..at, format!("{}{lines}", self.newline))])
+        Replacements(vec![(at..at, format!("{}{lines}", self.newline))])
     }
 
     /// Gives a section that has no content yet its first entry.
     fn fill(
         &self,
         entry: &Entry,
-        layout: Layout,
+        layout: CollectionStyle,
         path: &[&str],
         value: &Node,
-    ) -> Result<Plan, EditError> {
+    ) -> Result<Replacements, EditError> {
         let node = &entry.value;
         if node.shared {
             return Err(EditError::Shared { line: node.line });
         }
-        if !node.is_missing() || layout == Layout::Flow {
+        if !node.is_missing() || layout == CollectionStyle::Flow {
             let map = format!("{{{}}}", flow_entry(path, value));
             return self.replace_text(entry, &map);
         }
         let colon = self.colon(entry)?;
         let at = self.line_end(colon);
         let lines = self.block_entry(path, value, self.column_of(entry.key.start) + 2);
-        Ok(Plan(vec![(at..at, format!("{}{lines}", self.newline))]))
+        Ok(Replacements(vec![(at..at, format!("{}{lines}", self.newline))]))
     }
 
-    fn replace(&self, entry: &Entry, layout: Layout, value: &Node) -> Result<Plan, EditError> {
+    fn replace(
+        &self,
+        entry: &Entry,
+        layout: CollectionStyle,
+        value: &Node,
+    ) -> Result<Replacements, EditError> {
         let old = &entry.value;
         if old.shared {
             return Err(EditError::Shared { line: old.line });
         }
         match &old.kind {
-            NodeKind::List { layout: Layout::Block, .. }
-            | NodeKind::Map { layout: Layout::Block, .. }
-                if layout == Layout::Block =>
+            NodeKind::List { layout: CollectionStyle::Block, .. }
+            | NodeKind::Map { layout: CollectionStyle::Block, .. }
+                if layout == CollectionStyle::Block =>
             {
                 self.replace_block(entry, value)
             }
@@ -255,11 +272,11 @@ impl Editor<'_> {
     }
 
     /// Replaces a value that is written as one piece of text, or not at all.
-    fn replace_text(&self, entry: &Entry, new: &str) -> Result<Plan, EditError> {
+    fn replace_text(&self, entry: &Entry, new: &str) -> Result<Replacements, EditError> {
         let old = &entry.value;
         if old.is_missing() {
             let at = self.colon(entry)? + 1;
-            return Ok(Plan(vec![(at..at, format!(" {new}"))]));
+            return Ok(Replacements(vec![(at..at, format!(" {new}"))]));
         }
         let start = if matches!(old.kind, NodeKind::Scalar { style: Style::Block, .. }) {
             // The span of a block scalar begins after its `|` line.
@@ -271,11 +288,11 @@ impl Editor<'_> {
         };
         let range = start..old.end;
         self.refuse_comments_in(&range)?;
-        Ok(Plan(vec![(range, new.to_owned())]))
+        Ok(Replacements(vec![(range, new.to_owned())]))
     }
 
     /// Replaces a list or map that takes lines of its own.
-    fn replace_block(&self, entry: &Entry, value: &Node) -> Result<Plan, EditError> {
+    fn replace_block(&self, entry: &Entry, value: &Node) -> Result<Replacements, EditError> {
         let colon = self.colon(entry)?;
         let lines = self.line_end(colon)..self.line_end(entry.value.end);
         if lines.start >= lines.end {
@@ -285,10 +302,10 @@ impl Editor<'_> {
         let first = self.text.get(lines.clone()).unwrap_or_default().trim_start();
         let indent = self.column_of(lines.end - first.len());
         if let Some(block) = self.block_value(value, indent) {
-            return Ok(Plan(vec![(lines, format!("{}{block}", self.newline))]));
+            return Ok(Replacements(vec![(lines, format!("{}{block}", self.newline))]));
         }
         let after = colon + 1;
-        Ok(Plan(vec![(after..after, format!(" {}", flow(value))), (lines, String::new())]))
+        Ok(Replacements(vec![(after..after, format!(" {}", flow(value))), (lines, String::new())]))
     }
 
     /// Writes a non-empty collection as lines; none for what fits on one line.
@@ -365,7 +382,7 @@ fn insert_in_flow(
     entries: &[Entry],
     path: &[&str],
     value: &Node,
-) -> Result<Plan, EditError> {
+) -> Result<Replacements, EditError> {
     let entry = flow_entry(path, value);
     let last = entries.iter().rfind(|entry| !entry.merged);
     let (at, new) = match last {
@@ -373,7 +390,7 @@ fn insert_in_flow(
         Some(last) => (last.value.end, format!(", {entry}")),
         None => (map.start + 1, entry),
     };
-    Ok(Plan(vec![(at..at, new)]))
+    Ok(Replacements(vec![(at..at, new)]))
 }
 
 fn flow_entry(path: &[&str], value: &Node) -> String {
@@ -384,7 +401,7 @@ fn flow_entry(path: &[&str], value: &Node) -> String {
     outer.iter().rev().fold(innermost, |inner, name| format!("{}: {{{inner}}}", super::quote(name)))
 }
 
-fn own_map<'a>(node: &'a Node, name: &str) -> Result<(&'a [Entry], Layout), EditError> {
+fn own_map<'a>(node: &'a Node, name: &str) -> Result<(&'a [Entry], CollectionStyle), EditError> {
     if node.shared {
         return Err(EditError::Shared { line: node.line });
     }
@@ -451,7 +468,7 @@ pub(super) fn with_value(node: Option<&Node>, path: &[&str], value: &Node) -> No
         };
         entries.insert(place, new);
     }
-    synthetic(NodeKind::Map { entries, layout: Layout::Block })
+    synthetic(NodeKind::Map { entries, layout: CollectionStyle::Block })
 }
 
 pub(super) fn synthetic(kind: NodeKind) -> Node {

@@ -2,16 +2,14 @@
 //! and an editor that changes one value and leaves every other byte alone.
 
 mod edit;
-mod emit;
 mod node;
 mod parse;
 mod remove;
 
 pub use edit::EditError;
 pub(crate) use edit::{append, set};
-pub(crate) use emit::{flow, quote};
-pub(crate) use node::NodeKind;
 pub use node::{Entry, Node};
+pub(crate) use node::{NodeKind, flow, quote};
 pub(crate) use parse::parse;
 pub use parse::{SyntaxError, Yaml, YamlKind};
 pub(crate) use remove::remove;

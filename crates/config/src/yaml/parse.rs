@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use granit_parser::{Event, Parser, ScalarStyle, Span, StructureStyle, Tag};
 use thiserror::Error;
 
-use super::node::{Entry, Layout, Node, NodeKind, Style};
+use super::node::{CollectionStyle, Entry, Node, NodeKind, Style};
 
 /// Nesting no settings file needs; deeper input is refused.
 const MAX_DEPTH: usize = 64;
@@ -132,14 +132,14 @@ impl Builder {
         match &mut frame.node.kind {
             NodeKind::List { items, layout } => {
                 frame.node.end = match layout {
-                    Layout::Flow => bytes(span).1,
-                    Layout::Block => items.last().map_or(frame.node.end, |item| item.end),
+                    CollectionStyle::Flow => bytes(span).1,
+                    CollectionStyle::Block => items.last().map_or(frame.node.end, |item| item.end),
                 };
             }
             NodeKind::Map { entries, layout } => {
                 frame.node.end = match layout {
-                    Layout::Flow => bytes(span).1,
-                    Layout::Block => entries
+                    CollectionStyle::Flow => bytes(span).1,
+                    CollectionStyle::Block => entries
                         .last()
                         .map_or(frame.node.end, |entry| entry.value.end.max(entry.key.end)),
                 };
@@ -273,10 +273,10 @@ fn bytes(span: &Span) -> (usize, usize) {
     span.byte_range().map_or((0, 0), |range| (range.start, range.end))
 }
 
-fn layout(style: StructureStyle) -> Layout {
+fn layout(style: StructureStyle) -> CollectionStyle {
     match style {
-        StructureStyle::Block => Layout::Block,
-        StructureStyle::Flow => Layout::Flow,
+        StructureStyle::Block => CollectionStyle::Block,
+        StructureStyle::Flow => CollectionStyle::Flow,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Takes one entry out of a map and leaves every other byte alone.
 
 use super::edit::{self, EditError};
-use super::node::{Entry, Layout, Node, NodeKind};
+use super::node::{CollectionStyle, Entry, Node, NodeKind};
 use super::parse::{Document, parse};
 
 /// Returns the text without the entry at `path`; none if there is no such entry.
@@ -31,11 +31,12 @@ pub(crate) fn remove(text: &str, path: &[&str]) -> Result<Option<String>, EditEr
     let left: Vec<Entry> =
         entries.iter().filter(|other| other.name() != Some(name)).cloned().collect();
     let edited = match layout {
-        Layout::Flow => {
-            let rest = edit::synthetic(NodeKind::Map { entries: left, layout: Layout::Flow });
+        CollectionStyle::Flow => {
+            let rest =
+                edit::synthetic(NodeKind::Map { entries: left, layout: CollectionStyle::Flow });
             return edit::set(text, outer, &rest).map(Some);
         }
-        Layout::Block => without_lines(text, entry).ok_or(EditError::Unsafe)?,
+        CollectionStyle::Block => without_lines(text, entry).ok_or(EditError::Unsafe)?,
     };
     verify(&document, outer, left, &edited)?;
     Ok(Some(edited))
@@ -65,7 +66,7 @@ fn verify(
     let rest = if left.is_empty() {
         Node::scalar_for("", false)
     } else {
-        edit::synthetic(NodeKind::Map { entries: left, layout: Layout::Block })
+        edit::synthetic(NodeKind::Map { entries: left, layout: CollectionStyle::Block })
     };
     let expected = edit::with_value(before.root.as_ref(), outer, &rest);
     let same = match &after.root {

@@ -1,4 +1,6 @@
-use vestal_conversations::{Error, Kind, New, NewMessage, ParentKind, Scope, Standing, Stored};
+use vestal_conversations::{
+    Error, Kind, New, NewMessage, ParentKind, SearchScope, Standing, Stored,
+};
 use vestal_model::{
     Api, AssistantMessage, Cost, CostSource, Finish, Image, Message, Opaque, Part, Reasoning,
     ToolCall, Usage, UserMessage,
@@ -204,7 +206,7 @@ async fn deleting_a_conversation_leaves_those_that_come_from_it() {
     assert_eq!((parent.kind, parent.id), (ParentKind::Branch, None));
     let unmistakable = crate::expected(&[(1, "unmistakable"), (2, "b")]);
     assert_eq!(seen(&place, &branch.id).await, unmistakable);
-    let hits = place.search(&Scope::default(), "unmistakable", 10).await.unwrap();
+    let hits = place.search(&SearchScope::default(), "unmistakable", 10).await.unwrap();
     assert_eq!(hits.iter().map(|hit| &hit.conversation).collect::<Vec<_>>(), [&branch.id]);
 }
 

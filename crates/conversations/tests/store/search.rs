@@ -1,10 +1,10 @@
-use vestal_conversations::{Hit, Role, Scope, Store};
+use vestal_conversations::{Hit, Role, SearchScope, Store};
 
 use crate::{answer, begin, call, place, result, user};
 
 async fn hits(store: &Store, query: &str) -> Vec<i64> {
     let mut found: Vec<i64> = store
-        .search(&Scope::default(), query, 100)
+        .search(&SearchScope::default(), query, 100)
         .await
         .unwrap()
         .iter()
@@ -58,12 +58,12 @@ async fn words_are_found_in_what_all_of_them_said() {
     ] {
         assert_eq!(hits(&place, query).await, expected, "{query}");
     }
-    let found = place.search(&Scope::default(), "page then", 10).await.unwrap();
+    let found = place.search(&SearchScope::default(), "page then", 10).await.unwrap();
     assert_eq!(found[0].role, Role::Assistant);
     assert_eq!(found[0].conversation, id);
     let shown = marked(&found[0]);
     assert_eq!(shown, "Follow max_[page]_count, [then] ask the categories.");
-    let found = place.search(&Scope::default(), "東京", 10).await.unwrap();
+    let found = place.search(&SearchScope::default(), "東京", 10).await.unwrap();
     assert_eq!(marked(&found[0]).replace("][", ""), "我们明天去[東京]タワー看看");
 }
 
@@ -94,11 +94,11 @@ async fn no_query_fails() {
         "\\",
     ];
     for query in odd {
-        place.search(&Scope::default(), query, 10).await.unwrap();
+        place.search(&SearchScope::default(), query, 10).await.unwrap();
     }
     let long = "plain ".repeat(5_000);
-    place.search(&Scope::default(), &long, 10).await.unwrap();
-    place.search(&Scope::default(), &"x".repeat(100_000), 10).await.unwrap();
+    place.search(&SearchScope::default(), &long, 10).await.unwrap();
+    place.search(&SearchScope::default(), &"x".repeat(100_000), 10).await.unwrap();
     assert_eq!(hits(&place, "plain").await, [1]);
 }
 
@@ -109,10 +109,10 @@ async fn what_was_taken_back_or_deleted_is_not_found() {
     place.append(&id, &[user("needle one"), user("needle two")]).await.unwrap();
     place.append(&other, &[user("needle three")]).await.unwrap();
     place.undo(&id, 1).await.unwrap();
-    assert_eq!(place.search(&Scope::default(), "needle", 10).await.unwrap().len(), 2);
+    assert_eq!(place.search(&SearchScope::default(), "needle", 10).await.unwrap().len(), 2);
     place.delete(&other).await.unwrap();
     assert_eq!(hits(&place, "needle").await, [1]);
-    assert_eq!(place.search(&Scope::default(), "needle", 0).await.unwrap().len(), 0);
+    assert_eq!(place.search(&SearchScope::default(), "needle", 0).await.unwrap().len(), 0);
 }
 
 #[tokio::test]
@@ -122,14 +122,14 @@ async fn one_conversation_is_searched_alone_or_left_out() {
     let many: Vec<_> = (0..20).map(|n| user(&format!("needle {n}"))).collect();
     place.append(&one, &many).await.unwrap();
     place.append(&other, &[user("a needle in much hay, and more of it")]).await.unwrap();
-    let only = Scope { only: Some(other.clone()), ..Scope::default() };
-    let without = Scope { without: Some(one.clone()), ..Scope::default() };
+    let only = SearchScope { only: Some(other.clone()), ..SearchScope::default() };
+    let without = SearchScope { without: Some(one.clone()), ..SearchScope::default() };
     for scope in [only, without] {
         let found = place.search(&scope, "needle", 5).await.unwrap();
         let whose: Vec<_> = found.iter().map(|hit| &hit.conversation).collect();
         assert_eq!(whose, [&other], "{scope:?}");
     }
-    let both = Scope { only: Some(one.clone()), without: Some(one), each: None };
+    let both = SearchScope { only: Some(one.clone()), without: Some(one), each: None };
     assert_eq!(place.search(&both, "needle", 5).await.unwrap(), []);
 }
 
@@ -140,7 +140,7 @@ async fn a_long_conversation_does_not_hide_the_others() {
     let many: Vec<_> = (0..50).map(|n| user(&format!("needle needle {n}"))).collect();
     place.append(&long, &many).await.unwrap();
     place.append(&other, &[user("once, in much hay, there was a needle")]).await.unwrap();
-    let scope = Scope { each: Some(2), ..Scope::default() };
+    let scope = SearchScope { each: Some(2), ..SearchScope::default() };
     let found = place.search(&scope, "needle", 10).await.unwrap();
     let whose: Vec<_> = found.iter().map(|hit| (&hit.conversation, hit.seq.0)).collect();
     assert_eq!(whose, [(&long, 50), (&long, 49), (&other, 1)]);

@@ -126,7 +126,7 @@ async fn a_summary_stands_where_what_it_stands_for_stood() {
     assert_eq!(history[0].standing, Standing::Compacted);
     assert_eq!(history[2].kind, Kind::Summary);
     assert_eq!(
-        place.search(&vestal_conversations::Scope::default(), "a", 10).await.unwrap().len(),
+        place.search(&vestal_conversations::SearchScope::default(), "a", 10).await.unwrap().len(),
         2
     );
     assert_eq!(place.summary(&id).await.unwrap().messages, 5);

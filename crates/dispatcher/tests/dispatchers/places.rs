@@ -151,7 +151,7 @@ async fn what_is_not_needed_any_more_is_collected_and_nothing_else() {
     stage.until_running(&quiet).await;
     let log = |task: &vestal_board::TaskId| vestal_board::log_path(stage.board.dir(), task);
     until_file(&log(&quiet)).await;
-    let source = vestal_board::Source::Bytes(b"kept".to_vec());
+    let source = vestal_board::AttachmentSource::Bytes(b"kept".to_vec());
     let new =
         vestal_board::NewAttachment { name: "note.txt".to_owned(), content_type: None, source };
     let kept = stage.board.attach(&person(), &fresh, new).await.unwrap();

@@ -95,7 +95,7 @@ fn expand(pattern: String) -> Result<Vec<String>, GlobError> {
         if pattern.len() > MAX_LENGTH || open.len() + done.len() >= MAX_ALTERNATIVES {
             return Err(GlobError::TooLarge);
         }
-        let Some(group) = Group::find(&pattern)? else {
+        let Some(group) = BraceGroup::find(&pattern)? else {
             done.push(pattern);
             continue;
         };
@@ -108,13 +108,13 @@ fn expand(pattern: String) -> Result<Vec<String>, GlobError> {
 }
 
 /// The first group of a pattern: positions of its braces and commas.
-struct Group {
+struct BraceGroup {
     start: usize,
     end: usize,
     cuts: Vec<usize>,
 }
 
-impl Group {
+impl BraceGroup {
     fn find(pattern: &str) -> Result<Option<Self>, GlobError> {
         let bytes = pattern.as_bytes();
         let mut cuts = Vec::new();

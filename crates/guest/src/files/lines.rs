@@ -42,7 +42,7 @@ pub(super) trait LineSink {
 
 /// Whether the content was searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum SearchedContent {
     Text,
     Binary,
 }
@@ -92,7 +92,7 @@ impl Searcher {
         file: &File,
         lines: &mut dyn LineSink,
         cancelled: &AtomicBool,
-    ) -> Result<Content, OpError> {
+    ) -> Result<SearchedContent, OpError> {
         let mut source = LineSource { file, offset: 0, cancelled };
         self.buffer.clear();
         let mut more = true;
@@ -100,7 +100,7 @@ impl Searcher {
             more = source.read_on(&mut self.buffer)?;
         }
         if memchr(0, &self.buffer[..self.buffer.len().min(BINARY_CHECK)]).is_some() {
-            return Ok(Content::Binary);
+            return Ok(SearchedContent::Binary);
         }
         let mut number = 1;
         loop {
@@ -115,12 +115,12 @@ impl Searcher {
                 buffer.drain(..end);
                 self.buffer = buffer;
                 if flow?.is_break() || !more {
-                    return Ok(Content::Text);
+                    return Ok(SearchedContent::Text);
                 }
             } else if self.buffer.len() >= WINDOW {
                 let flow = self.search_long_line(&mut source, number, lines)?;
                 if flow.is_break() {
-                    return Ok(Content::Text);
+                    return Ok(SearchedContent::Text);
                 }
                 number += 1;
             }

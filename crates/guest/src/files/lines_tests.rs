@@ -96,7 +96,7 @@ fn files_of_many_pieces_are_searched_without_a_seam() {
 fn a_nul_near_the_start_makes_a_file_binary() {
     let mut taken = Taken::default();
     let content = searcher("x").search(&file_of(b"x\nx\0x\n"), &mut taken, &NEVER).unwrap();
-    assert_eq!((content, taken.matched.len()), (Content::Binary, 0));
+    assert_eq!((content, taken.matched.len()), (SearchedContent::Binary, 0));
     let mut late = vec![b'x'; BINARY_CHECK];
     late.extend_from_slice(b"\n\0\n");
     assert_eq!(numbers("x", &late), [1]);

@@ -12,7 +12,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pread};
 use vestal_wire::limits::{MAX_DATA, MAX_MESSAGE};
-use vestal_wire::{Entry, Fault, FaultCode, FileKind, FileReply};
+use vestal_wire::{DirectoryEntry, Fault, FaultCode, FileKind, FileReply};
 
 use super::metadata::{describe, kind, kind_name, kind_of, permissions, size, version};
 use super::perform::{ContentSink, OpError, OrFault, check, refused};
@@ -194,9 +194,9 @@ fn first_names(
 fn describe_entry(
     directory: BorrowedFd<'_>,
     ListedName { name, raw_type }: ListedName,
-) -> Option<Entry> {
+) -> Option<DirectoryEntry> {
     match statat(directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(found) => Some(Entry {
+        Ok(found) => Some(DirectoryEntry {
             name: name.into_bytes().into(),
             kind: kind(&found),
             size: size(&found),
@@ -205,7 +205,7 @@ fn describe_entry(
         }),
         Err(Errno::NOENT) => None,
         // Some directories let their names be read and nothing else.
-        Err(_) => Some(Entry {
+        Err(_) => Some(DirectoryEntry {
             name: name.into_bytes().into(),
             kind: kind_of(FileType::from_raw_mode(raw_type)),
             size: 0,

@@ -127,14 +127,14 @@ fn a_dangling_link_can_only_be_described_itself() {
     assert_eq!(fault.code, FaultCode::NotFound);
 }
 
-fn run(path: &Path, skip: u32, limit: u32) -> (Vec<Entry>, bool) {
+fn run(path: &Path, skip: u32, limit: u32) -> (Vec<DirectoryEntry>, bool) {
     match list(path, skip, limit, &NEVER).unwrap() {
         FileReply::List { entries, more } => (entries, more),
         other => panic!("{other:?}"),
     }
 }
 
-fn names(entries: &[Entry]) -> Vec<&[u8]> {
+fn names(entries: &[DirectoryEntry]) -> Vec<&[u8]> {
     entries.iter().map(|entry| &entry.name[..]).collect()
 }
 

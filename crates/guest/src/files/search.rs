@@ -13,7 +13,7 @@ use vestal_wire::limits::MAX_MESSAGE;
 use vestal_wire::{Fault, FaultCode, FileKind, FileReply, Found, Match, SearchQuery};
 
 use super::glob::Glob;
-use super::lines::{Content, LineSink, Searcher};
+use super::lines::{LineSink, SearchedContent, Searcher};
 use super::metadata::{kind, kind_name};
 use super::paths::{resolve, split};
 use super::pattern::Pattern;
@@ -148,7 +148,7 @@ impl<'a> SearchRun<'a> {
         };
         let content = searcher.search(file, &mut self.results, self.cancelled)?;
         self.results.found.files += 1;
-        if content == Content::Binary {
+        if content == SearchedContent::Binary {
             self.results.found.binary += 1;
         }
         Ok(if self.results.found.more { Break(()) } else { Continue(()) })

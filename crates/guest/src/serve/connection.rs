@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
-use vestal_wire::{FrameError, HEADER_LEN, Header, Kind, Role, Stream};
+use vestal_wire::{FrameError, FrameKind, HEADER_LEN, Header, Role, Stream};
 
 use super::connections::{OpenCall, OpenChannel};
 use super::reactor::JobKey;
@@ -33,7 +33,7 @@ pub(super) struct HostConnection {
     pub(super) role: Option<Role>,
     pub(super) channels: HashMap<u32, OpenChannel>,
     inbox: Vec<u8>,
-    outbox: Outbox,
+    outbox: SendBuffer,
     /// Whether the poller waits until the connection is writable.
     pub(super) awaits_room: bool,
     /// Whether output was held back because the queue is full.
@@ -66,7 +66,7 @@ impl HostConnection {
             role: None,
             channels: HashMap::new(),
             inbox: Vec::new(),
-            outbox: Outbox::default(),
+            outbox: SendBuffer::default(),
             awaits_room: false,
             throttled: false,
             dirty: false,
@@ -118,7 +118,7 @@ impl HostConnection {
         room
     }
 
-    pub(super) fn push(&mut self, channel: u32, kind: Kind, stream: Stream, payload: &[u8]) {
+    pub(super) fn push(&mut self, channel: u32, kind: FrameKind, stream: Stream, payload: &[u8]) {
         self.outbox.push(channel, kind, stream, payload);
         if self.outbox.len() > QUEUE_MAX {
             self.state = ConnectionState::Closing;
@@ -184,7 +184,7 @@ pub(super) fn next_frame(bytes: &[u8]) -> Result<Option<InboxFrame<'_>>, FrameEr
 
 /// Frames waiting to be written.
 #[derive(Debug, Default)]
-pub(super) struct Outbox {
+pub(super) struct SendBuffer {
     bytes: Vec<u8>,
     /// Number of bytes that have been written.
     written: usize,
@@ -192,7 +192,7 @@ pub(super) struct Outbox {
     full: bool,
 }
 
-impl Outbox {
+impl SendBuffer {
     /// Returns the number of queued bytes.
     pub(super) const fn len(&self) -> usize {
         self.bytes.len() - self.written
@@ -204,7 +204,7 @@ impl Outbox {
     }
 
     /// Queues a frame. The payload must not exceed the limit of its kind.
-    pub(super) fn push(&mut self, channel: u32, kind: Kind, stream: Stream, payload: &[u8]) {
+    pub(super) fn push(&mut self, channel: u32, kind: FrameKind, stream: Stream, payload: &[u8]) {
         self.bytes.extend_from_slice(&header(channel, kind, stream, payload));
         self.bytes.extend_from_slice(payload);
     }
@@ -219,9 +219,9 @@ impl Outbox {
         payload: &[u8],
     ) {
         if payload.len() < DIRECT || self.full {
-            return self.push(channel, Kind::Data, stream, payload);
+            return self.push(channel, FrameKind::Data, stream, payload);
         }
-        let header = header(channel, Kind::Data, stream, payload);
+        let header = header(channel, FrameKind::Data, stream, payload);
         let waiting = &self.bytes[self.written..];
         let slices = [IoSlice::new(waiting), IoSlice::new(&header), IoSlice::new(payload)];
         // The next flush detects a broken connection.
@@ -270,7 +270,7 @@ impl Outbox {
 
 fn header(
     channel: u32,
-    kind: Kind,
+    kind: FrameKind,
     stream: Stream,
     payload: &[u8],
 ) -> [u8; vestal_wire::HEADER_LEN] {
@@ -291,12 +291,18 @@ mod tests {
     fn frames_arrive_in_order_through_a_reader_that_stalls() {
         let (near, mut far) = UnixStream::pair().unwrap();
         near.set_nonblocking(true).unwrap();
-        let mut outbox = Outbox::default();
+        let mut outbox = SendBuffer::default();
         let mut expected = Vec::new();
         for i in 0..200_u8 {
             let payload = vec![i; if i % 3 == 0 { 60_000 } else { 10 }];
-            vestal_wire::write_frame(&mut expected, i.into(), Kind::Data, Stream::Stdout, &payload)
-                .unwrap();
+            vestal_wire::write_frame(
+                &mut expected,
+                i.into(),
+                FrameKind::Data,
+                Stream::Stdout,
+                &payload,
+            )
+            .unwrap();
             outbox.push_data(near.as_fd(), i.into(), Stream::Stdout, &payload);
         }
         assert!(outbox.is_blocked() && outbox.len() > 0);
@@ -317,7 +323,7 @@ mod tests {
     fn a_broken_connection_is_an_error_of_the_flush() {
         let (near, far) = UnixStream::pair().unwrap();
         drop(far);
-        let mut outbox = Outbox::default();
+        let mut outbox = SendBuffer::default();
         outbox.push_data(near.as_fd(), 1, Stream::Stdout, &[0; DIRECT]);
         assert!(outbox.flush(near.as_fd()).is_err());
     }

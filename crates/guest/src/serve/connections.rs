@@ -7,7 +7,7 @@ use std::sync::Arc;
 use minicbor::Encode;
 use vestal_wire::limits::WINDOW;
 use vestal_wire::{
-    EncodeError, Event, Fault, FaultCode, Kind, Reply, Role, StartJob, Stream, encode,
+    EncodeError, Event, Fault, FaultCode, FrameKind, Reply, Role, StartJob, Stream, encode,
 };
 
 use super::connection::{ConnectionState, HostConnection};
@@ -97,7 +97,7 @@ impl HostConnections {
     pub(super) fn event(&mut self, to: ChannelId, event: &Event) {
         // Events are always shorter than the limit, because their parts are
         // bounded.
-        self.message(to, Kind::Event, event).ok();
+        self.message(to, FrameKind::Event, event).ok();
     }
 
     /// Sends the reply and closes the channel.
@@ -108,9 +108,9 @@ impl HostConnections {
         if let Some(channel) = conn.channels.remove(&to.channel) {
             self.clock.call_closed(channel.kind);
         }
-        if let Err(error) = self.message(to, Kind::Reply, reply) {
+        if let Err(error) = self.message(to, FrameKind::Reply, reply) {
             let fault = Fault::new(FaultCode::NoSpace, format!("the answer is too long: {error}"));
-            self.message(to, Kind::Reply, &Reply::Fault(fault)).ok();
+            self.message(to, FrameKind::Reply, &Reply::Fault(fault)).ok();
         }
     }
 
@@ -151,7 +151,7 @@ impl HostConnections {
     /// Grants credit to the host.
     fn grant(&mut self, to: ChannelId, stream: Stream, bytes: u32) {
         if let Some(conn) = self.map.get_mut(&to.conn) {
-            conn.push(to.channel, Kind::Credit, stream, &bytes.to_le_bytes());
+            conn.push(to.channel, FrameKind::Credit, stream, &bytes.to_le_bytes());
             self.mark_dirty(to.conn);
         }
     }
@@ -180,7 +180,7 @@ impl HostConnections {
     pub(super) fn message(
         &mut self,
         to: ChannelId,
-        kind: Kind,
+        kind: FrameKind,
         message: &impl Encode<()>,
     ) -> Result<(), EncodeError> {
         let bytes = encode(message)?;

@@ -2,8 +2,8 @@
 
 use vestal_wire::limits::MAX_CHANNELS;
 use vestal_wire::{
-    DecodeError, Fault, FaultCode, FrameError, Header, Hello, Kind, MAJOR, MINOR, Reply, Request,
-    Role, Stream, Welcome, decode,
+    DecodeError, Fault, FaultCode, FrameError, FrameKind, Header, Hello, MAJOR, MINOR, Reply,
+    Request, Role, Stream, Welcome, decode,
 };
 
 use super::connection::{ConnectionState, InboxFrame, ReadStatus, next_frame};
@@ -79,14 +79,17 @@ impl Guest {
         }
         let at = ChannelId { conn: id, channel: header.channel };
         match (conn.role, header.kind) {
-            (None, Kind::Hello) => self.greet(id, payload)?,
+            (None, FrameKind::Hello) => self.greet(id, payload)?,
             (None, _) => return Err(ProtocolViolation::NoHello),
-            (Some(role), Kind::Open) => self.open_channel(at, role, payload)?,
-            (Some(_), Kind::Data) => self.take_data(at, header.stream, payload)?,
-            (Some(_), Kind::End) => self.take_end(at, header.stream)?,
-            (Some(_), Kind::Credit) => self.take_credit(at, header, payload)?,
-            (Some(_), Kind::Cancel) => self.cancel(at),
-            (Some(_), Kind::Hello | Kind::Welcome | Kind::Event | Kind::Reply) => {
+            (Some(role), FrameKind::Open) => self.open_channel(at, role, payload)?,
+            (Some(_), FrameKind::Data) => self.take_data(at, header.stream, payload)?,
+            (Some(_), FrameKind::End) => self.take_end(at, header.stream)?,
+            (Some(_), FrameKind::Credit) => self.take_credit(at, header, payload)?,
+            (Some(_), FrameKind::Cancel) => self.cancel(at),
+            (
+                Some(_),
+                FrameKind::Hello | FrameKind::Welcome | FrameKind::Event | FrameKind::Reply,
+            ) => {
                 return Err(ProtocolViolation::WrongSide);
             }
         }
@@ -106,7 +109,7 @@ impl Guest {
             (Ok(_), _) => None,
         };
         if let Some(fault) = refusal {
-            self.connections.message(at, Kind::Welcome, &fault).ok();
+            self.connections.message(at, FrameKind::Welcome, &fault).ok();
             self.connections.close(id);
             return Ok(());
         }
@@ -121,7 +124,7 @@ impl Guest {
             boot: self.identity.boot.clone(),
         };
         // It is far below the limit.
-        self.connections.message(at, Kind::Welcome, &welcome).ok();
+        self.connections.message(at, FrameKind::Welcome, &welcome).ok();
         if let Some(conn) = self.connections.get_mut(id) {
             conn.role = Some(hello.role);
         }

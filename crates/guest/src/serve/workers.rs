@@ -26,7 +26,7 @@ const MAX_THREADS: usize = 8;
 const LINGER: Duration = Duration::from_secs(10);
 
 const STACK: usize = 1 << 20;
-type Task = Box<dyn FnOnce() + Send>;
+type WorkerTask = Box<dyn FnOnce() + Send>;
 
 /// How long a host may neither send nor receive before its operation is aborted:
 /// it occupies a thread.
@@ -66,7 +66,7 @@ struct PoolShared {
 
 #[derive(Default)]
 struct PoolState {
-    queue: VecDeque<Task>,
+    queue: VecDeque<WorkerTask>,
     idle: usize,
     threads: usize,
 }

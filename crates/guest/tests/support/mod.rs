@@ -22,8 +22,8 @@ use vestal_testkit::processes::with_variable;
 use vestal_testkit::{PATIENCE, wait_until};
 use vestal_wire::limits::MAX_DATA;
 use vestal_wire::{
-    Command, Delivery, EnvVar, Event, Exit, Fault, GuestSettings, Header, Hello, JobId, JobInfo,
-    JobState, Kind, Reply, Request, Role, ShellText, StartJob, Stdin, Stream, Welcome, decode,
+    Command, Delivery, EnvVar, Event, Exit, Fault, FrameKind, GuestSettings, Header, Hello, JobId,
+    JobInfo, JobState, Reply, Request, Role, ShellText, StartJob, Stdin, Stream, Welcome, decode,
     encode, read_frame, write_frame,
 };
 
@@ -276,9 +276,10 @@ impl Client {
         let mut stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        write_frame(&mut stream, 0, Kind::Hello, Stream::Input, &encode(hello).unwrap()).unwrap();
+        write_frame(&mut stream, 0, FrameKind::Hello, Stream::Input, &encode(hello).unwrap())
+            .unwrap();
         let (header, payload) = read_frame(&mut stream).unwrap();
-        assert_eq!(header.kind, Kind::Welcome);
+        assert_eq!(header.kind, FrameKind::Welcome);
         match decode(&payload) {
             Ok(welcome) => {
                 Ok(Self { stream, welcome, next: 1, waiting: HashMap::new(), grants: true })
@@ -291,11 +292,11 @@ impl Client {
     pub(crate) fn open(&mut self, request: &Request) -> u32 {
         let channel = self.next;
         self.next += 1;
-        self.send(channel, Kind::Open, Stream::Input, &encode(request).unwrap());
+        self.send(channel, FrameKind::Open, Stream::Input, &encode(request).unwrap());
         channel
     }
 
-    pub(crate) fn send(&mut self, channel: u32, kind: Kind, stream: Stream, payload: &[u8]) {
+    pub(crate) fn send(&mut self, channel: u32, kind: FrameKind, stream: Stream, payload: &[u8]) {
         write_frame(&mut self.stream, channel, kind, stream, payload).unwrap();
     }
 
@@ -310,16 +311,16 @@ impl Client {
                 }
             }
             window -= piece.len();
-            self.send(channel, Kind::Data, stream, piece);
+            self.send(channel, FrameKind::Data, stream, piece);
         }
     }
 
     pub(crate) fn send_end(&mut self, channel: u32, stream: Stream) {
-        self.send(channel, Kind::End, stream, &[]);
+        self.send(channel, FrameKind::End, stream, &[]);
     }
 
     pub(crate) fn grant(&mut self, channel: u32, stream: Stream, bytes: u32) {
-        self.send(channel, Kind::Credit, stream, &bytes.to_le_bytes());
+        self.send(channel, FrameKind::Credit, stream, &bytes.to_le_bytes());
     }
 
     /// Calls and waits for the reply.
@@ -358,12 +359,12 @@ impl Client {
 
     fn understand(&mut self, header: Header, payload: Vec<u8>) -> Said {
         match header.kind {
-            Kind::Event => Said::Event(decode(&payload).unwrap()),
-            Kind::Reply => Said::Reply(decode(&payload).unwrap()),
-            Kind::Credit => {
+            FrameKind::Event => Said::Event(decode(&payload).unwrap()),
+            FrameKind::Reply => Said::Reply(decode(&payload).unwrap()),
+            FrameKind::Credit => {
                 Said::Credit(header.stream, u32::from_le_bytes(payload.try_into().unwrap()))
             }
-            Kind::Data => {
+            FrameKind::Data => {
                 if self.grants {
                     let len = u32::try_from(payload.len()).unwrap();
                     // The guest may be gone by now.
@@ -371,7 +372,7 @@ impl Client {
                     write_frame(
                         &mut self.stream,
                         header.channel,
-                        Kind::Credit,
+                        FrameKind::Credit,
                         header.stream,
                         &bytes,
                     )

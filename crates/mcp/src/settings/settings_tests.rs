@@ -64,7 +64,7 @@ fn what_is_wrong_with_a_server_is_said_without_its_values() {
         ("{a: {command: x, arg: [hunter2]}}", "gives a an entry that does not exist"),
         (
             "{a: {url: \"http://h\", headers: {\"a b\": hunter2}}}",
-            "gives a an entry headers that holds a key that is no name of a header",
+            "gives a an entry headers that holds a key that is not the name of a header",
         ),
         (
             "{a: {url: \"http://h\", headers: {A: \"x\\ny\"}}}",
@@ -74,8 +74,8 @@ fn what_is_wrong_with_a_server_is_said_without_its_values() {
             "{a: {url: \"http://h\", transport: ws}}",
             "gives a an entry transport that is neither http nor sse",
         ),
-        ("{\"a b\": {command: x}}", "holds a key that is no name of a server"),
-        ("{\"--\": {command: x}}", "holds a key that is no name of a server"),
+        ("{\"a b\": {command: x}}", "holds a key that is not the name of a server"),
+        ("{\"--\": {command: x}}", "holds a key that is not the name of a server"),
         ("[x]", "is a list, not a map"),
     ] {
         assert_eq!(read(text), Err(reason.to_owned()), "{text}");

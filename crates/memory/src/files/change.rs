@@ -11,7 +11,7 @@ const ATTEMPTS: usize = 20;
 
 /// A change of the notes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change<'a> {
+pub enum NoteChange<'a> {
     /// Adds a note at the end.
     Add {
         /// Its words.
@@ -45,7 +45,7 @@ impl NoteFiles {
     /// Changes notes and returns those there are then. However many processes
     /// change them at once, every change is made to what the one before it left.
     /// One that is refused or fails changes nothing.
-    pub fn change(&self, target: Target, change: Change<'_>) -> Result<Entries, MemoryError> {
+    pub fn change(&self, target: Target, change: NoteChange<'_>) -> Result<Entries, MemoryError> {
         let _lock = NotesLock::take(&self.lock, PATIENCE)?;
         let place = self.real(target).ok();
         let dir = place.as_deref().and_then(Path::parent);
@@ -67,9 +67,9 @@ impl NoteFiles {
         text: &str,
         before: &Entries,
         target: Target,
-        change: Change<'_>,
+        change: NoteChange<'_>,
     ) -> Result<Entries, Refusal> {
-        if let Change::Rewrite { from, .. } = change
+        if let NoteChange::Rewrite { from, .. } = change
             && text != from
         {
             return Err(Refusal::Changed { target });
@@ -88,18 +88,18 @@ impl NoteFiles {
         &self,
         before: &Entries,
         target: Target,
-        change: Change<'_>,
+        change: NoteChange<'_>,
     ) -> Result<Entries, Refusal> {
         let mut after = before.clone();
         match change {
-            Change::Add { entry } => {
+            NoteChange::Add { entry } => {
                 let entry = self.note(entry)?;
                 if before.contains(&entry) {
                     return Err(Refusal::Duplicate);
                 }
                 after.push(entry);
             }
-            Change::Replace { old, entry } => {
+            NoteChange::Replace { old, entry } => {
                 let at = find(before, target, old)?;
                 let entry = self.note(entry)?;
                 if before.iter().enumerate().any(|(other, own)| other != at && own == entry) {
@@ -107,9 +107,9 @@ impl NoteFiles {
                 }
                 after.replace(at, entry);
             }
-            Change::Remove { old } => after.remove(find(before, target, old)?),
-            Change::Clear => after = Entries::default(),
-            Change::Rewrite { text, .. } => {
+            NoteChange::Remove { old } => after.remove(find(before, target, old)?),
+            NoteChange::Clear => after = Entries::default(),
+            NoteChange::Rewrite { text, .. } => {
                 // Cleaned first: what looks like a separator then is one.
                 after = Entries::parse(&self.redactor.redact_file(&clean(text)));
             }

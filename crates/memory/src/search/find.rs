@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use vestal_agent::redact::Redactor;
-use vestal_conversations::{ConversationId, Error, Hit, Scope, Seq, Standing, Store, Stored};
+use vestal_conversations::{ConversationId, Error, Hit, SearchScope, Seq, Standing, Store, Stored};
 
 use super::about;
 
@@ -32,7 +32,7 @@ pub(super) async fn find(
     limit: usize,
 ) -> Result<Value, Error> {
     let without = only.is_none().then(|| current.clone());
-    let scope = Scope { only, without, each: Some(DEPTH) };
+    let scope = SearchScope { only, without, each: Some(DEPTH) };
     let depth = u32::try_from(limit).unwrap_or(u32::MAX).saturating_mul(DEPTH);
     let mut hits = store.search(&scope, query, depth).await?;
     let all = !hits.is_empty();
@@ -67,7 +67,7 @@ fn results_are_empty(result: &Value) -> bool {
 /// Finds messages that have some of the words; those with the most come first.
 async fn any_word(
     store: &Store,
-    scope: &Scope,
+    scope: &SearchScope,
     query: &str,
     depth: u32,
 ) -> Result<Vec<Hit>, Error> {

@@ -12,7 +12,7 @@ const MOST_BLOCKS: usize = 4096;
 
 /// An answer in the making.
 #[derive(Default)]
-pub(crate) struct Decoder {
+pub(crate) struct AnthropicDecoder {
     provider: String,
     blocks: Vec<(u64, OpenBlock)>,
     finish: Option<Finish>,
@@ -37,7 +37,7 @@ enum OpenBlock {
     Other,
 }
 
-impl Decoder {
+impl AnthropicDecoder {
     /// Begins an answer of a provider.
     pub(crate) fn new(provider: &str) -> Self {
         Self { provider: provider.to_owned(), ..Self::default() }
@@ -146,7 +146,7 @@ impl Decoder {
     }
 }
 
-impl wire::Decoder for Decoder {
+impl wire::AnswerDecoder for AnthropicDecoder {
     fn event(&mut self, event: &StreamEvent, watch: &mut Watch<'_>) -> Result<(), AnswerFault> {
         if self.stopped || event.data.trim().is_empty() {
             return Ok(());

@@ -1,12 +1,12 @@
 use serde_json::json;
 
 use super::*;
-use crate::wire::Decoder as _;
+use crate::wire::AnswerDecoder as _;
 
 fn run(events: &[Value]) -> (Result<DecodedAnswer, AnswerFault>, Vec<Progress>) {
     let mut seen = Vec::new();
     let mut watch = |progress| seen.push(progress);
-    let mut decoder = Box::new(Decoder::new("there"));
+    let mut decoder = Box::new(AnthropicDecoder::new("there"));
     let mut result = Ok(());
     for value in events {
         let event = StreamEvent { name: String::new(), data: value.to_string() };
@@ -130,7 +130,7 @@ fn an_answer_in_one_piece_is_taken() {
         "stop_reason": "tool_use",
         "usage": {"input_tokens": 5, "output_tokens": 9},
     });
-    let mut decoder = Box::new(Decoder::new("there"));
+    let mut decoder = Box::new(AnthropicDecoder::new("there"));
     decoder.whole(&whole, &mut |_| ()).unwrap();
     let answer = decoder.end(&mut |_| ()).unwrap();
     assert_eq!(answer.message.text, "Hello");

@@ -3,7 +3,7 @@
 mod decode;
 mod encode;
 
-pub(crate) use decode::Decoder;
+pub(crate) use decode::AnthropicDecoder;
 pub(crate) use encode::body;
 
 /// The version of the API that is spoken.

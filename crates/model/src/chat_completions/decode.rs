@@ -11,7 +11,7 @@ use crate::wire::{self, AnswerFault, AnswerStage, DecodedAnswer, StreamEvent, Wa
 
 /// An answer in the making.
 #[derive(Default)]
-pub(crate) struct Decoder {
+pub(crate) struct ChatCompletionsDecoder {
     provider: String,
     text: String,
     tags: ThinkTags,
@@ -25,7 +25,7 @@ pub(crate) struct Decoder {
     model: Option<String>,
 }
 
-impl Decoder {
+impl ChatCompletionsDecoder {
     /// Begins an answer of a provider.
     pub(crate) fn new(provider: &str) -> Self {
         Self { provider: provider.to_owned(), ..Self::default() }
@@ -140,7 +140,7 @@ impl Decoder {
     }
 }
 
-impl wire::Decoder for Decoder {
+impl wire::AnswerDecoder for ChatCompletionsDecoder {
     fn event(&mut self, event: &StreamEvent, watch: &mut Watch<'_>) -> Result<(), AnswerFault> {
         let data = event.data.trim();
         if data == "[DONE]" {

@@ -2,12 +2,12 @@ use serde_json::json;
 
 use super::*;
 use crate::message::{Api, Opaque, Reasoning, ToolCall};
-use crate::wire::Decoder as _;
+use crate::wire::AnswerDecoder as _;
 
 fn run(events: &[&str]) -> (Result<DecodedAnswer, AnswerFault>, Vec<Progress>) {
     let mut seen = Vec::new();
     let mut watch = |progress| seen.push(progress);
-    let mut decoder = Box::new(Decoder::new("there"));
+    let mut decoder = Box::new(ChatCompletionsDecoder::new("there"));
     let mut result = Ok(());
     for data in events {
         let event = StreamEvent { name: String::new(), data: (*data).to_owned() };
@@ -123,10 +123,10 @@ fn an_error_in_the_stream_is_an_error_and_garbage_is_garbage() {
 #[test]
 fn an_answer_in_one_piece_is_taken() {
     let whole = json!({"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}]});
-    let mut decoder = Box::new(Decoder::new("there"));
+    let mut decoder = Box::new(ChatCompletionsDecoder::new("there"));
     decoder.whole(&whole, &mut |_| ()).unwrap();
     assert_eq!(decoder.end(&mut |_| ()).unwrap().message.text, "Hello");
-    let mut decoder = Decoder::new("there");
+    let mut decoder = ChatCompletionsDecoder::new("there");
     assert!(matches!(decoder.whole(&json!({}), &mut |_| ()), Err(AnswerFault::Garbage(_))));
 }
 

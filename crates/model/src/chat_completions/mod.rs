@@ -5,5 +5,5 @@ mod decode;
 mod encode;
 mod reasoning;
 
-pub(crate) use decode::Decoder;
+pub(crate) use decode::ChatCompletionsDecoder;
 pub(crate) use encode::body;

@@ -131,7 +131,7 @@ pub struct CopyTotals {
 
 impl CopyTotals {
     /// Returns the last step of a copy of `what` that is whole.
-    pub(crate) fn told(self, what: &str) -> Progress {
+    pub(crate) fn as_progress(self, what: &str) -> Progress {
         let Self { files, bytes } = self;
         Progress::Copying { what: what.to_owned(), files, bytes, total: Some(bytes) }
     }

@@ -1,13 +1,15 @@
-//! The boot directory: the guest's program and settings, which a sandbox cannot
-//! write to.
+//! The boot directory: the guest's program and settings, and files that are published to
+//! the sandbox. A sandbox cannot write to it.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use crate::backend::{BackendError, Instance};
 use crate::embedded::GUEST;
 use crate::key::random_hex;
+use crate::publish::{self, Bundle, PublishedName};
 
 /// Name of the guest's program.
 pub(super) const PROGRAM: &str = "guest";
@@ -72,7 +74,7 @@ fn link(program: &Path, dir: &Path) -> io::Result<()> {
 /// Passes a test's failpoint on to the guest. A file, because a container keeps its
 /// environment, and the failpoint is for this start only.
 #[cfg(feature = "failpoints")]
-#[expect(clippy::disallowed_methods, reason = "a test's own switch is no setting")]
+#[expect(clippy::disallowed_methods, reason = "a switch of tests is not a setting")]
 fn lay_out_failpoint(dir: &Path) -> io::Result<()> {
     match std::env::var("VESTAL_GUEST_FAILPOINT") {
         Ok(name) => replace(dir, "failpoint", name.as_bytes(), 0o644),
@@ -128,6 +130,43 @@ pub(super) fn archive(program: &[u8], settings: &[u8]) -> io::Result<Vec<u8>> {
         builder.append_data(&mut header, name, content)?;
     }
     builder.into_inner()
+}
+
+/// Writes a bundle to a directory of the instance, and returns its path on the host.
+pub(super) async fn publish_bundle(
+    instance: &Instance,
+    dir: &'static str,
+    name: &PublishedName,
+    bundle: &Bundle,
+) -> Result<PathBuf, BackendError> {
+    let action = format!("publish {name} to the sandbox");
+    let (home, name, bundle) = (instance.dir.clone(), name.clone(), bundle.clone());
+    let shown = tokio::task::spawn_blocking(move || {
+        let _lock = lock_publishing(&home)?;
+        let root = home.join(dir);
+        match fs::create_dir(&root) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        publish::lay_out(&root, &name, &bundle)?;
+        Ok(root.join(name.shelf()).join(name.name()))
+    });
+    let shown = shown.await.map_err(|error| io::Error::other(error.to_string()));
+    shown.flatten().map_err(BackendError::io(action))
+}
+
+/// Waits for the lock on publishing to an instance. The lock file is outside of what
+/// the instance sees.
+pub(super) fn lock_publishing(instance_dir: &Path) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+        .open(instance_dir.join("publish.lock"))?;
+    file.lock()?;
+    Ok(file)
 }
 
 #[cfg(test)]

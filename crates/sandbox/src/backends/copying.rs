@@ -12,7 +12,7 @@ use tokio::process::{Child, Command};
 use vestal_wire::Users;
 
 use crate::backend::{BackendError, CopyTotals};
-use crate::backends::spawn::{nameless_file, spawn_retrying};
+use crate::backends::guest_process::{nameless_file, spawn_retrying};
 use crate::{Progress, ProgressSink};
 
 /// Longest time for a cancelled copy to remove what it has made. Then it is killed,
@@ -82,7 +82,7 @@ pub(crate) async fn copy(
     let status = process.end().await.map_err(BackendError::io(failed()))?;
     match last {
         Some(CopyReport::Done(copied)) if status.success() => {
-            progress.tell(copied.told(what));
+            progress.tell(copied.as_progress(what));
             Ok(copied)
         }
         Some(CopyReport::Failed(failure)) => Err(failure.explain(what, to)),
@@ -230,7 +230,7 @@ pub(crate) struct CopyFailure {
 }
 
 #[derive(Debug, Deserialize)]
-struct Line {
+struct ProgressLine {
     #[serde(default)]
     done: bool,
     #[serde(default)]
@@ -244,7 +244,7 @@ struct Line {
 impl CopyReport {
     /// Parses a line; `None` if it is not a report.
     pub(crate) fn parse(line: &str) -> Option<Self> {
-        let Line { done, files, bytes, total, error } = serde_json::from_str(line).ok()?;
+        let ProgressLine { done, files, bytes, total, error } = serde_json::from_str(line).ok()?;
         Some(match error {
             Some(failure) => Self::Failed(failure),
             None if done => Self::Done(CopyTotals { files, bytes }),

@@ -4,15 +4,11 @@ mod boot;
 mod copying;
 pub(crate) mod docker;
 mod guest_process;
-mod layout;
-mod limits;
 pub(crate) mod local;
 pub(crate) mod native;
+mod own_system;
 mod registry;
 mod scope;
-mod shaping;
-mod show;
-mod spawn;
 
 pub use registry::registered;
 pub(crate) use registry::{REGISTRY, RESERVED_NAMES, Registration};

@@ -9,11 +9,11 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::OwnedSemaphorePermit;
 use vestal_wire::limits::MAX_DATA;
-use vestal_wire::{Event, Kind, Reply, Stream};
+use vestal_wire::{Event, FrameKind, Reply, Stream};
 
-use super::connection::{Connection, Shared};
+use super::connection::{Connection, ConnectionShared};
 use super::error::{CallError, Closed, Expectation, Violation};
-use super::inbox::{Inbox, Item, STREAMS, SendWindow};
+use super::inbox::{Inbox, InboxItem, STREAMS, SendWindow};
 use super::outbox::Outbox;
 
 /// Something the guest said on a channel.
@@ -48,11 +48,11 @@ pub struct Outgoing {
 /// What the driver and the owner of a channel share.
 pub(crate) struct ChannelCore {
     id: u32,
-    state: Mutex<State>,
+    state: Mutex<ChannelState>,
 }
 
-struct State {
-    phase: Phase,
+struct ChannelState {
+    phase: ChannelPhase,
     inbox: Inbox,
     send: [SendWindow; STREAMS],
     /// Where the request's frame ends in all that was sent on the connection.
@@ -63,7 +63,7 @@ struct State {
     permit: Option<OwnedSemaphorePermit>,
 }
 
-enum Phase {
+enum ChannelPhase {
     /// The reply has not come.
     Open,
     /// Nobody listens any more; the reply has not come.
@@ -78,8 +78,8 @@ impl ChannelCore {
     pub(crate) fn new(id: u32, expectation: Expectation, permit: OwnedSemaphorePermit) -> Self {
         Self {
             id,
-            state: Mutex::new(State {
-                phase: Phase::Open,
+            state: Mutex::new(ChannelState {
+                phase: ChannelPhase::Open,
                 inbox: Inbox::new(expectation),
                 send: [const { SendWindow::new() }; STREAMS],
                 request_end: u64::MAX,
@@ -93,11 +93,11 @@ impl ChannelCore {
     /// Sends the request that opens the channel.
     pub(crate) fn open(&self, outbox: &Outbox, payload: &[u8]) -> Result<(), Closed> {
         let mut state = self.lock();
-        if let Phase::Failed { reason, .. } = &state.phase {
+        if let ChannelPhase::Failed { reason, .. } = &state.phase {
             // Whoever failed the channel has told that the request was not sent.
             return Err(reason.clone());
         }
-        state.request_end = outbox.send(self.id, Kind::Open, Stream::Input, payload)?;
+        state.request_end = outbox.send(self.id, FrameKind::Open, Stream::Input, payload)?;
         Ok(())
     }
 
@@ -120,7 +120,7 @@ impl ChannelCore {
     pub(crate) fn on_reply(&self, payload: &[u8]) -> Result<(), Violation> {
         self.update(|state| {
             state.inbox.reply(payload)?;
-            state.phase = Phase::Replied;
+            state.phase = ChannelPhase::Replied;
             state.permit = None;
             state.wake_senders();
             Ok(())
@@ -138,9 +138,9 @@ impl ChannelCore {
     /// Tells the channel's owner that the connection is over.
     pub(crate) fn fail(&self, reason: &Closed, outbox: &Outbox) {
         let mut state = self.lock();
-        if matches!(state.phase, Phase::Open) {
+        if matches!(state.phase, ChannelPhase::Open) {
             let sent = outbox.is_written(state.request_end);
-            state.phase = Phase::Failed { reason: reason.clone(), sent };
+            state.phase = ChannelPhase::Failed { reason: reason.clone(), sent };
         }
         state.permit = None;
         state.wake_senders();
@@ -151,7 +151,7 @@ impl ChannelCore {
 
     fn update(
         &self,
-        change: impl FnOnce(&mut State) -> Result<(), Violation>,
+        change: impl FnOnce(&mut ChannelState) -> Result<(), Violation>,
     ) -> Result<(), Violation> {
         let mut state = self.lock();
         change(&mut state)?;
@@ -164,25 +164,25 @@ impl ChannelCore {
     fn poll_recv(
         &self,
         context: &Context<'_>,
-        shared: &Shared,
+        shared: &ConnectionShared,
     ) -> Poll<Result<Option<Incoming>, CallError>> {
         let mut state = self.lock();
         if let Some((item, credit)) = state.inbox.pop() {
-            if let (Some((stream, bytes)), Phase::Open) = (credit, &state.phase) {
+            if let (Some((stream, bytes)), ChannelPhase::Open) = (credit, &state.phase) {
                 // A failure here ends the connection, which the next call tells.
-                shared.send_control(self.id, Kind::Credit, stream, &bytes.to_le_bytes());
+                shared.send_control(self.id, FrameKind::Credit, stream, &bytes.to_le_bytes());
             }
             return Poll::Ready(Ok(Some(Incoming::from(item))));
         }
         match &state.phase {
-            Phase::Failed { reason, sent } => {
+            ChannelPhase::Failed { reason, sent } => {
                 Poll::Ready(Err(CallError::closed(reason.clone(), *sent)))
             }
-            Phase::Replied => Poll::Ready(match state.inbox.take_reply() {
+            ChannelPhase::Replied => Poll::Ready(match state.inbox.take_reply() {
                 Some(Reply::Fault(fault)) => Err(CallError::Fault(fault)),
                 reply => Ok(reply.map(Incoming::Reply)),
             }),
-            Phase::Open | Phase::Cancelled => {
+            ChannelPhase::Open | ChannelPhase::Cancelled => {
                 state.receiver = Some(context.waker().clone());
                 Poll::Pending
             }
@@ -194,12 +194,12 @@ impl ChannelCore {
     fn poll_send(
         &self,
         context: &Context<'_>,
-        shared: &Shared,
+        shared: &ConnectionShared,
         stream: Stream,
         bytes: &[u8],
     ) -> Poll<Option<usize>> {
         let mut state = self.lock();
-        if !matches!(state.phase, Phase::Open) {
+        if !matches!(state.phase, ChannelPhase::Open) {
             return Poll::Ready(None);
         }
         if ready!(shared.outbox.poll_space(context)).is_err() {
@@ -214,16 +214,16 @@ impl ChannelCore {
         }
         // Under the channel's lock, so that no byte can follow the cancellation
         // and reach whoever has the channel's number next.
-        let sent = shared.outbox.send(self.id, Kind::Data, stream, &bytes[..count]);
+        let sent = shared.outbox.send(self.id, FrameKind::Data, stream, &bytes[..count]);
         Poll::Ready(sent.ok().map(|_| count))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ChannelState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl ChannelState {
     fn wake_senders(&mut self) {
         for waker in self.senders.drain(..) {
             waker.wake();
@@ -231,12 +231,12 @@ impl State {
     }
 }
 
-impl From<Item> for Incoming {
-    fn from(item: Item) -> Self {
+impl From<InboxItem> for Incoming {
+    fn from(item: InboxItem) -> Self {
         match item {
-            Item::Data(stream, bytes) => Self::Data(stream, bytes.freeze()),
-            Item::End(stream) => Self::End(stream),
-            Item::Event(event, _) => Self::Event(event),
+            InboxItem::Data(stream, bytes) => Self::Data(stream, bytes.freeze()),
+            InboxItem::End(stream) => Self::End(stream),
+            InboxItem::Event(event, _) => Self::Event(event),
         }
     }
 }
@@ -272,7 +272,7 @@ impl Channel {
     pub fn sent(&self) -> bool {
         let state = self.core.lock();
         match &state.phase {
-            Phase::Failed { sent, .. } => *sent,
+            ChannelPhase::Failed { sent, .. } => *sent,
             _ => self.connection.shared().outbox.is_written(state.request_end),
         }
     }
@@ -294,11 +294,16 @@ impl Channel {
 impl Drop for Channel {
     fn drop(&mut self) {
         let mut state = self.core.lock();
-        if matches!(state.phase, Phase::Open) {
-            state.phase = Phase::Cancelled;
+        if matches!(state.phase, ChannelPhase::Open) {
+            state.phase = ChannelPhase::Cancelled;
             state.inbox.discard();
             state.wake_senders();
-            self.connection.shared().send_control(self.core.id, Kind::Cancel, Stream::Input, &[]);
+            self.connection.shared().send_control(
+                self.core.id,
+                FrameKind::Cancel,
+                Stream::Input,
+                &[],
+            );
         }
     }
 }
@@ -322,14 +327,14 @@ impl Outgoing {
     /// Tells the guest that the stream has no more bytes.
     pub fn end(self) {
         let state = self.core.lock();
-        if matches!(state.phase, Phase::Open) {
-            self.connection.shared().send_control(self.core.id, Kind::End, self.stream, &[]);
+        if matches!(state.phase, ChannelPhase::Open) {
+            self.connection.shared().send_control(self.core.id, FrameKind::End, self.stream, &[]);
         }
     }
 }
 
 /// Where bytes for a guest come from.
-pub(crate) enum Source<'a> {
+pub(crate) enum InputSource<'a> {
     Bytes(&'a [u8]),
     Reader(&'a mut (dyn AsyncRead + Send + Unpin)),
 }
@@ -347,10 +352,10 @@ pub(crate) enum FeedError {
 /// Sends all that the source has and then the stream's end. Stops early, without
 /// an error, when the guest wants no more. When the source fails the end is not
 /// sent, so that a part is never taken for the whole.
-pub(crate) async fn feed(mut outgoing: Outgoing, source: Source<'_>) -> io::Result<()> {
+pub(crate) async fn feed(mut outgoing: Outgoing, source: InputSource<'_>) -> io::Result<()> {
     let complete = match source {
-        Source::Bytes(bytes) => outgoing.write(bytes).await,
-        Source::Reader(reader) => copy(&mut outgoing, reader).await?,
+        InputSource::Bytes(bytes) => outgoing.write(bytes).await,
+        InputSource::Reader(reader) => copy(&mut outgoing, reader).await?,
     };
     if complete {
         outgoing.end();
@@ -361,7 +366,7 @@ pub(crate) async fn feed(mut outgoing: Outgoing, source: Source<'_>) -> io::Resu
 /// Feeds the channel's input while waiting for its reply.
 pub(crate) async fn feed_for_reply(
     channel: &mut Channel,
-    source: Source<'_>,
+    source: InputSource<'_>,
 ) -> Result<Reply, FeedError> {
     let feeding = feed(channel.outgoing(Stream::Input), source);
     tokio::select! {

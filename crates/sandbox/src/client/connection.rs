@@ -14,8 +14,8 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 use vestal_wire::limits::MAX_CHANNELS;
 use vestal_wire::{
-    Fault, FaultCode, HEADER_LEN, Header, Hello, Kind, Reply, Request, Role, Stats, Status, Stream,
-    Welcome, decode, encode,
+    Fault, FaultCode, FrameKind, HEADER_LEN, Header, Hello, Reply, Request, Role, Stats, Status,
+    Stream, Welcome, decode, encode,
 };
 
 use super::channel::{Channel, ChannelCore};
@@ -33,26 +33,26 @@ const MAX_GREETING_TEXT: usize = 256;
 /// the last [`Channel`] are gone.
 #[derive(Clone)]
 pub struct Connection {
-    handle: Arc<Handle>,
+    handle: Arc<CloseWhenUnused>,
 }
 
 /// Closes the connection when nobody holds it any more. The driver holds the
 /// shared part only.
-struct Handle {
-    shared: Arc<Shared>,
+struct CloseWhenUnused {
+    shared: Arc<ConnectionShared>,
 }
 
 /// What callers and the driver share.
-pub(crate) struct Shared {
+pub(crate) struct ConnectionShared {
     welcome: Welcome,
     pub(crate) outbox: Outbox,
-    table: Mutex<Table>,
+    table: Mutex<ChannelTable>,
     places: Arc<Semaphore>,
     closed: watch::Sender<Option<Closed>>,
 }
 
 #[derive(Default)]
-struct Table {
+struct ChannelTable {
     channels: HashMap<u32, Arc<ChannelCore>>,
     last_id: u32,
     closed: Option<Closed>,
@@ -81,9 +81,9 @@ impl Connection {
             .await
             .map_err(|_| ConnectError::Timeout(limit))??;
         let (reader, writer) = tokio::io::split(stream);
-        let shared = Arc::new(Shared::new(welcome, Box::new(writer)));
+        let shared = Arc::new(ConnectionShared::new(welcome, Box::new(writer)));
         tokio::spawn(outbox::drive(reader, CloseOnDrop(Arc::clone(&shared))));
-        Ok(Self { handle: Arc::new(Handle { shared }) })
+        Ok(Self { handle: Arc::new(CloseWhenUnused { shared }) })
     }
 
     /// Returns what the guest said of itself.
@@ -142,7 +142,7 @@ impl Connection {
         Ok(channel)
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &ConnectionShared {
         &self.handle.shared
     }
 }
@@ -157,13 +157,13 @@ impl fmt::Debug for Connection {
     }
 }
 
-impl Drop for Handle {
+impl Drop for CloseWhenUnused {
     fn drop(&mut self) {
         self.shared.release();
     }
 }
 
-impl Shared {
+impl ConnectionShared {
     fn new(welcome: Welcome, writer: Writer) -> Self {
         Self {
             welcome,
@@ -223,7 +223,13 @@ impl Shared {
     }
 
     /// Sends a frame that must not wait: credit, end, cancellation.
-    pub(crate) fn send_control(&self, channel: u32, kind: Kind, stream: Stream, payload: &[u8]) {
+    pub(crate) fn send_control(
+        &self,
+        channel: u32,
+        kind: FrameKind,
+        stream: Stream,
+        payload: &[u8],
+    ) {
         // A failure is the driver's to deal with: it learns of it from the
         // outbox and ends the connection.
         drop(self.outbox.send(channel, kind, stream, payload));
@@ -241,7 +247,7 @@ impl Shared {
 
     fn register(&self, make: impl FnOnce(u32) -> ChannelCore) -> Result<Arc<ChannelCore>, Closed> {
         let mut table = self.lock();
-        let Table { channels, last_id, closed } = &mut *table;
+        let ChannelTable { channels, last_id, closed } = &mut *table;
         if let Some(reason) = closed {
             return Err(reason.clone());
         }
@@ -254,7 +260,7 @@ impl Shared {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, ChannelTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -273,14 +279,14 @@ async fn greet(
     let hello = encode(&Hello::new(role, instance.clone()))
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
     let len = u32::try_from(hello.len()).unwrap_or(u32::MAX);
-    let header = Header { len, channel: 0, kind: Kind::Hello, stream: Stream::Input };
+    let header = Header { len, channel: 0, kind: FrameKind::Hello, stream: Stream::Input };
     stream.write_all(&[&header.to_bytes(), hello.as_slice()].concat()).await?;
     stream.flush().await?;
 
     let mut header = [0; HEADER_LEN];
     read_whole(stream, &mut header).await?;
     let header = Header::from_bytes(header).map_err(|error| Violation::Frame(error.to_string()))?;
-    if header.kind != Kind::Welcome || header.channel != 0 {
+    if header.kind != FrameKind::Welcome || header.channel != 0 {
         return Err(Violation::UnexpectedKind(header.kind).into());
     }
     let mut payload = vec![0; header.len as usize];
@@ -317,7 +323,7 @@ fn understand(payload: &[u8], wanted: Option<&str>) -> Result<Welcome, ConnectEr
             Err(ConnectError::WrongInstance { wanted: wanted.to_owned(), found: fault.message })
         }
         (Ok(fault), _) => Err(ConnectError::Refused(fault)),
-        (Err(_), _) => Err(Violation::Undecodable { kind: Kind::Welcome, error }.into()),
+        (Err(_), _) => Err(Violation::Undecodable { kind: FrameKind::Welcome, error }.into()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use vestal_wire::limits::{MAX_CHANNELS, MAX_DATA, WINDOW};
 use vestal_wire::{
-    AttachJob, Delivery, Event, Fault, FaultCode, JobId, Kind, Reply, Request, Status, Stream,
+    AttachJob, Delivery, Event, Fault, FaultCode, FrameKind, JobId, Reply, Request, Status, Stream,
 };
 
 use super::fake_guest::{connected, ended, soon};
@@ -150,7 +150,7 @@ async fn what_comes_on_a_channel_keeps_its_order() {
     guest.data(number, Stream::Stderr, b"c").await;
     guest.event(number, &Event::gap(Stream::Stdout, 9)).await;
     guest.data(number, Stream::Stdout, b"d").await;
-    guest.send(number, Kind::End, Stream::Stdout, &[]).await;
+    guest.send(number, FrameKind::End, Stream::Stdout, &[]).await;
     guest.end_job(number, &id).await;
 
     let mut seen = Vec::new();
@@ -186,7 +186,7 @@ async fn a_slow_consumer_stops_the_guest_at_the_window() {
         let mut most_unasked = 0;
         for chunk in 0..CHUNKS {
             while credit < MAX_DATA {
-                let payload = guest.expect(number, Kind::Credit, Stream::Stdout).await;
+                let payload = guest.expect(number, FrameKind::Credit, Stream::Stdout).await;
                 credit += u32::from_le_bytes(payload.try_into().unwrap()) as usize;
                 most_unasked = most_unasked.max(credit);
             }
@@ -230,14 +230,14 @@ async fn input_stops_at_the_credit_and_goes_on_with_more() {
     });
     let mut received = 0;
     while received < WINDOW as usize {
-        received += guest.expect(number, Kind::Data, Stream::Input).await.len();
+        received += guest.expect(number, FrameKind::Data, Stream::Input).await.len();
     }
     assert_eq!(received, WINDOW as usize);
     guest.credit(number, Stream::Input, 60).await;
-    assert_eq!(soon(guest.expect(number, Kind::Data, Stream::Input)).await.len(), 60);
+    assert_eq!(soon(guest.expect(number, FrameKind::Data, Stream::Input)).await.len(), 60);
     guest.credit(number, Stream::Input, 1000).await;
-    assert_eq!(soon(guest.expect(number, Kind::Data, Stream::Input)).await.len(), 40);
-    guest.expect(number, Kind::End, Stream::Input).await;
+    assert_eq!(soon(guest.expect(number, FrameKind::Data, Stream::Input)).await.len(), 40);
+    guest.expect(number, FrameKind::End, Stream::Input).await;
     soon(sending).await.unwrap();
     drop(channel);
 }
@@ -252,7 +252,7 @@ async fn a_writer_learns_that_the_guest_wants_no_more() {
     let sending = tokio::spawn(async move { outgoing.write(&vec![0; 2 * WINDOW as usize]).await });
     let mut received = 0;
     while received < WINDOW as usize {
-        received += guest.expect(number, Kind::Data, Stream::Input).await.len();
+        received += guest.expect(number, FrameKind::Data, Stream::Input).await.len();
     }
     guest.reply(number, &Reply::Done).await;
     assert!(!soon(sending).await.unwrap());
@@ -294,7 +294,7 @@ async fn a_dropped_channel_is_cancelled_and_frees_its_number_with_the_reply() {
     let channel = connection.channel(request).await.unwrap();
     let (number, _) = guest.request().await;
     drop(channel);
-    guest.expect(number, Kind::Cancel, Stream::Input).await;
+    guest.expect(number, FrameKind::Cancel, Stream::Input).await;
     assert_eq!(connection.shared().channels(), 1);
     // What crossed with the cancellation is passed over.
     guest.data(number, Stream::Stdout, b"late").await;
@@ -318,7 +318,7 @@ async fn a_call_given_up_is_cancelled() {
     let answer = connection.call_within(Request::Touch, Duration::from_millis(20)).await;
     assert!(matches!(answer, Err(CallError::Deadline { sent: true })), "{answer:?}");
     let (number, _) = guest.request().await;
-    guest.expect(number, Kind::Cancel, Stream::Input).await;
+    guest.expect(number, FrameKind::Cancel, Stream::Input).await;
 }
 
 #[tokio::test]
@@ -333,7 +333,7 @@ async fn the_connection_closes_with_its_last_holder() {
     let mut channel = channel;
     assert!(matches!(soon(channel.recv()).await, Ok(Some(Incoming::Data(..)))));
     drop(channel);
-    guest.expect(number, Kind::Cancel, Stream::Input).await;
+    guest.expect(number, FrameKind::Cancel, Stream::Input).await;
     soon(guest.closed()).await;
 }
 

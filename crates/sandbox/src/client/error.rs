@@ -4,7 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use vestal_wire::{
-    EncodeError, Fault, FileOp, FileReply, HelloError, JobId, Kind, Outcome, Reply, Request, Stream,
+    EncodeError, Fault, FileOp, FileReply, FrameKind, HelloError, JobId, Outcome, Reply, Request,
+    Stream,
 };
 
 use super::inbox::STREAMS;
@@ -19,20 +20,20 @@ pub enum Violation {
     #[error("{kind:?} frame that cannot be decoded: {error}")]
     Undecodable {
         /// The frame's kind.
-        kind: Kind,
+        kind: FrameKind,
         /// What the decoder said.
         error: String,
     },
     /// A kind of frame that a guest never sends at this point.
     #[error("unexpected {0:?} frame")]
-    UnexpectedKind(Kind),
+    UnexpectedKind(FrameKind),
     /// A frame for a channel that is not open.
     #[error("{kind:?} frame for channel {channel}, which is not open")]
     UnknownChannel {
         /// The channel named.
         channel: u32,
         /// The frame's kind.
-        kind: Kind,
+        kind: FrameKind,
     },
     /// Bytes on a stream that the request does not have.
     #[error("{0:?} is no stream of this request")]

@@ -6,8 +6,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 use vestal_wire::{
-    Cause, Event, Exit, HEADER_LEN, Header, Hello, JobId, JobInfo, JobState, Kind, MAJOR, MINOR,
-    Reply, Request, Role, SessionState, Stream, Welcome, decode, encode,
+    Cause, Event, Exit, FrameKind, HEADER_LEN, Header, Hello, JobId, JobInfo, JobState, MAJOR,
+    MINOR, Reply, Request, Role, SessionState, Stream, Welcome, decode, encode,
 };
 
 use super::Connection;
@@ -77,9 +77,9 @@ impl FakeGuest {
     /// Reads the hello and answers it.
     pub(crate) async fn greet(&mut self, welcome: &Welcome) {
         let (header, payload) = self.frame().await;
-        assert_eq!(header.kind, Kind::Hello);
+        assert_eq!(header.kind, FrameKind::Hello);
         decode::<Hello>(&payload).unwrap();
-        self.send(0, Kind::Welcome, Stream::Input, &encode(welcome).unwrap()).await;
+        self.send(0, FrameKind::Welcome, Stream::Input, &encode(welcome).unwrap()).await;
     }
 
     /// Reads a frame; `None` when the host has closed.
@@ -99,7 +99,7 @@ impl FakeGuest {
     /// Reads a request and returns its channel.
     pub(crate) async fn request(&mut self) -> (u32, Request) {
         let (header, payload) = self.frame().await;
-        assert_eq!(header.kind, Kind::Open);
+        assert_eq!(header.kind, FrameKind::Open);
         (header.channel, decode(&payload).unwrap())
     }
 
@@ -112,7 +112,12 @@ impl FakeGuest {
     }
 
     /// Reads a frame of a kind and returns its payload.
-    pub(crate) async fn expect(&mut self, channel: u32, kind: Kind, stream: Stream) -> Vec<u8> {
+    pub(crate) async fn expect(
+        &mut self,
+        channel: u32,
+        kind: FrameKind,
+        stream: Stream,
+    ) -> Vec<u8> {
         let (header, payload) = self.frame().await;
         assert_eq!((header.channel, header.kind, header.stream), (channel, kind, stream));
         payload
@@ -125,7 +130,13 @@ impl FakeGuest {
     }
 
     /// Sends a frame; a host that has cut the guest off is no error.
-    pub(crate) async fn send(&mut self, channel: u32, kind: Kind, stream: Stream, bytes: &[u8]) {
+    pub(crate) async fn send(
+        &mut self,
+        channel: u32,
+        kind: FrameKind,
+        stream: Stream,
+        bytes: &[u8],
+    ) {
         let len = u32::try_from(bytes.len()).unwrap();
         let header = Header { len, channel, kind, stream }.to_bytes();
         self.raw(&[&header, bytes].concat()).await;
@@ -136,19 +147,19 @@ impl FakeGuest {
     }
 
     pub(crate) async fn data(&mut self, channel: u32, stream: Stream, bytes: &[u8]) {
-        self.send(channel, Kind::Data, stream, bytes).await;
+        self.send(channel, FrameKind::Data, stream, bytes).await;
     }
 
     pub(crate) async fn event(&mut self, channel: u32, event: &Event) {
-        self.send(channel, Kind::Event, Stream::Input, &encode(event).unwrap()).await;
+        self.send(channel, FrameKind::Event, Stream::Input, &encode(event).unwrap()).await;
     }
 
     pub(crate) async fn reply(&mut self, channel: u32, reply: &Reply) {
-        self.send(channel, Kind::Reply, Stream::Input, &encode(reply).unwrap()).await;
+        self.send(channel, FrameKind::Reply, Stream::Input, &encode(reply).unwrap()).await;
     }
 
     pub(crate) async fn credit(&mut self, channel: u32, stream: Stream, bytes: u32) {
-        self.send(channel, Kind::Credit, stream, &bytes.to_le_bytes()).await;
+        self.send(channel, FrameKind::Credit, stream, &bytes.to_le_bytes()).await;
     }
 
     /// Ends a job as a guest does.

@@ -6,8 +6,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use vestal_wire::limits::{MAX_DATA, WINDOW};
 use vestal_wire::{
-    AttachJob, Delivery, Event, Fault, FaultCode, HelloError, JobId, Kind, MAJOR, Reply, Request,
-    Role, Stream, Welcome, encode,
+    AttachJob, Delivery, Event, Fault, FaultCode, FrameKind, HelloError, JobId, MAJOR, Reply,
+    Request, Role, Stream, Welcome, encode,
 };
 
 use super::fake_guest::{FakeGuest, connected, ended, soon, welcome};
@@ -35,7 +35,7 @@ async fn greeted_with(answer: impl AsyncFnOnce(&mut FakeGuest)) -> ConnectError 
 
 async fn greeted_by(welcome: Welcome) -> ConnectError {
     greeted_with(async |guest| {
-        guest.send(0, Kind::Welcome, Stream::Input, &encode(&welcome).unwrap()).await;
+        guest.send(0, FrameKind::Welcome, Stream::Input, &encode(&welcome).unwrap()).await;
     })
     .await
 }
@@ -93,7 +93,7 @@ async fn a_refusal_is_told_as_such() {
     for (code, wrong_instance) in [(FaultCode::WrongInstance, true), (FaultCode::Busy, false)] {
         let error = greeted_with(async |guest| {
             let fault = encode(&Fault::new(code, "no")).unwrap();
-            guest.send(0, Kind::Welcome, Stream::Input, &fault).await;
+            guest.send(0, FrameKind::Welcome, Stream::Input, &fault).await;
         })
         .await;
         match error {
@@ -141,7 +141,7 @@ async fn a_huge_length_is_refused_without_waiting_for_the_bytes() {
     let (connection, mut guest, mut channel, number) = following().await;
     let mut header = vec![0xff, 0xff, 0xff, 0x7f];
     header.extend_from_slice(&number.to_le_bytes());
-    header.extend_from_slice(&[Kind::Data as u8, Stream::Stdout as u8]);
+    header.extend_from_slice(&[FrameKind::Data as u8, Stream::Stdout as u8]);
     guest.raw(&header).await;
     let violation = cut_off(&connection, &mut channel, guest).await;
     assert!(matches!(violation, Violation::Frame(_)), "{violation:?}");
@@ -164,7 +164,7 @@ async fn data_for_an_unknown_channel_is_a_violation() {
     let (connection, mut guest, mut channel, number) = following().await;
     guest.data(number + 1, Stream::Stdout, b"x").await;
     let violation = cut_off(&connection, &mut channel, guest).await;
-    let expected = Violation::UnknownChannel { channel: number + 1, kind: Kind::Data };
+    let expected = Violation::UnknownChannel { channel: number + 1, kind: FrameKind::Data };
     assert_eq!(violation, expected);
 }
 
@@ -173,7 +173,7 @@ async fn an_event_for_an_unknown_channel_is_a_violation() {
     let (connection, mut guest, mut channel, number) = following().await;
     guest.event(number + 1, &Event::Started { pid: 1 }).await;
     let violation = cut_off(&connection, &mut channel, guest).await;
-    assert!(matches!(violation, Violation::UnknownChannel { kind: Kind::Event, .. }));
+    assert!(matches!(violation, Violation::UnknownChannel { kind: FrameKind::Event, .. }));
 }
 
 #[tokio::test]
@@ -187,7 +187,7 @@ async fn data_on_a_stream_the_request_does_not_have_is_a_violation() {
 #[tokio::test]
 async fn data_after_the_end_of_its_stream_is_a_violation() {
     let (connection, mut guest, mut channel, number) = following().await;
-    guest.send(number, Kind::End, Stream::Stdout, &[]).await;
+    guest.send(number, FrameKind::End, Stream::Stdout, &[]).await;
     guest.data(number, Stream::Stdout, b"x").await;
     let violation = cut_off(&connection, &mut channel, guest).await;
     assert_eq!(violation, Violation::AfterEnd(Stream::Stdout));
@@ -242,7 +242,7 @@ async fn an_event_for_a_request_without_any_is_a_violation() {
     let (number, _) = guest.request().await;
     guest.event(number, &Event::Started { pid: 1 }).await;
     let violation = cut_off(&connection, &mut channel, guest).await;
-    assert_eq!(violation, Violation::UnexpectedKind(Kind::Event));
+    assert_eq!(violation, Violation::UnexpectedKind(FrameKind::Event));
 }
 
 #[tokio::test]
@@ -261,9 +261,9 @@ async fn a_reply_of_the_wrong_type_is_a_violation() {
 #[tokio::test]
 async fn a_reply_that_cannot_be_decoded_is_a_violation() {
     let (connection, mut guest, mut channel, number) = following().await;
-    guest.send(number, Kind::Reply, Stream::Input, &[0x9f; 100]).await;
+    guest.send(number, FrameKind::Reply, Stream::Input, &[0x9f; 100]).await;
     let violation = cut_off(&connection, &mut channel, guest).await;
-    assert!(matches!(violation, Violation::Undecodable { kind: Kind::Reply, .. }));
+    assert!(matches!(violation, Violation::Undecodable { kind: FrameKind::Reply, .. }));
 }
 
 #[tokio::test]
@@ -275,13 +275,13 @@ async fn a_second_reply_is_a_violation() {
     // The first one counts.
     assert_eq!(soon(channel.reply()).await.unwrap(), reply);
     let closed = soon(connection.closed()).await;
-    let expected = Violation::UnknownChannel { channel: number, kind: Kind::Reply };
+    let expected = Violation::UnknownChannel { channel: number, kind: FrameKind::Reply };
     assert_eq!(closed, Closed::Violation(expected));
 }
 
 #[tokio::test]
 async fn frames_that_only_hosts_send_are_violations() {
-    for kind in [Kind::Hello, Kind::Welcome, Kind::Open, Kind::Cancel] {
+    for kind in [FrameKind::Hello, FrameKind::Welcome, FrameKind::Open, FrameKind::Cancel] {
         let (connection, mut guest, mut channel, number) = following().await;
         guest.send(number, kind, Stream::Input, &[]).await;
         let violation = cut_off(&connection, &mut channel, guest).await;
@@ -300,7 +300,7 @@ async fn credit_beyond_counting_is_a_violation() {
 #[tokio::test]
 async fn credit_without_a_number_is_a_violation() {
     let (connection, mut guest, mut channel, number) = following().await;
-    guest.send(number, Kind::Credit, Stream::Input, &[1, 2]).await;
+    guest.send(number, FrameKind::Credit, Stream::Input, &[1, 2]).await;
     let violation = cut_off(&connection, &mut channel, guest).await;
     assert!(matches!(violation, Violation::Frame(_)), "{violation:?}");
 }
@@ -327,7 +327,8 @@ async fn a_guest_that_takes_no_bytes_has_not_been_sent_the_request() {
         guest.read_exact(&mut hello).await.unwrap();
         let payload = encode(&welcome()).unwrap();
         let mut stream = Vec::new();
-        vestal_wire::write_frame(&mut stream, 0, Kind::Welcome, Stream::Input, &payload).unwrap();
+        vestal_wire::write_frame(&mut stream, 0, FrameKind::Welcome, Stream::Input, &payload)
+            .unwrap();
         guest.write_all(&stream).await.unwrap();
     };
     let (connection, ()) = tokio::join!(Connection::open(host, Role::User, None), greeting);
@@ -365,7 +366,7 @@ async fn a_guest_that_sends_but_never_reads_is_cut_off_before_memory_grows() {
     // What is not read stays within the bound for good: control frames run
     // into it and end the connection.
     for number in 0..1_000_000 {
-        connection.shared().send_control(number, Kind::Credit, Stream::Stdout, &[0; 4]);
+        connection.shared().send_control(number, FrameKind::Credit, Stream::Stdout, &[0; 4]);
     }
     let closed = soon(connection.closed()).await;
     assert_eq!(closed, Closed::Violation(Violation::Unread));
@@ -392,7 +393,8 @@ async fn a_guest_that_vanishes_fails_every_open_channel_at_once() {
 async fn a_guest_that_vanishes_inside_a_frame_is_lost() {
     let (connection, mut guest, mut channel, number) = following().await;
     let mut frame = Vec::new();
-    vestal_wire::write_frame(&mut frame, number, Kind::Data, Stream::Stdout, &[0; 100]).unwrap();
+    vestal_wire::write_frame(&mut frame, number, FrameKind::Data, Stream::Stdout, &[0; 100])
+        .unwrap();
     guest.raw(&frame[..50]).await;
     drop(guest);
     let answer = soon(channel.reply()).await;

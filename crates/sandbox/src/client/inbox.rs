@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use bytes::BytesMut;
 use vestal_wire::limits::WINDOW;
-use vestal_wire::{Event, Kind, Reply, Stream, decode};
+use vestal_wire::{Event, FrameKind, Reply, Stream, decode};
 
 use super::error::{Expectation, Violation};
 
@@ -26,7 +26,7 @@ const STRICT_ORDER_ITEMS: usize = 1024;
 
 /// One thing that came on a channel.
 #[derive(Debug)]
-pub(crate) enum Item {
+pub(crate) enum InboxItem {
     /// Bytes of a stream.
     Data(Stream, BytesMut),
     /// End of a stream.
@@ -40,7 +40,7 @@ pub(crate) enum Item {
 pub(crate) struct Inbox {
     expectation: Expectation,
     windows: [ReceiveWindow; STREAMS],
-    queue: VecDeque<Item>,
+    queue: VecDeque<InboxItem>,
     /// Number of the item at the front of the queue, counted from the first ever.
     front: u64,
     /// Number of the last piece of each stream since the last event.
@@ -82,7 +82,7 @@ impl Inbox {
             return Ok(());
         }
         self.joinable[stream as usize] = Some(self.front + self.queue.len() as u64);
-        self.queue.push_back(Item::Data(stream, bytes));
+        self.queue.push_back(InboxItem::Data(stream, bytes));
         Ok(())
     }
 
@@ -91,7 +91,7 @@ impl Inbox {
         self.check_stream(stream)?;
         self.windows[stream as usize].end(stream)?;
         if !self.discarding {
-            self.queue.push_back(Item::End(stream));
+            self.queue.push_back(InboxItem::End(stream));
         }
         Ok(())
     }
@@ -99,10 +99,10 @@ impl Inbox {
     /// Takes in an event.
     pub(crate) fn event(&mut self, payload: &[u8]) -> Result<(), Violation> {
         if !self.expectation.allows_events() {
-            return Err(Violation::UnexpectedKind(Kind::Event));
+            return Err(Violation::UnexpectedKind(FrameKind::Event));
         }
         let event = decode(payload).map_err(|error| Violation::Undecodable {
-            kind: Kind::Event,
+            kind: FrameKind::Event,
             error: error.to_string(),
         })?;
         self.check_event(&event)?;
@@ -114,7 +114,7 @@ impl Inbox {
         if !self.discarding {
             // Data that follows an event must not be joined to data before it.
             self.joinable = [None; STREAMS];
-            self.queue.push_back(Item::Event(event, payload.len()));
+            self.queue.push_back(InboxItem::Event(event, payload.len()));
         }
         Ok(())
     }
@@ -122,7 +122,7 @@ impl Inbox {
     /// Takes in the reply.
     pub(crate) fn reply(&mut self, payload: &[u8]) -> Result<(), Violation> {
         let reply = decode(payload).map_err(|error| Violation::Undecodable {
-            kind: Kind::Reply,
+            kind: FrameKind::Reply,
             error: error.to_string(),
         })?;
         if !self.expectation.accepts(&reply) {
@@ -135,19 +135,19 @@ impl Inbox {
     }
 
     /// Takes out the oldest item, with the credit to grant for it.
-    pub(crate) fn pop(&mut self) -> Option<(Item, Option<(Stream, u32)>)> {
+    pub(crate) fn pop(&mut self) -> Option<(InboxItem, Option<(Stream, u32)>)> {
         let item = self.queue.pop_front()?;
         self.front += 1;
         let credit = match &item {
-            Item::Data(stream, bytes) => {
+            InboxItem::Data(stream, bytes) => {
                 self.windows[*stream as usize].consume(bytes.len()).map(|credit| (*stream, credit))
             }
-            Item::Event(_, size) => {
+            InboxItem::Event(_, size) => {
                 self.events -= 1;
                 self.event_bytes -= size;
                 None
             }
-            Item::End(_) => None,
+            InboxItem::End(_) => None,
         };
         Some((item, credit))
     }
@@ -221,7 +221,7 @@ impl Inbox {
             return None;
         }
         match self.queue.get_mut(index) {
-            Some(Item::Data(_, bytes)) if bytes.len() + more <= JOIN_BELOW => Some(bytes),
+            Some(InboxItem::Data(_, bytes)) if bytes.len() + more <= JOIN_BELOW => Some(bytes),
             _ => None,
         }
     }

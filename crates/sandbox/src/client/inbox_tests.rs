@@ -4,9 +4,8 @@ use bytes::BytesMut;
 use vestal_wire::limits::WINDOW;
 use vestal_wire::{AttachJob, Delivery, Event, Request, Stream, encode};
 
-use super::error::Expectation;
-use super::error::Violation;
-use super::inbox::{Inbox, Item};
+use super::error::{Expectation, Violation};
+use super::inbox::{Inbox, InboxItem};
 
 fn inbox() -> Inbox {
     Inbox::new(Expectation::of(&Request::Attach(AttachJob {
@@ -29,11 +28,11 @@ fn single_bytes_do_not_pile_up_as_single_items() {
     let (mut stdout, mut stderr) = (0, 0);
     while let Some((item, _)) = inbox.pop() {
         match item {
-            Item::Data(Stream::Stdout, bytes) => {
+            InboxItem::Data(Stream::Stdout, bytes) => {
                 assert!(bytes.iter().all(|byte| *byte == b'o'));
                 stdout += bytes.len();
             }
-            Item::Data(Stream::Stderr, bytes) => {
+            InboxItem::Data(Stream::Stderr, bytes) => {
                 assert!(bytes.iter().all(|byte| *byte == b'e'));
                 stderr += bytes.len();
             }
@@ -50,9 +49,9 @@ fn data_after_an_event_is_never_joined_to_data_before_it() {
     inbox.data(Stream::Stdout, BytesMut::from(&b"a"[..])).unwrap();
     inbox.event(&gap).unwrap();
     inbox.data(Stream::Stdout, BytesMut::from(&b"b"[..])).unwrap();
-    assert!(matches!(inbox.pop(), Some((Item::Data(_, bytes), None)) if bytes == b"a"[..]));
-    assert!(matches!(inbox.pop(), Some((Item::Event(..), None))));
-    assert!(matches!(inbox.pop(), Some((Item::Data(_, bytes), None)) if bytes == b"b"[..]));
+    assert!(matches!(inbox.pop(), Some((InboxItem::Data(_, bytes), None)) if bytes == b"a"[..]));
+    assert!(matches!(inbox.pop(), Some((InboxItem::Event(..), None))));
+    assert!(matches!(inbox.pop(), Some((InboxItem::Data(_, bytes), None)) if bytes == b"b"[..]));
     assert!(inbox.pop().is_none());
 }
 
@@ -69,8 +68,8 @@ fn a_gap_keeps_its_place_also_in_a_long_queue() {
     let mut stdout = Vec::new();
     while let Some((item, _)) = inbox.pop() {
         match item {
-            Item::Data(Stream::Stdout, bytes) => stdout.extend_from_slice(&bytes),
-            Item::Event(..) => stdout.push(b'|'),
+            InboxItem::Data(Stream::Stdout, bytes) => stdout.extend_from_slice(&bytes),
+            InboxItem::Event(..) => stdout.push(b'|'),
             _ => {}
         }
     }
@@ -84,7 +83,7 @@ fn joining_goes_on_after_items_were_taken() {
     inbox.pop().unwrap();
     inbox.data(Stream::Stdout, BytesMut::from(&b"b"[..])).unwrap();
     inbox.data(Stream::Stdout, BytesMut::from(&b"c"[..])).unwrap();
-    assert!(matches!(inbox.pop(), Some((Item::Data(_, bytes), None)) if bytes == b"bc"[..]));
+    assert!(matches!(inbox.pop(), Some((InboxItem::Data(_, bytes), None)) if bytes == b"bc"[..]));
 }
 
 #[test]

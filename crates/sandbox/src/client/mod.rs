@@ -25,7 +25,7 @@ mod random_tests;
 #[cfg(test)]
 mod socket_tests;
 
-pub(crate) use channel::{FeedError, Source, feed, feed_for_reply};
+pub(crate) use channel::{FeedError, InputSource, feed, feed_for_reply};
 pub(crate) use connection::millis;
 
 pub use channel::{Channel, Incoming, Outgoing};

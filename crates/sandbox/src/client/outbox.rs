@@ -10,9 +10,9 @@ use std::time::Duration;
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::timeout;
-use vestal_wire::{HEADER_LEN, Header, Kind, Stream};
+use vestal_wire::{FrameKind, HEADER_LEN, Header, Stream};
 
-use super::connection::Shared;
+use super::connection::ConnectionShared;
 use super::error::{Closed, Violation};
 use super::inbox::JOIN_BELOW;
 
@@ -30,10 +30,10 @@ pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// The queue of frames towards a guest.
 pub(crate) struct Outbox {
-    state: Mutex<State>,
+    state: Mutex<OutboxState>,
 }
 
-struct State {
+struct OutboxState {
     writer: Writer,
     pending: BytesMut,
     /// The transport took no more: the driver writes until nothing is pending.
@@ -49,7 +49,7 @@ struct State {
 impl Outbox {
     pub(crate) fn new(writer: Writer) -> Self {
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(OutboxState {
                 writer,
                 pending: BytesMut::new(),
                 stalled: false,
@@ -83,7 +83,7 @@ impl Outbox {
     pub(crate) fn send(
         &self,
         channel: u32,
-        kind: Kind,
+        kind: FrameKind,
         stream: Stream,
         payload: &[u8],
     ) -> Result<u64, Closed> {
@@ -172,12 +172,12 @@ impl Outbox {
         self.lock().pending.len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, OutboxState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl OutboxState {
     fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.pending.is_empty() {
             match Pin::new(&mut self.writer).poll_write(context, &self.pending) {
@@ -257,7 +257,7 @@ pub(crate) async fn drive(reader: impl AsyncRead + Unpin, guard: CloseOnDrop) {
 
 /// Ends the connection together with its driver, also when the runtime drops
 /// the driver before it has run at all.
-pub(crate) struct CloseOnDrop(pub(crate) Arc<Shared>);
+pub(crate) struct CloseOnDrop(pub(crate) Arc<ConnectionShared>);
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
@@ -265,7 +265,7 @@ impl Drop for CloseOnDrop {
     }
 }
 
-async fn read_frames(mut reader: impl AsyncRead + Unpin, shared: &Shared) -> Closed {
+async fn read_frames(mut reader: impl AsyncRead + Unpin, shared: &ConnectionShared) -> Closed {
     let mut buffer = BytesMut::new();
     let mut room = SMALL_READ;
     loop {
@@ -291,7 +291,7 @@ async fn read_frames(mut reader: impl AsyncRead + Unpin, shared: &Shared) -> Clo
 
 /// Takes every whole frame off the buffer. Returns how many bytes the next one
 /// still lacks.
-fn take_frames(buffer: &mut BytesMut, shared: &Shared) -> Result<usize, Violation> {
+fn take_frames(buffer: &mut BytesMut, shared: &ConnectionShared) -> Result<usize, Violation> {
     loop {
         let Some(header) = buffer.first_chunk::<HEADER_LEN>() else {
             return Ok(HEADER_LEN - buffer.len());
@@ -304,7 +304,7 @@ fn take_frames(buffer: &mut BytesMut, shared: &Shared) -> Result<usize, Violatio
             return Ok(missing);
         }
         buffer.advance(HEADER_LEN);
-        if header.kind == Kind::Data && len >= JOIN_BELOW {
+        if header.kind == FrameKind::Data && len >= JOIN_BELOW {
             find(header, shared)?.on_data(header.stream, buffer.split_to(len))?;
         } else {
             dispatch(header, &buffer[..len], shared)?;
@@ -313,18 +313,18 @@ fn take_frames(buffer: &mut BytesMut, shared: &Shared) -> Result<usize, Violatio
     }
 }
 
-fn dispatch(header: Header, payload: &[u8], shared: &Shared) -> Result<(), Violation> {
+fn dispatch(header: Header, payload: &[u8], shared: &ConnectionShared) -> Result<(), Violation> {
     match header.kind {
-        Kind::Data => find(header, shared)?.on_data(header.stream, BytesMut::from(payload)),
-        Kind::End => find(header, shared)?.on_end(header.stream),
-        Kind::Event => find(header, shared)?.on_event(payload),
-        Kind::Reply => {
+        FrameKind::Data => find(header, shared)?.on_data(header.stream, BytesMut::from(payload)),
+        FrameKind::End => find(header, shared)?.on_end(header.stream),
+        FrameKind::Event => find(header, shared)?.on_event(payload),
+        FrameKind::Reply => {
             // The number is free only once the channel knows that it is over.
             find(header, shared)?.on_reply(payload)?;
             shared.forget(header.channel);
             Ok(())
         }
-        Kind::Credit => {
+        FrameKind::Credit => {
             let bytes: [u8; 4] = payload
                 .try_into()
                 .map_err(|_| Violation::Frame("credit without a number".to_owned()))?;
@@ -334,13 +334,16 @@ fn dispatch(header: Header, payload: &[u8], shared: &Shared) -> Result<(), Viola
                 None => Ok(()),
             }
         }
-        Kind::Hello | Kind::Welcome | Kind::Open | Kind::Cancel => {
+        FrameKind::Hello | FrameKind::Welcome | FrameKind::Open | FrameKind::Cancel => {
             Err(Violation::UnexpectedKind(header.kind))
         }
     }
 }
 
-fn find(header: Header, shared: &Shared) -> Result<Arc<super::channel::ChannelCore>, Violation> {
+fn find(
+    header: Header,
+    shared: &ConnectionShared,
+) -> Result<Arc<super::channel::ChannelCore>, Violation> {
     shared
         .find(header.channel)
         .ok_or(Violation::UnknownChannel { channel: header.channel, kind: header.kind })

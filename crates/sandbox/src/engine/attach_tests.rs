@@ -5,8 +5,8 @@ use vestal_config::{ConfigError, Settings};
 
 use super::*;
 use crate::backend::{
-    Availability, Declaration, FoundInstance, InstanceFilter, InstanceRequest, StartedInstance,
-    Stream,
+    Availability, ByteStream, Declaration, FoundInstance, InstanceFilter, InstanceRequest,
+    StartedInstance,
 };
 use crate::spec::Spec;
 
@@ -37,7 +37,7 @@ impl Backend for Refusing {
     async fn state(&self, _: &Instance) -> Result<InstanceState, BackendError> {
         Ok(InstanceState::Running)
     }
-    async fn connect(&self, _: &Instance) -> Result<Box<dyn Stream>, BackendError> {
+    async fn connect(&self, _: &Instance) -> Result<Box<dyn ByteStream>, BackendError> {
         self.attempts.fetch_add(1, Ordering::Relaxed);
         let (address, reason) = ("there".to_owned(), "connection refused".to_owned());
         Err(BackendError::Unreachable { address, reason, advice: "try again".to_owned() })

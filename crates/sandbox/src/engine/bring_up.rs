@@ -12,7 +12,7 @@ use super::remove::{END_PATIENCE, Interrupt};
 use crate::backend::{
     Backend, BackendError, FoundInstance, Instance, InstanceFilter, InstanceState,
 };
-use crate::mounts::quoted;
+use crate::key::quoted;
 use crate::notice::Notice;
 use crate::spec::UNKNOWN_SETTINGS;
 use crate::store::{InstanceRecord, KeyLock, Record, SandboxDir};

@@ -6,19 +6,17 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::create::new_instance_id;
-use super::lock::LockedSandbox;
-use super::lock::unlocated;
+use super::lock::{LockedSandbox, unlocated};
 use super::quiesce::{CopyCounter, Quiesced};
 use super::snapshot::snapshot_of;
 use super::{Engine, Inner};
 use crate::backend::Base;
-use crate::failpoint;
 use crate::store::{Intent, KeyLock, Record, SandboxDir};
-use crate::{CopyError, Error, Forked, Key, Overrides, SnapshotName, Task, WhileBusy};
+use crate::{CopyError, Error, Forked, Key, Overrides, SnapshotName, Task, WhileBusy, failpoint};
 
 /// What a fork is copied from.
 #[derive(Debug)]
-struct Source {
+struct ForkSource {
     /// Where its trees are.
     trees: PathBuf,
     backend: String,
@@ -107,10 +105,10 @@ impl Inner {
         key: &Key,
         dir: &SandboxDir,
         busy: WhileBusy,
-    ) -> Result<Source, Error> {
+    ) -> Result<ForkSource, Error> {
         let still = self.quiesce_to_copy(key, dir, busy).await?;
         let Quiesced { record, instance, .. } = still;
-        Ok(Source {
+        Ok(ForkSource {
             trees: dir.path().to_owned(),
             backend: record.backend,
             overrides: record.overrides,
@@ -123,7 +121,7 @@ impl Inner {
         &self,
         from: &Key,
         locked: LockedSandbox<'_>,
-        source: Source,
+        source: ForkSource,
         lends: bool,
     ) -> Result<Forked, Error> {
         let LockedSandbox { key, dir, .. } = locked;
@@ -195,11 +193,11 @@ impl Inner {
 }
 
 /// Returns a snapshot to be copied.
-fn saved_source(key: &Key, dir: &SandboxDir, name: &SnapshotName) -> Result<Source, Error> {
+fn saved_source(key: &Key, dir: &SandboxDir, name: &SnapshotName) -> Result<ForkSource, Error> {
     let record = snapshot_of(key, dir, name)?;
     let snapshot = dir.snapshot(name);
     let base = record.saved.map(|saved| Base::Saved { dir: snapshot.system(), saved });
-    Ok(Source {
+    Ok(ForkSource {
         trees: snapshot.path().to_owned(),
         backend: record.backend,
         overrides: record.overrides,

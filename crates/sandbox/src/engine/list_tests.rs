@@ -7,8 +7,8 @@ use vestal_config::{ConfigError, Environment, Home, Override, Settings};
 use super::super::open::ProbeTimeouts;
 use super::*;
 use crate::backend::{
-    Availability, Backend, BackendError, Confinement, Declaration, Diagnostics, DoctorNote,
-    FoundInstance, Instance, InstanceFilter, InstanceRequest, StartedInstance, Stream,
+    Availability, Backend, BackendError, ByteStream, Confinement, Declaration, Diagnostics,
+    DoctorNote, FoundInstance, Instance, InstanceFilter, InstanceRequest, StartedInstance,
 };
 use crate::spec::Spec;
 use crate::store::{InstanceRecord, SandboxDir};
@@ -46,7 +46,7 @@ impl Backend for Hung {
     async fn state(&self, _: &Instance) -> Result<InstanceState, BackendError> {
         std::future::pending().await
     }
-    async fn connect(&self, _: &Instance) -> Result<Box<dyn Stream>, BackendError> {
+    async fn connect(&self, _: &Instance) -> Result<Box<dyn ByteStream>, BackendError> {
         std::future::pending().await
     }
     async fn end(&self, _: &Instance, _: Duration) -> Result<(), BackendError> {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Duration;
 
-use crate::settings::keys;
+use crate::settings::{SandboxSettings as _, keys};
 use futures_util::future::join_all;
 use vestal_config::Settings;
 use vestal_wire::EnvVar;
@@ -23,12 +23,11 @@ use crate::key::hex;
 use crate::mounts::planted_link;
 use crate::notice::Wording;
 use crate::sandbox::Handle;
-use crate::settings::SandboxSettings as _;
 use crate::store::{
     Guests, HomeContext, HomeError, HomeNotes, SandboxDir, StoreError, holds_sandboxes_of,
     is_below, machine, open_home, resettle, running_guests,
 };
-use crate::{Error, HomeId, Key, Overrides, ProgressSink, Task, binds};
+use crate::{Error, HomeId, Key, Overrides, ProgressSink, Task, overrides};
 
 /// How long a listing or a diagnosis waits for backends and guests, which are all
 /// asked at the same time.
@@ -352,7 +351,7 @@ impl Inner {
         overrides: &Overrides,
     ) -> Result<(Task, Overrides), Error> {
         let mut overrides = overrides.clone();
-        overrides.binds = binds::resolve(&overrides.binds)?;
+        overrides.binds = overrides::resolve_binds(&overrides.binds)?;
         if overrides.mount.is_none() && self.mounts_launch_dir(&overrides)? {
             let launch_dir = self.launch_dir.clone().ok_or_else(|| {
                 let unknown = std::io::Error::other("this program does not say which it is");

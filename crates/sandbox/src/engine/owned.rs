@@ -15,10 +15,9 @@ use super::lock::LOCK_PATIENCE;
 use super::remove::{Interrupt, kept_files};
 use super::sweep::Begin;
 use super::{Engine, Inner};
-use crate::backend::{Backend, Confinement, Instance};
+use crate::backend::{Backend, Confinement, Instance, Owner};
 use crate::key::random_hex;
 use crate::notice::Notice;
-use crate::owner::Owner;
 use crate::sandbox::{Cleanup, Handle};
 use crate::store::{
     InstanceMark, InstanceRecord, KeyLock, SandboxDir, StoreError, make_private_dir,

@@ -332,11 +332,11 @@ impl Inner {
             return Ok(attached);
         };
         // Checked first: what may not be mounted must end nothing.
-        let ours = mounts::Ours::of(&self.settings)?;
+        let own_dirs = mounts::OwnDirs::of(&self.settings)?;
         let wanted: Vec<mounts::MountRequest> = asked()
             .map(|path| mounts::MountRequest { path: path.clone(), writable: true })
             .collect();
-        mounts::check_again(&ours, &wanted, instance_dir, key.task())
+        mounts::check_again(&own_dirs, &wanted, instance_dir, key.task())
             .map_err(Error::backend(attached.backend.name()))?;
         let (task, path) = (key.task(), path.display());
         match self.restart(key, &attached).await {
@@ -352,7 +352,7 @@ impl Inner {
                     "another directory has the name {path} since this sandbox was started, whose \
                      commands would still work in the one before, and it is in use: {reason}"
                 );
-                let name = mounts::quoted(task.as_str());
+                let name = crate::key::quoted(task.as_str());
                 let advice = format!(
                     "to see what uses it: vestal jobs -t {name}; after that has ended, or after \
                      vestal stop {name}, the next use mounts the directory that is there then"
@@ -432,9 +432,10 @@ impl Engine {
         let record = dir.record_of(&key)?.ok_or_else(absent)?;
         let mut not_accepted = Vec::new();
         if let Some(instance) = record.instance(&dir) {
-            let ours = mounts::Ours::of(&self.inner.settings)?;
+            let own_dirs = mounts::OwnDirs::of(&self.inner.settings)?;
             let backend = self.inner.backend(task, &record.backend)?.name();
-            not_accepted = mounts::accept(&ours, &instance.dir).map_err(Error::backend(backend))?;
+            not_accepted =
+                mounts::accept(&own_dirs, &instance.dir).map_err(Error::backend(backend))?;
         }
         drop(lock);
         Ok(not_accepted)

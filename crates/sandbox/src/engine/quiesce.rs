@@ -264,16 +264,16 @@ pub(super) async fn settle(path: PathBuf) -> Result<(), Error> {
 
 /// Counts what is copied, also where only the progress tells.
 #[derive(Debug, Clone, Default)]
-pub(super) struct CopyCounter(Arc<Mutex<Counted>>);
+pub(super) struct CopyCounter(Arc<Mutex<CopyCount>>);
 
 #[derive(Debug, Default)]
-struct Counted {
+struct CopyCount {
     done: CopyTotals,
     /// What is being copied, and how far that is.
     current: Option<(String, CopyTotals)>,
 }
 
-impl Counted {
+impl CopyCount {
     fn finish_current(&mut self) {
         if let Some((_, copied)) = self.current.take() {
             self.add(copied);
@@ -322,7 +322,7 @@ impl CopyCounter {
         counted.done
     }
 
-    fn counted(&self) -> std::sync::MutexGuard<'_, Counted> {
+    fn counted(&self) -> std::sync::MutexGuard<'_, CopyCount> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

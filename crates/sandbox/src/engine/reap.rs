@@ -65,7 +65,7 @@ const AT_ONCE: usize = 32;
 
 /// What to do with one finding.
 #[derive(Debug)]
-struct Finding {
+struct ReapFinding {
     dir: SandboxDir,
     reaped: Reaped,
 }
@@ -174,7 +174,7 @@ impl Inner {
     }
 
     /// Returns what is to be reaped in one sandbox's directory.
-    async fn findings(&self, dir: &SandboxDir) -> Result<Vec<Finding>, Error> {
+    async fn findings(&self, dir: &SandboxDir) -> Result<Vec<ReapFinding>, Error> {
         let record = dir.read_record()?;
         let task = record.as_ref().map_or_else(|| task_of(dir), |record| record.task.clone());
         if let Some(record) = &record {
@@ -184,7 +184,7 @@ impl Inner {
                 return Ok(Vec::new());
             }
         }
-        let finding = |instance: Option<String>, reason| Finding {
+        let finding = |instance: Option<String>, reason| ReapFinding {
             dir: dir.clone(),
             reaped: Reaped { task: task.clone(), instance, reason },
         };
@@ -253,7 +253,7 @@ impl Inner {
 
     /// Removes one finding, if it is still one once the lock is held. A process
     /// that holds the lock uses the sandbox, so the lock is not waited for.
-    async fn reap_one(&self, finding: &Finding) -> Result<bool, Error> {
+    async fn reap_one(&self, finding: &ReapFinding) -> Result<bool, Error> {
         let dir = &finding.dir;
         let Some(_lock) = KeyLock::try_acquire(&dir.lock_file())? else {
             return Ok(false);

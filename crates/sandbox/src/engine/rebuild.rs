@@ -16,7 +16,9 @@ use super::quiesce::{Quiesced, is_dir};
 use super::remove::kept_files;
 use super::{Engine, Inner};
 use crate::backend::{Backend, Base, Confinement, Instance};
-use crate::store::{Change, Intent, NewInstance, Record, SandboxDir, StoreError, Tree};
+use crate::store::{
+    Intent, NewInstance, Record, ReplacedTree, SandboxChange, SandboxDir, StoreError,
+};
 use crate::{
     CopyError, Error, Key, Overrides, ProgressSink, Rebuild, Rebuilt, Task, WhileBusy, failpoint,
 };
@@ -246,7 +248,7 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    fn intent(self, change: &Change) -> Intent {
+    fn intent(self, change: &SandboxChange) -> Intent {
         let change = Box::new(change.clone());
         match self {
             Self::Restore => Intent::Restore(change),
@@ -254,23 +256,23 @@ impl Verb {
         }
     }
 
-    fn reach(self, step: Step) {
+    fn reach(self, step: RebuildStep) {
         failpoint::reach(match (self, step) {
-            (Self::Restore, Step::Begun) => "restore.intent-written",
-            (Self::Restore, Step::Switched) => "restore.files-switched",
-            (Self::Restore, Step::Made) => "restore.instance-made",
-            (Self::Restore, Step::Settled) => "restore.settled",
-            (Self::Rebuild, Step::Begun) => "rebuild.intent-written",
-            (Self::Rebuild, Step::Switched) => "rebuild.files-switched",
-            (Self::Rebuild, Step::Made) => "rebuild.instance-made",
-            (Self::Rebuild, Step::Settled) => "rebuild.settled",
+            (Self::Restore, RebuildStep::Begun) => "restore.intent-written",
+            (Self::Restore, RebuildStep::Switched) => "restore.files-switched",
+            (Self::Restore, RebuildStep::Made) => "restore.instance-made",
+            (Self::Restore, RebuildStep::Settled) => "restore.settled",
+            (Self::Rebuild, RebuildStep::Begun) => "rebuild.intent-written",
+            (Self::Rebuild, RebuildStep::Switched) => "rebuild.files-switched",
+            (Self::Rebuild, RebuildStep::Made) => "rebuild.instance-made",
+            (Self::Rebuild, RebuildStep::Settled) => "rebuild.settled",
         });
     }
 }
 
 /// What has been done when a process may die.
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum RebuildStep {
     Begun,
     Switched,
     Made,
@@ -282,7 +284,7 @@ enum Step {
 pub(super) struct Changing<'a> {
     locked: LockedSandbox<'a>,
     verb: Verb,
-    change: Change,
+    change: SandboxChange,
     /// The record that is to be.
     record: Record,
 }
@@ -303,10 +305,10 @@ impl<'a> Changing<'a> {
         } else {
             None
         };
-        let change = Change { was, instance, trees: Vec::new(), now: None };
+        let change = SandboxChange { was, instance, trees: Vec::new(), now: None };
         let changing = Self { locked, verb, change, record };
         changing.write()?;
-        verb.reach(Step::Begun);
+        verb.reach(RebuildStep::Begun);
         Ok(changing)
     }
 
@@ -314,7 +316,7 @@ impl<'a> Changing<'a> {
     /// place of those that are there.
     pub(super) fn switch(&mut self, names: &[&str], replaced: Replaced) -> Result<(), Error> {
         let dir = self.locked.dir.path();
-        let tree = |name: &&str| Tree {
+        let tree = |name: &&str| ReplacedTree {
             name: (*name).to_owned(),
             was_there: is_dir(&dir.join(name)),
             stays_as: match replaced {
@@ -328,7 +330,7 @@ impl<'a> Changing<'a> {
             rename(&dir.join(name), &beside(dir, OLD, name))?;
             rename(&beside(dir, NEW, name), &dir.join(name))?;
         }
-        self.verb.reach(Step::Switched);
+        self.verb.reach(RebuildStep::Switched);
         Ok(())
     }
 
@@ -352,11 +354,11 @@ impl<'a> Changing<'a> {
             }
             let made = inner.make(self.locked, &mut self.record, new.id.clone(), base, progress);
             remarks = made.await.map_err(|unmade| unmade.error)?;
-            self.verb.reach(Step::Made);
+            self.verb.reach(RebuildStep::Made);
         }
         self.change.now = Some(self.record.clone());
         self.write()?;
-        self.verb.reach(Step::Settled);
+        self.verb.reach(RebuildStep::Settled);
         // The same as after a crash from here on.
         inner.finish(self.locked.key.task(), self.locked.dir).await?;
         Ok((self.record, remarks))
@@ -373,9 +375,9 @@ impl Inner {
         &self,
         task: &Task,
         dir: &SandboxDir,
-        change: Change,
+        change: SandboxChange,
     ) -> Result<(), Error> {
-        let Change { was, instance, trees, now } = change;
+        let SandboxChange { was, instance, trees, now } = change;
         let backend = Arc::clone(self.backend(task, &was.backend)?);
         let failed = || Error::backend(backend.name());
         if let Some(now) = now {
@@ -419,7 +421,7 @@ fn all_beside(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
 }
 
 /// Puts a tree back that was replaced, if it was.
-fn undo_switch(dir: &Path, tree: &Tree) -> Result<(), StoreError> {
+fn undo_switch(dir: &Path, tree: &ReplacedTree) -> Result<(), StoreError> {
     let (here, old) = (dir.join(&tree.name), beside(dir, OLD, &tree.name));
     if tree.was_there && !is_dir(&old) {
         return Ok(());
@@ -431,7 +433,7 @@ fn undo_switch(dir: &Path, tree: &Tree) -> Result<(), StoreError> {
 
 /// Gives a tree that has made way the name by which it stays, if it does and has
 /// not got it yet.
-fn keep_replaced(dir: &Path, tree: &Tree) -> Result<(), StoreError> {
+fn keep_replaced(dir: &Path, tree: &ReplacedTree) -> Result<(), StoreError> {
     let old = beside(dir, OLD, &tree.name);
     let Some(kept) = tree.stays_as.as_ref().filter(|_| is_dir(&old)) else {
         return Ok(());

@@ -43,7 +43,7 @@ fn a_switch_that_was_cut_off_anywhere_is_undone() {
         let was_there = [true, false];
         for _again in 0..2 {
             for (name, was_there) in names.iter().zip(was_there) {
-                let tree = Tree { name: (*name).to_owned(), was_there, stays_as: None };
+                let tree = ReplacedTree { name: (*name).to_owned(), was_there, stays_as: None };
                 undo_switch(dir, &tree).unwrap();
             }
             let expected = vec![("workspace".to_owned(), "old".to_owned())];
@@ -68,7 +68,7 @@ fn a_tree_that_is_kept_takes_the_place_of_the_one_kept_before_wherever_that_was_
             rename(from, to).unwrap();
         }
         let stays_as = Some("kept".to_owned());
-        let tree = Tree { name: "home".to_owned(), was_there: true, stays_as };
+        let tree = ReplacedTree { name: "home".to_owned(), was_there: true, stays_as };
         keep_replaced(dir, &tree).unwrap();
         let text = |path: PathBuf| fs::read_to_string(path.join("file")).unwrap();
         assert_eq!((text(dir.join("home")), text(dir.join("kept"))), ("new".into(), "old".into()));

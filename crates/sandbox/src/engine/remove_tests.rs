@@ -10,8 +10,8 @@ use vestal_wire::{Fault, FaultCode};
 
 use super::*;
 use crate::backend::{
-    Availability, BackendError, Declaration, FoundInstance, InstanceFilter, InstanceRequest,
-    Locator, StartedInstance, Stream,
+    Availability, BackendError, ByteStream, Declaration, FoundInstance, InstanceFilter,
+    InstanceRequest, Locator, StartedInstance,
 };
 use crate::client::fake_guest::{FakeGuest, soon, welcome};
 use crate::spec::Spec;
@@ -46,7 +46,7 @@ impl Backend for Elsewhere {
     async fn state(&self, _: &Instance) -> Result<InstanceState, BackendError> {
         Ok(self.state)
     }
-    async fn connect(&self, instance: &Instance) -> Result<Box<dyn Stream>, BackendError> {
+    async fn connect(&self, instance: &Instance) -> Result<Box<dyn ByteStream>, BackendError> {
         let not_listening = || BackendError::NotListening { id: instance.id.clone() };
         let guests = self.guests.as_ref().ok_or_else(not_listening)?;
         let (host, guest) = UnixStream::pair().unwrap();

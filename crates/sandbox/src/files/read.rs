@@ -5,9 +5,9 @@ use std::path::Path;
 use bytes::Bytes;
 use minicbor::bytes::ByteVec;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use vestal_wire::{Entry, FileOp, FileReply, Metadata, Reply, Stream};
+use vestal_wire::{DirectoryEntry, FileOp, FileReply, Metadata, Reply, Stream};
 
-use super::{FileError, Files, check, path_bytes};
+use super::{FileError, Files, check_metadata, check_page, path_bytes};
 use crate::client::{Channel, Incoming, Violation};
 
 /// Bytes of a file, and the file they are of.
@@ -33,14 +33,14 @@ pub struct ReadSummary {
 }
 
 /// A read under way.
-struct Reading {
+struct FileReading {
     channel: Channel,
     limit: Option<u64>,
     received: u64,
 }
 
 /// The next step of a read.
-enum Step {
+enum ReadStep {
     Bytes(Bytes),
     Done(ReadSummary),
 }
@@ -64,8 +64,8 @@ impl Files {
         let mut bytes = Vec::new();
         loop {
             match reading.next().await? {
-                Step::Bytes(more) => bytes.extend_from_slice(&more),
-                Step::Done(ReadSummary { metadata, eof, .. }) => {
+                ReadStep::Bytes(more) => bytes.extend_from_slice(&more),
+                ReadStep::Done(ReadSummary { metadata, eof, .. }) => {
                     return Ok(FileContent { bytes, metadata, eof });
                 }
             }
@@ -84,8 +84,8 @@ impl Files {
         let mut reading = self.begin_read(path.as_ref(), offset, limit).await?;
         loop {
             match reading.next().await? {
-                Step::Bytes(bytes) => writer.write_all(&bytes).await.map_err(FileError::Io)?,
-                Step::Done(summary) => {
+                ReadStep::Bytes(bytes) => writer.write_all(&bytes).await.map_err(FileError::Io)?,
+                ReadStep::Done(summary) => {
                     writer.flush().await.map_err(FileError::Io)?;
                     return Ok(summary);
                 }
@@ -98,15 +98,15 @@ impl Files {
         path: &Path,
         offset: u64,
         limit: Option<u64>,
-    ) -> Result<Reading, FileError> {
+    ) -> Result<FileReading, FileError> {
         let op = FileOp::Read { path: path_bytes(path)?, offset, limit };
         let channel = self.connection.channel(self.request(op)?).await?;
-        Ok(Reading { channel, limit, received: 0 })
+        Ok(FileReading { channel, limit, received: 0 })
     }
 }
 
-impl Reading {
-    async fn next(&mut self) -> Result<Step, FileError> {
+impl FileReading {
+    async fn next(&mut self) -> Result<ReadStep, FileError> {
         loop {
             match self.channel.recv().await? {
                 Some(Incoming::Data(Stream::Content, bytes)) => {
@@ -114,7 +114,7 @@ impl Reading {
                     if self.limit.is_some_and(|limit| self.received > limit) {
                         return Err(self.refuse("more bytes than were asked for"));
                     }
-                    return Ok(Step::Bytes(bytes));
+                    return Ok(ReadStep::Bytes(bytes));
                 }
                 Some(Incoming::End(_)) => {}
                 Some(Incoming::Reply(Reply::File(FileReply::Read { metadata, sent, eof }))) => {
@@ -125,14 +125,14 @@ impl Reading {
         }
     }
 
-    fn done(&self, metadata: Metadata, sent: u64, eof: bool) -> Result<Step, FileError> {
+    fn done(&self, metadata: Metadata, sent: u64, eof: bool) -> Result<ReadStep, FileError> {
         if sent != self.received {
             return Err(self.refuse("more or fewer bytes sent than claimed"));
         }
-        if let Err(violation) = check::metadata(&metadata) {
+        if let Err(violation) = check_metadata(&metadata) {
             return Err(self.channel.violate(violation).into());
         }
-        Ok(Step::Done(ReadSummary { bytes: self.received, metadata, eof }))
+        Ok(ReadStep::Done(ReadSummary { bytes: self.received, metadata, eof }))
     }
 
     fn refuse(&self, claim: &'static str) -> FileError {
@@ -147,7 +147,7 @@ const PAGE: u32 = 1_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     /// The entries.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<DirectoryEntry>,
     /// Whether more follow.
     pub more: bool,
 }
@@ -158,7 +158,7 @@ pub struct Listing {
     files: Files,
     path: ByteVec,
     skip: u32,
-    page: std::vec::IntoIter<Entry>,
+    page: std::vec::IntoIter<DirectoryEntry>,
     more: bool,
 }
 
@@ -207,7 +207,7 @@ impl Files {
         match self.call(FileOp::List { path, skip, limit }).await? {
             FileReply::List { entries, more } => {
                 // A page of no entries says nothing about whether there are more.
-                let checked = check::page(&entries, more && limit > 0, limit);
+                let checked = check_page(&entries, more && limit > 0, limit);
                 self.checked(checked, Page { entries, more })
             }
             _ => Err(self.connection.wrong_reply().into()),
@@ -217,7 +217,7 @@ impl Files {
 
 impl Listing {
     /// Returns the next entry; `None` after the last.
-    pub async fn next(&mut self) -> Result<Option<Entry>, FileError> {
+    pub async fn next(&mut self) -> Result<Option<DirectoryEntry>, FileError> {
         loop {
             if let Some(entry) = self.page.next() {
                 return Ok(Some(entry));

@@ -1,12 +1,16 @@
-//! Acting on jobs and sessions by their names, whoever started them.
+//! Acting on jobs and sessions by their names, whoever started them, and finding jobs by
+//! their ids, in one sandbox or in all that run.
 
 use std::time::Duration;
 
 use vestal_wire::{FaultCode, JobId, JobInfo, Outcome, Reply, Request, WindowSize};
 
 use super::JobError;
-use crate::client::{CallError, Connection, FeedError, Source, Violation, feed_for_reply, millis};
+use crate::client::{
+    CallError, Connection, FeedError, InputSource, Violation, feed_for_reply, millis,
+};
 use crate::command::Input;
+use crate::{Engine, Error, SummaryState, Task};
 
 /// Which jobs to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,10 +80,10 @@ pub async fn write(
     let request = Request::Input { id: id.clone(), close: after == AfterInput::Close };
     let mut channel = connection.channel(request).await.map_err(lost)?;
     let written = match input {
-        Input::Null | Input::Piped => feed_for_reply(&mut channel, Source::Bytes(&[])).await,
-        Input::Bytes(bytes) => feed_for_reply(&mut channel, Source::Bytes(&bytes)).await,
+        Input::Null | Input::Piped => feed_for_reply(&mut channel, InputSource::Bytes(&[])).await,
+        Input::Bytes(bytes) => feed_for_reply(&mut channel, InputSource::Bytes(&bytes)).await,
         Input::Reader(mut reader) => {
-            feed_for_reply(&mut channel, Source::Reader(&mut *reader)).await
+            feed_for_reply(&mut channel, InputSource::Reader(&mut *reader)).await
         }
     };
     match written {
@@ -172,4 +176,79 @@ pub async fn end_session(
         }
     }
     Err(connection.violate(Violation::Claim("jobs that run on however often they are killed")))
+}
+
+/// Jobs of a sandbox that are searched, the youngest first.
+const SEARCHED: u32 = 1000;
+
+/// A job and a way to reach it.
+#[derive(Debug)]
+pub struct FoundJob {
+    /// The task whose sandbox has it.
+    pub task: Task,
+    /// A connection to that sandbox.
+    pub connection: Connection,
+    /// What is known of the job.
+    pub info: JobInfo,
+}
+
+/// What was found in the sandboxes of an engine.
+#[derive(Debug, Default)]
+pub struct FoundJobs {
+    /// The jobs.
+    pub jobs: Vec<FoundJob>,
+    /// Tasks of stopped sandboxes, which were not searched.
+    pub stopped: Vec<String>,
+}
+
+/// Returns the jobs with an id, or whose ids `matches` accepts, in all sandboxes that run. Nothing
+/// is started, and it does not count as use.
+pub async fn find(
+    engine: &Engine,
+    id: Option<&JobId>,
+    matches: impl Fn(&JobId) -> bool,
+) -> Result<FoundJobs, Error> {
+    let mut found = FoundJobs::default();
+    // Instances that belong to a process are that process's own business.
+    for summary in engine.list().await?.iter().filter(|summary| !summary.owned) {
+        match summary.state {
+            SummaryState::Running => {}
+            SummaryState::Stopped => {
+                found.stopped.push(summary.task.clone());
+                continue;
+            }
+            SummaryState::Unresponsive | SummaryState::Absent | SummaryState::Unknown => continue,
+        }
+        let Ok(task) = summary.task.parse::<Task>() else { continue };
+        match engine.observe(&task).await {
+            Ok(connection) => found.jobs.extend(find_in(&task, connection, id, &matches).await?),
+            // It has ended since it was listed, or does not answer any more.
+            Err(Error::Stopped { .. } | Error::Unresponsive { .. } | Error::NoSandbox { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the jobs with an id, or whose ids `matches` accepts, in the sandbox at the other end of
+/// a connection.
+pub async fn find_in(
+    task: &Task,
+    connection: Connection,
+    id: Option<&JobId>,
+    matches: impl Fn(&JobId) -> bool,
+) -> Result<Vec<FoundJob>, CallError> {
+    // A full id is asked for by itself: it may be older than what is listed.
+    if let Some(id) = id {
+        match wait(&connection, id, Some(Duration::ZERO)).await {
+            Ok(info) => return Ok(vec![FoundJob { task: task.clone(), connection, info }]),
+            Err(CallError::Fault(fault)) if fault.code == FaultCode::NoSuchJob => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let listed = jobs(&connection, JobFilter::All, SEARCHED).await?.jobs;
+    let found = listed.into_iter().filter(|info| matches(&info.id));
+    Ok(found
+        .map(|info| FoundJob { task: task.clone(), connection: connection.clone(), info })
+        .collect())
 }

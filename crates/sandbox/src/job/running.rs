@@ -10,7 +10,9 @@ use vestal_wire::limits::WINDOW;
 use vestal_wire::{Delivery, Event, JobId, JobInfo, Reply, Request, Stream};
 
 use super::JobError;
-use crate::client::{CallError, Channel, Connection, Incoming, Outgoing, Source, Violation, feed};
+use crate::client::{
+    CallError, Channel, Connection, Incoming, InputSource, Outgoing, Violation, feed,
+};
 use crate::command::Input;
 use crate::output::gap_of;
 
@@ -304,8 +306,8 @@ impl Feeding {
     async fn input(self, outgoing: Outgoing, input: Input) {
         let fed = match input {
             Input::Null | Input::Piped => Ok(()),
-            Input::Bytes(bytes) => feed(outgoing, Source::Bytes(&bytes)).await,
-            Input::Reader(mut reader) => feed(outgoing, Source::Reader(&mut *reader)).await,
+            Input::Bytes(bytes) => feed(outgoing, InputSource::Bytes(&bytes)).await,
+            Input::Reader(mut reader) => feed(outgoing, InputSource::Reader(&mut *reader)).await,
         };
         if let Err(error) = fed {
             *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);

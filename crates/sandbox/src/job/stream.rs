@@ -76,7 +76,7 @@ pub(crate) async fn run(connector: Arc<dyn Connector>, command: Command) -> Resu
 /// started with [`Command::kill_on_drop`].
 pub struct JobStream {
     id: JobId,
-    state: State,
+    state: StreamState,
     recovery: Recovery,
     /// Where to go on: how much of the output has been returned.
     position: AttachJob,
@@ -93,7 +93,7 @@ struct SpareCommand {
     refusals: u32,
 }
 
-enum State {
+enum StreamState {
     Following(Box<RunningJob>),
     Lost,
     /// This guest refused the command, because it is shutting down.
@@ -126,10 +126,17 @@ impl JobStream {
             delivery: follow.delivery(),
         };
         let recovery = Recovery::new(connector);
-        let mut stream =
-            Self { id, state: State::Lost, recovery, position, guard, has_ended: false, spare };
+        let mut stream = Self {
+            id,
+            state: StreamState::Lost,
+            recovery,
+            position,
+            guard,
+            has_ended: false,
+            spare,
+        };
         match begin(&connection, prepared).await {
-            Ok(job) => stream.state = State::Following(Box::new(job)),
+            Ok(job) => stream.state = StreamState::Following(Box::new(job)),
             Err(error) => stream.lose(error)?,
         }
         Ok(stream)
@@ -145,7 +152,7 @@ impl JobStream {
         recovery.started = true;
         let mut stream = Self {
             id: request.id.clone(),
-            state: State::Lost,
+            state: StreamState::Lost,
             recovery,
             position: request.clone(),
             guard: None,
@@ -153,7 +160,7 @@ impl JobStream {
             spare: None,
         };
         match attach(&connection, request).await {
-            Ok(job) => stream.state = State::Following(Box::new(job)),
+            Ok(job) => stream.state = StreamState::Following(Box::new(job)),
             Err(error) if error.is_refusal() => return Err(error.into()),
             Err(error) => stream.lose(error)?,
         }
@@ -174,8 +181,8 @@ impl JobStream {
     pub async fn next(&mut self) -> Result<Option<JobEvent>, Error> {
         loop {
             match &mut self.state {
-                State::Over(_) => return Ok(None),
-                State::Following(job) => match job.next().await {
+                StreamState::Over(_) => return Ok(None),
+                StreamState::Following(job) => match job.next().await {
                     Ok(Some(event)) => {
                         if self.is_new(&event) {
                             return Ok(Some(event));
@@ -186,16 +193,16 @@ impl JobStream {
                         self.end(JobOutcome::Ran(Box::new(info)));
                     }
                     Err(error) if is_shutdown(&error) && self.spare.is_some() => {
-                        self.state = State::Refused(job.connection().clone());
+                        self.state = StreamState::Refused(job.connection().clone());
                     }
                     Err(error) => self.lose(error)?,
                 },
-                State::Refused(guest) => {
+                StreamState::Refused(guest) => {
                     let guest = guest.clone();
                     self.send_to_next(&guest).await?;
                 }
-                State::Lost => match self.recovery.reattach(self.position.clone()).await {
-                    Ok(Recovered::Attached(job)) => self.state = State::Following(job),
+                StreamState::Lost => match self.recovery.reattach(self.position.clone()).await {
+                    Ok(Recovered::Attached(job)) => self.state = StreamState::Following(job),
                     Ok(Recovered::NeverStarted(job)) => self.end(JobOutcome::NeverStarted { job }),
                     Ok(Recovered::Unknown(job)) => self.end(JobOutcome::Unknown { job }),
                     Err(error) => return Err(self.recovery.with_job(&self.id, error)),
@@ -210,8 +217,10 @@ impl JobStream {
     pub async fn finish(mut self) -> Result<JobOutcome, Error> {
         loop {
             match self.state {
-                State::Over(outcome) => return Ok(outcome),
-                State::Following(_) | State::Lost | State::Refused(_) => drop(self.next().await?),
+                StreamState::Over(outcome) => return Ok(outcome),
+                StreamState::Following(_) | StreamState::Lost | StreamState::Refused(_) => {
+                    drop(self.next().await?);
+                }
             }
         }
     }
@@ -229,14 +238,14 @@ impl JobStream {
     /// [`crate::Input::Piped`]. Returns whether the job took it all.
     pub async fn write_input(&mut self, bytes: &[u8]) -> bool {
         match &mut self.state {
-            State::Following(job) => job.write_input(bytes).await,
-            State::Lost | State::Refused(_) | State::Over(_) => false,
+            StreamState::Following(job) => job.write_input(bytes).await,
+            StreamState::Lost | StreamState::Refused(_) | StreamState::Over(_) => false,
         }
     }
 
     /// Closes the job's standard input.
     pub fn close_input(&mut self) {
-        if let State::Following(job) = &mut self.state {
+        if let StreamState::Following(job) = &mut self.state {
             job.close_input();
         }
     }
@@ -244,8 +253,8 @@ impl JobStream {
     /// Takes the job's standard input, to be written while events are awaited.
     pub fn take_input(&mut self) -> Option<JobInput> {
         match &mut self.state {
-            State::Following(job) => job.take_input(),
-            State::Lost | State::Refused(_) | State::Over(_) => None,
+            StreamState::Following(job) => job.take_input(),
+            StreamState::Lost | StreamState::Refused(_) | StreamState::Over(_) => None,
         }
     }
 
@@ -270,7 +279,7 @@ impl JobStream {
             spare.refusals += 1;
         }
         match begun {
-            Ok(job) => self.state = State::Following(Box::new(job)),
+            Ok(job) => self.state = StreamState::Following(Box::new(job)),
             Err(error) => self.lose(error)?,
         }
         Ok(())
@@ -316,12 +325,12 @@ impl JobStream {
         if let Err(error) = lost {
             return Err(self.recovery.with_job(&self.id, error.into()));
         }
-        self.state = State::Lost;
+        self.state = StreamState::Lost;
         Ok(())
     }
 
     fn end(&mut self, outcome: JobOutcome) {
-        self.state = State::Over(outcome);
+        self.state = StreamState::Over(outcome);
         self.release();
     }
 

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, mpsc};
 use vestal_wire::{
-    AttachJob, Delivery, Event, Fault, FaultCode, JobId, Kind, Outcome, Reply, Request, Role,
+    AttachJob, Delivery, Event, Fault, FaultCode, FrameKind, JobId, Outcome, Reply, Request, Role,
     Stream, Welcome,
 };
 
@@ -196,7 +196,9 @@ async fn a_command_that_never_started_is_reported_and_not_sent_again() {
         let mut guest = guests.next().await;
         answer_lookup(&mut guest, &id, Outcome::NeverStarted).await;
         // Nothing follows: neither a start nor an attachment.
-        assert!(soon(guest.try_frame()).await.is_none_or(|(header, _)| header.kind != Kind::Open));
+        assert!(
+            soon(guest.try_frame()).await.is_none_or(|(header, _)| header.kind != FrameKind::Open)
+        );
     };
     let ((events, outcome), ()) = both(follow, serve).await;
     assert_eq!((events, outcome), (Vec::new(), JobOutcome::NeverStarted { job: id }));
@@ -267,7 +269,7 @@ async fn a_dropped_stream_kills_its_job_only_when_asked() {
         drop(job.unwrap());
         // The call that nobody waits for is given up in any case.
         let (header, _) = soon(guest.frame()).await;
-        assert_eq!(header.kind, Kind::Cancel);
+        assert_eq!(header.kind, FrameKind::Cancel);
         if !kills {
             // Long enough for a task that would kill it to begin.
             tokio::task::yield_now().await;
@@ -514,7 +516,7 @@ async fn a_job_that_loses_a_part_of_its_input_is_not_followed_as_if_nothing_had_
     let serve = async {
         let mut guest = guests.next().await;
         let (channel, _) = guest.start().await;
-        guest.expect(channel, Kind::Data, Stream::Input).await;
+        guest.expect(channel, FrameKind::Data, Stream::Input).await;
     };
     let (error, ()) = both(follow, serve).await;
     assert!(matches!(error, Error::Job(JobError::InputLost { .. })), "{error:?}");

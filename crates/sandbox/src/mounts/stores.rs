@@ -15,11 +15,12 @@ use sha2::{Digest as _, Sha256};
 use vestal_config::Settings;
 
 use super::exposed::{Exposed, NAME};
+use super::lasting;
+use super::own_dirs::real;
 use super::walk::{Astray, Identity, walk};
-use super::{lasting, real};
 use crate::Error;
-use crate::binds::BINDS;
 use crate::key::hex;
+use crate::overrides::BINDS;
 use crate::settings::{SandboxSettings as _, Volume, VolumeSource, keys};
 use crate::store::{
     HomeError, StoreError, make_private_dir, read_regular, read_versioned, replace, write_versioned,

@@ -63,8 +63,8 @@ fn one_that_held_sandboxes_before_is_covered_and_goes_on_doing_so() {
     world.give("project");
     assert_eq!(world.admit("project/sandboxes"), Ok(()));
     // Also while the setting names another one.
-    let ours = super::super::Ours::of(&world.settings("elsewhere")).unwrap();
-    assert!(ours.hidden.contains(&world.root.join("project/sandboxes")), "{ours:?}");
+    let own_dirs = super::super::OwnDirs::of(&world.settings("elsewhere")).unwrap();
+    assert!(own_dirs.hidden.contains(&world.root.join("project/sandboxes")), "{own_dirs:?}");
 }
 
 #[test]
@@ -103,12 +103,12 @@ fn what_sandboxes_of_earlier_versions_could_write_to_is_known_from_the_first_loo
     assert!(said.contains("may be its doing"), "{said}");
 
     let world = made();
-    let ours = super::super::Ours::of(&world.settings("elsewhere")).unwrap();
+    let own_dirs = super::super::OwnDirs::of(&world.settings("elsewhere")).unwrap();
     let link = world.root.join("project/link");
     symlink(world.root.join("project/deep"), &link).unwrap();
     let reached = walk(&link, |_, _| false).unwrap();
     let mounts = super::super::Mounts::found(&link, &reached);
-    assert!(!super::super::are_unmoved(&ours, &mounts));
+    assert!(!super::super::are_unmoved(&own_dirs, &mounts));
 }
 
 #[test]
@@ -121,9 +121,9 @@ fn notes_on_homes_are_covered_in_sandboxes_that_the_users_home_is_mounted_in() {
         let env = Environment::from_pairs([("HOME", world.root.join(name).as_os_str())]);
         let settings =
             Settings::load(&crate::schema(), Home::at(world.root.join("home")), env, Vec::new());
-        let ours = super::super::Ours::of(&settings).unwrap();
-        super::super::make_ours(&ours, &user);
-        let covers = super::super::covers(&ours.hidden, &user, Path::new("/w"));
+        let own_dirs = super::super::OwnDirs::of(&settings).unwrap();
+        own_dirs.make_missing(&user);
+        let covers = super::super::covers(&own_dirs.hidden, &user, Path::new("/w"));
         let targets: Vec<PathBuf> = covers.into_iter().map(|cover| cover.target).collect();
         let expected = ["/w/.local/state/vestal/homes", "/w/.vestal"].map(PathBuf::from);
         assert_eq!(targets, expected, "{name}");

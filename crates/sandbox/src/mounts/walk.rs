@@ -96,7 +96,7 @@ impl From<rustix::io::Errno> for Astray {
 }
 
 /// A directory on the way.
-struct Step {
+struct PathStep {
     name: OsString,
     file: OwnedFd,
     /// Whether sandboxes can change what is in it.
@@ -114,7 +114,7 @@ pub(crate) fn walk(
     }
     let top = open(None, OsStr::new("/"))?;
     let (identity, _) = Identity::of(&top)?;
-    let mut way = vec![Step {
+    let mut way = vec![PathStep {
         name: OsString::new(),
         exposed: exposed(Path::new("/"), &identity),
         file: top,
@@ -133,7 +133,7 @@ pub(crate) fn walk(
         let (identity, kind) = Identity::of(&found)?;
         if kind != FileType::Symlink {
             let exposed = here.exposed || exposed(&path_of(&way).join(&name), &identity);
-            way.push(Step { name, file: found, exposed });
+            way.push(PathStep { name, file: found, exposed });
             continue;
         }
         let text = readlinkat(&found, "", Vec::new())?;
@@ -190,7 +190,7 @@ pub(crate) fn links_on_the_way(path: &Path) -> Vec<PathBuf> {
     links
 }
 
-fn path_of(way: &[Step]) -> PathBuf {
+fn path_of(way: &[PathStep]) -> PathBuf {
     way.iter().skip(1).fold(PathBuf::from("/"), |path, step| path.join(&step.name))
 }
 

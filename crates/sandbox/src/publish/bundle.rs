@@ -28,22 +28,22 @@ const MAX_DEPTH: usize = 16;
 /// are refused, for nobody knows what they lead to elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bundle {
-    items: Vec<Item>,
+    items: Vec<BundleItem>,
     digest: String,
 }
 
 /// Something in a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Item {
+pub struct BundleItem {
     /// Where it is below the bundle's root.
     pub path: PathBuf,
     /// What it is.
-    pub content: Content,
+    pub content: BundleContent,
 }
 
 /// What something in a bundle is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Content {
+pub enum BundleContent {
     /// A directory.
     Dir,
     /// A file.
@@ -98,7 +98,7 @@ impl Bundle {
                 rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP => BundleError::NoDirectory,
                 error => failed(source, error.into()),
             })?;
-        let mut reading = Reading { items: Vec::new(), bytes: 0 };
+        let mut reading = BundleReading { items: Vec::new(), bytes: 0 };
         reading.directory(&root, Path::new(""), 0)?;
         let mut items = reading.items;
         items.sort_by(|a, b| a.path.cmp(&b.path));
@@ -112,17 +112,17 @@ impl Bundle {
     }
 
     /// Returns what is in it, directories before what is in them.
-    pub fn items(&self) -> &[Item] {
+    pub fn items(&self) -> &[BundleItem] {
         &self.items
     }
 }
 
-struct Reading {
-    items: Vec<Item>,
+struct BundleReading {
+    items: Vec<BundleItem>,
     bytes: u64,
 }
 
-impl Reading {
+impl BundleReading {
     fn directory(&mut self, dir: &OwnedFd, at: &Path, depth: usize) -> Result<(), BundleError> {
         if depth > MAX_DEPTH {
             return Err(BundleError::TooDeep(at.display().to_string()));
@@ -159,7 +159,7 @@ impl Reading {
             FileType::Directory => {
                 let inner =
                     openat(dir, name, flags | OFlags::DIRECTORY, Mode::empty()).map_err(io)?;
-                self.items.push(Item { path: path.clone(), content: Content::Dir });
+                self.items.push(BundleItem { path: path.clone(), content: BundleContent::Dir });
                 self.directory(&inner, &path, depth + 1)
             }
             FileType::RegularFile => {
@@ -168,7 +168,8 @@ impl Reading {
                     openat(dir, name, flags | OFlags::NONBLOCK, Mode::empty()).map_err(io)?;
                 let bytes = self.read(&file, &path)?;
                 let executable = stat.st_mode & 0o111 != 0;
-                self.items.push(Item { path, content: Content::File { bytes, executable } });
+                self.items
+                    .push(BundleItem { path, content: BundleContent::File { bytes, executable } });
                 Ok(())
             }
             FileType::Symlink => {
@@ -177,7 +178,7 @@ impl Reading {
                 if !stays_within(&path, &target) {
                     return Err(BundleError::Link(path.display().to_string()));
                 }
-                self.items.push(Item { path, content: Content::Link(target) });
+                self.items.push(BundleItem { path, content: BundleContent::Link(target) });
                 Ok(())
             }
             _ => Err(BundleError::Kind(path.display().to_string())),
@@ -216,21 +217,21 @@ fn stays_within(path: &Path, target: &Path) -> bool {
     true
 }
 
-fn digest(items: &[Item]) -> String {
+fn digest(items: &[BundleItem]) -> String {
     let mut hasher = Sha256::new();
     let mut part = |bytes: &[u8]| {
         hasher.update((bytes.len() as u64).to_le_bytes());
         hasher.update(bytes);
     };
-    for Item { path, content } in items {
+    for BundleItem { path, content } in items {
         part(path.as_os_str().as_bytes());
         match content {
-            Content::Dir => part(b"d"),
-            Content::File { bytes, executable } => {
+            BundleContent::Dir => part(b"d"),
+            BundleContent::File { bytes, executable } => {
                 part(if *executable { b"x" } else { b"f" });
                 part(bytes);
             }
-            Content::Link(target) => {
+            BundleContent::Link(target) => {
                 part(b"l");
                 part(target.as_os_str().as_bytes());
             }

@@ -45,7 +45,7 @@ fn links_within_are_kept_and_links_that_leave_are_refused() {
         symlink(target, dir.path().join("a/link")).unwrap();
         let bundle = Bundle::read(dir.path()).unwrap();
         let link = &bundle.items()[2];
-        assert_eq!(link.content, Content::Link(target.into()), "{link:?}");
+        assert_eq!(link.content, BundleContent::Link(target.into()), "{link:?}");
         fs::remove_file(dir.path().join("a/link")).unwrap();
     }
     for target in ["/etc/passwd", "../../etc/passwd", "../..", "x/../../../y"] {

@@ -11,7 +11,7 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
 use super::PublishedName;
-use super::bundle::{Bundle, Content, Item};
+use super::bundle::{Bundle, BundleContent, BundleItem};
 use crate::key::random_hex;
 
 /// Returns the name of a version's directory. Names have no dots, so that a
@@ -55,12 +55,12 @@ pub(crate) fn lay_out(root: &Path, name: &PublishedName, bundle: &Bundle) -> io:
 
 fn write(root: &Path, bundle: &Bundle) -> io::Result<()> {
     make_dir(root)?;
-    for Item { path, content } in bundle.items() {
+    for BundleItem { path, content } in bundle.items() {
         let path = root.join(path);
         match content {
-            Content::Dir => make_dir(&path)?,
-            Content::Link(target) => symlink(target, &path)?,
-            Content::File { bytes, executable } => {
+            BundleContent::Dir => make_dir(&path)?,
+            BundleContent::Link(target) => symlink(target, &path)?,
+            BundleContent::File { bytes, executable } => {
                 let mode = if *executable { 0o555 } else { 0o444 };
                 let mut file = OpenOptions::new().write(true).create_new(true).open(&path)?;
                 file.write_all(bytes)?;

@@ -37,7 +37,7 @@ pub(crate) struct Handle {
     notices: Vec<Notice>,
     held: Mutex<Held>,
     last_used: StdMutex<Instant>,
-    pub(super) cleanup: watch::Sender<Progress>,
+    pub(super) cleanup: watch::Sender<CleanupProgress>,
 }
 
 /// The instance and the way to it.
@@ -78,7 +78,7 @@ impl Handle {
             notices: std::mem::take(&mut attached.notices),
             held: Mutex::new(attached.into()),
             last_used: StdMutex::new(Instant::now()),
-            cleanup: watch::Sender::new(Progress::Nothing),
+            cleanup: watch::Sender::new(CleanupProgress::Nothing),
         })
     }
 
@@ -105,7 +105,7 @@ impl Handle {
     /// Returns whether the next caller may be given this handle: not once its
     /// cleanup has begun.
     pub(crate) fn is_usable(&self) -> bool {
-        *self.cleanup.borrow() == Progress::Nothing
+        *self.cleanup.borrow() == CleanupProgress::Nothing
     }
 
     /// Returns whether the sandbox is as a caller asks for.
@@ -198,9 +198,9 @@ impl Handle {
         let known = handles.entry(self.key.clone()).or_insert_with(|| Arc::clone(self));
         if Arc::ptr_eq(known, self) {
             self.cleanup.send_if_modified(|progress| {
-                let is_over = *progress == Progress::Over;
+                let is_over = *progress == CleanupProgress::Over;
                 if is_over {
-                    *progress = Progress::Nothing;
+                    *progress = CleanupProgress::Nothing;
                 }
                 is_over
             });
@@ -216,7 +216,7 @@ impl Handle {
         }
         held.connection = None;
         self.engine.forget_handle_of(self);
-        self.cleanup.send_replace(Progress::Over);
+        self.cleanup.send_replace(CleanupProgress::Over);
         true
     }
 
@@ -283,7 +283,7 @@ impl Handle {
 
 /// How far a cleanup is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(crate) enum CleanupProgress {
     /// None was asked for.
     Nothing,
     /// It is under way.
@@ -318,8 +318,8 @@ impl Sandbox {
 impl Handle {
     pub(crate) fn begin_cleanup(self: Arc<Self>, cleanup: Cleanup) {
         let begins = self.cleanup.send_if_modified(|progress| {
-            let begins = *progress != Progress::UnderWay;
-            *progress = Progress::UnderWay;
+            let begins = *progress != CleanupProgress::UnderWay;
+            *progress = CleanupProgress::UnderWay;
             begins
         });
         if !begins {
@@ -329,13 +329,13 @@ impl Handle {
             if let Err(error) = self.clean(cleanup).await {
                 tracing::warn!(task = %self.key().task(), %error, "cleanup failed; the reaper will finish it");
             }
-            self.cleanup.send_replace(Progress::Over);
+            self.cleanup.send_replace(CleanupProgress::Over);
         });
     }
 
     pub(crate) async fn wait_for_cleanup(&self, patience: Duration) -> bool {
         let mut progress = self.cleanup.subscribe();
-        let over = progress.wait_for(|progress| *progress != Progress::UnderWay);
+        let over = progress.wait_for(|progress| *progress != CleanupProgress::UnderWay);
         matches!(tokio::time::timeout(patience, over).await, Ok(Ok(_)))
     }
 

@@ -7,7 +7,7 @@ use vestal_config::AnyKey as _;
 
 use super::Sandbox;
 use crate::backend::{Confinement, WORKSPACE};
-use crate::binds::{BINDS, from_spec};
+use crate::overrides::{BINDS, binds_from_spec};
 use crate::settings::{ExtraArgs, MountKind, Volume, VolumeSource, keys};
 use crate::spec::UNKNOWN_SETTINGS;
 
@@ -115,7 +115,7 @@ fn workspace(mount: &Path) -> Opening {
 }
 
 fn binds(made: &BTreeMap<String, String>) -> Vec<Opening> {
-    let Some(binds) = from_spec(made.get(BINDS)) else {
+    let Some(binds) = binds_from_spec(made.get(BINDS)) else {
         return vec![Opening::Weakness("its directories cannot be read".to_owned())];
     };
     let opening =

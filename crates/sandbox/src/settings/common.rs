@@ -6,10 +6,9 @@ use vestal_config::{
     YEAR,
 };
 
-use super::choices::{BackendChoice, Isolation, OnConfigChange};
 use super::environment::SandboxSettings as _;
-use super::places::{SandboxesDir, StartDir};
 use super::secrets;
+use super::types::{BackendChoice, Isolation, OnConfigChange, SandboxesDir, StartDir};
 use super::volumes::Volumes;
 
 vestal_config::keys! {
@@ -364,7 +363,7 @@ mod tests {
             ),
             "{found:?}"
         );
-        assert!(found[1].contains("which holds --frobnicate, which is no flag"), "{found:?}");
+        assert!(found[1].contains("which holds --frobnicate, which is not a flag"), "{found:?}");
         assert!(found[1].contains("--add-host, --cap-add, "), "{found:?}");
     }
 

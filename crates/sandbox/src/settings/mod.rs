@@ -3,13 +3,12 @@
 //! A backend declares the settings that only it has in its own directory, and is in the registry
 //! with them.
 
-mod choices;
 mod common;
 mod environment;
-mod places;
 pub mod secrets;
 #[cfg(test)]
 pub(crate) mod testing;
+mod types;
 mod volumes;
 
 use vestal_config::Schema;
@@ -19,11 +18,10 @@ pub use crate::backends::docker::settings::{
     Device, DockerBinary, DockerTransport, ENGINE_VARIABLES, ExtraArgs, Gpus, ImageName, Mount,
     MountKind, PortMapping, Protocol, Seccomp, SecurityOption, Ulimit,
 };
-pub use crate::backends::native::settings::Rootfs;
-pub use choices::{BackendChoice, Isolation, OnConfigChange};
+pub use crate::backends::native::settings::RootfsChoice;
 pub(crate) use common::weakening;
 pub use environment::{CommandEnvironment, Handing, SandboxSettings};
-pub use places::{SandboxesDir, StartDir};
+pub use types::{BackendChoice, Isolation, OnConfigChange, SandboxesDir, StartDir};
 pub use volumes::{HostPath, Propagation, Relabel, Volume, VolumeSource, Volumes};
 pub(crate) use volumes::{gives_away, is_volume_name, mount_target};
 

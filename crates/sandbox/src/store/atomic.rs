@@ -135,7 +135,7 @@ fn remove(path: &Path) -> Result<(), Errno> {
 }
 
 /// A directory on the way down.
-struct Level {
+struct TreeLevel {
     /// Itself, unless it is too far up to be held.
     held: Option<OwnedFd>,
     identity: (u64, u64),
@@ -147,12 +147,12 @@ struct Level {
 
 /// Removes everything in a directory.
 fn empty(top: OwnedFd) -> Result<(), Errno> {
-    let mut levels = vec![Level::enter(top, CString::default())?];
+    let mut levels = vec![TreeLevel::enter(top, CString::default())?];
     while let Some(level) = levels.last_mut() {
         if let Some(name) = level.below.pop() {
             let here = level.here()?;
             match openat(here, &*name, DIRECTORY, Mode::empty()) {
-                Ok(below) => levels.push(Level::enter(below, name)?),
+                Ok(below) => levels.push(TreeLevel::enter(below, name)?),
                 Err(Errno::NOENT) => {}
                 Err(error) => {
                     unlinkat(here, &*name, AtFlags::REMOVEDIR).map_err(|_| error)?;
@@ -180,7 +180,7 @@ fn empty(top: OwnedFd) -> Result<(), Errno> {
     Ok(())
 }
 
-impl Level {
+impl TreeLevel {
     /// Removes all in a directory but directories, which are noted.
     fn enter(directory: OwnedFd, name: CString) -> Result<Self, Errno> {
         let mut below = Vec::new();

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::atomic::{open_regular, parse_versioned, read_open};
-use super::home_mark::HomeNotes;
-use super::home_mark::{Guests, HomeMark, Standing, Surroundings, inodes_last, is_same_dir, place};
+use super::home_mark::{
+    Guests, HomeMark, HomeNotes, HomeStanding, Surroundings, inodes_last, is_same_dir, place,
+};
 use super::lock::KeyLock;
 use super::{StoreError, make_private_dir};
 use crate::key::{HomeId, random_hex};
@@ -129,7 +130,7 @@ pub(crate) fn open_home(path: &Path, context: &HomeContext<'_>) -> Result<HomeId
             Some(ref mark) => {
                 let around = Around { home: path, id: found.id(), context };
                 // Where inodes do not last that is so at every use.
-                if mark.standing(&found.now, &around) == Standing::Original {
+                if mark.standing(&found.now, &around) == HomeStanding::Original {
                     return Ok(found.id());
                 }
                 settle_standing(path, context)
@@ -171,14 +172,14 @@ fn settle_standing(path: &Path, context: &HomeContext<'_>) -> Result<HomeId, Hom
     };
     let around = Around { home: path, id: found.id(), context };
     match mark.standing(&found.now, &around) {
-        Standing::Original => {}
-        Standing::Copy => return leave_original(path, &around),
-        moved @ (Standing::Moved | Standing::Restored) => {
+        HomeStanding::Original => {}
+        HomeStanding::Copy => return leave_original(path, &around),
+        moved @ (HomeStanding::Moved | HomeStanding::Restored) => {
             // Noted first: a note of a home that is not marked yet is right, too.
             let noted = context
                 .notes
                 .as_ref()
-                .filter(|notes| moved == Standing::Moved || notes.place(&around.id).is_some());
+                .filter(|notes| moved == HomeStanding::Moved || notes.place(&around.id).is_some());
             if let Some(Err(error)) = noted.map(|notes| notes.put(&around.id, found.now.path())) {
                 tracing::debug!(%error, "the home's new place is not noted");
             }
@@ -204,12 +205,12 @@ fn leave_original(path: &Path, around: &Around<'_>) -> Result<HomeId, HomeError>
         return Err(unusable(ErrorKind::NotFound.into()));
     };
     let standing = found.content.mark.as_ref().map(|mark| mark.standing(&found.now, around));
-    if standing != Some(Standing::Copy) {
+    if standing != Some(HomeStanding::Copy) {
         return Ok(found.id());
     }
     let next = path.join(NEXT);
     let begun = read_file(&next).ok().flatten();
-    let new = match begun.filter(Found::is_marked_file) {
+    let new = match begun.filter(FoundHome::is_marked_file) {
         // A process died over it: what it has made its own goes by that id.
         Some(begun) => begun.id(),
         None => {
@@ -291,12 +292,12 @@ fn beside_home(home: &Path) -> impl Iterator<Item = PathBuf> {
 
 /// A home's file, and which one it is in truth.
 #[derive(Debug)]
-struct Found {
+struct FoundHome {
     content: HomeFile,
     now: HomeMark,
 }
 
-impl Found {
+impl FoundHome {
     fn id(&self) -> HomeId {
         HomeId(self.content.id.clone())
     }
@@ -307,13 +308,13 @@ impl Found {
     }
 }
 
-fn read(home: &Path) -> Result<Option<Found>, StoreError> {
+fn read(home: &Path) -> Result<Option<FoundHome>, StoreError> {
     read_file(&home.join(FILE))
 }
 
 /// Reads a home's file and which one it is, through one descriptor: the file may
 /// be replaced at any time.
-fn read_file(path: &Path) -> Result<Option<Found>, StoreError> {
+fn read_file(path: &Path) -> Result<Option<FoundHome>, StoreError> {
     let failed = |error| StoreError::io("read", path, error);
     let file = match open_regular(path) {
         Ok(file) => file,
@@ -323,16 +324,16 @@ fn read_file(path: &Path) -> Result<Option<Found>, StoreError> {
     let now = HomeMark::of(&file, path.parent().unwrap_or(path)).map_err(failed)?;
     let bytes = read_open(&file).map_err(failed)?;
     let content = parse_versioned(path, &bytes, VERSION)?;
-    Ok(Some(Found { content, now }))
+    Ok(Some(FoundHome { content, now }))
 }
 
 /// A home's file that has no name yet by which it is found.
 #[derive(Debug)]
-struct Written {
+struct NewHomeFile {
     path: PathBuf,
 }
 
-impl Written {
+impl NewHomeFile {
     /// Makes it the home's, in place of the one that is there.
     fn settle(self, home: &Path) -> io::Result<()> {
         fs::rename(&self.path, home.join(FILE))
@@ -347,7 +348,7 @@ impl Written {
     }
 }
 
-impl Drop for Written {
+impl Drop for NewHomeFile {
     fn drop(&mut self) {
         // Gone already when it was renamed.
         fs::remove_file(&self.path).ok();
@@ -355,10 +356,10 @@ impl Drop for Written {
 }
 
 /// Writes a file with an id and the mark of itself.
-fn write(home: &Path, id: HomeId, context: &HomeContext<'_>) -> io::Result<Written> {
+fn write(home: &Path, id: HomeId, context: &HomeContext<'_>) -> io::Result<NewHomeFile> {
     let path = home.join(format!("home.{}.tmp", random_hex::<6>()?));
     let mut out = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-    let written = Written { path };
+    let written = NewHomeFile { path };
     let mark = HomeMark::of(&out, home)?.on_machine((context.machine)());
     serde_json::to_writer(&mut out, &HomeFile { version: VERSION, id: id.0, mark: Some(mark) })?;
     out.write_all(b"\n")?;

@@ -37,7 +37,7 @@ pub(super) struct HomeMark {
 
 /// What a home is, by its mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum HomeStanding {
     /// The home that was marked, where it was marked.
     Original,
     /// The same one at another place.
@@ -123,31 +123,31 @@ impl HomeMark {
 
     /// Returns what a home is whose file carries this mark and is, in truth,
     /// `now`: the table above.
-    pub(super) fn standing(&self, now: &Self, around: &impl Surroundings) -> Standing {
+    pub(super) fn standing(&self, now: &Self, around: &impl Surroundings) -> HomeStanding {
         let same_file = self.is_file(now);
         if same_file && self.path == now.path {
-            return Standing::Original;
+            return HomeStanding::Original;
         }
         let in_place = self.path == now.path || is_same_dir(self.path(), now.path());
         if same_file {
             return match in_place {
-                true => Standing::Original,
-                false if around.has_other_original(self.path(), false) => Standing::Copy,
-                false => Standing::Moved,
+                true => HomeStanding::Original,
+                false if around.has_other_original(self.path(), false) => HomeStanding::Copy,
+                false => HomeStanding::Moved,
             };
         }
         if !around.inodes_last() {
             return match in_place {
-                true => Standing::Original,
-                false if around.has_namesake(self.path()) => Standing::Copy,
-                false => Standing::Moved,
+                true => HomeStanding::Original,
+                false if around.has_namesake(self.path()) => HomeStanding::Copy,
+                false => HomeStanding::Moved,
             };
         }
         match around.guests() {
-            Guests::Elsewhere => Standing::Copy,
-            Guests::None if !in_place || !self.is_of_machine(around) => Standing::Copy,
-            Guests::None if around.has_other_original(self.path(), true) => Standing::Copy,
-            Guests::None | Guests::Here => Standing::Restored,
+            Guests::Elsewhere => HomeStanding::Copy,
+            Guests::None if !in_place || !self.is_of_machine(around) => HomeStanding::Copy,
+            Guests::None if around.has_other_original(self.path(), true) => HomeStanding::Copy,
+            Guests::None | Guests::Here => HomeStanding::Restored,
         }
     }
 }
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_copy_is_told_from_a_home_that_was_moved_restored_or_found_after_a_reboot() {
-        use Standing::{Copy, Moved, Original, Restored};
+        use HomeStanding::{Copy, Moved, Original, Restored};
         let (born, later) = (Some((1, 2)), Some((3, 4)));
         let was = mark(7, born, HERE);
         let none =

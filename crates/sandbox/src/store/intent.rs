@@ -74,22 +74,22 @@ pub(crate) enum Intent {
         instance: Option<String>,
     },
     /// The sandbox's files and instance are being replaced by a snapshot's.
-    Restore(Box<Change>),
+    Restore(Box<SandboxChange>),
     /// The sandbox's instance is being replaced by a new one.
-    Rebuild(Box<Change>),
+    Rebuild(Box<SandboxChange>),
 }
 
 /// A sandbox that is being changed as a whole. Undone as long as it is not
 /// settled what comes of it, finished from then on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Change {
+pub(crate) struct SandboxChange {
     /// The record from before.
     pub(crate) was: Record,
     /// The new instance; absent: there will be none.
     pub(crate) instance: Option<NewInstance>,
     /// The trees that are replaced, once that begins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) trees: Vec<Tree>,
+    pub(crate) trees: Vec<ReplacedTree>,
     /// The record from now on, once that is settled.
     pub(crate) now: Option<Record>,
 }
@@ -105,7 +105,7 @@ pub(crate) struct NewInstance {
 
 /// A tree of the sandbox's files that is replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Tree {
+pub(crate) struct ReplacedTree {
     /// Its name in the sandbox's directory.
     pub(crate) name: String,
     /// Whether there was one before.
@@ -180,10 +180,10 @@ mod tests {
     fn every_intent() -> Vec<Intent> {
         let text = || "x".to_owned();
         let change = |now| {
-            Box::new(Change {
+            Box::new(SandboxChange {
                 was: record(),
                 instance: Some(NewInstance { id: text(), backend: text() }),
-                trees: vec![Tree { name: text(), was_there: true, stays_as: None }],
+                trees: vec![ReplacedTree { name: text(), was_there: true, stays_as: None }],
                 now,
             })
         };

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::owner::Owner;
+use crate::backend::Owner;
 
 /// Most that is read of what a holder wrote.
 const MAX_SIGNATURE: u64 = 4096;

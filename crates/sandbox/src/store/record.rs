@@ -10,9 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::dir::remove_file_if_there;
 use super::{SandboxDir, StoreError, read_versioned, write_versioned};
-use crate::backend::{Confinement, SavedSystem};
-use crate::owner::Owner;
-use crate::{Key, Overrides, SnapshotName, owner};
+use crate::backend::{Confinement, OWNER_VERSION, Owner, SavedSystem};
+use crate::{Key, Overrides, SnapshotName};
 
 /// Version of the record.
 pub(super) const VERSION: u64 = 1;
@@ -104,7 +103,7 @@ impl InstanceMark {
         if let Some(mark) = read_versioned(&outside(instance_dir), MARK_VERSION)? {
             return Ok(Some(mark));
         }
-        let owner: Option<Owner> = read_versioned(&beside_socket(instance_dir), owner::VERSION)?;
+        let owner: Option<Owner> = read_versioned(&beside_socket(instance_dir), OWNER_VERSION)?;
         Ok(owner.map(|owner| Self::new(&owner.backend.clone(), Some(owner))))
     }
 

@@ -14,7 +14,7 @@ use vestal_model::ToolSpec;
 
 use super::{TOOLSET, aside};
 use crate::error::SkillError;
-use crate::manage::{Change, SkillChanged, SkillEdit};
+use crate::manage::{SkillChange, SkillChanged, SkillEdit};
 use crate::skill::SkillName;
 use crate::skills::Skills;
 
@@ -114,24 +114,24 @@ fn read(arguments: Value) -> Result<SkillEdit, BadArgument> {
     };
     let content = arguments.content;
     let change = match arguments.action {
-        ManageAction::Create => Change::Create {
+        ManageAction::Create => SkillChange::Create {
             content: unmasked("content", content)?,
             category: given(arguments.category).as_deref().map(named).transpose()?,
         },
-        ManageAction::Edit => Change::Replace { content: unmasked("content", content)? },
-        ManageAction::Patch => Change::Patch {
+        ManageAction::Edit => SkillChange::Replace { content: unmasked("content", content)? },
+        ManageAction::Patch => SkillChange::Patch {
             file: given(arguments.file),
             old: required("old_string", arguments.old_string)?,
             new: unmasked("new_string", arguments.new_string)?,
             everywhere: arguments.replace_all,
         },
-        ManageAction::Delete => Change::Delete,
-        ManageAction::WriteFile => Change::WriteFile {
+        ManageAction::Delete => SkillChange::Delete,
+        ManageAction::WriteFile => SkillChange::WriteFile {
             file: required("file", given(arguments.file))?,
             content: unmasked("content", content)?,
         },
         ManageAction::RemoveFile => {
-            Change::RemoveFile { file: required("file", given(arguments.file))? }
+            SkillChange::RemoveFile { file: required("file", given(arguments.file))? }
         }
     };
     Ok(SkillEdit { name, change })
@@ -157,11 +157,11 @@ impl SkillManage {
         };
         self.skills.equip(context.sandbox.engine(), &context.redactor);
         let did = match edit.change {
-            Change::Create { .. } => "created",
-            Change::Replace { .. } | Change::Patch { .. } => "changed",
-            Change::Delete => "deleted",
-            Change::WriteFile { .. } => "written",
-            Change::RemoveFile { .. } => "removed",
+            SkillChange::Create { .. } => "created",
+            SkillChange::Replace { .. } | SkillChange::Patch { .. } => "changed",
+            SkillChange::Delete => "deleted",
+            SkillChange::WriteFile { .. } => "written",
+            SkillChange::RemoveFile { .. } => "removed",
         };
         let mut result = json!({
             "done": did,

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use super::beneath;
 use super::metadata::{self, AttributeFile, FileStamp};
 use super::program::{self, CopyError, is_dots};
-use super::tree::{Anchor, CopyBuffers, FailedSide, Pending, Tree, is_open};
+use super::tree::{Anchor, CopyBuffers, CopyTree, FailedSide, Pending, is_open};
 
 /// How often an entry that keeps changing its type is tried again.
 pub(super) const ATTEMPTS: usize = 5;
@@ -29,21 +29,21 @@ pub(super) struct Directory<'a> {
 
 /// An entry of it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Entry<'a> {
+pub(super) struct TreeEntry<'a> {
     pub(super) directory: &'a Directory<'a>,
     pub(super) name: &'a CStr,
 }
 
 /// Result of copying an entry.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum EntryOutcome {
     /// It is copied, or there is nothing to copy.
     Done,
     /// Its type is not the expected one.
     SomethingElse,
 }
 
-impl Entry<'_> {
+impl TreeEntry<'_> {
     /// Returns the entry's path in the tree.
     pub(super) fn path(&self) -> Vec<u8> {
         beneath::join(self.directory.path, self.name.to_bytes())
@@ -58,7 +58,7 @@ impl Entry<'_> {
     }
 
     /// Returns the metadata of the original, unless it is gone.
-    pub(super) fn stat(&self, tree: &Tree) -> Result<Option<Stat>, CopyError> {
+    pub(super) fn stat(&self, tree: &CopyTree) -> Result<Option<Stat>, CopyError> {
         match statat(self.from(), self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
@@ -67,7 +67,7 @@ impl Entry<'_> {
     }
 }
 
-impl Tree {
+impl CopyTree {
     /// Fills a directory of the copy, which exists and is empty.
     pub(super) fn directory(
         &self,
@@ -105,7 +105,11 @@ impl Tree {
                 continue;
             }
             program::check_cancelled()?;
-            self.entry(Entry { directory, name: entry.file_name() }, entry.file_type(), buffers)?;
+            self.entry(
+                TreeEntry { directory, name: entry.file_name() },
+                entry.file_type(),
+                buffers,
+            )?;
         }
         Ok(())
     }
@@ -113,7 +117,7 @@ impl Tree {
     /// Copies an entry. The content of a directory is queued.
     fn entry(
         &self,
-        entry: Entry<'_>,
+        entry: TreeEntry<'_>,
         kind: FileType,
         buffers: &mut CopyBuffers,
     ) -> Result<(), CopyError> {
@@ -132,18 +136,18 @@ impl Tree {
                         .map_err(self.to.failed("create", &path))?;
                     self.progress.file();
                     self.add(path, entry.directory);
-                    Outcome::Done
+                    EntryOutcome::Done
                 }
                 FileType::RegularFile => self.file(entry, buffers)?,
                 FileType::Symlink => self.symlink(entry, buffers)?,
                 // A socket ended with the process that created it.
                 FileType::Socket => {
                     self.progress.skip();
-                    Outcome::Done
+                    EntryOutcome::Done
                 }
                 _ => self.special(entry, buffers)?,
             };
-            if outcome == Outcome::Done {
+            if outcome == EntryOutcome::Done {
                 return Ok(());
             }
             kind = FileType::Unknown;
@@ -195,9 +199,9 @@ impl Tree {
     }
 
     /// Leaves a file empty if something is mounted on it.
-    fn mounted_file(&self, entry: Entry<'_>) -> Result<Outcome, CopyError> {
+    fn mounted_file(&self, entry: TreeEntry<'_>) -> Result<EntryOutcome, CopyError> {
         let Some(stat) = entry.stat(self)? else {
-            return Ok(Outcome::Done);
+            return Ok(EntryOutcome::Done);
         };
         let path = entry.path();
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
@@ -207,7 +211,7 @@ impl Tree {
         metadata::set_owner(file.as_fd(), &stat).map_err(changed)?;
         metadata::set_times(file.as_fd(), &stat).map_err(changed)?;
         self.progress.file();
-        Ok(Outcome::Done)
+        Ok(EntryOutcome::Done)
     }
 
     /// Removes a directory that is no longer in the original.
@@ -220,21 +224,21 @@ impl Tree {
     /// Copies a regular file.
     pub(super) fn file(
         &self,
-        entry: Entry<'_>,
+        entry: TreeEntry<'_>,
         buffers: &mut CopyBuffers,
-    ) -> Result<Outcome, CopyError> {
+    ) -> Result<EntryOutcome, CopyError> {
         // If it was replaced by a pipe, opening it does not block.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let from = match beneath::entry(entry.from(), entry.name, flags) {
             Ok(from) => from,
-            Err(Errno::NOENT) => return Ok(Outcome::Done),
+            Err(Errno::NOENT) => return Ok(EntryOutcome::Done),
             Err(Errno::XDEV) => return self.mounted_file(entry),
-            Err(Errno::LOOP | Errno::NXIO) => return Ok(Outcome::SomethingElse),
+            Err(Errno::LOOP | Errno::NXIO) => return Ok(EntryOutcome::SomethingElse),
             Err(errno) => return Err(self.from.failed("read", &entry.path())(errno)),
         };
         let stat = fstat(&from).map_err(|e| self.from.failed("look at", &entry.path())(e))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-            return Ok(Outcome::SomethingElse);
+            return Ok(EntryOutcome::SomethingElse);
         }
         if self.is_mounted(&stat) {
             return self.mounted_file(entry);
@@ -243,10 +247,10 @@ impl Tree {
             self.content(entry, &from, &to, stat, buffers)?;
         }
         self.progress.file();
-        Ok(Outcome::Done)
+        Ok(EntryOutcome::Done)
     }
 
-    fn make(&self, entry: Entry<'_>, stat: &Stat) -> Result<OwnedFd, CopyError> {
+    fn make(&self, entry: TreeEntry<'_>, stat: &Stat) -> Result<OwnedFd, CopyError> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         openat(entry.to(), entry.name, flags, metadata::plain_mode(stat))
             .map_err(|errno| self.to.failed("create", &entry.path())(errno))
@@ -256,7 +260,7 @@ impl Tree {
     /// is already copied.
     fn make_or_link<T>(
         &self,
-        entry: Entry<'_>,
+        entry: TreeEntry<'_>,
         stat: &Stat,
         make: impl FnOnce() -> Result<T, CopyError>,
     ) -> Result<Option<T>, CopyError> {
@@ -283,7 +287,7 @@ impl Tree {
     /// again, so that no copy mixes two versions.
     fn content(
         &self,
-        entry: Entry<'_>,
+        entry: TreeEntry<'_>,
         from: &OwnedFd,
         to: &OwnedFd,
         mut stat: Stat,
@@ -323,7 +327,7 @@ impl Tree {
     /// changed.
     fn attributes(
         &self,
-        entry: Entry<'_>,
+        entry: TreeEntry<'_>,
         (from, to): (AttributeFile<'_>, AttributeFile<'_>),
         stat: &Stat,
         buffers: &mut CopyBuffers,
@@ -344,14 +348,18 @@ impl Tree {
     }
 
     /// Copies a link as it is.
-    fn symlink(&self, entry: Entry<'_>, buffers: &mut CopyBuffers) -> Result<Outcome, CopyError> {
+    fn symlink(
+        &self,
+        entry: TreeEntry<'_>,
+        buffers: &mut CopyBuffers,
+    ) -> Result<EntryOutcome, CopyError> {
         let Some(stat) = entry.stat(self)? else {
-            return Ok(Outcome::Done);
+            return Ok(EntryOutcome::Done);
         };
         let text = match readlinkat(entry.from(), entry.name, Vec::new()) {
             Ok(text) => text,
-            Err(Errno::NOENT) => return Ok(Outcome::Done),
-            Err(Errno::INVAL) => return Ok(Outcome::SomethingElse),
+            Err(Errno::NOENT) => return Ok(EntryOutcome::Done),
+            Err(Errno::INVAL) => return Ok(EntryOutcome::SomethingElse),
             Err(errno) => return Err(self.from.failed("read", &entry.path())(errno)),
         };
         let make = || {
@@ -365,17 +373,17 @@ impl Tree {
             metadata::set_times_at(entry.to(), entry.name, &stat).map_err(changed)?;
         }
         self.progress.file();
-        Ok(Outcome::Done)
+        Ok(EntryOutcome::Done)
     }
 
     /// Copies a pipe or a device, in particular the whiteouts of an overlay.
     pub(super) fn special(
         &self,
-        entry: Entry<'_>,
+        entry: TreeEntry<'_>,
         buffers: &mut CopyBuffers,
-    ) -> Result<Outcome, CopyError> {
+    ) -> Result<EntryOutcome, CopyError> {
         let Some(stat) = entry.stat(self)? else {
-            return Ok(Outcome::Done);
+            return Ok(EntryOutcome::Done);
         };
         if self.is_mounted(&stat) {
             return self.mounted_file(entry);
@@ -384,7 +392,7 @@ impl Tree {
         let special =
             matches!(kind, FileType::Fifo | FileType::CharacterDevice | FileType::BlockDevice);
         if !special {
-            return Ok(Outcome::SomethingElse);
+            return Ok(EntryOutcome::SomethingElse);
         }
         let make = || {
             match mknodat(entry.to(), entry.name, kind, metadata::plain_mode(&stat), stat.st_rdev) {
@@ -410,18 +418,18 @@ impl Tree {
             }
             Some(false) => {
                 self.progress.skip();
-                return Ok(Outcome::Done);
+                return Ok(EntryOutcome::Done);
             }
             None => {}
         }
         self.progress.file();
-        Ok(Outcome::Done)
+        Ok(EntryOutcome::Done)
     }
 
     /// Copies the attributes of a file that is not opened.
     fn named_attributes(
         &self,
-        entry: Entry<'_>,
+        entry: TreeEntry<'_>,
         buffers: &mut CopyBuffers,
     ) -> Result<(), CopyError> {
         let read = |errno| self.from.failed("read the attributes of", &entry.path())(errno);

@@ -22,7 +22,7 @@ use rustix::io::Errno;
 
 use super::beneath;
 use super::content::weight;
-use super::tree::{Tree, TreeSide};
+use super::tree::{CopyTree, TreeSide};
 use crate::failure::quoted;
 
 const USAGE: &str = "usage: vestal-stage copy FROM TO";
@@ -106,7 +106,7 @@ fn fill(
 ) -> Result<(), CopyError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let top = openat(parent, name, flags, Mode::empty()).map_err(failed("open", to))?;
-    let tree = Tree::new(source, TreeSide::new(to, top)?);
+    let tree = CopyTree::new(source, TreeSide::new(to, top)?);
     tree.copy()?;
     check_cancelled()?;
     // Without this line the caller assumes that the copy failed.

@@ -31,7 +31,7 @@ const MAX_NAME: usize = 4000;
 
 /// A tree being copied, shared by all workers.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(super) struct CopyTree {
     /// The original.
     pub(super) from: TreeSide,
     /// The copy.
@@ -144,7 +144,7 @@ impl TreeSide {
     }
 }
 
-impl Tree {
+impl CopyTree {
     pub(super) fn new(from: TreeSide, to: TreeSide) -> Self {
         let top = Pending { path: Vec::new(), anchor: None };
         let work = WorkQueue { directories: vec![top], ..WorkQueue::default() };

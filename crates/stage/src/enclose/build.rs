@@ -25,10 +25,10 @@ use vestal_wire::{Enclosure, Purpose};
 
 use super::devices::mount_processes;
 use super::first::InnerPipes;
-use super::sources::{Part, RootPart, SAFE_ATTRIBUTES, clone_directory, open_parts};
+use super::sources::{RootMount, RootPart, SAFE_ATTRIBUTES, clone_directory, open_parts};
 use crate::failpoint::failpoint;
-use crate::failure::{Failure, Step, failed};
-use crate::users::{Owner, host_id};
+use crate::failure::{BuildStep, Failure, failed};
+use crate::users::{SandboxRoot, host_id};
 
 /// Maximum length of a kernel message.
 const MAX_MESSAGE: usize = 512;
@@ -41,7 +41,7 @@ const ATTEMPTS: usize = 3;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Builder<'a> {
     /// The owner of the sandbox's files.
-    pub(super) owner: Owner,
+    pub(super) owner: SandboxRoot,
     /// The group of terminals, as this process sees it.
     pub(super) terminals: Option<u32>,
     /// The user namespace of the sandbox, for idmapped mounts.
@@ -57,17 +57,17 @@ pub(super) fn build(
     pipes: &InnerPipes,
 ) -> Result<(), Failure> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", private).map_err(failed(Step::PrivateMounts))?;
+    mount_change("/", private).map_err(failed(BuildStep::PrivateMounts))?;
     let (root, parts) = open_parts(plan)?;
     let builder = Builder {
-        owner: Owner::of(&plan.users),
+        owner: SandboxRoot::of(&plan.users),
         terminals: terminals(plan),
         users,
         durable: plan.purpose != Purpose::Trial,
     };
     let parts = parts.into_iter().map(|part| {
         let clone = match &part {
-            Part::Bind { bind, source } => Some(builder.clone_source(bind, source)?),
+            RootMount::Bind { bind, source } => Some(builder.clone_source(bind, source)?),
             _ => None,
         };
         Ok::<_, Failure>((part, clone))
@@ -80,7 +80,7 @@ pub(super) fn build(
         builder.mount_part(&mut root, part, clone.as_ref())?;
     }
     failpoint!("stage.first.after-places");
-    pivot(&root).map_err(failed(Step::Pivot))
+    pivot(&root).map_err(failed(BuildStep::Pivot))
 }
 
 /// The group `tty`, which has the same number in every distribution.
@@ -89,9 +89,9 @@ const TTY: u32 = 5;
 /// Returns the group of terminals, if the sandbox has it.
 fn terminals(plan: &Enclosure) -> Option<u32> {
     let on_host = host_id(&plan.users.gids, TTY)?;
-    match Owner::of(&plan.users) {
-        Owner::Myself => Some(TTY),
-        Owner::Other { .. } => Some(on_host),
+    match SandboxRoot::of(&plan.users) {
+        SandboxRoot::Myself => Some(TTY),
+        SandboxRoot::Other { .. } => Some(on_host),
     }
 }
 
@@ -100,7 +100,7 @@ impl Builder<'_> {
         let (mount, at) = match root {
             RootPart::Directory { path, source } => {
                 let mount = clone_directory(&source)
-                    .map_err(|error| Failure::of(Step::Root, error).at(path))?;
+                    .map_err(|error| Failure::of(BuildStep::Root, error).at(path))?;
                 (mount, source)
             }
             RootPart::Overlay(layers) => {
@@ -110,60 +110,60 @@ impl Builder<'_> {
         };
         // The root is mounted over its own directory, which certainly exists and
         // is not in the way.
-        attach(&mount, &at).map_err(|error| Failure::of(Step::Root, error).at(b"/"))?;
+        attach(&mount, &at).map_err(|error| Failure::of(BuildStep::Root, error).at(b"/"))?;
         NewRoot::new(mount, self.owner)
     }
 
     fn mount_part(
         &self,
         root: &mut NewRoot,
-        part: Part<'_>,
+        part: RootMount<'_>,
         clone: Option<&OwnedFd>,
     ) -> Result<(), Failure> {
         match part {
-            Part::Bind { bind, source } => match clone {
+            RootMount::Bind { bind, source } => match clone {
                 Some(mount) => self.bind(root, bind, &source, mount),
                 None => {
-                    let failure = Failure::new(Step::Bind, "its source was not opened");
+                    let failure = Failure::new(BuildStep::Bind, "its source was not opened");
                     Err(failure.at(bind.target.as_slice()))
                 }
             },
-            Part::Overlay { target, layers } => {
+            RootMount::Overlay { target, layers } => {
                 let at = root.directory(target, 0o755)?;
                 let mount = self.layers(&layers).map_err(|failure| failure.at(target))?;
                 root.attach_own(&mount, &at)
-                    .map_err(|error| Failure::of(Step::Overlay, error).at(target))
+                    .map_err(|error| Failure::of(BuildStep::Overlay, error).at(target))
             }
-            Part::Tmpfs { target, tmpfs } => {
+            RootMount::Tmpfs { target, tmpfs } => {
                 let at = root.directory(target, tmpfs.mode)?;
                 let mount = self.tmpfs(&tmpfs).map_err(|failure| failure.at(target))?;
                 root.attach_own(&mount, &at)
-                    .map_err(|error| Failure::of(Step::Tmpfs, error).at(target))
+                    .map_err(|error| Failure::of(BuildStep::Tmpfs, error).at(target))
             }
-            Part::Proc { target } => mount_processes(root, target),
-            Part::Dev { target, shared_memory } => self.devices(root, target, shared_memory),
-            Part::Symlink { target, text } => root.link(target, text),
-            Part::Directory { target, mode } => root.directory(target, mode).map(drop),
+            RootMount::Proc { target } => mount_processes(root, target),
+            RootMount::Dev { target, shared_memory } => self.devices(root, target, shared_memory),
+            RootMount::Symlink { target, text } => root.link(target, text),
+            RootMount::Directory { target, mode } => root.directory(target, mode).map(drop),
         }
     }
 
     /// Returns a mount of a tmpfs.
     pub(super) fn tmpfs(&self, tmpfs: &Tmpfs) -> Result<OwnedFd, Failure> {
         let exec = if tmpfs.exec { 0 } else { libc::MOUNT_ATTR_NOEXEC };
-        self.tmpfs_with(Step::Tmpfs, tmpfs, SAFE_ATTRIBUTES | exec)
+        self.tmpfs_with(BuildStep::Tmpfs, tmpfs, SAFE_ATTRIBUTES | exec)
     }
 
     /// Returns a mount of a tmpfs with attributes.
     pub(super) fn tmpfs_with(
         &self,
-        step: Step,
+        step: BuildStep,
         tmpfs: &Tmpfs,
         attributes: u64,
     ) -> Result<OwnedFd, Failure> {
         let mut context = Context::new(step, "tmpfs")?
             .set("size", &tmpfs.size.to_string())?
             .set("mode", &format!("{:o}", tmpfs.mode))?;
-        if let Owner::Other { uid, gid } = self.owner {
+        if let SandboxRoot::Other { uid, gid } = self.owner {
             context = context.set("uid", &uid.to_string())?.set("gid", &gid.to_string())?;
         }
         context.mount(attributes)
@@ -173,13 +173,13 @@ impl Builder<'_> {
 /// A filesystem that is being configured.
 #[derive(Debug)]
 pub(super) struct Context {
-    step: Step,
+    step: BuildStep,
     context: OwnedFd,
 }
 
 impl Context {
     /// Starts to configure a filesystem of a type.
-    pub(super) fn new(step: Step, sort: &str) -> Result<Self, Failure> {
+    pub(super) fn new(step: BuildStep, sort: &str) -> Result<Self, Failure> {
         let context = fsopen(sort, FsOpenFlags::FSOPEN_CLOEXEC)
             .map_err(|error| Failure::of(step, error).with_detail(sort))?;
         Ok(Self { step, context })
@@ -241,7 +241,7 @@ pub(super) struct Tmpfs {
 #[derive(Debug)]
 pub(super) struct NewRoot {
     mount: OwnedFd,
-    owner: Owner,
+    owner: SandboxRoot,
     /// Mounts whose content belongs to the sandbox, so that obstacles can be
     /// removed. Entries in host directories are kept.
     own: HashSet<u64>,
@@ -255,8 +255,8 @@ pub(super) fn attach(mount: impl AsFd, at: impl AsFd) -> rustix::io::Result<()> 
 
 impl NewRoot {
     /// Uses a mount as the root of a sandbox.
-    pub(super) fn new(mount: OwnedFd, owner: Owner) -> Result<Self, Failure> {
-        let own = HashSet::from([mount_id(mount.as_fd()).map_err(failed(Step::Root))?]);
+    pub(super) fn new(mount: OwnedFd, owner: SandboxRoot) -> Result<Self, Failure> {
+        let own = HashSet::from([mount_id(mount.as_fd()).map_err(failed(BuildStep::Root))?]);
         Ok(Self { mount, owner, own })
     }
 
@@ -279,7 +279,7 @@ impl NewRoot {
 
     /// Opens a directory. Creates it and its parents if they are missing.
     pub(super) fn directory(&self, target: &[u8], mode: u32) -> Result<OwnedFd, Failure> {
-        let failed = |error: io::Error| Failure::of(Step::Target, error).at(target);
+        let failed = |error: io::Error| Failure::of(BuildStep::Target, error).at(target);
         let names = names(target).map_err(failed)?;
         let last = names.len().saturating_sub(1);
         let mut directory = self.mount.try_clone().map_err(failed)?;
@@ -292,7 +292,7 @@ impl NewRoot {
 
     /// Opens a file to mount over. Creates it if it is missing.
     pub(super) fn file(&self, target: &[u8]) -> Result<OwnedFd, Failure> {
-        let failed = |error: io::Error| Failure::of(Step::Target, error).at(target);
+        let failed = |error: io::Error| Failure::of(BuildStep::Target, error).at(target);
         let (directory, name) = self.parent(target)?;
         for _ in 0..ATTEMPTS {
             let found = open_beneath(&directory, name, OFlags::empty());
@@ -316,7 +316,7 @@ impl NewRoot {
     /// Creates a symbolic link if nothing exists there, or replaces an empty
     /// directory that was a mount point before.
     pub(super) fn link(&self, target: &[u8], text: &[u8]) -> Result<(), Failure> {
-        let failed = |error: io::Error| Failure::of(Step::Symlink, error).at(target);
+        let failed = |error: io::Error| Failure::of(BuildStep::Symlink, error).at(target);
         let (directory, name) = self.parent(target)?;
         let text = OsStr::from_bytes(text);
         let make = || self.make(|| symlinkat(text, &directory, name));
@@ -333,7 +333,7 @@ impl NewRoot {
 
     /// Opens the parent directory of a target, and returns the target's name.
     fn parent<'t>(&self, target: &'t [u8]) -> Result<(OwnedFd, &'t OsStr), Failure> {
-        let failed = |error: io::Error| Failure::of(Step::Target, error).at(target);
+        let failed = |error: io::Error| Failure::of(BuildStep::Target, error).at(target);
         let names = names(target).map_err(failed)?;
         let Some((name, way)) = names.split_last() else {
             return Err(failed(Errno::INVAL.into()));

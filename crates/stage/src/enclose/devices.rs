@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::build::{Builder, Context, NewRoot, Tmpfs, attach};
 use super::sources::{SAFE_ATTRIBUTES, clone_mount};
-use crate::failure::{Failure, Step, failed_at};
+use crate::failure::{BuildStep, Failure, failed_at};
 use crate::sys::{MountScope, add_attributes};
 
 const NULL: (&str, u32, u32) = ("null", 1, 3);
@@ -66,22 +66,24 @@ impl Builder<'_> {
         let at = root.directory(target, 0o755)?;
         let tmpfs = Tmpfs { size: SIZE, mode: 0o755, exec: false };
         let devices = self
-            .tmpfs_with(Step::Dev, &tmpfs, SAFE_ATTRIBUTES | libc::MOUNT_ATTR_NOEXEC)
+            .tmpfs_with(BuildStep::Dev, &tmpfs, SAFE_ATTRIBUTES | libc::MOUNT_ATTR_NOEXEC)
             .map_err(|failure| failure.at(target))?;
-        root.attach_own(&devices, &at).map_err(failed_at(Step::Dev, target))?;
+        root.attach_own(&devices, &at).map_err(failed_at(BuildStep::Dev, target))?;
         for device in DEVICES {
             let part = [target, b"/", device.0.as_bytes()].concat();
             device_of_host(root, &devices, device).map_err(|failure| failure.at(&part))?;
         }
         for (name, text) in LINKS {
-            root.make(|| symlinkat(text, &devices, name)).map_err(failed_at(Step::Dev, target))?;
+            root.make(|| symlinkat(text, &devices, name))
+                .map_err(failed_at(BuildStep::Dev, target))?;
         }
         let shared = Tmpfs { size: shared_memory, mode: 0o1777, exec: false };
-        let shared = self.tmpfs_with(Step::Dev, &shared, SAFE_ATTRIBUTES | libc::MOUNT_ATTR_NOEXEC);
+        let shared =
+            self.tmpfs_with(BuildStep::Dev, &shared, SAFE_ATTRIBUTES | libc::MOUNT_ATTR_NOEXEC);
         for (name, mount) in [("pts", self.terminals()), ("shm", shared)] {
             let part = [target, b"/", name.as_bytes()].concat();
             let mount = mount.map_err(|failure| failure.at(&part))?;
-            mount_below(root, &devices, name, &mount).map_err(failed_at(Step::Dev, &part))?;
+            mount_below(root, &devices, name, &mount).map_err(failed_at(BuildStep::Dev, &part))?;
         }
         Ok(())
     }
@@ -89,7 +91,7 @@ impl Builder<'_> {
     /// Returns a mount of the sandbox's own terminals.
     fn terminals(&self) -> Result<OwnedFd, Failure> {
         let mut context =
-            Context::new(Step::Dev, "devpts")?.set("mode", "620")?.set("ptmxmode", "666")?;
+            Context::new(BuildStep::Dev, "devpts")?.set("mode", "620")?.set("ptmxmode", "666")?;
         if let Some(group) = self.terminals {
             context = context.set("gid", &group.to_string())?;
         }
@@ -114,21 +116,21 @@ fn device_of_host(
     devices: &OwnedFd,
     device: (&str, u32, u32),
 ) -> Result<(), Failure> {
-    let failed = |error: Errno| Failure::of(Step::Dev, error);
+    let failed = |error: Errno| Failure::of(BuildStep::Dev, error);
     let source = open_device(device)?;
     let mount = clone_mount(&source, MountScope::Single).map_err(failed)?;
     add_attributes(&mount, MountScope::Single, QUIET)
-        .map_err(|error| Failure::of(Step::Dev, error))?;
+        .map_err(|error| Failure::of(BuildStep::Dev, error))?;
     let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     root.make(|| openat(devices, device.0, create, Mode::from_raw_mode(0o644)))
-        .map_err(|error| Failure::of(Step::Dev, error))?;
+        .map_err(|error| Failure::of(BuildStep::Dev, error))?;
     let at = openat(devices, device.0, PATH, Mode::empty()).map_err(failed)?;
     attach(&mount, &at).map_err(failed)
 }
 
 /// Opens a device of the host and checks that it is the expected one.
 fn open_device((name, wanted_major, wanted_minor): (&str, u32, u32)) -> Result<OwnedFd, Failure> {
-    let failed = |error: Errno| Failure::of(Step::Dev, error);
+    let failed = |error: Errno| Failure::of(BuildStep::Dev, error);
     let source = openat(CWD, format!("/dev/{name}"), PATH, Mode::empty()).map_err(failed)?;
     let stat = fstat(&source).map_err(failed)?;
     let is_it = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
@@ -136,7 +138,7 @@ fn open_device((name, wanted_major, wanted_minor): (&str, u32, u32)) -> Result<O
     if is_it {
         return Ok(source);
     }
-    Err(Failure::new(Step::Dev, format!("/dev/{name} of the host is not the expected device")))
+    Err(Failure::new(BuildStep::Dev, format!("/dev/{name} of the host is not the expected device")))
 }
 
 /// Opens `/dev/null`.
@@ -147,9 +149,9 @@ fn open_null() -> Result<OwnedFd, Failure> {
 /// Mounts `/proc`.
 pub(super) fn mount_processes(root: &NewRoot, target: &[u8]) -> Result<(), Failure> {
     let at = root.directory(target, 0o555)?;
-    let context = Context::new(Step::Proc, "proc").map_err(|failure| failure.at(target))?;
+    let context = Context::new(BuildStep::Proc, "proc").map_err(|failure| failure.at(target))?;
     let mount = context.mount(ATTRIBUTES).map_err(|failure| failure.at(target))?;
-    attach(&mount, &at).map_err(failed_at(Step::Proc, target))?;
+    attach(&mount, &at).map_err(failed_at(BuildStep::Proc, target))?;
     for name in READ_ONLY {
         let part = [target, b"/", name.as_bytes()].concat();
         cover(&mount, name, |found| {
@@ -157,14 +159,14 @@ pub(super) fn mount_processes(root: &NewRoot, target: &[u8]) -> Result<(), Failu
             add_attributes(&copy, MountScope::Recursive, ATTRIBUTES | libc::MOUNT_ATTR_RDONLY)?;
             Ok(copy)
         })
-        .map_err(failed_at(Step::Proc, &part))?;
+        .map_err(failed_at(BuildStep::Proc, &part))?;
     }
     mask(&mount, target)
 }
 
 fn mask(mount: &OwnedFd, target: &[u8]) -> Result<(), Failure> {
     let read_only = libc::MOUNT_ATTR_RDONLY;
-    let empty = Context::new(Step::Proc, "tmpfs")?
+    let empty = Context::new(BuildStep::Proc, "tmpfs")?
         .set("size", "4096")?
         .set("mode", "555")?
         .mount(ATTRIBUTES | read_only)?;
@@ -181,7 +183,7 @@ fn mask(mount: &OwnedFd, target: &[u8]) -> Result<(), Failure> {
             add_attributes(&copy, MountScope::Single, attributes)?;
             Ok(copy)
         })
-        .map_err(failed_at(Step::Proc, &part))?;
+        .map_err(failed_at(BuildStep::Proc, &part))?;
     }
     Ok(())
 }

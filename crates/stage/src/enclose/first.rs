@@ -20,7 +20,7 @@ use vestal_wire::{Enclosure, Mapping, Network, Purpose};
 
 use super::build;
 use crate::failpoint::failpoint;
-use crate::failure::{Failure, Step, failed, failed_at};
+use crate::failure::{BuildStep, Failure, failed, failed_at};
 use crate::program;
 use crate::sys::{self, exit_now};
 use crate::users::{self, limit_process};
@@ -60,7 +60,7 @@ pub(super) fn run(parts: &FirstProcess<'_>) -> ! {
                 failpoint!("stage.first.before-exec");
                 let error = sys::execute(&arguments, &environment);
                 let program = arguments.first().map(Vec::as_slice).unwrap_or_default();
-                Failure::of(Step::Exec, error).at(program)
+                Failure::of(BuildStep::Exec, error).at(program)
             }
             Purpose::Trial => {
                 parts.pipes.report_ready();
@@ -77,15 +77,15 @@ fn build_and_confine(parts: &FirstProcess<'_>) -> Result<(), Failure> {
     // It fails for a session leader, which needs no new session.
     rustix::process::setsid().ok();
     sys::leave_session_keyring();
-    unshare_cgroups().map_err(failed(Step::Namespaces))?;
+    unshare_cgroups().map_err(failed(BuildStep::Namespaces))?;
     if parts.users.is_none() {
-        users::become_root(&plan.users.mapping).map_err(failed(Step::Credentials))?;
+        users::become_root(&plan.users.mapping).map_err(failed(BuildStep::Credentials))?;
         let limits = plan.user_limits.unwrap_or_default();
-        users::limit_namespace(&limits).map_err(failed(Step::UserNamespace))?;
+        users::limit_namespace(&limits).map_err(failed(BuildStep::UserNamespace))?;
     }
-    rustix::system::sethostname(plan.hostname.as_bytes()).map_err(failed(Step::Hostname))?;
+    rustix::system::sethostname(plan.hostname.as_bytes()).map_err(failed(BuildStep::Hostname))?;
     if plan.network == Network::None {
-        sys::bring_up_loopback().map_err(failed(Step::Loopback))?;
+        sys::bring_up_loopback().map_err(failed(BuildStep::Loopback))?;
         let (first, last) = users::ping_groups(&plan.users);
         sys::allow_ping(first, last);
     }
@@ -93,8 +93,8 @@ fn build_and_confine(parts: &FirstProcess<'_>) -> Result<(), Failure> {
     failpoint!("stage.first.after-pivot");
     if let Some(users) = &parts.users {
         move_into_link_name_space(users.as_fd(), Some(LinkNameSpaceType::User))
-            .map_err(failed(Step::Credentials))?;
-        users::become_root(&Mapping::Privileged).map_err(failed(Step::Credentials))?;
+            .map_err(failed(BuildStep::Credentials))?;
+        users::become_root(&Mapping::Privileged).map_err(failed(BuildStep::Credentials))?;
     }
     if matches!(plan.users.mapping, Mapping::Helpers { .. })
         && let Some(limits) = &plan.user_limits
@@ -115,11 +115,11 @@ fn pass_on_descriptors(parts: &FirstProcess<'_>) -> Result<(), Failure> {
     // sandbox's own, if it has devices.
     if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
         sys::null_std_streams(null.as_fd(), &parts.passed_on)
-            .map_err(failed_at(Step::Descriptors, b"/dev/null"))?;
+            .map_err(failed_at(BuildStep::Descriptors, b"/dev/null"))?;
     }
-    sys::close_all_on_exec().map_err(failed(Step::Descriptors))?;
+    sys::close_all_on_exec().map_err(failed(BuildStep::Descriptors))?;
     for number in parts.passed_on {
-        sys::pass_on(number).map_err(failed(Step::Descriptors))?;
+        sys::pass_on(number).map_err(failed(BuildStep::Descriptors))?;
     }
     Ok(())
 }
@@ -134,17 +134,17 @@ fn unshare_cgroups() -> rustix::io::Result<()> {
 /// Gives up all rights that the sandbox must not have.
 fn confine(plan: &Enclosure) -> Result<(), Failure> {
     if let Some(max) = plan.max_processes {
-        limit_processes(max).map_err(failed(Step::MaxProcesses))?;
+        limit_processes(max).map_err(failed(BuildStep::MaxProcesses))?;
     }
     let limits = plan.user_limits.unwrap_or_default();
-    limit_process(&limits).map_err(failed(Step::MaxProcesses))?;
-    sys::keep_capabilities(plan.capabilities).map_err(failed(Step::Capabilities))?;
+    limit_process(&limits).map_err(failed(BuildStep::MaxProcesses))?;
+    sys::keep_capabilities(plan.capabilities).map_err(failed(BuildStep::Capabilities))?;
     failpoint!("stage.first.after-capabilities");
-    set_no_new_privs(true).map_err(failed(Step::NoNewPrivileges))?;
-    sys::landlock_scope().map_err(failed(Step::Landlock))?;
+    set_no_new_privs(true).map_err(failed(BuildStep::NoNewPrivileges))?;
+    sys::landlock_scope().map_err(failed(BuildStep::Landlock))?;
     failpoint!("stage.first.after-landlock");
     for filter in &plan.filters {
-        sys::install_filter(filter).map_err(failed(Step::Seccomp))?;
+        sys::install_filter(filter).map_err(failed(BuildStep::Seccomp))?;
     }
     failpoint!("stage.first.after-seccomp");
     Ok(())
@@ -159,7 +159,7 @@ fn limit_processes(max: u64) -> rustix::io::Result<()> {
 
 /// Creates the two pipes.
 pub(super) fn handshake_pipes() -> Result<(OuterPipes, InnerPipes), Failure> {
-    let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(failed(Step::Namespaces));
+    let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(failed(BuildStep::Namespaces));
     let (wait, go) = pipe()?;
     let (reports, report) = pipe()?;
     Ok((OuterPipes { go, reports }, InnerPipes { wait, report }))

@@ -20,7 +20,7 @@ use vestal_wire::{Enclosure, Mapping, Network, Purpose};
 
 use super::first::{self, FirstProcess, FirstProcessState};
 use crate::failpoint::failpoint;
-use crate::failure::{Failure, ReportedFailure, Step, failed, failed_at, quoted};
+use crate::failure::{BuildStep, Failure, ReportedFailure, failed, failed_at, quoted};
 use crate::program::{self, DescriptorOptions, UsageError};
 use crate::sys::{self, Child, Cloned, clone};
 use crate::users;
@@ -73,15 +73,15 @@ fn run(numbers: Descriptors) -> ExitCode {
 
 fn build(numbers: Descriptors) -> Result<Purpose, ReportedFailure> {
     let kept = [numbers.plan, numbers.ready, numbers.hold];
-    sys::close_all_except(&kept).map_err(failed(Step::Descriptors))?;
+    sys::close_all_except(&kept).map_err(failed(BuildStep::Descriptors))?;
     let plan: Enclosure = program::read_plan(numbers.plan)?;
     let passed_on = [numbers.ready, numbers.hold];
     for number in passed_on {
-        sys::inherited(number).map_err(failed(Step::Descriptors))?;
+        sys::inherited(number).map_err(failed(BuildStep::Descriptors))?;
     }
     let null = File::options().read(true).write(true).open("/dev/null");
-    let null = null.map_err(failed_at(Step::Descriptors, b"/dev/null"))?;
-    sys::null_std_streams(null.as_fd(), &passed_on).map_err(failed(Step::Descriptors))?;
+    let null = null.map_err(failed_at(BuildStep::Descriptors, b"/dev/null"))?;
+    sys::null_std_streams(null.as_fd(), &passed_on).map_err(failed(BuildStep::Descriptors))?;
     drop(null);
     users::check(&plan.users)?;
     failpoint!("stage.enclose.after-plan");
@@ -99,7 +99,7 @@ fn build(numbers: Descriptors) -> Result<Purpose, ReportedFailure> {
     join_cgroups(&plan.cgroups)?;
     failpoint!("stage.enclose.after-cgroups");
     let (outside, first) = first::handshake_pipes()?;
-    match clone(namespaces(&plan)).map_err(failed(Step::Namespaces))? {
+    match clone(namespaces(&plan)).map_err(failed(BuildStep::Namespaces))? {
         Cloned::Child => {
             drop(outside);
             first::run(&FirstProcess { plan: &plan, users, pipes: first, passed_on })
@@ -169,7 +169,7 @@ fn register(plan: &Enclosure, child: &Child, pipes: &first::OuterPipes) -> Resul
         write_record(record, child.pid)?;
     }
     failpoint!("stage.enclose.after-record");
-    pipes.release().map_err(failed(Step::Namespaces))?;
+    pipes.release().map_err(failed(BuildStep::Namespaces))?;
     failpoint!("stage.enclose.after-go");
     Ok(())
 }
@@ -177,8 +177,8 @@ fn register(plan: &Enclosure, child: &Child, pipes: &first::OuterPipes) -> Resul
 fn wait(child: &Child) -> Result<WaitStatus, Failure> {
     match waitpid(Some(child.pid), WaitOptions::empty()) {
         Ok(Some((_, status))) => Ok(status),
-        Ok(None) => Err(Failure::new(Step::Ended, "the first process cannot be waited for")),
-        Err(error) => Err(Failure::of(Step::Ended, error)),
+        Ok(None) => Err(Failure::new(BuildStep::Ended, "the first process cannot be waited for")),
+        Err(error) => Err(Failure::of(BuildStep::Ended, error)),
     }
 }
 
@@ -188,13 +188,16 @@ fn ended(status: WaitStatus) -> Failure {
         (None, Some(signal)) => format!("by signal {signal}"),
         (None, None) => "in an unknown way".to_owned(),
     };
-    Failure::new(Step::Ended, format!("the first process ended {how} before the sandbox was ready"))
+    Failure::new(
+        BuildStep::Ended,
+        format!("the first process ended {how} before the sandbox was ready"),
+    )
 }
 
 /// Writes the record of a process completely or not at all. It need not survive a
 /// crash of the machine, because the process does not.
 fn write_record(path: &[u8], pid: Pid) -> Result<(), Failure> {
-    let failed = |error: io::Error| Failure::of(Step::Record, error).at(path);
+    let failed = |error: io::Error| Failure::of(BuildStep::Record, error).at(path);
     let (path, new) = record_paths(path);
     let content = describe_process(pid).map_err(failed)?;
     let written = fs::OpenOptions::new()
@@ -250,7 +253,7 @@ fn join_cgroups(lists: &[ByteVec]) -> Result<(), Failure> {
             .write(true)
             .open(OsStr::from_bytes(list))
             .and_then(|mut file| file.write_all(b"0\n"))
-            .map_err(|error| Failure::of(Step::Cgroup, error).at(list))?;
+            .map_err(|error| Failure::of(BuildStep::Cgroup, error).at(list))?;
     }
     Ok(())
 }

@@ -21,9 +21,9 @@ use rustix::mount::{OpenTreeFlags, open_tree};
 use vestal_wire::{Bind, Enclosure, OverlayDirs, Root, SandboxMount};
 
 use super::build::{Builder, Context, NewRoot, Tmpfs, attach};
-use crate::failure::{Failure, Step, failed, failed_at};
+use crate::failure::{BuildStep, Failure, failed, failed_at};
 use crate::sys::{MountScope, add_attributes, shift_owners};
-use crate::users::Owner;
+use crate::users::SandboxRoot;
 
 /// Attributes of every host file in a sandbox: no set-user-ID programs and no
 /// devices.
@@ -38,7 +38,7 @@ pub(super) enum RootPart<'p> {
 
 /// A mount below the root, with its source open.
 #[derive(Debug)]
-pub(super) enum Part<'p> {
+pub(super) enum RootMount<'p> {
     Bind { bind: &'p Bind, source: OwnedFd },
     Overlay { target: &'p [u8], layers: OpenOverlay },
     Tmpfs { target: &'p [u8], tmpfs: Tmpfs },
@@ -59,7 +59,7 @@ pub(super) struct OpenOverlay {
 }
 
 /// Opens all sources of a plan, before anything is mounted over them.
-pub(super) fn open_parts(plan: &Enclosure) -> Result<(RootPart<'_>, Vec<Part<'_>>), Failure> {
+pub(super) fn open_parts(plan: &Enclosure) -> Result<(RootPart<'_>, Vec<RootMount<'_>>), Failure> {
     let root = match &plan.root {
         Root::Directory(path) => RootPart::Directory { path, source: open_source(path)? },
         Root::Overlay(layers) => RootPart::Overlay(open_layers(layers)?),
@@ -68,21 +68,21 @@ pub(super) fn open_parts(plan: &Enclosure) -> Result<(RootPart<'_>, Vec<Part<'_>
     Ok((root, parts))
 }
 
-fn open_part(mount: &SandboxMount) -> Result<Part<'_>, Failure> {
+fn open_part(mount: &SandboxMount) -> Result<RootMount<'_>, Failure> {
     Ok(match mount {
-        SandboxMount::Bind(bind) => Part::Bind { bind, source: open_bind_source(bind)? },
+        SandboxMount::Bind(bind) => RootMount::Bind { bind, source: open_bind_source(bind)? },
         SandboxMount::Overlay { target, layers } => {
-            Part::Overlay { target, layers: open_layers(layers)? }
+            RootMount::Overlay { target, layers: open_layers(layers)? }
         }
         SandboxMount::Tmpfs { target, size, mode, exec } => {
-            Part::Tmpfs { target, tmpfs: Tmpfs { size: *size, mode: *mode, exec: *exec } }
+            RootMount::Tmpfs { target, tmpfs: Tmpfs { size: *size, mode: *mode, exec: *exec } }
         }
-        SandboxMount::Proc { target } => Part::Proc { target },
+        SandboxMount::Proc { target } => RootMount::Proc { target },
         SandboxMount::Dev { target, shared_memory } => {
-            Part::Dev { target, shared_memory: *shared_memory }
+            RootMount::Dev { target, shared_memory: *shared_memory }
         }
-        SandboxMount::Symlink { target, text } => Part::Symlink { target, text },
-        SandboxMount::Directory { target, mode } => Part::Directory { target, mode: *mode },
+        SandboxMount::Symlink { target, text } => RootMount::Symlink { target, text },
+        SandboxMount::Directory { target, mode } => RootMount::Directory { target, mode: *mode },
     })
 }
 
@@ -109,11 +109,12 @@ fn open_bind_source(bind: &Bind) -> Result<OwnedFd, Failure> {
         return open_source(&bind.source);
     };
     let opened = open_at(&bind.source, ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS)?;
-    let found = fstat(&opened).map_err(failed_at(Step::Source, &bind.source))?;
+    let found = fstat(&opened).map_err(failed_at(BuildStep::Source, &bind.source))?;
     if (found.st_dev, found.st_ino) == (expected.device, expected.inode) {
         return Ok(opened);
     }
-    Err(Failure::new(Step::Source, "it was replaced while the sandbox was built").at(&bind.source))
+    Err(Failure::new(BuildStep::Source, "it was replaced while the sandbox was built")
+        .at(&bind.source))
 }
 
 /// Opens a host file by its absolute path. Links of the host are followed, but
@@ -124,11 +125,11 @@ fn open_source(path: &[u8]) -> Result<OwnedFd, Failure> {
 
 fn open_at(path: &[u8], resolve: ResolveFlags) -> Result<OwnedFd, Failure> {
     if !path.starts_with(b"/") {
-        return Err(Failure::of(Step::Source, rustix::io::Errno::INVAL).at(path));
+        return Err(Failure::of(BuildStep::Source, rustix::io::Errno::INVAL).at(path));
     }
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     openat2(CWD, OsStr::from_bytes(path), flags, Mode::empty(), resolve)
-        .map_err(failed_at(Step::Source, path))
+        .map_err(failed_at(BuildStep::Source, path))
 }
 
 /// Clones a mount, or the part below a descriptor.
@@ -154,7 +155,7 @@ impl Builder<'_> {
     /// is mounted: the source may contain the sandbox's own directories, and must
     /// not show the sandbox in them.
     pub(super) fn clone_source(&self, bind: &Bind, source: &OwnedFd) -> Result<OwnedFd, Failure> {
-        self.clone_with_attributes(bind, source).map_err(failed_at(Step::Bind, &bind.target))
+        self.clone_with_attributes(bind, source).map_err(failed_at(BuildStep::Bind, &bind.target))
     }
 
     /// Mounts a host file in the sandbox.
@@ -166,12 +167,12 @@ impl Builder<'_> {
         mount: &OwnedFd,
     ) -> Result<(), Failure> {
         let target = bind.target.as_slice();
-        let stat = fstat(source).map_err(failed_at(Step::Source, &bind.source))?;
+        let stat = fstat(source).map_err(failed_at(BuildStep::Source, &bind.source))?;
         let at = match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => root.directory(target, 0o755)?,
             _ => root.file(target)?,
         };
-        attach(mount, &at).map_err(failed_at(Step::Bind, target))?;
+        attach(mount, &at).map_err(failed_at(BuildStep::Bind, target))?;
         if bind.hidden.is_empty() {
             return Ok(());
         }
@@ -179,7 +180,7 @@ impl Builder<'_> {
         // parts of it.
         let part = self.hide_entries(mount, &paths(&bind.hidden), &at);
         let part = part.map_err(|failure| failure.at(target))?;
-        attach(part, &at).map_err(failed_at(Step::Bind, target))
+        attach(part, &at).map_err(failed_at(BuildStep::Bind, target))
     }
 
     fn clone_with_attributes(&self, bind: &Bind, source: &OwnedFd) -> io::Result<OwnedFd> {
@@ -202,17 +203,18 @@ impl Builder<'_> {
             return self.overlay(&layers.lower, layers);
         }
         let Some(users) = self.users else {
-            return Err(Failure::new(Step::Plan, "only root can map owners"));
+            return Err(Failure::new(BuildStep::Plan, "only root can map owners"));
         };
         let lower =
-            clone_mount(&layers.lower, MountScope::Single).map_err(failed(Step::Overlay))?;
+            clone_mount(&layers.lower, MountScope::Single).map_err(failed(BuildStep::Overlay))?;
         let attributes = SAFE_ATTRIBUTES | libc::MOUNT_ATTR_RDONLY;
-        shift_owners(&lower, MountScope::Single, attributes, users)
-            .map_err(|error| Failure::of(Step::Overlay, error).with_detail("cannot map owners"))?;
+        shift_owners(&lower, MountScope::Single, attributes, users).map_err(|error| {
+            Failure::of(BuildStep::Overlay, error).with_detail("cannot map owners")
+        })?;
         // Most kernels only accept mounted directories as layers. It is mounted
         // over a directory that nobody uses any more, and goes with the old root:
         // unmounting it separately would take longer than everything else.
-        attach(&lower, &layers.upper).map_err(failed(Step::Overlay))?;
+        attach(&lower, &layers.upper).map_err(failed(BuildStep::Overlay))?;
         self.overlay(&lower, layers)
     }
 
@@ -222,10 +224,10 @@ impl Builder<'_> {
             .set("upperdir", &handle(&layers.upper))?
             .set("workdir", &handle(&layers.work))?;
         let context = match self.owner {
-            Owner::Other { .. } => context,
+            SandboxRoot::Other { .. } => context,
             // Only root of the host may use the attributes that are used
             // otherwise.
-            Owner::Myself => context.flag("userxattr")?,
+            SandboxRoot::Myself => context.flag("userxattr")?,
         };
         // Otherwise unmounting waits for the disk.
         let context = if self.durable { context } else { context.flag("volatile")? };
@@ -255,18 +257,19 @@ impl Builder<'_> {
         if hidden.is_empty() {
             return Ok(None);
         }
-        if self.owner == Owner::Myself {
+        if self.owner == SandboxRoot::Myself {
             // Only root can create whiteouts. Other users do not need them:
             // permissions protect the files.
-            return Err(Failure::new(Step::Plan, "only root can hide files"));
+            return Err(Failure::new(BuildStep::Plan, "only root can hide files"));
         }
-        let layer =
-            Context::new(Step::Overlay, "tmpfs")?.set("mode", "755")?.mount(SAFE_ATTRIBUTES)?;
+        let layer = Context::new(BuildStep::Overlay, "tmpfs")?
+            .set("mode", "755")?
+            .mount(SAFE_ATTRIBUTES)?;
         // Most kernels only accept mounted directories as layers.
-        attach(&layer, at).map_err(failed(Step::Overlay))?;
-        Whiteouts { lower, layer: &layer, directories: BTreeMap::new() }
-            .make(hidden)
-            .map_err(|error| Failure::of(Step::Overlay, error).with_detail("cannot hide files"))?;
+        attach(&layer, at).map_err(failed(BuildStep::Overlay))?;
+        Whiteouts { lower, layer: &layer, directories: BTreeMap::new() }.make(hidden).map_err(
+            |error| Failure::of(BuildStep::Overlay, error).with_detail("cannot hide files"),
+        )?;
         Ok(Some(layer))
     }
 }
@@ -279,7 +282,7 @@ impl Builder<'_> {
 /// either.
 fn overlay(whiteouts: Option<&OwnedFd>, lower: &OwnedFd) -> Result<Context, Failure> {
     let lowers: Vec<String> = whiteouts.into_iter().chain([lower]).map(handle).collect();
-    Context::new(Step::Overlay, "overlay")?
+    Context::new(BuildStep::Overlay, "overlay")?
         .set("lowerdir", &lowers.join(":"))?
         .set("index", "off")?
         .set("metacopy", "off")?

@@ -5,14 +5,14 @@ use std::ops::Range;
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
 
 use super::fragment::{ATOM, Fragment};
-use super::layout::{EditorCell, Layout, Room, RowPosition};
+use super::layout::{EditorCell, Room, RowPosition, TextLayout};
 
 /// A text with a cursor, which is always between two graphemes.
 #[derive(Debug, Clone)]
 pub(super) struct Buffer {
     text: Fragment,
     cursor: usize,
-    pub(super) layout: Layout,
+    pub(super) layout: TextLayout,
     /// The column that moves up and down keep to.
     goal: Option<usize>,
 }
@@ -34,7 +34,7 @@ impl Buffer {
 
     /// Returns one with a text, the cursor at its end.
     pub(super) fn of(text: Fragment, room: Room) -> Self {
-        let layout = Layout::new(text.text(), room);
+        let layout = TextLayout::new(text.text(), room);
         Self { cursor: text.len(), text, layout, goal: None }
     }
 

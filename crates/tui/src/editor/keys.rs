@@ -5,13 +5,13 @@ use std::sync::OnceLock;
 
 use crate::editor::buffer::Direction;
 use crate::editor::fragment::Fragment;
-use crate::editor::undo::Group;
+use crate::editor::undo::EditGroup;
 use crate::editor::{Editor, Last, Reaction};
 use crate::key::{Key, KeyCode, Modifiers};
 
 /// What a key can ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Command {
+pub(super) enum EditCommand {
     /// Send what is written.
     Send,
     /// Begin a new line.
@@ -83,12 +83,12 @@ struct Binding {
     /// The keys, separated by commas, as help shows them.
     keys: &'static str,
     what: &'static str,
-    command: Command,
+    command: EditCommand,
 }
 
 macro_rules! bindings {
     ($($keys:literal $what:literal $command:ident,)*) => {
-        &[$(Binding { keys: $keys, what: $what, command: Command::$command }),*]
+        &[$(Binding { keys: $keys, what: $what, command: EditCommand::$command }),*]
     };
 }
 
@@ -134,8 +134,8 @@ pub fn bindings() -> &'static [(&'static str, &'static str)] {
 }
 
 /// Returns what a key asks for.
-pub(super) fn command(key: Key) -> Option<Command> {
-    static KEYS: OnceLock<Vec<(Key, Command)>> = OnceLock::new();
+pub(super) fn command(key: Key) -> Option<EditCommand> {
+    static KEYS: OnceLock<Vec<(Key, EditCommand)>> = OnceLock::new();
     let keys = KEYS.get_or_init(|| {
         let keys = |row: &'static Binding| {
             row.keys.split(", ").filter_map(parse).map(|key| (key, row.command))
@@ -208,84 +208,86 @@ fn parse(name: &str) -> Option<Key> {
 
 impl Editor {
     /// Carries a command out; `before` is what happened last.
-    pub(super) fn run(&mut self, command: Command, before: &Last, key: Key) -> Reaction {
+    pub(super) fn run(&mut self, command: EditCommand, before: &Last, key: Key) -> Reaction {
         // The program has its own uses for these while nothing is written.
-        let is_unused =
-            matches!(command, Command::DeleteOrLeave | Command::Transpose | Command::Clear);
+        let is_unused = matches!(
+            command,
+            EditCommand::DeleteOrLeave | EditCommand::Transpose | EditCommand::Clear
+        );
         if is_unused && self.is_empty() {
             return Reaction::Unused(key);
         }
         let cursor = self.buffer.cursor();
         match command {
-            Command::Send => return self.send(key),
-            Command::NewLine => self.insert(&Fragment::plain("\n"), Group::Alone),
-            Command::Complete => return Reaction::Complete,
-            Command::Up => return self.vertically(Direction::Back),
-            Command::Down => return self.vertically(Direction::Forth),
-            Command::Search => return self.begin_search(),
-            Command::LineStart => return self.go(self.buffer.line_start(cursor)),
-            Command::LineEnd => return self.go(self.buffer.line_end(cursor)),
-            Command::Left => return self.go(self.buffer.previous(cursor)),
-            Command::Right => return self.go(self.buffer.next(cursor)),
-            Command::WordLeft => return self.go(self.buffer.word(Direction::Back)),
-            Command::WordRight => return self.go(self.buffer.word(Direction::Forth)),
-            Command::TextStart => return self.go(0),
-            Command::TextEnd => return self.go(self.buffer.text().len()),
-            Command::Backspace => return self.erase(self.buffer.previous(cursor)..cursor),
-            Command::Delete | Command::DeleteOrLeave => {
+            EditCommand::Send => return self.send(key),
+            EditCommand::NewLine => self.insert(&Fragment::plain("\n"), EditGroup::Alone),
+            EditCommand::Complete => return Reaction::Complete,
+            EditCommand::Up => return self.vertically(Direction::Back),
+            EditCommand::Down => return self.vertically(Direction::Forth),
+            EditCommand::Search => return self.begin_search(),
+            EditCommand::LineStart => return self.go(self.buffer.line_start(cursor)),
+            EditCommand::LineEnd => return self.go(self.buffer.line_end(cursor)),
+            EditCommand::Left => return self.go(self.buffer.previous(cursor)),
+            EditCommand::Right => return self.go(self.buffer.next(cursor)),
+            EditCommand::WordLeft => return self.go(self.buffer.word(Direction::Back)),
+            EditCommand::WordRight => return self.go(self.buffer.word(Direction::Forth)),
+            EditCommand::TextStart => return self.go(0),
+            EditCommand::TextEnd => return self.go(self.buffer.text().len()),
+            EditCommand::Backspace => return self.erase(self.buffer.previous(cursor)..cursor),
+            EditCommand::Delete | EditCommand::DeleteOrLeave => {
                 return self.erase(cursor..self.buffer.next(cursor));
             }
-            Command::KillLineStart => {
+            EditCommand::KillLineStart => {
                 let start = self.buffer.line_start(cursor);
                 // At the beginning of a line its end of line goes, so that it can be
                 // pressed again.
                 let start = if start == cursor { self.buffer.previous(cursor) } else { start };
                 return self.kill(start..cursor, Direction::Back, before);
             }
-            Command::KillLineEnd => {
+            EditCommand::KillLineEnd => {
                 let end = self.buffer.line_end(cursor);
                 let end = if end == cursor { self.buffer.next(cursor) } else { end };
                 return self.kill(cursor..end, Direction::Forth, before);
             }
-            Command::KillBlankWord => {
+            EditCommand::KillBlankWord => {
                 return self.kill(self.buffer.blank_word()..cursor, Direction::Back, before);
             }
-            Command::KillWordLeft => {
+            EditCommand::KillWordLeft => {
                 let start = self.buffer.word(Direction::Back);
                 return self.kill(start..cursor, Direction::Back, before);
             }
-            Command::KillWordRight => {
+            EditCommand::KillWordRight => {
                 let end = self.buffer.word(Direction::Forth);
                 return self.kill(cursor..end, Direction::Forth, before);
             }
-            Command::Yank => {
+            EditCommand::Yank => {
                 let Some(killed) = self.kills.newest() else { return Reaction::Nothing };
                 self.yank(cursor..cursor, &killed);
             }
-            Command::YankPop => {
+            EditCommand::YankPop => {
                 let Last::Yanked(range) = before else { return Reaction::Nothing };
                 let Some(killed) = self.kills.older() else { return Reaction::Nothing };
                 self.yank(range.clone(), &killed);
             }
-            Command::Transpose => return self.transpose(),
-            Command::Upper => return self.recase(str::to_uppercase),
-            Command::Lower => return self.recase(str::to_lowercase),
-            Command::Capital => return self.recase(capitalised),
-            Command::Undo => {
+            EditCommand::Transpose => return self.transpose(),
+            EditCommand::Upper => return self.recase(str::to_uppercase),
+            EditCommand::Lower => return self.recase(str::to_lowercase),
+            EditCommand::Capital => return self.recase(capitalised),
+            EditCommand::Undo => {
                 self.recall = None;
                 self.revision += 1;
                 return drawn(self.undo.undo(&mut self.buffer));
             }
-            Command::Redo => {
+            EditCommand::Redo => {
                 self.recall = None;
                 self.revision += 1;
                 return drawn(self.undo.redo(&mut self.buffer));
             }
-            Command::Clear => {
+            EditCommand::Clear => {
                 self.recall = None;
-                self.replace(0..self.buffer.text().len(), &Fragment::default(), Group::Alone);
+                self.replace(0..self.buffer.text().len(), &Fragment::default(), EditGroup::Alone);
             }
-            Command::Close => return Reaction::Unused(key),
+            EditCommand::Close => return Reaction::Unused(key),
         }
         Reaction::Changed
     }
@@ -300,7 +302,7 @@ impl Editor {
         let before = self.buffer.text().get(..cursor).unwrap_or_default();
         let backslashes = before.len() - before.trim_end_matches('\\').len();
         if backslashes % 2 == 1 {
-            self.replace(cursor - 1..cursor, &Fragment::plain("\n"), Group::Alone);
+            self.replace(cursor - 1..cursor, &Fragment::plain("\n"), EditGroup::Alone);
             return Reaction::Changed;
         }
         if self.buffer.fragment().is_blank() { Reaction::Unused(key) } else { Reaction::Submit }
@@ -310,7 +312,7 @@ impl Editor {
         if range.is_empty() {
             return Reaction::Nothing;
         }
-        self.replace(range, &Fragment::default(), Group::Erased);
+        self.replace(range, &Fragment::default(), EditGroup::Erased);
         Reaction::Changed
     }
 
@@ -318,7 +320,7 @@ impl Editor {
         if range.is_empty() {
             return Reaction::Nothing;
         }
-        let killed = self.replace(range, &Fragment::default(), Group::Alone);
+        let killed = self.replace(range, &Fragment::default(), EditGroup::Alone);
         self.kills.keep(&killed, direction, *before == Last::Killed);
         self.last = Last::Killed;
         Reaction::Changed
@@ -326,7 +328,7 @@ impl Editor {
 
     fn yank(&mut self, range: Range<usize>, killed: &Fragment) {
         let start = range.start;
-        self.replace(range, killed, Group::Alone);
+        self.replace(range, killed, EditGroup::Alone);
         self.last = Last::Yanked(start..start + killed.len());
     }
 
@@ -343,7 +345,7 @@ impl Editor {
         }
         let mut exchanged = self.buffer.fragment().part(middle..end);
         exchanged.push(&self.buffer.fragment().part(start..middle));
-        self.replace(start..end, &exchanged, Group::Alone);
+        self.replace(start..end, &exchanged, EditGroup::Alone);
         Reaction::Changed
     }
 
@@ -356,7 +358,7 @@ impl Editor {
             return Reaction::Nothing;
         }
         words.map_words(recase);
-        self.replace(cursor..end, &words, Group::Alone);
+        self.replace(cursor..end, &words, EditGroup::Alone);
         Reaction::Changed
     }
 }
@@ -400,12 +402,12 @@ mod tests {
         let held = |control, alt, shift| Modifiers { control, alt, shift };
         let key = |code, modifiers| Key { code, modifiers };
         let same = [
-            (key(KeyCode::Char('B'), held(false, true, true)), Command::WordLeft),
-            (key(KeyCode::Char('7'), held(true, false, false)), Command::Undo),
-            (key(KeyCode::Char('_'), held(true, false, true)), Command::Undo),
-            (key(KeyCode::Char('W'), held(true, false, true)), Command::KillBlankWord),
-            (key(KeyCode::Left, held(false, false, true)), Command::Left),
-            (key(KeyCode::Enter, held(false, false, true)), Command::NewLine),
+            (key(KeyCode::Char('B'), held(false, true, true)), EditCommand::WordLeft),
+            (key(KeyCode::Char('7'), held(true, false, false)), EditCommand::Undo),
+            (key(KeyCode::Char('_'), held(true, false, true)), EditCommand::Undo),
+            (key(KeyCode::Char('W'), held(true, false, true)), EditCommand::KillBlankWord),
+            (key(KeyCode::Left, held(false, false, true)), EditCommand::Left),
+            (key(KeyCode::Enter, held(false, false, true)), EditCommand::NewLine),
         ];
         for (key, wanted) in same {
             assert_eq!(command(key), Some(wanted), "{key:?}");

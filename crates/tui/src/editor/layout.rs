@@ -66,14 +66,14 @@ pub(super) struct RowPosition {
 /// The lines of a text and their rows. Changes are applied line by line, and only visible
 /// lines are wrapped, so a key costs the same in a long text as in a short one.
 #[derive(Debug, Clone)]
-pub(super) struct Layout {
+pub(super) struct TextLayout {
     lines: Vec<LogicalLine>,
     room: Room,
     /// How many cells were laid out so far.
     pub(super) work: u64,
 }
 
-impl Layout {
+impl TextLayout {
     /// Returns the layout of a text.
     pub(super) fn new(text: &str, room: Room) -> Self {
         Self { lines: lines_of(text), room, work: 0 }
@@ -276,7 +276,7 @@ mod tests {
     fn folded(text: &str, columns: usize) -> Vec<String> {
         let room = Room { columns, spare: 1 };
         let fragment = Fragment::plain(text);
-        let mut layout = Layout::new(fragment.text(), room);
+        let mut layout = TextLayout::new(fragment.text(), room);
         let mut place = Some(RowPosition { line: 0, row: 0, start: 0 });
         let mut rows = Vec::new();
         while let Some(here) = place {
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(folded("宽", 1), [TOO_WIDE]);
         assert_eq!(folded("\t", 2), ["  "]);
         let fragment = Fragment::pasted(&"x\n".repeat(100));
-        let mut layout = Layout::new(fragment.text(), Room { columns: 10, spare: 1 });
+        let mut layout = TextLayout::new(fragment.text(), Room { columns: 10, spare: 1 });
         let cells = layout.cells(&fragment, RowPosition { line: 0, row: 0, start: 0 });
         assert_eq!(cells[0].shown, "[pasted 1…");
     }
@@ -329,7 +329,7 @@ mod tests {
     fn a_change_lays_out_its_own_line_alone() {
         let text = "words of a line\n".repeat(1_000);
         let mut fragment = Fragment::plain(&text);
-        let mut layout = Layout::new(fragment.text(), Room { columns: 20, spare: 1 });
+        let mut layout = TextLayout::new(fragment.text(), Room { columns: 20, spare: 1 });
         let mut place = Some(RowPosition { line: 0, row: 0, start: 0 });
         while let Some(here) = place {
             place = layout.below(&fragment, here);

@@ -5,7 +5,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 use crate::complete::{Completer, Completion};
 use crate::editor::fragment::Fragment;
 use crate::editor::keys::drawn;
-use crate::editor::undo::Group;
+use crate::editor::undo::EditGroup;
 use crate::editor::{Editor, Last, Reaction};
 use crate::key::{Key, KeyCode};
 
@@ -145,7 +145,7 @@ impl Editor {
         }
         self.undo.seal();
         let text = Fragment::plain(&completion.text);
-        self.replace(completion.replaces.clone(), &text, Group::Alone);
+        self.replace(completion.replaces.clone(), &text, EditGroup::Alone);
     }
 
     /// Inserts what all completions have in common beyond what is written.
@@ -166,7 +166,7 @@ impl Editor {
         let common = Fragment::plain(common);
         self.undo.seal();
         self.last = Last::Other;
-        self.replace(range.clone(), &common, Group::Alone);
+        self.replace(range.clone(), &common, EditGroup::Alone);
         for completion in completions {
             completion.replaces.end = range.start + common.len();
         }

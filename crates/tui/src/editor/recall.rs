@@ -6,8 +6,8 @@ use crate::editor::buffer::{Buffer, Direction};
 use crate::editor::fragment::Fragment;
 use crate::editor::keys::{command, usual};
 use crate::editor::layout::Room;
-use crate::editor::undo::Group;
-use crate::editor::{Command, Editor, Last, Reaction};
+use crate::editor::undo::EditGroup;
+use crate::editor::{EditCommand, Editor, Last, Reaction};
 use crate::history::HistoryMatch;
 use crate::key::{Key, KeyCode};
 
@@ -71,7 +71,7 @@ impl Editor {
         if self.last == Last::Recalled {
             self.undo.unseal();
         }
-        self.replace(0..self.buffer.text().len(), text, Group::Recalled);
+        self.replace(0..self.buffer.text().len(), text, EditGroup::Recalled);
         self.last = Last::Recalled;
     }
 }
@@ -128,7 +128,7 @@ impl Editor {
                 // Any other key is meant for the message that is seen.
                 self.accept_search();
                 return match command(key) {
-                    Some(Command::Up | Command::Down) => {
+                    Some(EditCommand::Up | EditCommand::Down) => {
                         self.last = Last::Recalled;
                         self.key(key)
                     }

@@ -13,7 +13,7 @@ const MOST_BYTES: usize = 8 << 20;
 
 /// What a change is a part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Group {
+pub(super) enum EditGroup {
     /// Typing: a word is one step.
     Typed,
     /// Deleting character by character: a run of them is one step.
@@ -26,7 +26,7 @@ pub(super) enum Group {
 
 /// One change.
 #[derive(Debug, Clone)]
-pub(super) struct Step {
+pub(super) struct EditStep {
     /// Where.
     pub(super) at: usize,
     /// What was there.
@@ -36,10 +36,10 @@ pub(super) struct Step {
     /// Where the cursor was.
     pub(super) before: usize,
     /// What it is a part of.
-    pub(super) group: Group,
+    pub(super) group: EditGroup,
 }
 
-impl Step {
+impl EditStep {
     fn bytes(&self) -> usize {
         self.removed.len() + self.inserted.len()
     }
@@ -50,25 +50,25 @@ impl Step {
             return false;
         }
         match self.group {
-            Group::Typed => {
+            EditGroup::Typed => {
                 let follows = next.at == self.at + self.inserted.len() && next.removed.is_empty();
                 if !follows || begins_word(&self.inserted, &next.inserted) {
                     return false;
                 }
                 self.inserted.push(&next.inserted);
             }
-            Group::Erased if !next.inserted.is_empty() || !self.inserted.is_empty() => {
+            EditGroup::Erased if !next.inserted.is_empty() || !self.inserted.is_empty() => {
                 return false;
             }
-            Group::Erased if next.at + next.removed.len() == self.at => {
+            EditGroup::Erased if next.at + next.removed.len() == self.at => {
                 self.removed.push_front(&next.removed);
                 self.at = next.at;
             }
-            Group::Erased if next.at == self.at => self.removed.push(&next.removed),
-            Group::Recalled if next.at == self.at && next.removed == self.inserted => {
+            EditGroup::Erased if next.at == self.at => self.removed.push(&next.removed),
+            EditGroup::Recalled if next.at == self.at && next.removed == self.inserted => {
                 self.inserted = next.inserted.clone();
             }
-            Group::Erased | Group::Recalled | Group::Alone => return false,
+            EditGroup::Erased | EditGroup::Recalled | EditGroup::Alone => return false,
         }
         true
     }
@@ -77,8 +77,8 @@ impl Step {
 /// What was done and what was undone.
 #[derive(Debug, Default)]
 pub(super) struct Undo {
-    done: VecDeque<Step>,
-    undone: Vec<Step>,
+    done: VecDeque<EditStep>,
+    undone: Vec<EditStep>,
     bytes: usize,
     /// Whether the next step starts a new group.
     sealed: bool,
@@ -86,7 +86,7 @@ pub(super) struct Undo {
 
 impl Undo {
     /// Keeps a step.
-    pub(super) fn record(&mut self, step: Step) {
+    pub(super) fn record(&mut self, step: EditStep) {
         self.undone.clear();
         let sealed = std::mem::take(&mut self.sealed);
         match self.done.back_mut().filter(|_| !sealed) {
@@ -106,7 +106,7 @@ impl Undo {
         }
     }
 
-    fn push(&mut self, step: Step) {
+    fn push(&mut self, step: EditStep) {
         self.bytes += step.bytes();
         self.done.push_back(step);
     }
@@ -198,8 +198,8 @@ mod tests {
         for _ in 0..20 {
             let before = buffer.cursor();
             let removed = buffer.replace(before..before, &large);
-            let group = Group::Alone;
-            undo.record(Step { at: before, removed, inserted: large.clone(), before, group });
+            let group = EditGroup::Alone;
+            undo.record(EditStep { at: before, removed, inserted: large.clone(), before, group });
         }
         assert!(undo.bytes <= MOST_BYTES, "{}", undo.bytes);
         let mut undone = 0;

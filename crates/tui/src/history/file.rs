@@ -35,13 +35,13 @@ pub(super) struct File {
     path: PathBuf,
     /// How long the lock is waited for.
     patience: Duration,
-    counted: Counted,
+    counted: LineCount,
 }
 
 /// How many lines a file had when it had so many bytes, so that only what was
 /// added since needs to be looked at.
 #[derive(Debug, Clone, Copy, Default)]
-struct Counted {
+struct LineCount {
     inode: u64,
     bytes: u64,
     lines: usize,
@@ -52,7 +52,7 @@ impl File {
     pub(super) fn at(path: &Path) -> Self {
         // The file may be a link to another place: the link stays.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        Self { path, patience: PATIENCE, counted: Counted::default() }
+        Self { path, patience: PATIENCE, counted: LineCount::default() }
     }
 
     /// Returns the messages in it, the oldest first. Lines that are none are passed
@@ -185,7 +185,7 @@ impl File {
     }
 }
 
-impl Counted {
+impl LineCount {
     /// Returns how many lines a file has now.
     fn now(self, file: &mut fs::File) -> io::Result<Self> {
         let found = file.metadata()?;

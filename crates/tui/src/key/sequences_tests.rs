@@ -1,12 +1,12 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::key::{Decoder, Input, Key, KeyCode};
+use crate::key::{Input, Key, KeyCode, KeyDecoder};
 
 /// A decoder, and a clock that goes on only when the test says so.
 #[derive(Default)]
 struct Line {
-    decoder: Decoder,
+    decoder: KeyDecoder,
     inputs: Vec<Input>,
 }
 

@@ -82,7 +82,7 @@ pub(super) fn fence(text: &str, indent: usize) -> Option<Fence> {
 
 /// What a list is marked with; a change of it begins another list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ListMark {
     Bullet(char),
     Ordered(char),
 }
@@ -90,7 +90,7 @@ pub(super) enum Kind {
 /// The mark of a list's item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Marker<'t> {
-    pub(super) kind: Kind,
+    pub(super) kind: ListMark,
     pub(super) number: u64,
     /// From the mark's first column to the first of what belongs to the item.
     pub(super) offset: usize,
@@ -102,7 +102,7 @@ pub(super) struct Marker<'t> {
 pub(super) fn item(text: &str) -> Option<Marker<'_>> {
     let first = text.chars().next()?;
     let (kind, number, after) = if matches!(first, '-' | '*' | '+') {
-        (Kind::Bullet(first), 1, &text[1..])
+        (ListMark::Bullet(first), 1, &text[1..])
     } else {
         let after = text.trim_start_matches(|c: char| c.is_ascii_digit());
         let digits = &text[..text.len() - after.len()];
@@ -110,7 +110,7 @@ pub(super) fn item(text: &str) -> Option<Marker<'_>> {
             return None;
         }
         let delimiter = after.chars().next().filter(|c| matches!(c, '.' | ')'))?;
-        (Kind::Ordered(delimiter), digits.parse().ok()?, &after[1..])
+        (ListMark::Ordered(delimiter), digits.parse().ok()?, &after[1..])
     };
     let mark = text.len() - after.len();
     let (spaces, words) = indented(after);
@@ -273,14 +273,14 @@ pub(super) const DEEPEST: usize = 32;
 #[derive(Debug, Clone)]
 pub(super) enum Container {
     Quote,
-    Item(Item),
+    Item(ListItem),
 }
 
 /// An item of a list, or a footnote.
 #[derive(Debug, Clone)]
-pub(super) struct Item {
+pub(super) struct ListItem {
     /// What the list is marked with; none for a footnote.
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Option<ListMark>,
     pub(super) number: u64,
     /// The column from which on text belongs to the item.
     offset: usize,
@@ -292,12 +292,12 @@ pub(super) struct Item {
     pub(super) bare: bool,
 }
 
-impl Item {
+impl ListItem {
     /// Returns the item that a mark begins, as number `number` of its list.
     pub(super) fn of_list(marker: &Marker<'_>, number: u64, indent: usize) -> Self {
         let mark = match marker.kind {
-            Kind::Bullet(_) => "- ".to_owned(),
-            Kind::Ordered(delimiter) => format!("{number}{delimiter} "),
+            ListMark::Bullet(_) => "- ".to_owned(),
+            ListMark::Ordered(delimiter) => format!("{number}{delimiter} "),
         };
         Self {
             kind: Some(marker.kind),

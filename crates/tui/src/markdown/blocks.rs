@@ -1,9 +1,9 @@
 //! The structure of blocks, read line by line.
 
-use crate::markdown::block_starts::{self, Container, DEEPEST, Item, Until, indented};
+use crate::markdown::block_starts::{self, Container, DEEPEST, ListItem, Until, indented};
 use crate::markdown::inline;
 use crate::markdown::leaves::{Fenced, Indented, Paragraph};
-use crate::markdown::table::{self, Table};
+use crate::markdown::table::{self, MarkdownTable};
 use crate::style::{self, Colour};
 use crate::text::{Line, Span};
 
@@ -43,12 +43,12 @@ pub(super) enum Leaf {
     Fenced(Box<Fenced>),
     Indented(Indented),
     Html(Until),
-    Table(Box<Table>),
+    Table(Box<MarkdownTable>),
 }
 
 /// What the end of the source means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum SourceEnd {
     /// It is the end.
     Whole,
     /// More will come, this is only to have a look.
@@ -99,7 +99,7 @@ impl Blocks {
     }
 
     /// Ends everything that is open.
-    pub(super) fn finish(&mut self, end: End) {
+    pub(super) fn finish(&mut self, end: SourceEnd) {
         self.end_leaf(end);
         self.close_to(0);
     }
@@ -109,7 +109,7 @@ impl Blocks {
         match &mut self.leaf {
             Leaf::Fenced(code) => {
                 if code.fence.is_closed_by(line) {
-                    self.end_leaf(End::Whole);
+                    self.end_leaf(SourceEnd::Whole);
                 } else {
                     let shown = code.line(line);
                     self.emit_code(shown);
@@ -187,7 +187,7 @@ impl Blocks {
             return Some((Container::Quote, rest.strip_prefix(' ').unwrap_or(rest)));
         }
         if let Some((label, rest)) = block_starts::footnote(text) {
-            return Some((Container::Item(Item::of_footnote(label, rest)), rest));
+            return Some((Container::Item(ListItem::of_footnote(label, rest)), rest));
         }
         let marker = block_starts::item(text)?;
         // A number at the beginning of a line is seldom meant as a list.
@@ -201,7 +201,7 @@ impl Blocks {
             _ => marker.number,
         };
         let rest = marker.rest;
-        Some((Container::Item(Item::of_list(&marker, number, indent)), rest))
+        Some((Container::Item(ListItem::of_list(&marker, number, indent)), rest))
     }
 
     fn begin_leaf(&mut self, text: &str, indent: usize, matched: usize) {
@@ -239,8 +239,8 @@ impl Blocks {
         if let Some(alignments) = table::delimiters(text)
             && let Some(header) = paragraph.take_header(alignments.len())
         {
-            self.end_leaf(End::Whole);
-            self.leaf = Leaf::Table(Box::new(Table::new(header, alignments)));
+            self.end_leaf(SourceEnd::Whole);
+            self.leaf = Leaf::Table(Box::new(MarkdownTable::new(header, alignments)));
             return true;
         }
         if let Some(level) = block_starts::underline(text)
@@ -284,7 +284,7 @@ impl Blocks {
 
     /// Ends the leaf, and all but the outermost containers.
     fn close_to(&mut self, kept: usize) {
-        self.end_leaf(End::Whole);
+        self.end_leaf(SourceEnd::Whole);
         while self.open.len() > kept {
             if matches!(self.open.last(), Some(Container::Item(item)) if !item.shown) {
                 self.emit(Line::empty());
@@ -295,7 +295,7 @@ impl Blocks {
         self.blank = self.blank.map(|depth| depth.min(kept));
     }
 
-    pub(super) fn end_leaf(&mut self, end: End) {
+    pub(super) fn end_leaf(&mut self, end: SourceEnd) {
         match std::mem::replace(&mut self.leaf, Leaf::Nothing) {
             Leaf::Nothing | Leaf::Html(_) => {}
             Leaf::Paragraph(paragraph) => self.end_paragraph(&paragraph),

@@ -2,7 +2,7 @@
 
 use crate::highlight::Highlighter;
 use crate::markdown::block_starts::{Fence, indented};
-use crate::markdown::blocks::{Blocks, End, Leaf};
+use crate::markdown::blocks::{Blocks, Leaf, SourceEnd};
 use crate::markdown::{inline, table};
 use crate::style::{self, Colour};
 use crate::text::Line;
@@ -161,8 +161,8 @@ impl Blocks {
     }
 
     /// Shows the end of a block of code; also where the source has none.
-    pub(super) fn end_code(&mut self, marks: &str, end: End) {
-        if end == End::Whole {
+    pub(super) fn end_code(&mut self, marks: &str, end: SourceEnd) {
+        if end == SourceEnd::Whole {
             self.emit_code(Line::styled(marks, style::DIM));
         }
     }

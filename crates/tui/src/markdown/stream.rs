@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::markdown::block_starts::Container;
-use crate::markdown::blocks::{Blocks, End, RenderOptions};
+use crate::markdown::blocks::{Blocks, RenderOptions, SourceEnd};
 use crate::style::{self, Colour};
 use crate::text::{Line, Span};
 
@@ -63,7 +63,7 @@ impl Markdown {
         if !says_nothing_yet(&self.line) {
             read(&mut trial, end_of(&self.line));
         }
-        trial.finish(End::ForNow);
+        trial.finish(SourceEnd::ForNow);
         let hidden = trial.ready.len().saturating_sub(max_rows);
         trial.ready.split_off(hidden)
     }
@@ -75,7 +75,7 @@ impl Markdown {
         if !line.is_empty() {
             read(&mut self.blocks, &line);
         }
-        self.blocks.finish(End::Whole);
+        self.blocks.finish(SourceEnd::Whole);
         let work = self.blocks.work;
         let next = Blocks { work, ..Blocks::new(self.blocks.options) };
         std::mem::replace(&mut self.blocks, next).ready

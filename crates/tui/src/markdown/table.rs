@@ -24,7 +24,7 @@ pub(super) enum Alignment {
 
 /// A table that may go on.
 #[derive(Debug, Clone)]
-pub(super) struct Table {
+pub(super) struct MarkdownTable {
     header: Vec<String>,
     alignments: Vec<Alignment>,
     rows: Vec<Vec<String>>,
@@ -33,7 +33,7 @@ pub(super) struct Table {
     layout: Option<TableLayout>,
 }
 
-impl Table {
+impl MarkdownTable {
     pub(super) fn new(mut header: Vec<String>, mut alignments: Vec<Alignment>) -> Self {
         header.truncate(MOST_COLUMNS);
         alignments.truncate(MOST_COLUMNS);
@@ -115,14 +115,14 @@ impl Blocks {
         self.leaf = Leaf::Table(table);
     }
 
-    pub(super) fn end_table(&mut self, mut table: Table) {
+    pub(super) fn end_table(&mut self, mut table: MarkdownTable) {
         if table.layout.is_none() {
             self.settle_table(&mut table);
         }
     }
 
     /// Decides how wide the columns are, and hands out what has come.
-    fn settle_table(&mut self, table: &mut Table) {
+    fn settle_table(&mut self, table: &mut MarkdownTable) {
         let header = self.rendered(&table.header, style::BOLD);
         let rows: Vec<_> =
             table.rows.drain(..).map(|row| self.rendered(&row, style::PLAIN)).collect();
@@ -135,7 +135,7 @@ impl Blocks {
         table.layout = Some(layout);
     }
 
-    fn emit_rows(&mut self, table: &mut Table) {
+    fn emit_rows(&mut self, table: &mut MarkdownTable) {
         for row in std::mem::take(&mut table.rows) {
             let row = self.rendered(&row, style::PLAIN);
             if let Some(layout) = &table.layout {

@@ -17,7 +17,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::key::{Decoder, Input};
+use crate::key::{Input, KeyDecoder};
 use crate::terminal::{self, size};
 use crate::text::Size;
 
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The hand on the reading thread.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct InputReader {
     state: Mutex<ReaderState>,
     changed: Condvar,
     wake: OwnedFd,
@@ -53,7 +53,7 @@ enum ReaderRequest {
     End,
 }
 
-impl Reader {
+impl InputReader {
     /// Starts the thread; it does not read yet.
     pub(super) fn start(terminal: OwnedFd) -> io::Result<(Arc<Self>, UnboundedReceiver<Input>)> {
         let (woken, wake) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
@@ -69,7 +69,7 @@ impl Reader {
             hand: Arc::clone(&reader),
             terminal,
             woken,
-            decoder: Decoder::default(),
+            decoder: KeyDecoder::default(),
             inputs: Vec::new(),
             send,
         };
@@ -94,7 +94,7 @@ impl Reader {
         self.stop(ReaderRequest::Pause)
     }
 
-    /// As [`Reader::pause`], for ever.
+    /// As [`InputReader::pause`], for ever.
     pub(super) fn end(&self) -> io::Result<()> {
         self.stop(ReaderRequest::End)
     }
@@ -155,10 +155,10 @@ impl Reader {
 
 /// The thread's own.
 struct ReadingThread {
-    hand: Arc<Reader>,
+    hand: Arc<InputReader>,
     terminal: OwnedFd,
     woken: OwnedFd,
-    decoder: Decoder,
+    decoder: KeyDecoder,
     inputs: Vec<Input>,
     send: UnboundedSender<Input>,
 }
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_a_terminal_that_is_gone() {
         // A directory is always ready, and reading it always fails.
-        let (reader, mut read) = Reader::start(File::open("/").unwrap().into()).unwrap();
+        let (reader, mut read) = InputReader::start(File::open("/").unwrap().into()).unwrap();
         reader.go_on();
         assert_eq!(read.blocking_recv(), None);
         // Nothing waits for a thread that has ended.
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn what_was_pasted_before_the_terminal_went_away_is_told() {
         let (terminal, person) = rustix::pipe::pipe().unwrap();
-        let (reader, mut read) = Reader::start(terminal).unwrap();
+        let (reader, mut read) = InputReader::start(terminal).unwrap();
         rustix::io::write(&person, b"a\x1b[200~words that were cut o").unwrap();
         drop(person);
         reader.go_on();

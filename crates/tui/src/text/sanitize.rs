@@ -59,13 +59,13 @@ const END_OF_FLAG: char = '\u{e007f}';
 /// What came before, as far as it decides what may be hidden.
 #[derive(Debug, Default)]
 pub(super) struct Hidden {
-    before: Before,
+    before: PrecedingText,
     /// How many characters without a width came one after the other.
     marks: usize,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-enum Before {
+enum PrecedingText {
     /// Nothing, of which anything may be a part.
     #[default]
     Nothing,
@@ -84,11 +84,11 @@ impl Hidden {
         let (after, is_hidden) = if is_invisible(c) {
             (self.before, true)
         } else if is_selector(c) {
-            (Before::Selector, !may_select(c, self.before))
+            (PrecedingText::Selector, !may_select(c, self.before))
         } else if is_joiner(c) {
-            (Before::Joiner, matches!(self.before, Before::Joiner))
+            (PrecedingText::Joiner, matches!(self.before, PrecedingText::Joiner))
         } else {
-            (Before::Seen(c), self.marks > MOST_MARKS)
+            (PrecedingText::Seen(c), self.marks > MOST_MARKS)
         };
         self.before = after;
         is_hidden
@@ -140,12 +140,12 @@ fn is_ideographic(c: char) -> bool {
 }
 
 /// Whether there is something of which a form can be chosen.
-fn may_select(selector: char, before: Before) -> bool {
+fn may_select(selector: char, before: PrecedingText) -> bool {
     match before {
-        Before::Nothing => true,
-        Before::Seen(c) if is_ideographic(selector) => char_width(c) == 2,
+        PrecedingText::Nothing => true,
+        PrecedingText::Seen(c) if is_ideographic(selector) => char_width(c) == 2,
         // Digits are on keys, and so are these.
-        Before::Seen(c) => !c.is_ascii() || c.is_ascii_digit() || matches!(c, '#' | '*'),
-        Before::Selector | Before::Joiner => false,
+        PrecedingText::Seen(c) => !c.is_ascii() || c.is_ascii_digit() || matches!(c, '#' | '*'),
+        PrecedingText::Selector | PrecedingText::Joiner => false,
     }
 }

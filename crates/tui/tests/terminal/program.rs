@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 use vestal_tui::emulator::Command;
-use vestal_tui::terminal::{self, Output, Terminal};
+use vestal_tui::terminal::{self, Terminal, TerminalOutput};
 use vestal_tui::{Colour, Input, Key, KeyCode, Line, Screen, View};
 
 const TOLD_BY: &str = "VESTAL_TUI_TEST_PROGRAM";
@@ -48,7 +48,7 @@ async fn run() -> i32 {
     // What a closed terminal sends would end it before it has seen for itself.
     let _hangup = signal(SignalKind::hangup()).unwrap();
     let (mut terminal, mut inputs) = Terminal::enter().unwrap();
-    let mut screen = Screen::new(Output, Terminal::size().unwrap(), Colour::On);
+    let mut screen = Screen::new(TerminalOutput, Terminal::size().unwrap(), Colour::On);
     let mut typed = String::new();
     loop {
         if screen.draw(&view(&typed, &screen)).is_err() {

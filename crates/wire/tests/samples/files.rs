@@ -1,8 +1,8 @@
 //! Samples of operations on files and their results.
 
 use vestal_wire::{
-    CreateMode, Edit, Entry, FileKind, FileOp, FileReply, Found, Match, Metadata, SearchQuery,
-    Version,
+    CreateMode, DirectoryEntry, Edit, FileKind, FileOp, FileReply, Found, Match, Metadata,
+    SearchQuery, Version,
 };
 
 use super::bytes;
@@ -62,7 +62,7 @@ pub(crate) fn file_replies() -> Vec<FileReply> {
         FileReply::Read { metadata: metadata(), sent: 1, eof: true },
         FileReply::Written { metadata: metadata(), created: true, in_place: false, replaced: 1 },
         FileReply::List {
-            entries: vec![Entry {
+            entries: vec![DirectoryEntry {
                 name: bytes("x"),
                 kind: FileKind::Directory,
                 size: 1,

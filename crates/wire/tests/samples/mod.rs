@@ -10,7 +10,7 @@ pub(crate) use files::{file_ops, file_replies};
 use minicbor::bytes::ByteVec;
 use vestal_wire::{
     AttachJob, Cause, Command, Delivery, EnvVar, Event, Exit, Fault, FaultCode, FileCall, FileOp,
-    FileReply, GuestSettings, Header, Hello, JobId, JobInfo, JobState, Kind, Outcome, Reply,
+    FileReply, FrameKind, GuestSettings, Header, Hello, JobId, JobInfo, JobState, Outcome, Reply,
     Request, Role, SessionState, ShellText, StartJob, Stats, Status, Stdin, Stream, Welcome,
     WindowSize,
 };
@@ -28,7 +28,7 @@ fn variable(name: &str, value: &str) -> EnvVar {
 }
 
 pub(crate) fn header() -> Header {
-    Header { len: 0x1234, channel: 0x0506_0708, kind: Kind::Data, stream: Stream::Text }
+    Header { len: 0x1234, channel: 0x0506_0708, kind: FrameKind::Data, stream: Stream::Text }
 }
 
 pub(crate) fn hello() -> Hello {

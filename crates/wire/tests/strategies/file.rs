@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use vestal_wire::{
-    CreateMode, Edit, Entry, FileCall, FileKind, FileOp, FileReply, Found, Match, Metadata,
-    SearchQuery, Version,
+    CreateMode, DirectoryEntry, Edit, FileCall, FileKind, FileOp, FileReply, Found, Match,
+    Metadata, SearchQuery, Version,
 };
 
 use super::{bytes, few, maybe, text};
@@ -79,8 +79,8 @@ fn metadata() -> impl Strategy<Value = Metadata> {
     })
 }
 
-fn entry() -> impl Strategy<Value = Entry> {
-    fields!(Entry {
+fn entry() -> impl Strategy<Value = DirectoryEntry> {
+    fields!(DirectoryEntry {
         name: bytes(),
         kind: file_kind(),
         size: any::<u64>(),

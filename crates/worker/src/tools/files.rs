@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use vestal_agent::ToolContext;
 use vestal_agent::tools::BadArgument;
-use vestal_board::{Attachment, Authority, Board, NewAttachment, Source, TaskId};
+use vestal_board::{Attachment, AttachmentSource, Authority, Board, NewAttachment, TaskId};
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::FileError;
 
@@ -123,7 +123,7 @@ pub(super) async fn put(
     BoardFile { name, bytes }: BoardFile,
     content_type: Option<String>,
 ) -> Result<Attachment, ToolError> {
-    let new = NewAttachment { name, content_type, source: Source::Bytes(bytes) };
+    let new = NewAttachment { name, content_type, source: AttachmentSource::Bytes(bytes) };
     Ok(board.attach(by, task, new).await?)
 }
 

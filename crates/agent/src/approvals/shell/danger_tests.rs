@@ -1,13 +1,5 @@
+use super::testing::path_context;
 use super::*;
-
-fn path_context() -> PathContext {
-    PathContext {
-        user_home: Some("/home/me".to_owned()),
-        vestal_home: Some("/home/me/.vestal".to_owned()),
-        dir: Some("~/project".to_owned()),
-        ..PathContext::default()
-    }
-}
 
 #[track_caller]
 fn asked(rule: &str, commands: &[&str]) {

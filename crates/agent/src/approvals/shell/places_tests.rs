@@ -2,22 +2,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
+use super::testing::{path_context, unasked};
 use super::*;
-
-fn path_context() -> PathContext {
-    PathContext {
-        user_home: Some("/home/me".to_owned()),
-        vestal_home: Some("/home/me/.vestal".to_owned()),
-        dir: Some("~/project".to_owned()),
-        ..PathContext::default()
-    }
-}
-
-/// Returns those of the commands that run unasked.
-fn unasked<'a>(path_context: &PathContext, commands: &[&'a str]) -> Vec<&'a str> {
-    let harmless = |command: &&&str| examine(command, path_context).findings.is_empty();
-    commands.iter().filter(harmless).copied().collect()
-}
 
 #[test]
 fn a_write_outside_the_working_directory_is_asked_about() {

@@ -6,7 +6,7 @@ use super::word::{self, InnerText, ShellWord, UnfinishedText, WordPart, is_name}
 
 /// A step of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Item {
+pub(super) enum ScriptItem {
     /// A command with its arguments.
     Command(Simple),
     /// `|` or `|&`.
@@ -69,7 +69,7 @@ pub(super) enum Redirect {
 /// What was made of a script, and whether that is all of it.
 #[derive(Debug, Default)]
 pub(super) struct ShellScript {
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<ScriptItem>,
     /// Texts that follow commands, in their order.
     pub(super) heredocs: Vec<String>,
     pub(super) unfinished: bool,
@@ -83,7 +83,7 @@ pub(super) struct ShellScript {
 impl ShellScript {
     /// Reports whether it is one pipeline, so that its last command alone prints.
     pub(super) fn is_one_pipeline(&self) -> bool {
-        self.items.iter().all(|item| matches!(item, Item::Command(_) | Item::Pipe))
+        self.items.iter().all(|item| matches!(item, ScriptItem::Command(_) | ScriptItem::Pipe))
     }
 
     /// Reports whether the function at this place of the items is defined for certain,
@@ -92,8 +92,8 @@ impl ShellScript {
         let mut open = 0_usize;
         let end = self.items.iter().enumerate().skip(at + 1).find(|(_, item)| {
             match item {
-                Item::Group | Item::Subshell => open += 1,
-                Item::GroupEnd | Item::SubshellEnd => {
+                ScriptItem::Group | ScriptItem::Subshell => open += 1,
+                ScriptItem::GroupEnd | ScriptItem::SubshellEnd => {
                     open = open.saturating_sub(1);
                     return open == 0;
                 }
@@ -103,7 +103,7 @@ impl ShellScript {
         });
         self.outermost.contains(&at)
             && end.is_some_and(|(end, _)| {
-                self.items.get(end + 1) != Some(&Item::Pipe) && !in_background[end]
+                self.items.get(end + 1) != Some(&ScriptItem::Pipe) && !in_background[end]
             })
     }
 
@@ -116,8 +116,8 @@ impl ShellScript {
             .rev()
             .map(|item| {
                 match item {
-                    Item::Background => state = true,
-                    Item::End => state = false,
+                    ScriptItem::Background => state = true,
+                    ScriptItem::End => state = false,
                     _ => {}
                 }
                 state
@@ -150,7 +150,7 @@ struct PendingBody {
 struct ScriptParser<'a> {
     text: &'a str,
     at: usize,
-    items: Vec<Item>,
+    items: Vec<ScriptItem>,
     simple: Simple,
     pending: Vec<PendingBody>,
     heredocs: Vec<String>,
@@ -179,15 +179,15 @@ impl ScriptParser<'_> {
                 b'\n' => self.newline(),
                 b';' => self.semicolon(),
                 b'&' if next == Some(b'>') => self.redirect(self.at + 1)?,
-                b'&' if next == Some(b'&') => self.operator(Item::And, 2),
-                b'&' => self.operator(Item::Background, 1),
-                b'|' if next == Some(b'|') => self.operator(Item::Or, 2),
-                b'|' => self.operator(Item::Pipe, 1 + usize::from(next == Some(b'&'))),
+                b'&' if next == Some(b'&') => self.operator(ScriptItem::And, 2),
+                b'&' => self.operator(ScriptItem::Background, 1),
+                b'|' if next == Some(b'|') => self.operator(ScriptItem::Or, 2),
+                b'|' => self.operator(ScriptItem::Pipe, 1 + usize::from(next == Some(b'&'))),
                 b'<' | b'>' if next != Some(b'(') => self.redirect(self.at)?,
                 b'(' => self.parenthesis()?,
                 b')' => {
                     self.close();
-                    self.operator(Item::SubshellEnd, 1);
+                    self.operator(ScriptItem::SubshellEnd, 1);
                 }
                 _ => self.word()?,
             }
@@ -203,11 +203,11 @@ impl ScriptParser<'_> {
     fn end_command(&mut self) {
         let simple = std::mem::take(&mut self.simple);
         if simple != Simple::default() {
-            self.items.push(Item::Command(simple));
+            self.items.push(ScriptItem::Command(simple));
         }
     }
 
-    fn operator(&mut self, item: Item, length: usize) {
+    fn operator(&mut self, item: ScriptItem, length: usize) {
         self.end_command();
         self.items.push(item);
         self.at += length;
@@ -215,11 +215,12 @@ impl ScriptParser<'_> {
 
     fn newline(&mut self) {
         // These may be continued on the next line.
-        let open = matches!(self.items.last(), Some(Item::Pipe | Item::And | Item::Or));
+        let open =
+            matches!(self.items.last(), Some(ScriptItem::Pipe | ScriptItem::And | ScriptItem::Or));
         if self.simple == Simple::default() && open {
             self.at += 1;
         } else {
-            self.operator(Item::End, 1);
+            self.operator(ScriptItem::End, 1);
         }
         for PendingBody { delimiter, strips_tabs } in std::mem::take(&mut self.pending) {
             let (end, after) = scan::heredoc_end(self.text, self.at, &delimiter, strips_tabs);
@@ -233,12 +234,12 @@ impl ScriptParser<'_> {
         let ends_branch = [";;&", ";;", ";&"].iter().find(|operator| rest.starts_with(**operator));
         match ends_branch {
             Some(operator) => {
-                self.operator(Item::End, operator.len());
+                self.operator(ScriptItem::End, operator.len());
                 if let Some(pattern) = self.cases.last_mut() {
                     *pattern = true;
                 }
             }
-            None => self.operator(Item::End, 1),
+            None => self.operator(ScriptItem::End, 1),
         }
     }
 
@@ -267,9 +268,9 @@ impl ScriptParser<'_> {
                 if word.bare() == Some("esac") {
                     self.cases.pop();
                     self.close();
-                    self.items.push(Item::CompoundEnd);
+                    self.items.push(ScriptItem::CompoundEnd);
                 } else {
-                    self.items.push(Item::Words(vec![word]));
+                    self.items.push(ScriptItem::Words(vec![word]));
                 }
             }
         }
@@ -297,7 +298,7 @@ impl ScriptParser<'_> {
             && self.text.as_bytes().get(end + 1) == Some(&b')')
         {
             let sum = WordPart::Opaque(InnerText::sum(&self.text[self.at + 2..end]));
-            self.items.push(Item::Words(vec![ShellWord { parts: vec![sum] }]));
+            self.items.push(ScriptItem::Words(vec![ShellWord { parts: vec![sum] }]));
             self.at = end + 2;
             return Ok(());
         }
@@ -313,7 +314,7 @@ impl ScriptParser<'_> {
             return Ok(());
         }
         self.blocks += 1;
-        self.operator(Item::Subshell, 1);
+        self.operator(ScriptItem::Subshell, 1);
         Ok(())
     }
 
@@ -337,12 +338,12 @@ impl ScriptParser<'_> {
         }
         match word.bare() {
             Some(text) if first && BEFORE_COMMAND.contains(&text) => {}
-            Some("{") if first => self.items.push(Item::Group),
-            Some("}") if first => self.items.push(Item::GroupEnd),
-            Some("done" | "fi") if first => self.items.push(Item::CompoundEnd),
+            Some("{") if first => self.items.push(ScriptItem::Group),
+            Some("}") if first => self.items.push(ScriptItem::GroupEnd),
+            Some("done" | "fi") if first => self.items.push(ScriptItem::CompoundEnd),
             Some("esac") if first => {
                 self.cases.pop();
-                self.items.push(Item::CompoundEnd);
+                self.items.push(ScriptItem::CompoundEnd);
             }
             Some("for" | "select") if first => self.for_loop()?,
             Some("case") if first => self.case()?,
@@ -370,7 +371,7 @@ impl ScriptParser<'_> {
         if self.blocks == 0 {
             self.outermost.push(self.items.len());
         }
-        self.items.push(Item::Function(name));
+        self.items.push(ScriptItem::Function(name));
     }
 
     fn skip_blanks(&self, mut at: usize) -> usize {
@@ -398,7 +399,7 @@ impl ScriptParser<'_> {
         let mut words = self.words()?.into_iter();
         let name = words.next().as_ref().and_then(ShellWord::bare).unwrap_or_default().to_owned();
         let values: Vec<ShellWord> = words.filter(|word| word.bare() != Some("in")).collect();
-        self.items.push(Item::Loop(name, values));
+        self.items.push(ScriptItem::Loop(name, values));
         Ok(())
     }
 
@@ -409,7 +410,7 @@ impl ScriptParser<'_> {
             at += 1;
         }
         let (keyword, end) = word::read(self.text, at)?;
-        self.items.push(Item::Words(vec![subject]));
+        self.items.push(ScriptItem::Words(vec![subject]));
         self.at = end;
         if keyword.bare() == Some("in") {
             self.cases.push(true);
@@ -429,14 +430,14 @@ impl ScriptParser<'_> {
                     let (word, end) = word::read(self.text, self.at)?;
                     self.at = end.max(self.at + 1);
                     if word.bare() == Some("]]") {
-                        self.items.push(Item::Test(words));
+                        self.items.push(ScriptItem::Test(words));
                         return Ok(());
                     }
                     words.push(word);
                 }
             }
         }
-        self.items.push(Item::Test(words));
+        self.items.push(ScriptItem::Test(words));
         Err(UnfinishedText)
     }
 

@@ -1,12 +1,8 @@
+use super::testing::unasked;
 use super::*;
 
 fn path_context() -> PathContext {
     PathContext { dir: Some("~/project".to_owned()), ..PathContext::default() }
-}
-
-fn unasked<'a>(path_context: &PathContext, commands: &[&'a str]) -> Vec<&'a str> {
-    let harmless = |command: &&&str| examine(command, path_context).findings.is_empty();
-    commands.iter().filter(harmless).copied().collect()
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::expand::ShellVariables;
 use super::invocation::{Feed, Position, ProgramRun};
 use super::places::{Doubt, WRITE_OUTSIDE};
-use super::script::{self, Item, ShellScript};
+use super::script::{self, ScriptItem, ShellScript};
 use super::uses::Brought;
 use super::{Examined, Risk, ShellFinding, rules};
 use crate::approvals::path_context::PathContext;
@@ -237,13 +237,13 @@ impl<'a> ScriptWalk<'a> {
                 self.unreadable(text);
                 break;
             }
-            commands += usize::from(matches!(item, Item::Command(_)));
+            commands += usize::from(matches!(item, ScriptItem::Command(_)));
             let next = script.items.get(at + 1);
-            self.chained = next == Some(&Item::And);
-            let alone = next != Some(&Item::Pipe) && !in_background[at];
+            self.chained = next == Some(&ScriptItem::And);
+            let alone = next != Some(&ScriptItem::Pipe) && !in_background[at];
             let own = position.dirs.is_empty() && !position.piped && !position.depends;
             self.certain = outer.2 && alone && own && !self.compound;
-            if let Item::Function(name) = item {
+            if let ScriptItem::Function(name) = item {
                 let own = !position.piped && !position.depends;
                 self.defines(name, sure && own && script.defines_here(at, &in_background));
             }
@@ -284,26 +284,32 @@ impl<'a> ScriptWalk<'a> {
         printed
     }
 
-    fn item(&mut self, item: &Item, script: &ShellScript, position: &mut Position, depth: usize) {
+    fn item(
+        &mut self,
+        item: &ScriptItem,
+        script: &ShellScript,
+        position: &mut Position,
+        depth: usize,
+    ) {
         // A function's body is a group; whatever else it may be is not followed.
-        if !matches!(item, Item::Group | Item::Subshell | Item::End)
+        if !matches!(item, ScriptItem::Group | ScriptItem::Subshell | ScriptItem::End)
             && let Some(name) = position.named.take()
         {
             self.unreadable(&name);
         }
         match item {
-            Item::Command(simple) => {
+            ScriptItem::Command(simple) => {
                 let (printed, program) = self.simple(simple, script, &position.feed, depth);
                 position.printed = printed;
                 self.watch_for_bomb(position, &program);
                 position.pipeline.push(program);
             }
-            Item::Pipe => {
+            ScriptItem::Pipe => {
                 position.feed = std::mem::take(&mut position.printed);
                 position.piped = true;
                 self.left_behind(position.pipe_began.as_deref());
             }
-            Item::Background => {
+            ScriptItem::Background => {
                 self.left_behind(position.list_began.as_deref());
                 let last = position.pipeline.last().cloned().unwrap_or_default();
                 if position.inside.iter().flatten().any(|name| *name == last) {
@@ -311,46 +317,46 @@ impl<'a> ScriptWalk<'a> {
                 }
                 self.end_list(position);
             }
-            Item::And | Item::Or => {
+            ScriptItem::And | ScriptItem::Or => {
                 self.end_pipeline(position);
                 position.depends = true;
-                if *item == Item::Or {
+                if *item == ScriptItem::Or {
                     self.doubt.end_chain();
                 }
                 position.end();
             }
-            Item::End => self.end_list(position),
-            Item::Subshell => {
+            ScriptItem::End => self.end_list(position),
+            ScriptItem::Subshell => {
                 self.enter(position);
                 position.dirs.push((self.cwd.clone(), self.doubt.clone()));
             }
-            Item::SubshellEnd => {
+            ScriptItem::SubshellEnd => {
                 self.leave(position);
                 if let Some(dir) = position.dirs.pop() {
                     (self.cwd, self.doubt) = dir;
                 }
                 position.end_group(self.fetched);
             }
-            Item::Group => self.enter(position),
-            Item::GroupEnd => {
+            ScriptItem::Group => self.enter(position),
+            ScriptItem::GroupEnd => {
                 self.leave(position);
                 position.end_group(self.fetched);
             }
-            Item::CompoundEnd => {
+            ScriptItem::CompoundEnd => {
                 // A loop that never ran has set nothing.
                 self.variables.doubt_all();
                 position.end_group(self.fetched);
             }
-            Item::Function(name) => {
+            ScriptItem::Function(name) => {
                 position.named = Some(name.clone());
             }
-            Item::Loop(name, values) => self.loop_over(name, values, depth),
-            Item::Words(words) => {
+            ScriptItem::Loop(name, values) => self.loop_over(name, values, depth),
+            ScriptItem::Words(words) => {
                 for word in words {
                     self.expand(word, depth);
                 }
             }
-            Item::Test(words) => self.test(words, depth),
+            ScriptItem::Test(words) => self.test(words, depth),
         }
     }
 

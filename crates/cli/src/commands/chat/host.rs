@@ -77,7 +77,7 @@ impl ProgramHost {
         let listen =
             || Terminations::listen().map_err(|error| Failure::io("listen for signals", &error));
         let mut signals = listen()?;
-        let _questions = Questions::end_with(listen()?)?;
+        let _questions = QuestionsUntilSignal::end_with(listen()?)?;
         let mut work = program::dispatch(&context, verb);
         let signal = tokio::select! {
             done = &mut work => return done,
@@ -94,12 +94,12 @@ impl ProgramHost {
 
 /// Ends the questions of a command with a signal. Whoever asks waits for the
 /// answer and for nothing else, so another task hears the signal.
-struct Questions {
+struct QuestionsUntilSignal {
     ending: JoinHandle<()>,
     _possible: CancelAnswers,
 }
 
-impl Questions {
+impl QuestionsUntilSignal {
     fn end_with(mut signals: Terminations) -> Result<Self, Failure> {
         let possible = CancelAnswers::enable()
             .map_err(|error| Failure::io("prepare for questions", &error))?;
@@ -111,7 +111,7 @@ impl Questions {
     }
 }
 
-impl Drop for Questions {
+impl Drop for QuestionsUntilSignal {
     fn drop(&mut self) {
         self.ending.abort();
     }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use vestal_agent::settings::EndpointError;
 use vestal_chat::{ChatExit, ChatParts, HostMessage};
 use vestal_config::{Environment, Settings};
-use vestal_runtime::{OpenRequest, Placement, Termination, Which};
+use vestal_runtime::{OpenRequest, Placement, Termination, Terminations, Which};
 use vestal_sandbox::backend::HostDirectories;
 use vestal_sandbox::keys;
 use vestal_tui::{Colour, format};
@@ -67,7 +67,7 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Fail
     });
     let first = super::first_message(args)?;
     program.draw_again();
-    let chat = vestal_chat::run(ChatParts {
+    let parts = ChatParts {
         host: program.clone(),
         agent: agent.clone(),
         settings: Arc::clone(&settings),
@@ -76,7 +76,9 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Fail
         questions,
         outside,
         first,
-    });
+        cwd: std::env::current_dir().ok(),
+    };
+    let chat = vestal_chat::run(parts, Terminations::listen);
     let left = Box::pin(chat).await;
     vestal_tui::terminal::restore();
     console::restore_messages();

@@ -45,7 +45,7 @@ pub(super) struct TurnOutput {
     message: String,
     /// The part of a message that reached the length limit; the next message continues it.
     cut_off: String,
-    running: Vec<RunningTool>,
+    running: Vec<ToolInProgress>,
     tails: Tails,
     waiting: Option<TurnWait>,
 }
@@ -83,7 +83,7 @@ impl TurnWait {
 }
 
 /// A tool at work.
-struct RunningTool {
+struct ToolInProgress {
     call: String,
     about: String,
     since: Instant,
@@ -200,7 +200,7 @@ impl TurnOutput {
             Event::ToolStarted { call, name, summary } => {
                 self.end_line().await?;
                 let about = about(&name, &summary);
-                self.running.push(RunningTool { call, about, since: Instant::now() });
+                self.running.push(ToolInProgress { call, about, since: Instant::now() });
             }
             Event::ToolEnded { call, name, is_error, took, .. } => {
                 self.tool_ended(&call, &name, is_error, took).await?;

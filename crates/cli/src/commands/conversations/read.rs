@@ -6,7 +6,7 @@ use clap::Args;
 use jiff::Timestamp;
 use vestal_api::{ConversationDetailsView, ConversationView, HitView, dollars};
 use vestal_conversations::{
-    Filter, Hit, Kind, Role, Scope, Standing, Store, Stored, Summary, Totals,
+    Filter, Hit, Kind, Role, SearchScope, Standing, Store, Stored, Summary, Totals,
 };
 use vestal_model::{Message, Part, ToolCall};
 
@@ -141,7 +141,9 @@ pub(super) async fn search(
     args: &SearchArgs,
 ) -> Result<Exit, Failure> {
     let hits = match store {
-        Some(store) => store.search(&Scope::default(), &args.words.join(" "), args.limit).await?,
+        Some(store) => {
+            store.search(&SearchScope::default(), &args.words.join(" "), args.limit).await?
+        }
         None => Vec::new(),
     };
     if args.json {

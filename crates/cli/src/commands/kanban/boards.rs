@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use vestal_api::{BoardView, CurrentBoardView, RemovedBoardView, RestoredBoardView};
-use vestal_board::boards::{BoardsError, ChosenBy, Listed, NewBoard, Slug};
+use vestal_board::boards::{BoardsError, ChosenBy, ListedBoard, NewBoard, Slug};
 use vestal_board::{Error, Status};
 
 use super::board_context::BoardContext;
@@ -135,7 +135,7 @@ fn attention(view: &BoardView) -> String {
         .unwrap_or_default()
 }
 
-pub(super) fn view(ctx: &BoardContext<'_>, board: &Listed) -> BoardView {
+pub(super) fn view(ctx: &BoardContext<'_>, board: &ListedBoard) -> BoardView {
     let path = ctx.boards().dir(&board.slug).display().to_string();
     let current = &board.slug == ctx.slug();
     BoardView::new(board, path, current)
@@ -200,7 +200,7 @@ pub(super) async fn create(ctx: &BoardContext<'_>, args: CreateArgs) -> Result<E
         ctx.boards().create(&slug, new).await?
     };
     if args.json {
-        let listed = Listed::new(slug.clone(), created.info);
+        let listed = ListedBoard::new(slug.clone(), created.info);
         let mut view = view(ctx, &listed);
         view.current = args.switch || view.current;
         ctx.print(&view)?;
@@ -358,7 +358,7 @@ pub(super) async fn show(ctx: &BoardContext<'_>, args: &ShowArgs) -> Result<Exit
             }
         }
     };
-    let view = view(ctx, &Listed::new(slug.clone(), info));
+    let view = view(ctx, &ListedBoard::new(slug.clone(), info));
     if args.json {
         ctx.print(&view)?;
         return Ok(Exit::Success);
@@ -413,7 +413,7 @@ pub(super) async fn rename(ctx: &BoardContext<'_>, args: &RenameArgs) -> Result<
     let slug = named(&args.slug)?;
     let info = ctx.boards().rename(&slug, &args.name).await.map_err(|error| ctx.explain(error))?;
     if args.json {
-        ctx.print(&view(ctx, &Listed::new(slug, info)))?;
+        ctx.print(&view(ctx, &ListedBoard::new(slug, info)))?;
     } else {
         let name = text::printable(&info.name);
         ctx.console().print(&format!("board {slug} is now called {name}"))?;
@@ -455,7 +455,7 @@ async fn set_default_workdir(ctx: &BoardContext<'_>, args: &WorkdirArgs) -> Resu
         .await
         .map_err(|error| ctx.explain(error))?;
     if args.json {
-        ctx.print(&view(ctx, &Listed::new(slug, info)))?;
+        ctx.print(&view(ctx, &ListedBoard::new(slug, info)))?;
         return Ok(Exit::Success);
     }
     let message = match path {

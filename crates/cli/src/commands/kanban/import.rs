@@ -69,7 +69,7 @@ impl Lines {
         Ok(Self::File(file.to_owned()))
     }
 
-    fn open(&self) -> Result<Reader<'_>, Failure> {
+    fn open(&self) -> Result<ImportReader<'_>, Failure> {
         let from: Box<dyn BufRead + '_> = match self {
             Self::File(path) => {
                 let file = File::open(path);
@@ -78,17 +78,17 @@ impl Lines {
             }
             Self::Stdin(text) => Box::new(text.as_bytes()),
         };
-        Ok(Reader { from, number: 0, line: String::new() })
+        Ok(ImportReader { from, number: 0, line: String::new() })
     }
 }
 
-struct Reader<'l> {
+struct ImportReader<'l> {
     from: Box<dyn BufRead + 'l>,
     number: usize,
     line: String,
 }
 
-impl Reader<'_> {
+impl ImportReader<'_> {
     /// Returns the next line that says something.
     fn next(&mut self) -> io::Result<Option<&str>> {
         loop {
@@ -231,7 +231,7 @@ impl Import<'_> {
     }
 
     /// Reads the next line, and says where it is.
-    fn line(&self, lines: &mut Reader<'_>) -> Result<Option<(ImportLine, String)>, Failure> {
+    fn line(&self, lines: &mut ImportReader<'_>) -> Result<Option<(ImportLine, String)>, Failure> {
         let read = match lines.next() {
             Ok(None) => return Ok(None),
             Ok(Some(text)) => {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use vestal_api::{AssigneeView, AttachedFileView, AttachmentView, CommentedView, DetachedView};
-use vestal_board::{NewAttachment, Source, Status};
+use vestal_board::{AttachmentSource, NewAttachment, Status};
 
 use super::board_context::BoardContext;
 use super::display::{self, TaskChange};
@@ -288,8 +288,11 @@ pub(super) async fn attach(ctx: &BoardContext<'_>, args: AttachArgs) -> Result<E
     let Some(name) = args.name.clone().or_else(own) else {
         return Err(Failure::usage(format!("{} is not a file", args.path.display())));
     };
-    let new =
-        NewAttachment { name, content_type: args.content_type, source: Source::File(args.path) };
+    let new = NewAttachment {
+        name,
+        content_type: args.content_type,
+        source: AttachmentSource::File(args.path),
+    };
     let by = ctx.in_name_of(args.author.as_deref());
     let attachment = board.attach(&by, &id, new).await?;
     if args.json {

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
-use vestal_memory::{Change, MemoryError, Target};
+use vestal_memory::{MemoryError, NoteChange, Target};
 
 use super::MemoryContext;
 use crate::error::Failure;
@@ -48,7 +48,7 @@ pub(super) fn run(ctx: &MemoryContext<'_>, args: EditArgs) -> Result<Exit, Failu
         ctx.context.console.note("nothing was changed");
         return Ok(Exit::Success);
     }
-    match ctx.files.change(target, Change::Rewrite { from: &from, text: &text }) {
+    match ctx.files.change(target, NoteChange::Rewrite { from: &from, text: &text }) {
         Ok(entries) => {
             fs::remove_file(&draft).ok();
             ctx.changed(target, &entries, "kept", false)?;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde::Serialize;
-use vestal_memory::{Change, Entries, Target};
+use vestal_memory::{Entries, NoteChange, Target};
 
 use super::{MemoryContext, TargetOption, words};
 use crate::confirm;
@@ -128,7 +128,7 @@ pub(super) struct AddArgs {
 
 pub(super) fn add(ctx: &MemoryContext<'_>, args: &AddArgs) -> Result<Exit, Failure> {
     let entry = words(&args.text)?;
-    let change = Change::Add { entry: &entry };
+    let change = NoteChange::Add { entry: &entry };
     let exit = ctx.change(args.target.target, change, "added", args.json)?;
     ctx.warn_of_secret(&entry);
     Ok(exit)
@@ -160,7 +160,7 @@ pub(super) struct ReplaceArgs {
 
 pub(super) fn replace(ctx: &MemoryContext<'_>, args: &ReplaceArgs) -> Result<Exit, Failure> {
     let entry = words(&args.text)?;
-    let change = Change::Replace { old: &args.old, entry: &entry };
+    let change = NoteChange::Replace { old: &args.old, entry: &entry };
     let exit = ctx.change(args.target.target, change, "replaced", args.json)?;
     ctx.warn_of_secret(&entry);
     Ok(exit)
@@ -187,7 +187,7 @@ pub(super) struct RemoveArgs {
 }
 
 pub(super) fn remove(ctx: &MemoryContext<'_>, args: &RemoveArgs) -> Result<Exit, Failure> {
-    ctx.change(args.target.target, Change::Remove { old: &args.old }, "removed", args.json)
+    ctx.change(args.target.target, NoteChange::Remove { old: &args.old }, "removed", args.json)
 }
 
 const CLEAR_HELP: &str = "\
@@ -224,7 +224,7 @@ pub(super) fn clear(ctx: &MemoryContext<'_>, args: ClearArgs) -> Result<Exit, Fa
             return Ok(Exit::No);
         }
     }
-    let left = ctx.files.change(args.target, Change::Clear)?;
+    let left = ctx.files.change(args.target, NoteChange::Clear)?;
     if args.json {
         print(console, &ctx.view(args.target, &left))?;
     } else {

@@ -10,7 +10,7 @@ use vestal_agent::settings::{self, KeyOwner, ProviderCandidate};
 use vestal_config::{AnyKey as _, EnvName, Resolved, Settings, Source};
 use vestal_model::{Endpoint, Message, ModelError, ModelInfo, ModelOptions, Models, Request};
 
-use self::questions::{AfterFailure, Key, Questions};
+use self::questions::{AfterFailure, ProviderKey, SetupQuestions};
 use crate::agent;
 use crate::context::Context;
 use crate::error::Failure;
@@ -56,12 +56,12 @@ pub(crate) async fn set_up(context: &Context) -> Result<bool, Failure> {
 /// What was chosen.
 pub(super) struct SetupAnswers {
     candidate: ProviderCandidate,
-    key: Key,
+    key: ProviderKey,
     model: String,
 }
 
 /// What comes after a question.
-enum Next<T> {
+enum NextQuestion<T> {
     With(T),
     /// The questions about a server at another address.
     At(ProviderCandidate),
@@ -73,7 +73,7 @@ enum Next<T> {
 
 struct Setup<'a> {
     context: &'a Context,
-    questions: Questions<'a>,
+    questions: SetupQuestions<'a>,
     lists: Models,
     models: Models,
 }
@@ -86,7 +86,7 @@ impl<'a> Setup<'a> {
         let idle_timeout = options.idle_timeout.min(LIST_IDLE);
         Ok(Self {
             context,
-            questions: Questions { console: context.console, settings },
+            questions: SetupQuestions { console: context.console, settings },
             lists: Models::new(ModelOptions { idle_timeout, ..options.clone() })?,
             models: Models::new(options)?,
         })
@@ -101,10 +101,10 @@ impl<'a> Setup<'a> {
             };
             let Some(candidate) = candidate else { return Ok(None) };
             match Box::pin(self.ask_about(candidate)).await? {
-                Next::With(answers) => return Ok(Some(answers)),
-                Next::At(candidate) => corrected = Some(candidate),
-                Next::Other => {}
-                Next::Leave => return Ok(None),
+                NextQuestion::With(answers) => return Ok(Some(answers)),
+                NextQuestion::At(candidate) => corrected = Some(candidate),
+                NextQuestion::Other => {}
+                NextQuestion::Leave => return Ok(None),
             }
         }
     }
@@ -112,19 +112,19 @@ impl<'a> Setup<'a> {
     async fn ask_about(
         &self,
         mut candidate: ProviderCandidate,
-    ) -> Result<Next<SetupAnswers>, Failure> {
-        let Some(mut key) = self.questions.key(&candidate)? else { return Ok(Next::Leave) };
+    ) -> Result<NextQuestion<SetupAnswers>, Failure> {
+        let Some(mut key) = self.questions.key(&candidate)? else { return Ok(NextQuestion::Leave) };
         let offered = match self.offered(&mut candidate, &mut key).await? {
-            Next::With(offered) => offered,
-            Next::At(candidate) => return Ok(Next::At(candidate)),
-            Next::Other => return Ok(Next::Other),
-            Next::Leave => return Ok(Next::Leave),
+            NextQuestion::With(offered) => offered,
+            NextQuestion::At(candidate) => return Ok(NextQuestion::At(candidate)),
+            NextQuestion::Other => return Ok(NextQuestion::Other),
+            NextQuestion::Leave => return Ok(NextQuestion::Leave),
         };
         Ok(match self.answering(&candidate, &mut key, &offered).await? {
-            Next::With(model) => Next::With(SetupAnswers { candidate, key, model }),
-            Next::At(candidate) => Next::At(candidate),
-            Next::Other => Next::Other,
-            Next::Leave => Next::Leave,
+            NextQuestion::With(model) => NextQuestion::With(SetupAnswers { candidate, key, model }),
+            NextQuestion::At(candidate) => NextQuestion::At(candidate),
+            NextQuestion::Other => NextQuestion::Other,
+            NextQuestion::Leave => NextQuestion::Leave,
         })
     }
 
@@ -134,11 +134,11 @@ impl<'a> Setup<'a> {
     async fn offered(
         &self,
         candidate: &mut ProviderCandidate,
-        key: &mut Key,
-    ) -> Result<Next<Vec<ModelInfo>>, Failure> {
+        key: &mut ProviderKey,
+    ) -> Result<NextQuestion<Vec<ModelInfo>>, Failure> {
         loop {
             let error = match self.list(candidate, key).await {
-                Ok(offered) => return Ok(Next::With(offered)),
+                Ok(offered) => return Ok(NextQuestion::With(offered)),
                 Err(error) => error,
             };
             if may_be_elsewhere(&error)
@@ -147,25 +147,25 @@ impl<'a> Setup<'a> {
             {
                 self.context.console.note(&format!("its address is {}", meant.base_url));
                 *candidate = meant;
-                return Ok(Next::With(offered));
+                return Ok(NextQuestion::With(offered));
             }
             if is_without_list(&error) {
-                return Ok(Next::With(Vec::new()));
+                return Ok(NextQuestion::With(Vec::new()));
             }
             self.explain(&error);
             if is_of_key(&error) {
                 match self.questions.new_key(candidate)? {
                     Some(new) => *key = new,
-                    None => return Ok(Next::Leave),
+                    None => return Ok(NextQuestion::Leave),
                 }
                 continue;
             }
             match self.questions.after_failure(candidate) {
                 AfterFailure::Again => {}
                 AfterFailure::Address => return Ok(self.elsewhere(candidate)),
-                AfterFailure::Other => return Ok(Next::Other),
-                AfterFailure::Leave => return Ok(Next::Leave),
-                AfterFailure::Anyway => return Ok(Next::With(Vec::new())),
+                AfterFailure::Other => return Ok(NextQuestion::Other),
+                AfterFailure::Leave => return Ok(NextQuestion::Leave),
+                AfterFailure::Anyway => return Ok(NextQuestion::With(Vec::new())),
             }
         }
     }
@@ -174,27 +174,27 @@ impl<'a> Setup<'a> {
     async fn answering(
         &self,
         candidate: &ProviderCandidate,
-        key: &mut Key,
+        key: &mut ProviderKey,
         offered: &[ModelInfo],
-    ) -> Result<Next<String>, Failure> {
+    ) -> Result<NextQuestion<String>, Failure> {
         let mut chosen: Option<String> = None;
         loop {
             let model = match chosen.take() {
                 Some(model) => model,
                 None => match self.questions.model(candidate, offered) {
                     Some(model) => model,
-                    None => return Ok(Next::Leave),
+                    None => return Ok(NextQuestion::Leave),
                 },
             };
             let Err(error) = self.greet(candidate, key, &model).await else {
-                return Ok(Next::With(model));
+                return Ok(NextQuestion::With(model));
             };
             self.explain(&error);
             // Some show their list to everybody, and the key is refused only here.
             if is_of_key(&error) {
                 match self.questions.new_key(candidate)? {
                     Some(new) => *key = new,
-                    None => return Ok(Next::Leave),
+                    None => return Ok(NextQuestion::Leave),
                 }
                 chosen = Some(model);
                 continue;
@@ -204,23 +204,23 @@ impl<'a> Setup<'a> {
                 AfterFailure::Again if is_without_list(&error) => {}
                 AfterFailure::Again => chosen = Some(model),
                 AfterFailure::Address => return Ok(self.elsewhere(candidate)),
-                AfterFailure::Other => return Ok(Next::Other),
-                AfterFailure::Anyway => return Ok(Next::With(model)),
-                AfterFailure::Leave => return Ok(Next::Leave),
+                AfterFailure::Other => return Ok(NextQuestion::Other),
+                AfterFailure::Anyway => return Ok(NextQuestion::With(model)),
+                AfterFailure::Leave => return Ok(NextQuestion::Leave),
             }
         }
     }
 
     /// Asks for another address. The key is asked for anew, too: it belongs to
     /// the address it was given for.
-    fn elsewhere<T>(&self, candidate: &ProviderCandidate) -> Next<T> {
-        self.questions.address(&candidate.base_url).map_or(Next::Leave, Next::At)
+    fn elsewhere<T>(&self, candidate: &ProviderCandidate) -> NextQuestion<T> {
+        self.questions.address(&candidate.base_url).map_or(NextQuestion::Leave, NextQuestion::At)
     }
 
     async fn list(
         &self,
         candidate: &ProviderCandidate,
-        key: &Key,
+        key: &ProviderKey,
     ) -> Result<Vec<ModelInfo>, ModelError> {
         let endpoint = endpoint(candidate, key, "");
         let what = format!("asking {} which models it has", candidate.label());
@@ -231,7 +231,7 @@ impl<'a> Setup<'a> {
     async fn greet(
         &self,
         candidate: &ProviderCandidate,
-        key: &Key,
+        key: &ProviderKey,
         name: &str,
     ) -> Result<(), ModelError> {
         let chat = self.models.chat(vec![endpoint(candidate, key, name)]);
@@ -259,7 +259,7 @@ impl<'a> Setup<'a> {
 
 /// Returns where a model is asked, by a name that says something to somebody
 /// who has not read the settings.
-fn endpoint(candidate: &ProviderCandidate, key: &Key, model: &str) -> Endpoint {
+fn endpoint(candidate: &ProviderCandidate, key: &ProviderKey, model: &str) -> Endpoint {
     Endpoint { name: candidate.label(), ..candidate.endpoint(key.get(), model) }
 }
 
@@ -337,7 +337,7 @@ impl KeyPlace {
     fn find(
         settings: &Settings,
         candidate: &ProviderCandidate,
-        key: &Key,
+        key: &ProviderKey,
     ) -> Result<Self, Failure> {
         let owner = settings::key_owner(settings)?;
         let Resolved { value, source } = settings.get(&keys::MODEL_API_KEY)?;
@@ -396,10 +396,10 @@ fn keep_key(
     context: &Context,
     settings: &Settings,
     candidate: &ProviderCandidate,
-    key: &Key,
+    key: &ProviderKey,
     place: KeyPlace,
 ) -> Result<(), Failure> {
-    let Key::New(given) = key else { return Ok(()) };
+    let ProviderKey::New(given) = key else { return Ok(()) };
     let variable = match place {
         KeyPlace::Model => model_key_variable(),
         KeyPlace::Own | KeyPlace::AfterAnother => candidate.variable(),

@@ -1,18 +1,19 @@
-//! `vestal profile create`, `rename` and `delete`.
+//! `vestal profile create`, `rename` and `delete`, and what the last two do to sandboxes.
 
 use clap::Args;
 use vestal_api::{CreatedProfileView, DeletedProfileView, RenamedProfileView};
 use vestal_config::{Environment, Home, Settings, Source};
-use vestal_profiles::Start;
-use vestal_sandbox::keys;
+use vestal_profiles::ProfileStart;
+use vestal_sandbox::{ProfileSandboxes, ProfileSandboxesError, Summary, keys};
 
 use super::named;
-use super::sandboxes;
 use crate::commands::gateway;
 use crate::confirm;
+use crate::console::text;
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
+use crate::values::quoted;
 
 const CREATE_HELP: &str = "\
 A clone has the config.yaml, .env, SOUL.md, skills and memories of the other profile, but not its
@@ -50,9 +51,9 @@ pub(super) struct CreateArgs {
 pub(super) fn create(context: &Context, args: &CreateArgs) -> Result<Exit, Failure> {
     let name = named(&args.name)?;
     let start = match (&args.clone_from, args.clone) {
-        (Some(source), _) => Start::CloneOf(named(source)?),
-        (None, true) => Start::CloneOf(context.home()?.profile().clone()),
-        (None, false) => Start::Empty,
+        (Some(source), _) => ProfileStart::CloneOf(named(source)?),
+        (None, true) => ProfileStart::CloneOf(context.home()?.profile().clone()),
+        (None, false) => ProfileStart::Empty,
     };
     let created = context.profiles()?.create(&name, &start, &args.description)?;
     let console = context.console;
@@ -145,9 +146,9 @@ pub(super) async fn rename(context: &Context, args: RenameArgs) -> Result<Exit, 
     let profiles = context.profiles()?;
     let (old, _) = profiles.check_rename(&from, &to)?;
     let mut instances = 0;
-    if let Some(found) = sandboxes::find(context, &old).await? {
+    if let Some(found) = find_sandboxes(context, &old).await? {
         found.refuse_volumes().await?;
-        let plans = sandboxes::plans(&found);
+        let plans = removal_plans(&found);
         let question = "Workspaces and homes stay. Rename?";
         let verb = "remove instances";
         if !plans.is_empty()
@@ -203,8 +204,8 @@ pub(super) async fn delete(context: &Context, args: DeleteArgs) -> Result<Exit, 
     let name = named(&args.name)?;
     let profiles = context.profiles()?;
     let home = profiles.check_delete(&name)?;
-    let found = sandboxes::find(context, &home).await?;
-    let mut plans = found.as_ref().map(sandboxes::plans).unwrap_or_default();
+    let found = find_sandboxes(context, &home).await?;
+    let mut plans = found.as_ref().map(removal_plans).unwrap_or_default();
     plans.push(format!(
         "{} will be deleted, with settings, secrets, conversations, memories and skills",
         home.dir().display()
@@ -234,4 +235,49 @@ pub(super) async fn delete(context: &Context, args: DeleteArgs) -> Result<Exit, 
     };
     context.console.print(&format!("deleted profile {name}{with}"))?;
     Ok(Exit::Success)
+}
+
+/// Finds the sandboxes of a profile; nothing where it never had any.
+async fn find_sandboxes(
+    context: &Context,
+    home: &Home,
+) -> Result<Option<ProfileSandboxes>, Failure> {
+    if !ProfileSandboxes::may_exist(home) {
+        return Ok(None);
+    }
+    let finding = ProfileSandboxes::find(context.engine_of(home.clone())?, home);
+    Ok(Some(context.console.while_waiting("looking for sandboxes", finding).await?))
+}
+
+/// Says of each sandbox what is removed with its instance.
+fn removal_plans(sandboxes: &ProfileSandboxes) -> Vec<String> {
+    sandboxes.instances().map(removal_plan).collect()
+}
+
+fn removal_plan(own: &Summary) -> String {
+    let jobs = text::count(own.jobs_running, "running job");
+    let is_a_system = own.description.image.is_some() || own.description.tier.is_some();
+    let installed = if is_a_system { ", with everything installed in it" } else { "" };
+    format!("{}: the sandbox on {} with {jobs} will be removed{installed}", own.task, own.backend)
+}
+
+impl From<ProfileSandboxesError> for Failure {
+    fn from(error: ProfileSandboxesError) -> Self {
+        let failure = Self::new(error.to_string());
+        match error {
+            ProfileSandboxesError::Hidden { dir, .. } => failure.advise(format!(
+                "terminal.sandbox_dir hides them; to list them: vestal --set terminal.sandbox_dir={} ps",
+                quoted(&dir.to_string_lossy())
+            )),
+            ProfileSandboxesError::Left { .. } | ProfileSandboxesError::Io { .. } => failure,
+            ProfileSandboxesError::Unreachable { sandboxes, .. } => failure
+                .advise(sandboxes.join("\n"))
+                .advise("start the engine, or see what works here: vestal doctor"),
+            ProfileSandboxesError::InVolumes { .. } => failure.advise(
+                "copy out what you need with `vestal cp`, then remove it with `vestal rm --files`",
+            ),
+            ProfileSandboxesError::Engine(error) => error.into(),
+            ProfileSandboxesError::Sandbox { task, source } => Self::from(*source).about(&task),
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use vestal_api::{InstalledSkillView, RemovedSkillView};
 use vestal_config::{AnyKey as _, SetOutcome};
-use vestal_skills::{Proposal, SkillName, State, keys};
+use vestal_skills::{Proposal, SkillName, VariableState, keys};
 
 use super::read::amount;
 use super::skills;
@@ -108,7 +108,7 @@ fn plans(proposal: &Proposal) -> Vec<String> {
     }
     for need in &proposal.needs {
         plans.push(match need.state {
-            State::Set => format!(
+            VariableState::Set => format!(
                 "it asks for {}: every command in the sandboxes of this profile will be able to \
                  read its value",
                 need.variable.name

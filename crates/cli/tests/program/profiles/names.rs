@@ -62,7 +62,7 @@ fn a_wrong_taken_or_unknown_name_is_one_line_and_exit_code_1() {
     let world = World::new();
     create(&world, "work");
     for (args, said) in [
-        (&["profile", "create", "../x"][..], "is no name for a profile"),
+        (&["profile", "create", "../x"][..], "is not a valid name for a profile"),
         (&["profile", "create", "sudo"], "no profile can be called sudo"),
         (&["profile", "create", "default"], "no profile can be called default"),
         (&["profile", "create", "WORK"], "there is a profile work already"),
@@ -77,7 +77,7 @@ fn a_wrong_taken_or_unknown_name_is_one_line_and_exit_code_1() {
         (&["-p", "no", "profile", "list"], "to make it: vestal profile create no"),
         (&["ps", "-p", "no"], "to make it: vestal profile create no"),
         (&["-p", "no", "run", "true"], "to make it: vestal profile create no"),
-        (&["run", "-p", "a b", "true"], "is no name for a profile"),
+        (&["run", "-p", "a b", "true"], "is not a valid name for a profile"),
     ] {
         let outcome = world.vestal(args).exits(1);
         assert!(outcome.stderr.contains(said), "{args:?}: {outcome:?}");

@@ -14,22 +14,20 @@ use super::api::{self, Client};
 use super::guest::connect_exec;
 use super::identity::{DockerLocator, GuestTransport};
 use super::inspect::{self, find_container, is_descendant};
-use super::lifecycle;
-use super::plan;
 use super::prepare::Cache;
 use super::settings::{self, DockerSettings};
-use super::storage;
+use super::{lifecycle, plan, storage};
 use crate::backend::{
-    Availability, Backend, BackendError, Confinement, Copies, CopyTotals, Declaration, Description,
-    Diagnostics, DoctorNote, FoundInstance, HostDirectories, HostFiles, HostProcess, IdleSource,
-    Instance, InstanceFilter, InstanceRequest, InstanceState, JobEnvironment, KeptVolumes, Locator,
-    Marked, Preflight, Publishing, Remedy, SavedSystem, StartedInstance, Stream, VolumeStore,
+    Availability, Backend, BackendError, ByteStream, Confinement, Copies, CopyTotals, Declaration,
+    Description, Diagnostics, DoctorNote, FoundInstance, HostDirectories, HostFiles, HostProcess,
+    IdleSource, Instance, InstanceFilter, InstanceRequest, InstanceState, JobEnvironment,
+    KeptVolumes, Locator, Marked, Preflight, Publishing, Remedy, SavedSystem, StartedInstance,
+    VolumeStore,
 };
 use crate::backends::guest_process;
-use crate::backends::layout::WORKSPACE;
+use crate::backends::own_system::WORKSPACE;
 use crate::client::socket::{PeerExpectation, connect};
-use crate::embedded;
-use crate::{Bundle, HomeId, Key, Overrides, ProgressSink, PublishedName, Spec};
+use crate::{Bundle, HomeId, Key, Overrides, ProgressSink, PublishedName, Spec, embedded};
 
 /// The declaration of the backend.
 pub(crate) static DECLARATION: Declaration = Declaration {
@@ -157,7 +155,7 @@ impl Backend for Docker {
         Ok(seen.map_or(InstanceState::Absent, |seen| seen.state))
     }
 
-    async fn connect(&self, instance: &Instance) -> Result<Box<dyn Stream>, BackendError> {
+    async fn connect(&self, instance: &Instance) -> Result<Box<dyn ByteStream>, BackendError> {
         let not_listening = || BackendError::NotListening { id: instance.id.clone() };
         let locator = match DockerLocator::of_instance(instance) {
             Some(locator) => locator,

@@ -14,13 +14,15 @@ use super::images::{BaseImage, BaseSystem};
 use super::inspect::inspect;
 use super::lifecycle::{StartFailure, force_remove, remove_stopped, rename_aside, start};
 use super::mounts::{self, HostMounts};
-use super::plan::{self, Blueprint, ContainerLabels, Plan, Ulimits, limits_not_applied};
+use super::plan::{
+    self, Blueprint, ContainerLabels, PlannedContainer, Ulimits, limits_not_applied,
+};
 use super::prepare::{PrepareInput, Prepared, Sharing};
 use super::settings::DockerSettings;
-use super::storage::{self, HostDirs, MountSources};
+use super::storage::{self, ContainerDirs, MountSources};
 use crate::backend::{BackendError, InstanceRequest, StartedInstance};
-use crate::backends::limits::LimitKind;
-use crate::mounts::Before;
+use crate::backends::own_system::LimitKind;
+use crate::mounts::KnownMounts;
 use crate::{HomeId, Progress, failpoint};
 
 /// Most attempts at a container. Each one leaves out what the engine refused in
@@ -36,7 +38,7 @@ impl Docker {
         let client = self.client().await?;
         let settings = DockerSettings::read(&self.settings, &request.overrides)?;
         storage::check_sources(&client, &settings)?;
-        let dirs = HostDirs::of(&request);
+        let dirs = ContainerDirs::of(&request);
         let (image, copied_from) = self.image_for(&client, &settings, &request).await?;
         request.progress.tell(Progress::Starting { what: format!("starting {}", image.name) });
         let home_is_new = !dirs.home.exists();
@@ -57,7 +59,7 @@ impl Docker {
         let mounts = match prepared.sharing {
             Sharing::Shared => {
                 let host_mounts = mounts::mounts_of_settings(&settings);
-                HostMounts::admit(&self.settings, host_mounts, &request, Before::Nothing)?
+                HostMounts::admit(&self.settings, host_mounts, &request, KnownMounts::Nothing)?
             }
             Sharing::Separate => HostMounts::none(&self.settings)?,
         };
@@ -71,7 +73,7 @@ impl Docker {
         let mut left_out: Vec<LimitKind> = Vec::new();
         let mut ulimits = self.ulimits(&client).await?;
         for _ in 0..ATTEMPTS {
-            let attempt = Attempt {
+            let attempt = CreateAttempt {
                 request: &request,
                 settings: &settings,
                 image: &image,
@@ -146,10 +148,10 @@ impl Docker {
     async fn attempt(
         &self,
         client: &Client,
-        attempt: &Attempt<'_>,
-        dirs: &HostDirs,
+        attempt: &CreateAttempt<'_>,
+        dirs: &ContainerDirs,
     ) -> Result<StartedInstance, StartFailure> {
-        let Attempt { request, image, prepared, .. } = attempt;
+        let CreateAttempt { request, image, prepared, .. } = attempt;
         let info = client.info().await?;
         let hash = request.spec.hash();
         let mut plan = plan::plan(&attempt.blueprint(&self.home, info, &hash))?;
@@ -189,7 +191,7 @@ impl Docker {
         let mut unenforced = plan.unenforced;
         unenforced.extend(dropped.iter().map(|kind| kind.key().to_owned()));
         let mut warnings: Vec<String> =
-            attempt.settings.limits.told(&unenforced).into_iter().collect();
+            attempt.settings.limits.warning(&unenforced).into_iter().collect();
         if !plan.weakened.is_empty() {
             let weakened = plan.weakened.join(", ");
             warnings.push(format!("the settings weaken the isolation: {weakened}"));
@@ -217,8 +219,8 @@ impl Docker {
         &self,
         client: &Client,
         container: &str,
-        plan: &Plan,
-        attempt: &Attempt<'_>,
+        plan: &PlannedContainer,
+        attempt: &CreateAttempt<'_>,
     ) -> Result<Vec<LimitKind>, BackendError> {
         let Some(seen) = inspect(client, container).await? else {
             return Err(BackendError::Engine {
@@ -237,7 +239,7 @@ impl Docker {
 /// Input of the preparation of a container.
 #[derive(Debug)]
 struct Preparation<'a> {
-    dirs: &'a HostDirs,
+    dirs: &'a ContainerDirs,
     /// The home, if it is to be filled from the image. The home of a copy comes
     /// from the original, even if it is empty.
     fill: Option<&'a Path>,
@@ -247,7 +249,7 @@ struct Preparation<'a> {
 
 /// One attempt to create a container.
 #[derive(Debug)]
-struct Attempt<'a> {
+struct CreateAttempt<'a> {
     request: &'a InstanceRequest,
     settings: &'a DockerSettings,
     image: &'a ImageInfo,
@@ -259,7 +261,7 @@ struct Attempt<'a> {
     ulimits: Option<Ulimits>,
 }
 
-impl Attempt<'_> {
+impl CreateAttempt<'_> {
     /// Returns the warnings for a container whose system is a copy.
     fn base_warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -305,7 +307,7 @@ impl Attempt<'_> {
             workspace: self.sources.workspace.clone(),
             home_dir: self.sources.home.clone(),
             mounts: &self.mounts.mounts,
-            hidden: &self.mounts.ours.hidden,
+            hidden: &self.mounts.own_dirs.hidden,
             leave_out: self.left_out,
             ulimits: self.ulimits,
         }
@@ -314,7 +316,7 @@ impl Attempt<'_> {
 
 /// Creates the container. A half-made container of the same sandbox that has its
 /// name is removed or renamed; any other container is left alone.
-async fn create(client: &Client, plan: &Plan) -> Result<String, StartFailure> {
+async fn create(client: &Client, plan: &PlannedContainer) -> Result<String, StartFailure> {
     let mut options = CreateContainerOptionsBuilder::new().name(&plan.name);
     if let Some(platform) = &plan.platform {
         options = options.platform(platform);
@@ -340,7 +342,7 @@ async fn create(client: &Client, plan: &Plan) -> Result<String, StartFailure> {
 
 /// Frees the name of the container if another container of the same sandbox has
 /// it.
-async fn clear_name(client: &Client, plan: &Plan) -> Result<(), BackendError> {
+async fn clear_name(client: &Client, plan: &PlannedContainer) -> Result<(), BackendError> {
     let taken = || BackendError::NameTaken { name: plan.name.clone() };
     let Some(seen) = inspect(client, &plan.name).await? else {
         return Ok(());

@@ -20,10 +20,10 @@ use super::helper::{HelperError, HelperProgram, HelperRequest, LineSink, end_cop
 use super::identity::{DockerLocator, GuestTransport};
 use super::plan::{BOOT_DIR, GUEST_FILE};
 use crate::backend::{BackendError, CopyTotals, Instance};
+use crate::backends::boot;
 use crate::backends::copying::{self, CopyReport, How};
-use crate::backends::show;
 use crate::embedded::{GUEST_PROGRAM, STAGE_PROGRAM};
-use crate::publish::{Bundle, Content, PublishedName, version_name};
+use crate::publish::{Bundle, BundleContent, PublishedName, version_name};
 use crate::store::{StoreError, remove_tree};
 use crate::{Progress, ProgressSink};
 
@@ -44,7 +44,7 @@ impl Docker {
             .ok_or_else(|| BackendError::NotListening { id: instance.id.clone() })?;
         match locator.transport {
             GuestTransport::Socket { .. } => {
-                show::show(instance, "boot", name, bundle).await?;
+                boot::publish_bundle(instance, "boot", name, bundle).await?;
             }
             GuestTransport::Exec => {
                 let client = self.client().await?;
@@ -68,7 +68,7 @@ impl Docker {
         let dir = instance.dir.clone();
         let lock = tokio::task::spawn_blocking(move || {
             fs::create_dir_all(dir.join(SENT))?;
-            show::lock(&dir)
+            boot::lock_publishing(&dir)
         });
         let lock = lock.await.map_err(|error| io::Error::other(error.to_string()));
         let _lock = lock.flatten().map_err(failed())?;
@@ -115,16 +115,16 @@ fn archive(name: &PublishedName, version: &str, bundle: &Bundle) -> io::Result<V
     for item in bundle.items() {
         let path = root.join(&item.path);
         match &item.content {
-            Content::Dir => {
+            BundleContent::Dir => {
                 let mut header = header(tar::EntryType::Directory, 0o755, 0);
                 builder.append_data(&mut header, &path, io::empty())?;
             }
-            Content::File { bytes, executable } => {
+            BundleContent::File { bytes, executable } => {
                 let mode = if *executable { 0o555 } else { 0o444 };
                 let mut header = header(tar::EntryType::Regular, mode, bytes.len());
                 builder.append_data(&mut header, &path, &**bytes)?;
             }
-            Content::Link(target) => {
+            BundleContent::Link(target) => {
                 let mut header = header(tar::EntryType::Symlink, 0o777, 0);
                 builder.append_link(&mut header, &path, target)?;
             }
@@ -253,7 +253,7 @@ impl LineSink for CopyObserver<'_> {
             None => {}
             end => {
                 if let Some(CopyReport::Done(copied)) = &end {
-                    self.progress.tell(copied.told(self.what));
+                    self.progress.tell(copied.as_progress(self.what));
                 }
                 *self.end.lock().unwrap_or_else(PoisonError::into_inner) = end;
             }
@@ -377,6 +377,6 @@ mod tests {
         let copied = CopyTotals { files: 3, bytes: 4 };
         observer.line(r#"{"done":true,"files":3,"bytes":4,"skipped":0}"#);
         assert_eq!(observer.end(), Some(CopyReport::Done(copied)));
-        assert_eq!(*received.lock().unwrap(), [step, copied.told("the home")]);
+        assert_eq!(*received.lock().unwrap(), [step, copied.as_progress("the home")]);
     }
 }

@@ -23,7 +23,7 @@ use super::api::{Client, EngineFault, classify};
 use super::boot;
 use super::identity::GuestTransport;
 use super::inspect::{InspectedContainer, inspect, is_descendant};
-use super::plan::{BOOT_DIR, GUEST_FILE, IO_DIR, JobUser, Plan, STATE_DIR, WORKSPACE};
+use super::plan::{BOOT_DIR, GUEST_FILE, IO_DIR, JobUser, PlannedContainer, STATE_DIR, WORKSPACE};
 use super::prepare::Sharing;
 use super::storage::io_dir;
 use crate::backend::{BackendError, Instance, InstanceRequest, InstanceState};
@@ -57,7 +57,7 @@ pub(super) struct GuestConfig {
 }
 
 impl GuestConfig {
-    pub(super) fn new(plan: &Plan, user: &JobUser, sharing: Sharing) -> Self {
+    pub(super) fn new(plan: &PlannedContainer, user: &JobUser, sharing: Sharing) -> Self {
         let mut hand_over = Vec::new();
         // A directory that the user mounts keeps its owner.
         if plan.own_workspace {
@@ -113,11 +113,11 @@ impl GuestConfig {
     }
 }
 
-type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, bollard::errors::Error>> + Send>>;
+type ExecOutput = Pin<Box<dyn Stream<Item = Result<LogOutput, bollard::errors::Error>> + Send>>;
 
 /// The standard streams of a program in a container.
 pub(super) struct ExecStream {
-    output: Output,
+    output: ExecOutput,
     input: Pin<Box<dyn AsyncWrite + Send>>,
     /// Received and not yet read.
     unread: Bytes,

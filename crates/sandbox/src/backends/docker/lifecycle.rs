@@ -19,11 +19,11 @@ use super::mounts::{self, HostMounts};
 use super::plan::container_name;
 use super::prepare::Sharing;
 use super::settings::DockerSettings;
-use super::storage::HostDirs;
+use super::storage::ContainerDirs;
 use crate::backend::{BackendError, Instance, InstanceRequest, InstanceState, StartedInstance};
-use crate::backends::limits::LimitKind;
+use crate::backends::own_system::LimitKind;
 use crate::key::random_hex;
-use crate::mounts::Before;
+use crate::mounts::KnownMounts;
 use crate::{HomeId, Key, failpoint};
 
 /// Longest time until a container must be removed.
@@ -51,7 +51,7 @@ impl Docker {
         };
         restore_name(&client, &request, &seen).await;
         let settings = DockerSettings::read(&self.settings, &request.overrides)?;
-        let dirs = HostDirs::of(&request);
+        let dirs = ContainerDirs::of(&request);
         let sharing = match locator.transport {
             GuestTransport::Socket { .. } => Sharing::Shared,
             GuestTransport::Exec => Sharing::Separate,
@@ -61,8 +61,12 @@ impl Docker {
         let mounts = match sharing {
             Sharing::Shared => {
                 let host_mounts = mounts::mounts_of_container(&seen, &request);
-                let mounts =
-                    HostMounts::admit(&self.settings, host_mounts, &request, Before::Recorded)?;
+                let mounts = HostMounts::admit(
+                    &self.settings,
+                    host_mounts,
+                    &request,
+                    KnownMounts::Recorded,
+                )?;
                 mounts.refuse_uncovered(&seen, &request)?;
                 mounts
             }

@@ -17,14 +17,13 @@ use vestal_wire::{FaultCode, Role};
 use super::inspect::InspectedContainer;
 use super::prepare::Sharing;
 use super::settings::DockerSettings;
-use super::storage::{HostDirs, io_dir};
+use super::storage::{ContainerDirs, io_dir};
 use crate::backend::{BackendError, Instance, InstanceRequest};
-use crate::backends::layout::{At, refused, vet};
-use crate::backends::layout::{BOOT_DIR, WORKSPACE};
+use crate::backends::own_system::{At, BOOT_DIR, WORKSPACE, refused, vet};
 use crate::client::socket::{PeerExpectation, connect};
 use crate::client::{CallError, Connection};
 use crate::files::{FileError, Files, Links};
-use crate::mounts::{self, Before, MountRequest, Mounts, Ours, covers};
+use crate::mounts::{self, KnownMounts, MountRequest, Mounts, OwnDirs, covers};
 use crate::settings::{DockerTransport, MountKind, VolumeSource};
 
 /// Longest time for an answer of the guest.
@@ -92,7 +91,7 @@ pub(super) fn mounts_of_container(
 /// The host files of a container, checked before they are mounted.
 #[derive(Debug)]
 pub(super) struct HostMounts {
-    pub(super) ours: Ours,
+    pub(super) own_dirs: OwnDirs,
     pub(super) requested: Vec<HostMount>,
     pub(super) mounts: Mounts,
 }
@@ -103,22 +102,26 @@ impl HostMounts {
         settings: &Settings,
         requested: Vec<HostMount>,
         request: &InstanceRequest,
-        before: Before,
+        before: KnownMounts,
     ) -> Result<Self, BackendError> {
-        let ours = Ours::of(settings)?;
+        let own_dirs = OwnDirs::of(settings)?;
         let wanted = |mount: &HostMount| MountRequest {
             path: mount.source.clone(),
             writable: mount.writable,
         };
         let wanted: Vec<MountRequest> = requested.iter().map(wanted).collect();
-        let mounts = mounts::admit(&ours, &wanted, request, before)?;
-        Ok(Self { ours, requested, mounts })
+        let mounts = mounts::admit(&own_dirs, &wanted, request, before)?;
+        Ok(Self { own_dirs, requested, mounts })
     }
 
     /// Returns no mounts, for an engine that does not have the files of this
     /// machine.
     pub(super) fn none(settings: &Settings) -> Result<Self, ConfigError> {
-        Ok(Self { ours: Ours::of(settings)?, requested: Vec::new(), mounts: Mounts::default() })
+        Ok(Self {
+            own_dirs: OwnDirs::of(settings)?,
+            requested: Vec::new(),
+            mounts: Mounts::default(),
+        })
     }
 
     /// Checks that the engine has mounted the recorded files. No command has run
@@ -126,13 +129,13 @@ impl HostMounts {
     pub(super) async fn confirm(
         &self,
         instance: &Instance,
-        dirs: &HostDirs,
+        dirs: &ContainerDirs,
     ) -> Result<(), BackendError> {
         if self.requested.is_empty() {
             return Ok(());
         }
         let replaced = self.find_replaced(instance, dirs).await?;
-        if replaced.is_none() && mounts::are_unmoved(&self.ours, &self.mounts) {
+        if replaced.is_none() && mounts::are_unmoved(&self.own_dirs, &self.mounts) {
             return Ok(());
         }
         let which = replaced
@@ -149,7 +152,7 @@ impl HostMounts {
     async fn find_replaced(
         &self,
         instance: &Instance,
-        dirs: &HostDirs,
+        dirs: &ContainerDirs,
     ) -> Result<Option<&Path>, BackendError> {
         let stream = connect(&io_dir(&instance.dir), PeerExpectation::anyone()).await;
         let stream = stream.map_err(|error| unverified(&error))?;
@@ -210,7 +213,7 @@ impl HostMounts {
                 ),
                 advice: format!(
                     "rebuild the container, which keeps workspace and home: vestal rebuild {}",
-                    mounts::quoted(request.key.task().as_str())
+                    crate::key::quoted(request.key.task().as_str())
                 ),
             }),
         }
@@ -221,7 +224,7 @@ impl HostMounts {
     fn uncovered(&self, taken: &BTreeSet<PathBuf>) -> Result<Option<PathBuf>, BackendError> {
         for mount in &self.requested {
             let admitted = self.mounts.get(&mount.source)?;
-            for cover in covers(&self.ours.hidden, &admitted.path, &mount.target) {
+            for cover in covers(&self.own_dirs.hidden, &admitted.path, &mount.target) {
                 let fixed = cover.fixed.iter().all(|(_, target)| taken.contains(target));
                 if !fixed || !taken.contains(&cover.target) {
                     let rest = cover.target.strip_prefix(&mount.target).unwrap_or(&cover.target);

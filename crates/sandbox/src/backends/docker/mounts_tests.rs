@@ -16,7 +16,7 @@ fn settings(home: &Path) -> Settings {
 /// Returns one mount of the host, whose recorded inode is 0.
 fn one_mount(settings: &Settings, source: &Path, target: &str) -> HostMounts {
     HostMounts {
-        ours: Ours::of(settings).unwrap(),
+        own_dirs: OwnDirs::of(settings).unwrap(),
         requested: vec![HostMount {
             source: source.to_owned(),
             target: target.into(),

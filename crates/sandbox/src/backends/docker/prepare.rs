@@ -249,7 +249,7 @@ pub(super) struct Cache {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Entry<T> {
+struct CachedFact<T> {
     version: u64,
     about: Vec<String>,
     known: T,
@@ -261,12 +261,12 @@ impl Cache {
     }
 
     pub(super) fn get<T: for<'de> Deserialize<'de>>(&self, about: &[&str]) -> Option<T> {
-        let entry: Entry<T> = read_versioned(&self.path(about), VERSION).ok()??;
+        let entry: CachedFact<T> = read_versioned(&self.path(about), VERSION).ok()??;
         (entry.about == about).then_some(entry.known)
     }
 
     pub(super) fn put<T: Serialize>(&self, about: &[&str], known: &T) {
-        let entry = Entry {
+        let entry = CachedFact {
             version: VERSION,
             about: about.iter().map(|part| (*part).to_owned()).collect(),
             known,

@@ -23,7 +23,7 @@ const OPEN_MODE: u32 = 0o777;
 
 /// The directories of an instance on the host.
 #[derive(Debug)]
-pub(super) struct HostDirs {
+pub(super) struct ContainerDirs {
     pub(super) boot: PathBuf,
     pub(super) io: PathBuf,
     pub(super) state: PathBuf,
@@ -31,7 +31,7 @@ pub(super) struct HostDirs {
     pub(super) home: PathBuf,
 }
 
-impl HostDirs {
+impl ContainerDirs {
     pub(super) fn of(request: &InstanceRequest) -> Self {
         // An instance that ends with its process takes its journal and logs along.
         let state = match &request.owner {
@@ -76,7 +76,7 @@ impl HostDirs {
     }
 }
 
-impl HostDirs {
+impl ContainerDirs {
     /// Removes the directories that are not needed because the engine keeps the
     /// files in volumes. Directories with content stay.
     pub(super) fn remove_empty(&self) {
@@ -142,7 +142,7 @@ pub(super) struct MountSources {
 impl MountSources {
     pub(super) fn of(
         request: &InstanceRequest,
-        dirs: &HostDirs,
+        dirs: &ContainerDirs,
         settings: &DockerSettings,
         sharing: Sharing,
     ) -> Self {

@@ -10,13 +10,12 @@ use vestal_config::{ConfigError, Settings};
 
 use super::process::{self, socket_dir};
 use crate::backend::{
-    Availability, Backend, BackendError, Confinement, Declaration, FoundInstance, HostDirectories,
-    HostProcess, IdleSource, Instance, InstanceFilter, InstanceRequest, InstanceState,
-    JobEnvironment, Publishing, Remedy, StartedInstance, Stream,
+    Availability, Backend, BackendError, ByteStream, Confinement, Declaration, FoundInstance,
+    HostDirectories, HostProcess, IdleSource, Instance, InstanceFilter, InstanceRequest,
+    InstanceState, JobEnvironment, Publishing, Remedy, StartedInstance,
 };
-use crate::backends::guest_process;
-use crate::backends::scope::Scope;
-use crate::backends::show;
+use crate::backends::scope::SystemdScope;
+use crate::backends::{boot, guest_process};
 use crate::client::socket::{PeerExpectation, connect};
 use crate::embedded::GUEST_PROGRAM;
 use crate::spec::Tightening;
@@ -87,7 +86,7 @@ impl Local {
             self.run_dir.display()
         )))?;
         let uid = rustix::process::getuid().as_raw();
-        let scope = Scope::detect(uid);
+        let scope = SystemdScope::detect(uid);
         let InstanceRequest { guest: settings, hold, .. } = request;
         let process =
             process::spawn_guest(&guest, scope.as_ref(), &settings, &self.path_variable, hold)
@@ -125,7 +124,7 @@ impl Backend for Local {
             };
         }
         let mut notes = vec!["no isolation: commands run as you, on your files and network".into()];
-        if Scope::detect(rustix::process::getuid().as_raw()).is_some() {
+        if SystemdScope::detect(rustix::process::getuid().as_raw()).is_some() {
             notes.push("each sandbox gets a systemd scope of its own".into());
         }
         Availability::Works { notes }
@@ -150,7 +149,7 @@ impl Backend for Local {
         guest_process::at_rest(&socket_dir(&instance.dir))
     }
 
-    async fn connect(&self, instance: &Instance) -> Result<Box<dyn Stream>, BackendError> {
+    async fn connect(&self, instance: &Instance) -> Result<Box<dyn ByteStream>, BackendError> {
         let locator = serde_json::from_value::<LocalLocator>(instance.locator.clone()).ok();
         let pid = match locator {
             Some(locator) => Some(locator.process.pid),
@@ -211,6 +210,6 @@ impl Publishing for Local {
         name: &PublishedName,
         bundle: &Bundle,
     ) -> Result<PathBuf, BackendError> {
-        show::show(instance, "shown", name, bundle).await
+        boot::publish_bundle(instance, "shown", name, bundle).await
     }
 }

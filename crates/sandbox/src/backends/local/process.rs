@@ -12,8 +12,8 @@ use vestal_process::{ProcessId, boot_id, start_time};
 use vestal_wire::GuestSettings;
 
 use crate::backend::BackendError;
-use crate::backends::scope::Scope;
-use crate::backends::spawn::{Detached, MARK, nameless_file};
+use crate::backends::guest_process::{Detached, MARK, nameless_file};
+use crate::backends::scope::SystemdScope;
 use crate::store::read_regular;
 
 /// Arguments of the guest, with its three standard descriptors.
@@ -23,7 +23,7 @@ const ARGUMENTS: [&str; 8] =
 /// Starts a guest and waits until it listens.
 pub(super) async fn spawn_guest(
     guest: &Path,
-    scope: Option<&Scope>,
+    scope: Option<&SystemdScope>,
     settings: &GuestSettings,
     path_variable: &std::ffi::OsStr,
     hold: OwnedFd,

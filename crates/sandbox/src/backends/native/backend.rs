@@ -15,22 +15,20 @@ use vestal_config::{ConfigError, Settings};
 
 use super::enforce::LimitMechanism;
 use super::facts::Facts;
-use super::plan;
 use super::probe::ProbeResult;
 use super::records::{self, Label, NativeLocator};
 use super::settings::{self, NativeSettings};
 use super::stage::run_within;
-use super::{cgroups, launch, probe, rootfs};
+use super::{cgroups, launch, plan, probe, rootfs};
 use crate::backend::{
-    Availability, Backend, BackendError, Confinement, Copies, CopyTotals, Declaration, Description,
-    Diagnostics, DoctorNote, FoundInstance, HostDirectories, HostFiles, HostProcess, IdleSource,
-    Instance, InstanceFilter, InstanceRequest, InstanceState, JobEnvironment, Locator, Preflight,
-    Publishing, Remedy, SavedSystem, StartedInstance, Stream,
+    Availability, Backend, BackendError, ByteStream, Confinement, Copies, CopyTotals, Declaration,
+    Description, Diagnostics, DoctorNote, FoundInstance, HostDirectories, HostFiles, HostProcess,
+    IdleSource, Instance, InstanceFilter, InstanceRequest, InstanceState, JobEnvironment, Locator,
+    Preflight, Publishing, Remedy, SavedSystem, StartedInstance,
 };
-use crate::backends::guest_process;
-use crate::backends::layout::{BOOT_DIR, WORKSPACE};
-use crate::backends::scope::Scope;
-use crate::backends::show;
+use crate::backends::own_system::{BOOT_DIR, WORKSPACE};
+use crate::backends::scope::SystemdScope;
+use crate::backends::{boot, guest_process};
 use crate::client::socket::{PeerExpectation, connect};
 use crate::embedded::{GUEST_PROGRAM, Program, STAGE_PROGRAM};
 use crate::settings::SandboxSettings as _;
@@ -156,7 +154,7 @@ impl Backend for Native {
         guest_process::at_rest(&instance.dir.join("io"))
     }
 
-    async fn connect(&self, instance: &Instance) -> Result<Box<dyn Stream>, BackendError> {
+    async fn connect(&self, instance: &Instance) -> Result<Box<dyn ByteStream>, BackendError> {
         let not_listening = || BackendError::NotListening { id: instance.id.clone() };
         let (pid, uid) = match NativeLocator::of(&instance.locator) {
             Some(locator) => (locator.process.pid, locator.system.uid),
@@ -243,7 +241,7 @@ impl Preflight for Native {
         plan::check_sources(&settings)?;
         rootfs::check(&settings)?;
         let uid = rustix::process::geteuid().as_raw();
-        LimitMechanism::detect(Scope::detect(uid).as_ref(), uid).vet(&settings.limits)
+        LimitMechanism::detect(SystemdScope::detect(uid).as_ref(), uid).vet(&settings.limits)
     }
 }
 
@@ -288,7 +286,7 @@ impl Publishing for Native {
         name: &PublishedName,
         bundle: &Bundle,
     ) -> Result<PathBuf, BackendError> {
-        show::show(instance, "boot", name, bundle).await?;
+        boot::publish_bundle(instance, "boot", name, bundle).await?;
         Ok(Path::new(BOOT_DIR).join(name.shelf()).join(name.name()))
     }
 }
@@ -322,7 +320,7 @@ impl Native {
         removed.map_err(BackendError::io("remove the control groups of the sandbox"))
     }
 
-    /// Removes a tree; an absent one is no error. Where this user lacks permission,
+    /// Removes a tree; an absent one is not an error. Where this user lacks permission,
     /// the sandbox's root empties it first: it owns the files of all the sandbox's
     /// users, and it can open the overlay's work directory, which has mode 0.
     pub(super) async fn remove_tree_as_root(&self, dir: &Path) -> Result<(), BackendError> {

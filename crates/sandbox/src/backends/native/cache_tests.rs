@@ -1,3 +1,5 @@
+use vestal_testkit::files::names;
+
 use super::*;
 
 fn directory(parent: &Path, name: &str, age: Duration) -> PathBuf {
@@ -7,15 +9,6 @@ fn directory(parent: &Path, name: &str, age: Duration) -> PathBuf {
     let dir = File::open(&path).unwrap();
     dir.set_modified(SystemTime::now() - age).unwrap();
     path
-}
-
-fn names(dir: &Path) -> Vec<String> {
-    let mut names: Vec<String> = fs::read_dir(dir)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
 }
 
 const OLD: Duration = Duration::from_hours(25);

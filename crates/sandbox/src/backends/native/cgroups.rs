@@ -349,7 +349,7 @@ pub(super) fn join_file(dir: &Path) -> PathBuf {
     if threads.exists() { threads } else { dir.join("cgroup.procs") }
 }
 
-/// Removes empty groups; absent ones are no error. Directories without the name of
+/// Removes empty groups; absent ones are not an error. Directories without the name of
 /// this instance's groups are not touched.
 pub(super) async fn remove(instance: &str, dirs: &[PathBuf]) -> io::Result<()> {
     let name = name(instance);

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use super::cgroups::{self, Controller, Hierarchies, LimitRequest};
 use crate::backend::BackendError;
-use crate::backends::limits::{LimitKind, ResourceLimits};
-use crate::backends::scope::Scope;
+use crate::backends::own_system::{LimitKind, ResourceLimits};
+use crate::backends::scope::SystemdScope;
 
 /// What enforces limits on this machine.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) struct Enforced {
 
 impl LimitMechanism {
     /// Returns the mechanism of this machine.
-    pub(super) fn detect(scope: Option<&Scope>, uid: u32) -> Self {
+    pub(super) fn detect(scope: Option<&SystemdScope>, uid: u32) -> Self {
         match scope {
             Some(scope) => Self::Systemd(scope.controllers(uid)),
             None => Self::Groups(Hierarchies::of_this_process()),

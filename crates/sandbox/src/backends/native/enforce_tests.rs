@@ -1,5 +1,5 @@
 use super::*;
-use crate::backends::limits::Limit;
+use crate::backends::own_system::Limit;
 
 /// Returns limits of all kinds of which only these are in effect.
 fn required(kinds: &[LimitKind]) -> ResourceLimits {

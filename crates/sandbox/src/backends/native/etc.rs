@@ -17,7 +17,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 pub(super) use self::scan::APT_NO_SANDBOX;
-use self::scan::{Entry, EtcScan, is_world_readable};
+use self::scan::{EtcEntry, EtcScan, is_world_readable};
 use super::cache::{self, CacheKind};
 use crate::backend::BackendError;
 use crate::key::random_hex;
@@ -64,10 +64,10 @@ fn write_entries(scan: &EtcScan, into: &Path) -> io::Result<()> {
     for (name, entry) in &scan.entries {
         let target = into.join(name);
         match entry {
-            Entry::Directory => make_directory(&target)?,
-            Entry::Link(text) => symlink(text, &target)?,
-            Entry::Generated { content, mode } => write(&target, content, *mode)?,
-            Entry::File { source, mode, .. } => {
+            EtcEntry::Directory => make_directory(&target)?,
+            EtcEntry::Link(text) => symlink(text, &target)?,
+            EtcEntry::Generated { content, mode } => write(&target, content, *mode)?,
+            EtcEntry::File { source, mode, .. } => {
                 if let Some(content) = public_content(source)? {
                     write(&target, &content, *mode)?;
                 }

@@ -21,11 +21,11 @@ use super::tier::{self, Tier};
 use super::{cache, cgroups};
 use crate::backend::{self, BackendError, Instance, InstanceRequest};
 use crate::backends::boot;
-use crate::backends::layout::{IO_DIR, STATE_DIR};
-use crate::backends::scope::Scope;
+use crate::backends::own_system::{IO_DIR, STATE_DIR};
+use crate::backends::scope::SystemdScope;
 use crate::client::socket::SOCKET_NAME;
 use crate::failpoint;
-use crate::mounts::{self, Before, Mounts};
+use crate::mounts::{self, KnownMounts, Mounts};
 use crate::store::make_private_dir;
 
 /// Descriptors of the stage, and later of the guest: where the ready line goes, and
@@ -79,7 +79,7 @@ impl Native {
         tier::check_users(&users)?;
         make_sandbox_dir(&request.sandbox_dir)?;
         make_sandbox_dir(&request.instance.dir)?;
-        let mounts = admit(&settings, &request, Before::Nothing)?;
+        let mounts = admit(&settings, &request, KnownMounts::Nothing)?;
         let rootfs = self.rootfs(&settings, &request.progress).await?;
         self.prune_once();
         failpoint::reach("native.create.prepared");
@@ -118,7 +118,7 @@ impl Native {
         if users.uids.first().map(|range| range.outside) != Some(made.uid) {
             return Err(failed("it belongs to another user".to_owned()));
         }
-        let mounts = admit(&settings, &request, Before::Recorded)?;
+        let mounts = admit(&settings, &request, KnownMounts::Recorded)?;
         // A killed guest leaves its control groups behind. They are removed now: the
         // new label names only the new groups.
         self.end_instance(&request.instance, super::END_PATIENCE).await?;
@@ -140,7 +140,7 @@ impl Native {
         let dirs = HostDirs::of(&request);
         let snapshot = self.etc_snapshot()?;
         let private = self.private_paths(tier, facts).await?;
-        let scope = Scope::detect(facts.uid);
+        let scope = SystemdScope::detect(facts.uid);
         let mechanism = LimitMechanism::detect(scope.as_ref(), facts.uid);
         let mut label = Label::new(
             &request,
@@ -208,7 +208,7 @@ impl Native {
         match result.await {
             Ok((process, planned)) => {
                 let of_rootfs = rootfs.map(|rootfs| rootfs.remarks).unwrap_or_default();
-                let unenforced = settings.limits.told(&enforced.unenforced);
+                let unenforced = settings.limits.warning(&enforced.unenforced);
                 let remarks = self.notices(&instance.id, unenforced, &planned, of_rootfs);
                 let locator = NativeLocator { process, system: label.system }.to_locator();
                 Ok(backend::StartedInstance { locator, warnings: remarks })
@@ -270,9 +270,9 @@ impl Native {
 fn admit(
     settings: &NativeSettings,
     request: &InstanceRequest,
-    before: Before,
+    before: KnownMounts,
 ) -> Result<Mounts, BackendError> {
-    mounts::admit(&settings.ours, &plan::mount_requests(settings)?, request, before)
+    mounts::admit(&settings.protected, &plan::mount_requests(settings)?, request, before)
 }
 
 /// Returns the recorded system of an instance.

@@ -19,7 +19,7 @@ use std::path::{Component, Path, PathBuf};
 
 use vestal_wire::{Enclosure, Network, Purpose, Users};
 
-use self::layout::{Layout, bytes};
+use self::layout::{MountLayout, bytes};
 use self::mounts::{add_user_mounts, can_mount_at, resolve_target};
 pub(super) use self::mounts::{check_sources, mount_requests};
 use self::system::{
@@ -34,7 +34,7 @@ use super::seccomp::filters;
 use super::settings::NativeSettings;
 use super::tier::{self, Owners, Tier};
 use crate::backend::{BackendError, InstanceRequest};
-use crate::backends::layout::{GUEST_FILE, SETTINGS_FILE, WORKSPACE};
+use crate::backends::own_system::{GUEST_FILE, SETTINGS_FILE, WORKSPACE};
 use crate::mounts::Mounts;
 
 /// Everything that determines a native sandbox.
@@ -139,7 +139,7 @@ pub(super) const HOSTNAME: &str = "vestal";
 
 /// Plans the sandbox for settings and facts.
 pub(super) fn enclosure(input: &PlanInput<'_>) -> Result<Planned, BackendError> {
-    let mut layout = Layout::new(input);
+    let mut layout = MountLayout::new(input);
     add_kernel_and_guest(&mut layout);
     add_user_mounts(&mut layout)?;
     add_workspace_and_home(&mut layout)?;
@@ -175,7 +175,7 @@ pub(super) fn enclosure(input: &PlanInput<'_>) -> Result<Planned, BackendError> 
 
 /// Returns the directory in which commands start, and plans to make it where
 /// possible.
-fn start_dir(layout: &mut Layout<'_>) -> Result<PathBuf, BackendError> {
+fn start_dir(layout: &mut MountLayout<'_>) -> Result<PathBuf, BackendError> {
     let Some(asked) = layout.input.settings.cwd.clone() else {
         return Ok(PathBuf::from(WORKSPACE));
     };

@@ -86,7 +86,7 @@ fn scan_sources(sources: &[PathBuf], cache_dir: &Path, now: u64) -> io::Result<P
         let scanned_at = known.map_or(now, |tree| tree.scanned_at);
         let top = scan::scan(source, known.map(|tree| &tree.top), now)?;
         private.0.insert(source.clone(), scan::private_paths(&top));
-        after.trees.push(Tree::new(source, scanned_at, top));
+        after.trees.push(SystemTree::new(source, scanned_at, top));
     }
     // Other homes can show other directories.
     after.keep_other_trees(&before);
@@ -119,12 +119,12 @@ struct ScanCache {
     #[n(0)]
     version: u32,
     #[n(1)]
-    trees: Vec<Tree>,
+    trees: Vec<SystemTree>,
 }
 
 /// The cached scan of a system directory.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-struct Tree {
+struct SystemTree {
     #[n(0)]
     source: ByteVec,
     /// When all of it was last scanned, in seconds since 1970.
@@ -173,7 +173,7 @@ impl Default for ScanCache {
     }
 }
 
-impl Tree {
+impl SystemTree {
     fn new(source: &Path, scanned_at: u64, top: Node) -> Self {
         Self { source: source.as_os_str().as_bytes().to_vec().into(), scanned_at, top }
     }
@@ -194,7 +194,7 @@ impl ScanCache {
     }
 
     /// Returns the cached scan of a system directory.
-    fn tree(&self, source: &Path) -> Option<&Tree> {
+    fn tree(&self, source: &Path) -> Option<&SystemTree> {
         self.trees.iter().find(|tree| OsStr::from_bytes(&tree.source) == source)
     }
 

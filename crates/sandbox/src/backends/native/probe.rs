@@ -22,7 +22,7 @@ use super::tier::{self, Tier};
 use super::{cgroups, rootfs};
 use crate::backend::{Availability, BackendError, DoctorNote};
 use crate::backends::boot::make_open_dir;
-use crate::backends::scope::Scope;
+use crate::backends::scope::SystemdScope;
 use crate::key::random_hex;
 use crate::mounts::Mounts;
 use crate::settings::SandboxSettings as _;
@@ -195,7 +195,7 @@ pub(super) fn report(result: &ProbeResult, known: &BTreeSet<String>) -> Vec<Doct
         return Vec::new();
     };
     let uid = rustix::process::geteuid().as_raw();
-    let scope = Scope::detect(uid);
+    let scope = SystemdScope::detect(uid);
     let mechanism = LimitMechanism::detect(scope.as_ref(), uid);
     let mut notes = vec![note("tier", format!("{tier}: {}", tier.meaning()), None)];
     for lack in missing {

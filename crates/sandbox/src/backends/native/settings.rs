@@ -9,10 +9,9 @@ use vestal_config::{
     AnyKey as _, ConfigError, Group, Protection, Setting, Settings, Source, Value,
 };
 
-use crate::backends::limits::ResourceLimits;
-use crate::backends::shaping::start_dir;
-use crate::backends::shaping::{self, Shaping};
-use crate::mounts::Ours;
+use crate::backends::own_system::{self, Shaping};
+use crate::backends::own_system::{ResourceLimits, start_dir};
+use crate::mounts::OwnDirs;
 use crate::settings::{SandboxSettings as _, Volumes, keys};
 use crate::spec::Tightening;
 use crate::{Overrides, Spec};
@@ -21,8 +20,8 @@ vestal_config::keys! {
     /// System of native sandboxes, in place of this machine's own: a directory or an archive (tar,
     /// as it is or compressed with gzip) that holds a root filesystem with a shell, such as
     /// `docker export` writes. Packages can be installed in it.
-    NATIVE_ROOTFS: Rootfs = "terminal.native_rootfs" {
-        default: Rootfs::Host,
+    NATIVE_ROOTFS: RootfsChoice = "terminal.native_rootfs" {
+        default: RootfsChoice::Host,
         limits: (),
         env: ["TERMINAL_NATIVE_ROOTFS"],
         protection: Protection::Isolates,
@@ -34,14 +33,14 @@ pub(crate) static GROUP: Group = Group { prefixes: &["native_"], ..Group::of(KEY
 
 /// What native sandboxes have for a system.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rootfs {
+pub enum RootfsChoice {
     /// This machine's own.
     Host,
     /// A directory or an archive of it: absolute, or below the user's home as `~/…`.
     At(PathBuf),
 }
 
-impl Rootfs {
+impl RootfsChoice {
     const HOST: &str = "host";
 
     /// Returns the directory or archive, if it is not this machine's own.
@@ -53,7 +52,7 @@ impl Rootfs {
     }
 }
 
-impl Setting for Rootfs {
+impl Setting for RootfsChoice {
     type Limits = ();
 
     const TILDE_IS_HOME: bool = true;
@@ -113,7 +112,7 @@ pub(in crate::backends::native) struct NativeSettings {
     /// Directories of ours on the host, which no sandbox sees.
     pub own_dirs: Vec<PathBuf>,
     /// The same, and what else there is to know about what may be mounted.
-    pub ours: Ours,
+    pub protected: OwnDirs,
     /// Those of them that hold nothing but what we make and remove.
     pub busy_dirs: Vec<PathBuf>,
 }
@@ -150,7 +149,7 @@ impl NativeSettings {
             cwd: start_dir(settings, overrides)?,
             user_home,
             own_dirs: vec![home.root().to_owned(), home.dir(), sandboxes.clone()],
-            ours: Ours::of(settings)?,
+            protected: OwnDirs::of(settings)?,
             busy_dirs: vec![sandboxes, home.run_dir()],
         })
     }
@@ -177,7 +176,7 @@ impl NativeSettings {
 /// Returns the rule for a setting that shapes native sandboxes.
 pub(in crate::backends::native) fn tightening(key: &str) -> Tightening {
     // Another root filesystem isolates neither more nor less.
-    shaping::tightening(key)
+    own_system::tightening(key)
 }
 
 fn shown(path: &Path) -> String {

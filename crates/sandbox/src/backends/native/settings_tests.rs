@@ -3,8 +3,8 @@ use std::collections::BTreeMap;
 use vestal_config::{Environment, Home, Override};
 
 use super::*;
-use crate::backends::limits::Limit;
-use crate::binds::BINDS;
+use crate::backends::own_system::Limit;
+use crate::overrides::BINDS;
 
 fn read(sets: &[&str], overrides: &Overrides) -> NativeSettings {
     let home = tempfile::tempdir().unwrap();
@@ -116,7 +116,7 @@ fn our_own_directories_are_known_wherever_they_are() {
 fn a_root_filesystem_is_the_hosts_or_named_by_its_whole_path() {
     let home = Some(Path::new("/home/ada"));
     let resolve = |text: &str| {
-        Rootfs::read(Input::Text(text.as_ref()), &()).map(|rootfs| rootfs.resolve(home))
+        RootfsChoice::read(Input::Text(text.as_ref()), &()).map(|rootfs| rootfs.resolve(home))
     };
     assert_eq!(resolve("host"), Ok(None));
     assert_eq!(resolve("/srv/debian"), Ok(Some(PathBuf::from("/srv/debian"))));
@@ -124,5 +124,5 @@ fn a_root_filesystem_is_the_hosts_or_named_by_its_whole_path() {
     for wrong in ["debian", "./debian", ""] {
         assert!(resolve(wrong).is_err(), "{wrong}");
     }
-    assert_eq!(Rootfs::Host.to_value(), Value::Text("host".to_owned()));
+    assert_eq!(RootfsChoice::Host.to_value(), Value::Text("host".to_owned()));
 }

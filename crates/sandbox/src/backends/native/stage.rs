@@ -10,8 +10,8 @@ use vestal_wire::{Enclosure, Users};
 
 use super::explain::{HostState, StageFailure, explain};
 use crate::backend::BackendError;
-use crate::backends::scope::Place;
-use crate::backends::spawn::{Detached, nameless_file, spawn_retrying};
+use crate::backends::guest_process::{Detached, nameless_file, spawn_retrying};
+use crate::backends::scope::ScopePlace;
 
 /// Command line of `enclose`, with the descriptors of the standard streams.
 const ENCLOSE: [&str; 7] = ["enclose", "--plan-fd", "0", "--ready-fd", "1", "--hold-fd", "2"];
@@ -21,7 +21,7 @@ const MAX_STDERR: usize = 2000;
 
 /// A successful result of the stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum StageSuccess {
     /// The guest listens.
     Ready,
     /// The probe built the sandbox.
@@ -34,7 +34,7 @@ pub(super) struct Build<'a> {
     pub(super) program: &'a Path,
     pub(super) enclosure: &'a Enclosure,
     /// The systemd scope to start it in.
-    pub(super) place: Option<Place<'a>>,
+    pub(super) place: Option<ScopePlace<'a>>,
     /// The lock that the guest holds until it can be found.
     pub(super) hold: OwnedFd,
     /// Where the layers are, for error messages.
@@ -45,7 +45,7 @@ pub(super) struct Build<'a> {
 
 impl Build<'_> {
     /// Runs the stage and waits until the guest listens.
-    pub(super) async fn run(self) -> Result<Answer, BackendError> {
+    pub(super) async fn run(self) -> Result<StageSuccess, BackendError> {
         let plan = vestal_wire::encode(self.enclosure)
             .map_err(std::io::Error::other)
             .and_then(|bytes| nameless_file("vestal-enclosure", &bytes))
@@ -66,7 +66,7 @@ impl Build<'_> {
 }
 
 /// Parses the ready line of the stage or of the guest.
-fn parse(text: &str, layers: &Path) -> Result<Answer, BackendError> {
+fn parse(text: &str, layers: &Path) -> Result<StageSuccess, BackendError> {
     let failed = |reason: &str| BackendError::GuestFailed { reason: reason.to_owned() };
     let line = text.lines().next().unwrap_or_default();
     if let Some(reason) = line.strip_prefix("error: ") {
@@ -81,7 +81,7 @@ fn parse(text: &str, layers: &Path) -> Result<Answer, BackendError> {
     }
     let line: serde_json::Value =
         serde_json::from_str(line).map_err(|_| failed("its ready line is not valid"))?;
-    if line["trial"] == "ok" { Ok(Answer::TrialPassed) } else { Ok(Answer::Ready) }
+    if line["trial"] == "ok" { Ok(StageSuccess::TrialPassed) } else { Ok(StageSuccess::Ready) }
 }
 
 /// Runs a program as root of the sandbox's users, with access to all their files, and
@@ -125,15 +125,15 @@ pub(super) async fn run_within(
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Answer, BackendError> {
+    fn read(text: &str) -> Result<StageSuccess, BackendError> {
         parse(text, Path::new("/"))
     }
 
     #[test]
     fn ready_lines_and_errors_are_parsed() {
         let ready = r#"{"pid":1,"pid_start":2,"boot":"b","incarnation":"i"}"#;
-        assert_eq!(read(&format!("{ready}\n")).unwrap(), Answer::Ready);
-        assert_eq!(read("{\"trial\":\"ok\"}\n").unwrap(), Answer::TrialPassed);
+        assert_eq!(read(&format!("{ready}\n")).unwrap(), StageSuccess::Ready);
+        assert_eq!(read("{\"trial\":\"ok\"}\n").unwrap(), StageSuccess::TrialPassed);
         let refused =
             "error: {\"step\":\"source\",\"target\":\"/x\",\"errno\":2,\"message\":\"m\"}";
         assert_eq!(read(refused).unwrap_err().to_string(), "/x does not exist");

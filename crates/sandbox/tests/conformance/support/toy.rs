@@ -13,8 +13,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use vestal_config::{ConfigError, Environment, Settings};
 use vestal_sandbox::backend::{
-    Availability, Backend, BackendError, Declaration, FoundInstance, Instance, InstanceFilter,
-    InstanceRequest, InstanceState, KeptVolumes, Locator, Remedy, StartedInstance, Stream,
+    Availability, Backend, BackendError, ByteStream, Declaration, FoundInstance, Instance,
+    InstanceFilter, InstanceRequest, InstanceState, KeptVolumes, Locator, Remedy, StartedInstance,
     VolumeStore,
 };
 use vestal_sandbox::{Engine, EngineOptions, Error, Overrides, Spec};
@@ -156,7 +156,7 @@ impl Backend for Toy {
         Ok(state_of(&answer))
     }
 
-    async fn connect(&self, instance: &Instance) -> Result<Box<dyn Stream>, BackendError> {
+    async fn connect(&self, instance: &Instance) -> Result<Box<dyn ByteStream>, BackendError> {
         let request = json!({ "verb": "connect", "instance": instance.id });
         match self.ask(&request).await {
             Ok((_, stream)) => Ok(Box::new(stream)),

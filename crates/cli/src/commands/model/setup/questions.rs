@@ -17,14 +17,14 @@ const USUAL_ADDRESS: &str = "http://127.0.0.1:11434/v1";
 /// Models that are listed at once.
 const SHOWN: usize = 20;
 
-pub(super) struct Questions<'a> {
+pub(super) struct SetupQuestions<'a> {
     pub(super) console: Console,
     pub(super) settings: &'a Settings,
 }
 
 /// A provider's key.
 #[derive(Clone)]
-pub(super) enum Key {
+pub(super) enum ProviderKey {
     /// It wants none.
     None,
     /// One that is in the environment or in `.env`.
@@ -33,7 +33,7 @@ pub(super) enum Key {
     New(String),
 }
 
-impl Key {
+impl ProviderKey {
     pub(super) fn get(&self) -> Option<&str> {
         match self {
             Self::None => None,
@@ -57,7 +57,7 @@ pub(super) enum AfterFailure {
     Leave,
 }
 
-impl Questions<'_> {
+impl SetupQuestions<'_> {
     /// Asks for the provider; none when there is no answer.
     pub(super) fn provider(&self) -> Result<Option<ProviderCandidate>, Failure> {
         let mut candidates = ProviderCandidate::built_in();
@@ -134,15 +134,21 @@ impl Questions<'_> {
 
     /// Returns the key: the one that is known, else one that is asked for; none
     /// when there is no answer.
-    pub(super) fn key(&self, candidate: &ProviderCandidate) -> Result<Option<Key>, Failure> {
+    pub(super) fn key(
+        &self,
+        candidate: &ProviderCandidate,
+    ) -> Result<Option<ProviderKey>, Failure> {
         match self.known_key(candidate)? {
-            Some(known) => Ok(Some(Key::Known(known))),
+            Some(known) => Ok(Some(ProviderKey::Known(known))),
             None => self.new_key(candidate),
         }
     }
 
     /// Asks for a key, whichever is known; none when there is no answer.
-    pub(super) fn new_key(&self, candidate: &ProviderCandidate) -> Result<Option<Key>, Failure> {
+    pub(super) fn new_key(
+        &self,
+        candidate: &ProviderCandidate,
+    ) -> Result<Option<ProviderKey>, Failure> {
         let label = candidate.label();
         let question = if candidate.needs_key {
             format!("key for {label} (it is not shown):")
@@ -155,9 +161,9 @@ impl Questions<'_> {
                 let message = format!("{label} answers to nobody without a key; Ctrl-C leaves\n");
                 self.console.ask_words(&message);
             } else if key.is_empty() {
-                return Ok(Some(Key::None));
+                return Ok(Some(ProviderKey::None));
             } else if key.bytes().all(|byte| byte.is_ascii_graphic()) {
-                return Ok(Some(Key::New(key)));
+                return Ok(Some(ProviderKey::New(key)));
             } else {
                 // Shown it is not: it may be a key with something beside it.
                 self.console.ask_words("a key has no blanks and only plain letters and signs; was something else pasted?\n");

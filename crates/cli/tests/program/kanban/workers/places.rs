@@ -10,8 +10,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use vestal_board::dispatch::FailurePolicy;
 use vestal_board::{
-    Authority, Claim, LogPolicy, NewAttachment, NewTask, Outcome, Promotion, Role, RunEnd, Source,
-    Status, TaskId, Workspace,
+    AttachmentSource, Authority, Claim, LogPolicy, NewAttachment, NewTask, Outcome, Promotion,
+    Role, RunEnd, Status, TaskId, Workspace,
 };
 use vestal_config::{Environment, ProfileName};
 use vestal_dispatcher::{LaunchSpec, Launcher as _, ProgramLauncher, WorkspaceDir};
@@ -181,7 +181,7 @@ fn attach_notes(bench: &Bench, task: &TaskId) {
     let new = NewAttachment {
         name: "notes.txt".to_owned(),
         content_type: None,
-        source: Source::Bytes(b"the year is 2026".to_vec()),
+        source: AttachmentSource::Bytes(b"the year is 2026".to_vec()),
     };
     bench.on(bench.board.attach(&person, task, new)).unwrap();
 }
@@ -204,8 +204,11 @@ fn files_of_a_task_are_laid_out_for_its_worker() {
 fn attach_picture(bench: &Bench, task: &TaskId, name: &str) {
     let person = Authority::Person("user".to_owned());
     let bytes = b"\x89PNG\r\n\x1a\n rest".to_vec();
-    let new =
-        NewAttachment { name: name.to_owned(), content_type: None, source: Source::Bytes(bytes) };
+    let new = NewAttachment {
+        name: name.to_owned(),
+        content_type: None,
+        source: AttachmentSource::Bytes(bytes),
+    };
     bench.on(bench.board.attach(&person, task, new)).unwrap();
 }
 

@@ -22,7 +22,7 @@ use super::image::Reference;
 use super::info::Flavour;
 use crate::ProgressSink;
 use crate::backend::BackendError;
-use crate::progress::Progress;
+use crate::notice::Progress;
 
 /// Time between two progress reports.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
@@ -149,13 +149,13 @@ impl PullProgress {
         let (Some(id), Some(status)) = (event.id, event.status) else { return };
         let step = match status.as_str() {
             "Pulling fs layer" | "Waiting" | "Verifying Checksum" | "Retrying" | "Extracting" => {
-                Step::Known
+                LayerStep::Known
             }
-            "Downloading" => Step::Downloading,
+            "Downloading" => LayerStep::Downloading,
             // Podman reports nothing after this.
-            "Download complete" if self.flavour == Flavour::Podman => Step::Done,
-            "Download complete" => Step::Downloaded,
-            "Pull complete" | "Already exists" => Step::Done,
+            "Download complete" if self.flavour == Flavour::Podman => LayerStep::Done,
+            "Download complete" => LayerStep::Downloaded,
+            "Pull complete" | "Already exists" => LayerStep::Done,
             // Other messages with an id are about the whole image.
             _ => return,
         };
@@ -165,14 +165,14 @@ impl PullProgress {
         let layer = self.layers.entry(id).or_default();
         let amount = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok());
         match step {
-            Step::Known => {}
-            Step::Downloading => {
+            LayerStep::Known => {}
+            LayerStep::Downloading => {
                 let detail = event.progress_detail.unwrap_or_default();
                 layer.bytes = amount(detail.current).unwrap_or(layer.bytes);
                 layer.total = amount(detail.total).unwrap_or(layer.total).max(layer.bytes);
             }
-            Step::Downloaded => layer.bytes = layer.total,
-            Step::Done => {
+            LayerStep::Downloaded => layer.bytes = layer.total,
+            LayerStep::Done => {
                 layer.bytes = layer.total;
                 layer.is_done = true;
             }
@@ -193,7 +193,7 @@ impl PullProgress {
     }
 }
 
-enum Step {
+enum LayerStep {
     Known,
     Downloading,
     Downloaded,

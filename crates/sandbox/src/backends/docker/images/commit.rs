@@ -29,7 +29,7 @@ use crate::backends::docker::api::{
     Client, EngineFault, Flavour, classify, error_text, full_id, one_line,
 };
 use crate::key::hex;
-use crate::progress::Progress;
+use crate::notice::Progress;
 use crate::{ProgressSink, failpoint};
 
 /// Most layers on top of those of the base image. Each one slows file access down,

@@ -13,8 +13,7 @@ use super::{extra_args, limits};
 use crate::backend::{BackendError, Owner};
 use crate::backends::docker::api::{EngineInfo, ImageInfo};
 use crate::backends::docker::settings::DockerSettings;
-use crate::backends::layout::WORKSPACE;
-use crate::backends::limits::LimitKind;
+use crate::backends::own_system::{LimitKind, WORKSPACE};
 use crate::mounts::Mounts;
 use crate::{HomeId, Key};
 
@@ -105,7 +104,7 @@ pub(in crate::backends::docker) struct Ulimits {
 
 /// A container to create.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::backends::docker) struct Plan {
+pub(in crate::backends::docker) struct PlannedContainer {
     /// Its name.
     pub name: String,
     /// The engine's request.
@@ -156,7 +155,9 @@ impl Ulimits {
 }
 
 /// Returns the plan of a container.
-pub(in crate::backends::docker) fn plan(blueprint: &Blueprint<'_>) -> Result<Plan, BackendError> {
+pub(in crate::backends::docker) fn plan(
+    blueprint: &Blueprint<'_>,
+) -> Result<PlannedContainer, BackendError> {
     let settings = blueprint.settings;
     if let Some(problem) = settings.contradictions.first() {
         return Err(BackendError::Advised {
@@ -200,7 +201,7 @@ pub(in crate::backends::docker) fn plan(blueprint: &Blueprint<'_>) -> Result<Pla
     if users.gives_up_userns {
         weakened.push("terminal.docker_run_as_host_user goes without user namespaces".to_owned());
     }
-    Ok(Plan {
+    Ok(PlannedContainer {
         name: container_name(blueprint.key, blueprint.owner.map(|_| blueprint.instance)),
         body,
         platform: extra.platform.clone(),

@@ -21,7 +21,7 @@ fn what_the_first_image_said_is_told_to_a_container_of_a_copy() {
     assert_eq!(body["StopSignal"], "SIGTERM");
     let mounts = body["HostConfig"]["Mounts"].as_array().unwrap();
     let volumes: Vec<_> = mounts.iter().filter(|mount| mount["Type"] == "volume").collect();
-    // Ours are where the image wanted volumes.
+    // OwnDirs are where the image wanted volumes.
     assert_eq!(volumes, [&json!({ "Type": "volume", "Target": "/data" })]);
 }
 

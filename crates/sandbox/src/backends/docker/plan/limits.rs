@@ -8,7 +8,7 @@ use super::blueprint::Blueprint;
 use crate::backend::BackendError;
 use crate::backends::docker::api::EngineInfo;
 use crate::backends::docker::settings::DockerSettings;
-use crate::backends::limits::LimitKind;
+use crate::backends::own_system::LimitKind;
 
 impl LimitKind {
     /// Returns the error for a required limit that cannot be enforced.

@@ -19,11 +19,11 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub(in crate::backends::docker) use crate::backends::layout::{
+pub(in crate::backends::docker) use crate::backends::own_system::{
     BOOT_DIR, GUEST_FILE, IO_DIR, STATE_DIR, WORKSPACE,
 };
 pub(in crate::backends::docker) use blueprint::{
-    Blueprint, JobUser, MountSource, Plan, Ulimits, plan,
+    Blueprint, JobUser, MountSource, PlannedContainer, Ulimits, plan,
 };
 pub(in crate::backends::docker) use labels::{
     ContainerLabels, container_name, label, name_from_labels,

@@ -14,7 +14,7 @@ use super::process::{FirstProcess, Users};
 use crate::backend::BackendError;
 use crate::backends::docker::api::Flavour;
 use crate::backends::docker::mounts::{HostMount, bind_target, mounts_of_settings};
-use crate::backends::layout::{BOOT_DIR, IO_DIR, STATE_DIR, WORKSPACE};
+use crate::backends::own_system::{BOOT_DIR, IO_DIR, STATE_DIR, WORKSPACE};
 use crate::mounts::covers;
 use crate::settings::{HostPath, MountKind, Propagation, Volume, VolumeSource};
 

@@ -5,7 +5,7 @@ use bollard::models::{ContainerCreateBody, HealthConfig};
 
 use super::blueprint::Blueprint;
 use crate::backends::docker::api::Flavour;
-use crate::backends::layout::{GUEST_FILE, SETTINGS_FILE};
+use crate::backends::own_system::{GUEST_FILE, SETTINGS_FILE};
 
 /// Entrypoints that must be the first process: those of s6-overlay.
 const INITS: [&str; 2] = ["/init", "/package/admin/s6-overlay/command/init"];

@@ -3,11 +3,11 @@
 use serde_json::Value;
 use vestal_config::{Environment, Home, Override, Settings};
 
-use super::blueprint::{Blueprint, JobUser, MountSource, Plan, Ulimits, plan};
+use super::blueprint::{Blueprint, JobUser, MountSource, PlannedContainer, Ulimits, plan};
 use crate::backend::{BackendError, Owner};
 use crate::backends::docker::api::{EngineInfo, Flavour, ImageInfo};
 use crate::backends::docker::settings::{DockerSettings, HostUser};
-use crate::backends::limits::LimitKind;
+use crate::backends::own_system::LimitKind;
 use crate::mounts::Mounts;
 use crate::{HomeId, Key, Overrides};
 
@@ -77,7 +77,7 @@ impl Bench {
         self
     }
 
-    pub(super) fn try_plan(&self) -> Result<Plan, BackendError> {
+    pub(super) fn try_plan(&self) -> Result<PlannedContainer, BackendError> {
         plan(&Blueprint {
             key: &self.key,
             home: &self.home,
@@ -101,7 +101,7 @@ impl Bench {
         })
     }
 
-    pub(super) fn plan(&self) -> Plan {
+    pub(super) fn plan(&self) -> PlannedContainer {
         self.try_plan().unwrap()
     }
 

@@ -12,7 +12,7 @@ use super::testing::{Bench, INSTANCE, engine};
 use crate::Overrides;
 use crate::backend::{BackendError, Owner};
 use crate::backends::docker::api::Flavour;
-use crate::backends::limits::LimitKind;
+use crate::backends::own_system::LimitKind;
 
 const TMP: &str = "rw,exec,nosuid,nodev,size=512m,mode=1777";
 const VAR_TMP: &str = "rw,noexec,nosuid,nodev,size=256m,mode=1777";

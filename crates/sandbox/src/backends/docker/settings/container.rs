@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use vestal_config::{AnyKey as _, ConfigError, InvalidValue, Settings, Source};
 
-use super::contradictions::contradictions;
+use super::keys::contradictions;
 use super::{DockerTransport, ExtraArgs, ImageName};
-use crate::backends::limits::ResourceLimits;
-use crate::backends::shaping::start_dir;
-use crate::backends::shaping::{self, Shaping, flag};
+use crate::backends::own_system::{self, Shaping, flag};
+use crate::backends::own_system::{ResourceLimits, start_dir};
 use crate::settings::{Volumes, keys};
 use crate::spec::Tightening;
 use crate::{Overrides, Spec};
@@ -136,7 +135,7 @@ pub(in crate::backends::docker) fn tightening(key: &str) -> Tightening {
         keys::DOCKER_RUN_AS_HOST_USER.name(),
         keys::DOCKER_KEEP_ENTRYPOINT.name(),
     ];
-    if any.contains(&key) { Tightening::Any } else { shaping::tightening(key) }
+    if any.contains(&key) { Tightening::Any } else { own_system::tightening(key) }
 }
 
 fn image(settings: &Settings, overrides: &Overrides) -> Result<ImageName, ConfigError> {
@@ -164,8 +163,8 @@ mod tests {
     use vestal_config::{Environment, Home, Override};
 
     use super::*;
-    use crate::backends::limits::Limit;
-    use crate::binds::BINDS;
+    use crate::backends::own_system::Limit;
+    use crate::overrides::BINDS;
 
     fn read(sets: &[&str], overrides: &Overrides) -> Result<DockerSettings, ConfigError> {
         let home = tempfile::tempdir().unwrap();
@@ -346,8 +345,8 @@ mod tests {
         assert_eq!(made.limits.disk_mb, Limit { value: 51_200, set_by_user: false });
         assert_eq!(made.limits.pids, Limit { value: 300, set_by_user: true });
         let left_out = ["terminal.container_disk", "terminal.container_pids"].map(str::to_owned);
-        let told = made.limits.told(&left_out).unwrap();
+        let told = made.limits.warning(&left_out).unwrap();
         assert!(told.starts_with("terminal.container_pids cannot be enforced here"), "{told}");
-        assert_eq!(made.limits.told(&left_out[..1]), None, "a default is not worth a word");
+        assert_eq!(made.limits.warning(&left_out[..1]), None, "a default is not worth a word");
     }
 }

@@ -224,7 +224,7 @@ fn any_other_flag_is_named_and_the_mapped_ones_are_listed() {
         .settings(&[("TERMINAL_DOCKER_EXTRA_ARGS", r#"["--log-driver=none"]"#)], &[]);
     let error = settings.get(&keys::DOCKER_EXTRA_ARGS).expect_err("refused").to_string();
     let start = "terminal.docker_extra_args is \"[\\\"--log-driver=none\\\"]\" (environment variable \
-                 TERMINAL_DOCKER_EXTRA_ARGS), which holds --log-driver, which is no flag that Vestal maps; \
+                 TERMINAL_DOCKER_EXTRA_ARGS), which holds --log-driver, which is not a flag that Vestal maps; \
                  allowed: a list of words as for docker run, of the flags --add-host, --cap-add, ";
     assert!(error.starts_with(start), "{error}");
     assert!(error.ends_with("--userns, --uts"), "{error}");
@@ -374,7 +374,7 @@ fn mounts_have_the_parts_of_their_kind() {
         ),
         (
             "type=volume,source=/a,target=/a",
-            "has the source \"/a\", which is no name of a volume (type=bind mounts paths)",
+            "has the source \"/a\", which is not the name of a volume (type=bind mounts paths)",
         ),
         ("type=tmpfs,target=/", "has the target /, which would hide the image"),
         ("type=tmpfs,target=/a,ro=maybe", "has ro with something else than true or false"),

@@ -12,12 +12,12 @@ use super::values::{self, SecurityOption};
 const MAX_SIZE: u64 = i64::MAX as u64;
 
 /// What is wrong with a value, to be read after "which".
-type Outcome = Result<(), String>;
+type FlagCheck = Result<(), String>;
 
 /// What a flag does.
 enum Meaning {
     /// Takes a value.
-    Value(fn(&mut ExtraArgs, &str) -> Outcome),
+    Value(fn(&mut ExtraArgs, &str) -> FlagCheck),
     /// Is on, or off with `=false`.
     Switch(fn(&mut ExtraArgs, bool)),
 }
@@ -41,7 +41,7 @@ struct Refused {
 const fn value(
     names: &'static [&'static str],
     short: Option<char>,
-    read: fn(&mut ExtraArgs, &str) -> Outcome,
+    read: fn(&mut ExtraArgs, &str) -> FlagCheck,
 ) -> Flag {
     Flag { names, short, meaning: Meaning::Value(read) }
 }
@@ -172,12 +172,12 @@ pub(super) fn mapped() -> Vec<String> {
     FLAGS.iter().map(all).collect()
 }
 
-fn push<T>(list: &mut Vec<T>, value: Result<T, String>) -> Outcome {
+fn push<T>(list: &mut Vec<T>, value: Result<T, String>) -> FlagCheck {
     list.push(value?);
     Ok(())
 }
 
-fn put<T>(place: &mut Option<T>, value: Result<T, String>) -> Outcome {
+fn put<T>(place: &mut Option<T>, value: Result<T, String>) -> FlagCheck {
     *place = Some(value?);
     Ok(())
 }
@@ -186,10 +186,10 @@ fn size(text: &str) -> Result<i64, String> {
     let bytes = values::bytes(text).filter(|bytes| (1..=MAX_SIZE).contains(bytes));
     bytes
         .and_then(|bytes| i64::try_from(bytes).ok())
-        .ok_or_else(|| "is no size such as 65536, 512m or 1.5g".to_owned())
+        .ok_or_else(|| "is not a size such as 65536, 512m or 1.5g".to_owned())
 }
 
-fn label(args: &mut ExtraArgs, text: &str) -> Outcome {
+fn label(args: &mut ExtraArgs, text: &str) -> FlagCheck {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     if name.to_ascii_lowercase().starts_with("vestal-") {
         return Err("is one of Vestal's own, by which it finds its containers".to_owned());
@@ -224,7 +224,7 @@ fn network(text: &str) -> Result<String, String> {
 
 /// Reports a target that is taken. Engines refuse two mounts at one place only
 /// when a container is started.
-fn free(args: &ExtraArgs, target: &str) -> Outcome {
+fn free(args: &ExtraArgs, target: &str) -> FlagCheck {
     if args.targets().any(|taken| taken == target) {
         return Err(format!("mounts a second thing at {target}"));
     }
@@ -304,7 +304,7 @@ fn not_taken(shown: &str, known: Option<&Refused>) -> Refusal {
         return Refusal::new(format!("holds {flag} and its value in one word"))
             .suggesting(Some(format!("write them as two words or as {flag}=VALUE")));
     }
-    Refusal::new(format!("holds {shown}, which is no flag that Vestal maps"))
+    Refusal::new(format!("holds {shown}, which is not a flag that Vestal maps"))
 }
 
 fn on_or_off(shown: &str, value: Option<&str>) -> Result<bool, Refusal> {

@@ -94,7 +94,7 @@ fn check(name: &str) -> Result<(), String> {
     if parts.iter().all(|part| is_component(part)) {
         Ok(())
     } else {
-        Err("is no name of an image".to_owned())
+        Err("is not the name of an image".to_owned())
     }
 }
 
@@ -185,7 +185,7 @@ impl Setting for DockerBinary {
             || name.contains(char::is_whitespace)
             || matches!(name, "." | "..")
         {
-            return Err(Refusal::new("is no name of a program"));
+            return Err(Refusal::new("is not the name of a program"));
         }
         Ok(Self::Name(name.to_owned()))
     }

@@ -41,11 +41,11 @@ fn what_is_no_name_of_an_image_is_refused_with_the_reason() {
         ("debian:", "has a tag that is not letters, digits, ., _ and -"),
         ("debian:-x", "has a tag that is not letters, digits, ., _ and -"),
         ("debian@sha256:12", "has something after @ that is not sha256: and 64 hexadecimal digits"),
-        ("a//b", "is no name of an image"),
-        ("/a", "is no name of an image"),
-        ("a/", "is no name of an image"),
-        ("debian;rm", "is no name of an image"),
-        ("ümlaut", "is no name of an image"),
+        ("a//b", "is not the name of an image"),
+        ("/a", "is not the name of an image"),
+        ("a/", "is not the name of an image"),
+        ("debian;rm", "is not the name of an image"),
+        ("ümlaut", "is not the name of an image"),
     ] {
         assert_eq!(ImageName::new(name), Err(reason.to_owned()), "{name:?}");
     }

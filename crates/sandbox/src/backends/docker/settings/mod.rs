@@ -1,7 +1,6 @@
 //! The settings of containers: their keys and types, and all that shape one container.
 
 mod container;
-mod contradictions;
 mod devices;
 mod extra_args;
 mod flags;

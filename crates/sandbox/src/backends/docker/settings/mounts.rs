@@ -98,12 +98,12 @@ impl<'a> Given<'a> {
             }
             "tmpfs-size" => {
                 self.size =
-                    Some(values::bytes(needed()?).ok_or("has a tmpfs-size that is no size")?);
+                    Some(values::bytes(needed()?).ok_or("has a tmpfs-size that is not a size")?);
                 self.special.push((key, "tmpfs"));
             }
             "tmpfs-mode" => {
                 let mode = u32::from_str_radix(needed()?, 8).ok().filter(|mode| *mode <= 0o7777);
-                self.mode = Some(mode.ok_or("has a tmpfs-mode that is no mode in octal")?);
+                self.mode = Some(mode.ok_or("has a tmpfs-mode that is not an octal mode")?);
                 self.special.push((key, "tmpfs"));
             }
             _ => {
@@ -127,7 +127,7 @@ impl<'a> Given<'a> {
             "volume" => {
                 if let Some(name) = self.source.filter(|name| !is_volume_name(name)) {
                     return Err(format!(
-                        "has the source {name:?}, which is no name of a volume (type=bind mounts paths)"
+                        "has the source {name:?}, which is not the name of a volume (type=bind mounts paths)"
                     ));
                 }
                 let name = self.source.map(str::to_owned);
@@ -152,7 +152,7 @@ fn switch(key: &str, value: Option<&str>) -> Result<bool, String> {
 pub(super) fn tmpfs(text: &str) -> Result<(String, String), String> {
     let (target, options) = text.split_once(':').unwrap_or((text, ""));
     if !options.split(',').all(|option| option.is_empty() || values::is_word(option)) {
-        return Err("has options that are no words".to_owned());
+        return Err("has options that are not words".to_owned());
     }
     Ok((mount_target(target)?, options.to_owned()))
 }

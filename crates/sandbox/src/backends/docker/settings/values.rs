@@ -35,7 +35,7 @@ pub(super) fn host_only(text: &str) -> Result<String, String> {
 pub(super) fn ip(text: &str) -> Result<String, String> {
     match text.parse::<IpAddr>() {
         Ok(address) => Ok(address.to_string()),
-        Err(_) => Err("is no address".to_owned()),
+        Err(_) => Err("is not an IP address".to_owned()),
     }
 }
 
@@ -59,7 +59,7 @@ pub(super) fn host_name(text: &str) -> Result<String, String> {
         && edge(text.bytes().last())
         && text.bytes().all(allowed)
         && text.split('.').all(|part| (1..=63).contains(&part.len()));
-    if valid { Ok(text.to_owned()) } else { Err("is no name of a host".to_owned()) }
+    if valid { Ok(text.to_owned()) } else { Err("is not a host name".to_owned()) }
 }
 
 /// Reads a capability; `CAP_` in front is taken off, as engines do.
@@ -69,7 +69,7 @@ pub(super) fn capability(text: &str) -> Result<String, String> {
     if !name.is_empty() && name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_') {
         Ok(name.to_owned())
     } else {
-        Err("is no capability, such as NET_ADMIN or ALL".to_owned())
+        Err("is not a capability such as NET_ADMIN or ALL".to_owned())
     }
 }
 
@@ -82,7 +82,11 @@ pub(super) fn number_set(text: &str) -> Result<String, String> {
         }
         None => number(part).is_some(),
     });
-    if valid { Ok(text.to_owned()) } else { Err("is no set of numbers such as 0-3,5".to_owned()) }
+    if valid {
+        Ok(text.to_owned())
+    } else {
+        Err("is not a set of numbers such as 0-3,5".to_owned())
+    }
 }
 
 pub(super) fn integer(text: &str, min: i64, max: i64) -> Result<i64, String> {

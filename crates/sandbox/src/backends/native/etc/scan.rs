@@ -38,12 +38,12 @@ const ROOT_ONLY: u32 = 0o600;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EtcScan {
     /// Entries by their path below `/etc`.
-    pub(super) entries: BTreeMap<PathBuf, Entry>,
+    pub(super) entries: BTreeMap<PathBuf, EtcEntry>,
 }
 
 /// An entry of a snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Entry {
+pub(super) enum EtcEntry {
     Directory,
     /// A symbolic link with its text.
     Link(PathBuf),
@@ -73,7 +73,7 @@ pub(super) struct FileState {
 impl EtcScan {
     /// Scans a host whose `/` is at `root`.
     pub(super) fn of(root: &Path) -> Self {
-        let mut scanner = Scanner { root, scan: Self { entries: BTreeMap::new() } };
+        let mut scanner = EtcScanner { root, scan: Self { entries: BTreeMap::new() } };
         for name in NAMES {
             scanner.add_listed(Path::new(name));
         }
@@ -83,7 +83,7 @@ impl EtcScan {
         scanner.add_accounts();
         scanner.add_name_resolution();
         scanner.add_link("mtab", "../proc/self/mounts");
-        scanner.scan.entries.insert("vestal".into(), Entry::Directory);
+        scanner.scan.entries.insert("vestal".into(), EtcEntry::Directory);
         scanner.add_generated(APT_NO_SANDBOX, "APT::Sandbox::User \"root\";\n", 0o644);
         scanner.scan
     }
@@ -99,12 +99,12 @@ impl EtcScan {
         for (name, entry) in &self.entries {
             part(name.as_os_str().as_bytes());
             match entry {
-                Entry::Directory => part(b"directory"),
-                Entry::Link(text) => {
+                EtcEntry::Directory => part(b"directory"),
+                EtcEntry::Link(text) => {
                     part(b"link");
                     part(text.as_os_str().as_bytes());
                 }
-                Entry::File { mode, state, .. } => {
+                EtcEntry::File { mode, state, .. } => {
                     part(b"file");
                     part(&mode.to_le_bytes());
                     part(&state.size.to_le_bytes());
@@ -112,7 +112,7 @@ impl EtcScan {
                     part(&state.modified.0.to_le_bytes());
                     part(&state.modified.1.to_le_bytes());
                 }
-                Entry::Generated { content, mode } => {
+                EtcEntry::Generated { content, mode } => {
                     part(b"text");
                     part(&mode.to_le_bytes());
                     part(content);
@@ -123,12 +123,12 @@ impl EtcScan {
     }
 }
 
-struct Scanner<'a> {
+struct EtcScanner<'a> {
     root: &'a Path,
     scan: EtcScan,
 }
 
-impl Scanner<'_> {
+impl EtcScanner<'_> {
     fn host_path(&self, path: &Path) -> PathBuf {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
@@ -144,7 +144,7 @@ impl Scanner<'_> {
         if open && self.add(name, &path, 0) {
             let above: Vec<PathBuf> = above.map(Path::to_owned).collect();
             for dir in above {
-                self.scan.entries.entry(dir).or_insert(Entry::Directory);
+                self.scan.entries.entry(dir).or_insert(EtcEntry::Directory);
             }
         }
     }
@@ -184,7 +184,7 @@ impl Scanner<'_> {
                 modified: (found.mtime(), found.mtime_nsec()),
             };
             let mode = 0o644 | (found.mode() & 0o111);
-            let entry = Entry::File { source: path.to_owned(), mode, state };
+            let entry = EtcEntry::File { source: path.to_owned(), mode, state };
             self.scan.entries.insert(name.to_owned(), entry);
         }
         accepted
@@ -197,7 +197,7 @@ impl Scanner<'_> {
         let Ok(entries) = fs::read_dir(path) else {
             return false;
         };
-        self.scan.entries.insert(name.to_owned(), Entry::Directory);
+        self.scan.entries.insert(name.to_owned(), EtcEntry::Directory);
         for entry in entries.flatten() {
             self.add(&name.join(entry.file_name()), &entry.path(), depth + 1);
         }
@@ -213,7 +213,7 @@ impl Scanner<'_> {
         let from = Path::new("/etc").join(name);
         let target = resolve::lexical(&from.parent().unwrap_or(Path::new("/etc")).join(&text));
         if is_shown(&target) || target.starts_with("/etc") {
-            self.scan.entries.insert(name.to_owned(), Entry::Link(text));
+            self.scan.entries.insert(name.to_owned(), EtcEntry::Link(text));
             return true;
         }
         let followed = resolve::real_path(self.root, &target)
@@ -241,12 +241,12 @@ impl Scanner<'_> {
     }
 
     fn add_generated(&mut self, name: &str, content: impl Into<Vec<u8>>, mode: u32) {
-        let entry = Entry::Generated { content: content.into(), mode };
+        let entry = EtcEntry::Generated { content: content.into(), mode };
         self.scan.entries.insert(name.into(), entry);
     }
 
     fn add_link(&mut self, name: &str, text: &str) {
-        self.scan.entries.insert(name.into(), Entry::Link(text.into()));
+        self.scan.entries.insert(name.into(), EtcEntry::Link(text.into()));
     }
 
     fn add_accounts(&mut self) {

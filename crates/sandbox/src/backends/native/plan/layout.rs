@@ -17,7 +17,7 @@ const HIDING_TMPFS_SIZE: u64 = 64 << 10;
 
 /// The mounts that are planned so far. The first mount at a target wins.
 #[derive(Debug)]
-pub(super) struct Layout<'a> {
+pub(super) struct MountLayout<'a> {
     pub(super) input: &'a PlanInput<'a>,
     mounts: Vec<(PathBuf, SandboxMount)>,
     taken: BTreeSet<PathBuf>,
@@ -36,7 +36,7 @@ pub(super) enum Access {
     Write,
 }
 
-impl<'a> Layout<'a> {
+impl<'a> MountLayout<'a> {
     pub(super) fn new(input: &'a PlanInput<'a>) -> Self {
         Self {
             input,
@@ -112,7 +112,7 @@ impl<'a> Layout<'a> {
         self.add(target, |_| SandboxMount::Bind(Bind { identity: Some(identity), ..bind }));
         self.user_targets.insert(target.to_owned());
         self.to_hide.extend(
-            covers(&input.settings.ours.hidden, &admitted.path, target)
+            covers(&input.settings.protected.hidden, &admitted.path, target)
                 .into_iter()
                 .map(|cover| (cover, access)),
         );

@@ -4,18 +4,18 @@ use std::path::{Path, PathBuf};
 
 use crate::settings::{Propagation, Volume, VolumeSource};
 
-use super::layout::{Access, Layout};
+use super::layout::{Access, MountLayout};
 use crate::backend::BackendError;
-use crate::backends::layout::{At, NEVER, refused, vet};
 use crate::backends::native::facts::SystemDirKind;
 use crate::backends::native::resolve;
 use crate::backends::native::settings::NativeSettings;
 use crate::backends::native::tier::Tier;
+use crate::backends::own_system::{At, NEVER, refused, vet};
 use crate::mounts::MountRequest;
 
 /// Adds the user's mounts. They come before most others, which are left out where
 /// the target is taken.
-pub(super) fn add_user_mounts(layout: &mut Layout<'_>) -> Result<(), BackendError> {
+pub(super) fn add_user_mounts(layout: &mut MountLayout<'_>) -> Result<(), BackendError> {
     let settings = layout.input.settings;
     let home = settings.user_home.as_deref();
     for volume in settings.volumes.iter() {
@@ -41,7 +41,7 @@ pub(super) fn add_user_mounts(layout: &mut Layout<'_>) -> Result<(), BackendErro
 }
 
 fn add_mount(
-    layout: &mut Layout<'_>,
+    layout: &mut MountLayout<'_>,
     source: &Path,
     asked: &Path,
     access: Access,
@@ -62,7 +62,10 @@ fn add_mount(
 
 /// Resolves a path by the links of the sandbox: the stage would replace a link in
 /// the target's path.
-pub(super) fn resolve_target(layout: &Layout<'_>, asked: &Path) -> Result<PathBuf, BackendError> {
+pub(super) fn resolve_target(
+    layout: &MountLayout<'_>,
+    asked: &Path,
+) -> Result<PathBuf, BackendError> {
     let input = layout.input;
     if let Some(rootfs) = input.rootfs.filter(|_| input.tier == Tier::Rootfs) {
         return resolve::real_target(rootfs, asked)
@@ -89,7 +92,7 @@ pub(super) fn resolve_target(layout: &Layout<'_>, asked: &Path) -> Result<PathBu
 }
 
 /// Returns whether a mount target exists or can be made.
-pub(super) fn can_mount_at(layout: &Layout<'_>, target: &Path) -> bool {
+pub(super) fn can_mount_at(layout: &MountLayout<'_>, target: &Path) -> bool {
     let input = layout.input;
     // Inside of a mount of the user, the target can be made.
     if input.tier != Tier::ReadOnly || layout.is_in_user_mount(target) {

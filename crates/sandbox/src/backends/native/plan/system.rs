@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use vestal_wire::{Mapping, OverlayDirs, Root, SandboxMount};
 
-use super::layout::{Access, Layout, bytes};
+use super::layout::{Access, MountLayout, bytes};
 use crate::backend::BackendError;
-use crate::backends::layout::{BOOT_DIR, IO_DIR, STATE_DIR, WORKSPACE};
 use crate::backends::native::etc::APT_NO_SANDBOX;
 use crate::backends::native::facts::{SystemDirKind, is_shown};
 use crate::backends::native::tier::Tier;
+use crate::backends::own_system::{BOOT_DIR, IO_DIR, STATE_DIR, WORKSPACE};
 
 /// The home of the sandbox's user.
 pub(super) const HOME: &str = "/root";
@@ -46,7 +46,7 @@ struct Tmpfs {
 }
 
 impl Tmpfs {
-    fn add(self, layout: &mut Layout<'_>) {
+    fn add(self, layout: &mut MountLayout<'_>) {
         let Self { target, size, mode, exec } = self;
         layout.add(Path::new(target), |target| SandboxMount::Tmpfs { target, size, mode, exec });
     }
@@ -54,7 +54,7 @@ impl Tmpfs {
 
 /// Adds the kernel's filesystems and the guest. They come first, so that no mount of
 /// the user can replace them.
-pub(super) fn add_kernel_and_guest(layout: &mut Layout<'_>) {
+pub(super) fn add_kernel_and_guest(layout: &mut MountLayout<'_>) {
     layout.add(Path::new("/proc"), |target| SandboxMount::Proc { target });
     layout.add(Path::new("/dev"), |target| SandboxMount::Dev {
         target,
@@ -74,7 +74,7 @@ pub(super) fn add_kernel_and_guest(layout: &mut Layout<'_>) {
 }
 
 /// Adds workspace and home.
-pub(super) fn add_workspace_and_home(layout: &mut Layout<'_>) -> Result<(), BackendError> {
+pub(super) fn add_workspace_and_home(layout: &mut MountLayout<'_>) -> Result<(), BackendError> {
     let (dirs, settings) = (layout.input.dirs, layout.input.settings);
     let workspace = Path::new(WORKSPACE);
     match &settings.mount {
@@ -96,7 +96,7 @@ pub(super) fn add_workspace_and_home(layout: &mut Layout<'_>) -> Result<(), Back
 }
 
 /// Adds a directory that is on disk in a persistent sandbox, else on tmpfs.
-fn add_persistent_dir(layout: &mut Layout<'_>, source: &Path, mode: u32, tmpfs: Tmpfs) {
+fn add_persistent_dir(layout: &mut MountLayout<'_>, source: &Path, mode: u32, tmpfs: Tmpfs) {
     let target = Path::new(tmpfs.target);
     if layout.is_taken(target) {
         return;
@@ -110,7 +110,7 @@ fn add_persistent_dir(layout: &mut Layout<'_>, source: &Path, mode: u32, tmpfs: 
 }
 
 /// Adds the tmpfs of [`TMPFS`].
-pub(super) fn add_tmpfs(layout: &mut Layout<'_>) {
+pub(super) fn add_tmpfs(layout: &mut MountLayout<'_>) {
     for tmpfs in TMPFS {
         tmpfs.add(layout);
     }
@@ -134,7 +134,7 @@ const SKELETON: [(&str, u32); 10] = [
 const LINKS: [(&str, &str); 2] = [("/var/lock", "/run/lock"), ("/var/run", "/run")];
 
 /// Adds the system directories and returns the root.
-pub(super) fn add_system(layout: &mut Layout<'_>) -> Result<Root, BackendError> {
+pub(super) fn add_system(layout: &mut MountLayout<'_>) -> Result<Root, BackendError> {
     let input = layout.input;
     layout.plan_dir(&input.dirs.layers, 0o700);
     if let Some(rootfs) = input.rootfs.filter(|_| input.tier == Tier::Rootfs) {
@@ -175,7 +175,7 @@ pub(super) fn add_system(layout: &mut Layout<'_>) -> Result<Root, BackendError> 
 }
 
 /// Adds a system directory as the tier requires.
-fn add_system_dir(layout: &mut Layout<'_>, target: &Path, name: &str, kind: &SystemDirKind) {
+fn add_system_dir(layout: &mut MountLayout<'_>, target: &Path, name: &str, kind: &SystemDirKind) {
     if layout.is_taken(target) {
         return;
     }
@@ -202,12 +202,12 @@ fn add_system_dir(layout: &mut Layout<'_>, target: &Path, name: &str, kind: &Sys
 
 /// Returns whether a directory contains Vestal's own files. Overlay layers cannot
 /// lie inside of the directory that they are over.
-fn contains_own_files(layout: &Layout<'_>, source: &Path) -> bool {
+fn contains_own_files(layout: &MountLayout<'_>, source: &Path) -> bool {
     own_dirs(layout).iter().any(|dir| dir.starts_with(source))
 }
 
 /// Returns the directories to hide inside of the system directories.
-fn dirs_to_hide(layout: &Layout<'_>) -> Vec<PathBuf> {
+fn dirs_to_hide(layout: &MountLayout<'_>) -> Vec<PathBuf> {
     let ours = own_dirs(layout).into_iter();
     let mut hidden: Vec<PathBuf> = ours
         .chain(layout.input.facts.restricted.iter().cloned())
@@ -220,7 +220,7 @@ fn dirs_to_hide(layout: &Layout<'_>) -> Vec<PathBuf> {
 }
 
 /// Returns whether the overlay layers already leave out a directory or a parent.
-fn is_left_out_by_layers(layout: &Layout<'_>, dir: &Path) -> bool {
+fn is_left_out_by_layers(layout: &MountLayout<'_>, dir: &Path) -> bool {
     let system = &layout.input.facts.system;
     let left_out = system.iter().filter_map(|shown| match &shown.kind {
         SystemDirKind::Directory { source, .. } => {
@@ -233,20 +233,20 @@ fn is_left_out_by_layers(layout: &Layout<'_>, dir: &Path) -> bool {
 }
 
 /// Returns Vestal's own directories on the host by their real paths.
-fn own_dirs(layout: &Layout<'_>) -> Vec<PathBuf> {
+fn own_dirs(layout: &MountLayout<'_>) -> Vec<PathBuf> {
     let input = layout.input;
     let dirs = input.settings.own_dirs.iter().chain([&input.dirs.instance]);
     dirs.map(|dir| dir.canonicalize().unwrap_or_else(|_| dir.clone())).collect()
 }
 
 /// Plans a directory in the sandbox, except inside of a mount of the user.
-pub(super) fn add_directory(layout: &mut Layout<'_>, target: &Path, mode: u32) {
+pub(super) fn add_directory(layout: &mut MountLayout<'_>, target: &Path, mode: u32) {
     if !layout.is_in_user_mount(target) {
         layout.add(target, |target| SandboxMount::Directory { target, mode });
     }
 }
 
-fn add_link(layout: &mut Layout<'_>, target: &Path, text: &OsStr) {
+fn add_link(layout: &mut MountLayout<'_>, target: &Path, text: &OsStr) {
     if !layout.is_in_user_mount(target) {
         let text = text.as_bytes().to_vec().into();
         layout.add(target, |target| SandboxMount::Symlink { target, text });
@@ -263,7 +263,7 @@ const APT_CONF: &str = "/etc/apt/apt.conf.d";
 
 /// Adds `/etc`: the snapshot of the host's, or single files over that of a root
 /// filesystem.
-pub(super) fn add_etc(layout: &mut Layout<'_>) {
+pub(super) fn add_etc(layout: &mut MountLayout<'_>) {
     let (tier, snapshot) = (layout.input.tier, layout.input.etc_dir);
     match tier {
         Tier::ReadOnly => layout.add_bind(Path::new(ETC), snapshot, Access::Read),
@@ -286,7 +286,7 @@ pub(super) fn add_etc(layout: &mut Layout<'_>) {
 }
 
 /// Configures apt for a root filesystem in which root is the only user.
-fn add_apt_settings(layout: &mut Layout<'_>, snapshot: &Path) {
+fn add_apt_settings(layout: &mut MountLayout<'_>, snapshot: &Path) {
     let alone = layout.input.users.mapping == Mapping::Own;
     let has_apt = layout.input.rootfs.is_some_and(|rootfs| {
         rootfs

@@ -63,7 +63,7 @@ pub(super) fn scan(source: &Path, before: Option<&Node>, now: u64) -> io::Result
     let found = stat(&top, Path::new(""))?;
     let stamp = Stamp::of(&found);
     let now = i64::try_from(now).unwrap_or(i64::MAX).saturating_mul(SECOND);
-    let scanner = Scanner { top: &top, now };
+    let scanner = PrivateScanner { top: &top, now };
     let (path, name) = (Path::new(""), ByteVec::from(Vec::new()));
     if found.stx_mode & 0o001 == 0 {
         return scanner.all_private(name);
@@ -100,13 +100,13 @@ fn visit_all(node: &Node, path: &Path, visit: &mut impl FnMut(&Path, &Node)) {
     }
 }
 
-struct Scanner<'a> {
+struct PrivateScanner<'a> {
     top: &'a OwnedFd,
     /// The current time in nanoseconds since 1970.
     now: i64,
 }
 
-impl Scanner<'_> {
+impl PrivateScanner<'_> {
     /// Returns the status of many paths, with several threads. This is most of the
     /// work if nothing has changed.
     fn statuses(&self, paths: &[PathBuf]) -> Vec<PathStatus> {

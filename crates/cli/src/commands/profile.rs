@@ -3,7 +3,6 @@
 mod archive;
 mod change;
 mod read;
-mod sandboxes;
 
 use clap::{Args, Subcommand};
 use vestal_config::ProfileName;

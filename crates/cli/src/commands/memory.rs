@@ -9,7 +9,7 @@ use std::path::Path;
 use clap::{Args, Subcommand};
 use vestal_api::NotesView;
 use vestal_config::AnyKey as _;
-use vestal_memory::{Change, Enabled, Entries, MemoryError, NoteFiles, Target, keys};
+use vestal_memory::{Enabled, Entries, MemoryError, NoteChange, NoteFiles, Target, keys};
 
 use crate::context::Context;
 use crate::error::Failure;
@@ -91,7 +91,7 @@ impl MemoryContext<'_> {
     fn change(
         &self,
         target: Target,
-        change: Change<'_>,
+        change: NoteChange<'_>,
         done: &str,
         json: bool,
     ) -> Result<Exit, Failure> {

@@ -9,7 +9,7 @@ mod frames;
 mod run;
 
 #[cfg(test)]
-#[path = "execute_code_tests.rs"]
+#[path = "execute_code/execute_code_tests.rs"]
 mod tests;
 
 use std::time::{Duration, Instant};

@@ -25,25 +25,27 @@ mod walk;
 mod word;
 
 #[cfg(test)]
-#[path = "danger_tests.rs"]
+#[path = "shell/danger_tests.rs"]
 mod danger_tests;
 #[cfg(test)]
-#[path = "hardline_tests.rs"]
+#[path = "shell/hardline_tests.rs"]
 mod hardline_tests;
 #[cfg(test)]
-#[path = "harmless_tests.rs"]
+#[path = "shell/harmless_tests.rs"]
 mod harmless_tests;
 #[cfg(test)]
-#[path = "hostile_tests.rs"]
+#[path = "shell/hostile_tests.rs"]
 mod hostile_tests;
 #[cfg(test)]
-#[path = "places_tests.rs"]
+#[path = "shell/places_tests.rs"]
 mod places_tests;
 #[cfg(test)]
-#[path = "sums_tests.rs"]
+#[path = "shell/sums_tests.rs"]
 mod sums_tests;
 #[cfg(test)]
-#[path = "understand_tests.rs"]
+mod testing;
+#[cfg(test)]
+#[path = "shell/understand_tests.rs"]
 mod understand_tests;
 
 use std::collections::HashSet;

@@ -16,11 +16,10 @@ pub use limits::{CountOrNone, Cpus, Megabytes};
 pub use read::{Fields, expand, path, scaled, texts};
 pub use text::{Lines, Names, Patterns, Text, TextLimits, is_name};
 
-use crate::input::{Input, Refusal};
-use crate::value::Value;
+use crate::value::{Input, Refusal, Value};
 
 #[cfg(test)]
-#[path = "kinds_tests.rs"]
+#[path = "kinds/kinds_tests.rs"]
 mod kinds_tests;
 
 /// A type that a setting can have: how it is read, checked, shown and described.

@@ -4,10 +4,9 @@ mod background;
 mod foreground;
 mod meaning;
 mod result;
-mod settle;
 
 #[cfg(test)]
-#[path = "terminal_tests.rs"]
+#[path = "terminal/terminal_tests.rs"]
 mod tests;
 
 use std::time::Duration;
@@ -24,7 +23,7 @@ use crate::approvals::WorkingDir;
 use crate::tool::{Tool, ToolContext, ToolOutput};
 use result::{CommandResult, CommandStatus};
 
-pub(crate) use settle::settle;
+pub(crate) use result::settle;
 
 pub(crate) use foreground::kill_and_drain;
 
