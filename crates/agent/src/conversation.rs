@@ -16,6 +16,7 @@ use vestal_model::{Chat, ContextLimit, Endpoint, Message, ToolSpec, UserMessage}
 use crate::agent::Agent;
 use crate::approvals::Guard;
 use crate::call_jobs::{CallJobs, UnsettledJobs};
+use crate::compress::{tokens, tokens_of};
 use crate::delegation::{Children, Delegator};
 use crate::event::EventSink;
 use crate::human::Human;
@@ -186,6 +187,21 @@ pub struct ContextUsed {
     pub window: Option<u64>,
 }
 
+/// What the next request is made of, in tokens by estimate.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ContextParts {
+    /// What the model is told before everything else.
+    pub system: u64,
+    /// The descriptions of its tools.
+    pub tools: u64,
+    /// What people and the program said.
+    pub user: u64,
+    /// What the model said, with its calls.
+    pub assistant: u64,
+    /// What tools returned.
+    pub tool_results: u64,
+}
+
 impl Conversation {
     /// Gives it a title that no other conversation has, and returns it as it became.
     pub async fn set_title(&mut self, title: &str) -> Result<String, Error> {
@@ -212,6 +228,21 @@ impl Conversation {
     pub fn context_used(&self) -> ContextUsed {
         let window = self.chat.context_length().tokens();
         ContextUsed { tokens: self.request_tokens(), window }
+    }
+
+    /// Returns what the next request is made of.
+    pub fn context_parts(&self) -> ContextParts {
+        let system = tokens(&self.system, &[], &[]);
+        let tools = self.fixed_tokens().saturating_sub(system);
+        let mut parts = ContextParts { system, tools, ..ContextParts::default() };
+        for message in &self.messages {
+            *match message {
+                Message::User(_) => &mut parts.user,
+                Message::Assistant(_) => &mut parts.assistant,
+                Message::Tool(_) => &mut parts.tool_results,
+            } += tokens_of(message);
+        }
+        parts
     }
 
     /// Returns what each model used over the whole conversation, in any process

@@ -28,9 +28,9 @@ pub use agent::{Agent, AgentOptions, AgentParts, ChildrenUsage, ConversationUsag
 pub use call_jobs::CallJobs;
 pub use compress::Compression;
 pub use conversation::{
-    CompressError, Compressed, ContextUsed, Conversation, ConversationOptions, EndReason,
-    OpenError, SideShell, SideShellError, SideShellOutput, Start, Switch, SwitchToolError,
-    ToolInfo, Undone, run_conversation, undo_stored,
+    CompressError, Compressed, ContextParts, ContextUsed, Conversation, ConversationOptions,
+    EndReason, OpenError, SideShell, SideShellError, SideShellOutput, Start, Switch,
+    SwitchToolError, ToolInfo, Undone, run_conversation, undo_stored,
 };
 pub use delegation::{Assignment, Children, Delegates, NoDelegates, Report};
 pub use event::{Event, EventSink};

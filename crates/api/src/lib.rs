@@ -71,7 +71,7 @@ pub use sandbox::{
     SandboxDetailsView, SandboxState, SandboxView, StatsView, StoppedView, TaskStatsView,
 };
 pub use schedule::{
-    ScheduleRequest, ScheduleRunView, ScheduleStatusView, ScheduleView, SchedulesRunner,
+    ScheduleRequest, ScheduleRunView, ScheduleStatusView, ScheduleView, SchedulesRunner, is_overdue,
 };
 pub use schema::{inherited_variables, schema};
 pub use snapshot::{ForkedView, RebuiltView, RestoredView, SnapshotView};

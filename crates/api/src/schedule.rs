@@ -52,7 +52,11 @@ pub struct ScheduleView {
     pub created_at: String,
     /// The next due moment; null unless it is active.
     pub next_run_at: Option<String>,
-    /// The next moments, that one first.
+    /// Whether that moment has passed and nobody has taken it: no gateway runs schedules, or it is
+    /// about to.
+    #[serde(default)]
+    pub overdue: bool,
+    /// The next moments from now on.
     pub upcoming: Vec<String>,
     /// When the last run began.
     pub last_run_at: Option<String>,
@@ -87,6 +91,7 @@ impl ScheduleView {
             missed: schedule.missed,
             created_at: text(schedule.created_at),
             next_run_at: schedule.next_at.map(text),
+            overdue: is_overdue(schedule, now),
             upcoming: schedule.upcoming(now, UPCOMING).into_iter().map(text).collect(),
             last_run_at: schedule.last_run_at.map(text),
             last_status: schedule.last_status,
@@ -94,6 +99,11 @@ impl ScheduleView {
             failures: schedule.failures,
         }
     }
+}
+
+/// Reports whether the next moment of a schedule has passed and nobody has taken it.
+pub fn is_overdue(schedule: &Schedule, now: Timestamp) -> bool {
+    schedule.state == ScheduleState::Active && schedule.next_at.is_some_and(|next| next <= now)
 }
 
 /// A run of a schedule, or a moment at which there was none.

@@ -16,7 +16,7 @@ use vestal_agent::{Approval, ApprovalRequest, Human, Outcome, Question, TurnErro
 use vestal_chat::{read_answer, read_approval};
 use vestal_config::Settings;
 use vestal_model::ModelError;
-use vestal_runtime::{Runtime, Termination};
+use vestal_runtime::{ProgramVerbs, Runtime, Termination};
 use vestal_worker::AgentBoard;
 
 use crate::console::logging::{self, StandardError};
@@ -33,7 +33,12 @@ pub(crate) async fn build(
     toolsets: &[String],
 ) -> Result<Runtime, Failure> {
     let redactor = begin_log(settings)?;
-    let mut builder = Runtime::builder(context.engine()?).redactor(redactor).remember_approvals();
+    let program = std::env::current_exe();
+    let program = program.map_err(|error| Failure::io("find this program", &error))?;
+    let mut builder = Runtime::builder(context.engine()?)
+        .redactor(redactor)
+        .remember_approvals()
+        .verbs(Arc::new(ProgramVerbs::new(program, context.profile())));
     if toolsets.iter().any(|name| name == vestal_worker::tools::TOOLSET) {
         let boards = vestal_board::settings::boards(settings)?;
         let choice = vestal_board::keys::board_variable(context.environment()).map(Cow::into_owned);

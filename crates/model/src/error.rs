@@ -201,6 +201,18 @@ impl ModelError {
         }
     }
 
+    /// Reports whether everybody who was asked takes no pictures, by what they said.
+    pub fn refuses_images(&self) -> bool {
+        match self {
+            Self::Exhausted { failures } => {
+                !failures.is_empty() && failures.iter().all(Self::refuses_images)
+            }
+            _ => self.detail().is_some_and(|detail| {
+                crate::quirks::refuses_images(self, &detail.message.to_ascii_lowercase())
+            }),
+        }
+    }
+
     /// Returns what a person can do about it.
     pub fn advice(&self) -> String {
         let provider = self.detail().map_or("the provider", |detail| detail.provider.as_str());

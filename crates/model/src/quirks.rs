@@ -168,7 +168,7 @@ pub(crate) fn adapt(
 
 /// Reports whether a model takes no pictures: some servers call that a wrong
 /// request, some know nobody who would, and some fail.
-fn refuses_images(error: &ModelError, message: &str) -> bool {
+pub(crate) fn refuses_images(error: &ModelError, message: &str) -> bool {
     let may_be = matches!(
         error,
         ModelError::BadRequest { .. } | ModelError::NotFound { .. } | ModelError::Server { .. }

@@ -5,7 +5,11 @@ mod models;
 mod prompt;
 mod remote_human;
 mod runtime;
+mod sandbox_command;
+mod schedule_tool;
+mod schedules;
 mod signals;
+mod verbs;
 
 pub use conversation::{
     OpenRequest, Opened, Placement, SANDBOX_CHOICE, SandboxChoice, Toolsets, Which,
@@ -15,4 +19,8 @@ pub use remote_human::{
     AnswerError, QuestionEvent, RemoteAnswer, RemoteHuman, RemoteQuestion, RemoteQuestionKind,
 };
 pub use runtime::{Runtime, RuntimeBuilder, RuntimeError, endpoints, redactor};
+pub use sandbox_command::{SandboxCommand, SandboxCommandError, SandboxVerb};
+pub use schedule_tool::SCHEDULED_SOURCE;
+pub use schedules::{ProfileSchedules, ScheduleError};
 pub use signals::{Termination, Terminations};
+pub use verbs::{NoVerbs, ProgramVerbs, VerbOutput, Verbs};

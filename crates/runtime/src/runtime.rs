@@ -13,8 +13,11 @@ use vestal_model::{Endpoint, Models, SetupError};
 use vestal_sandbox::Engine;
 use vestal_skills::Skills;
 
+use crate::schedule_tool::ScheduleTool;
+use crate::{NoVerbs, Verbs};
+
 /// The file of the conversations in a profile's home.
-const STORE_FILE: &str = "state.db";
+pub(crate) const STORE_FILE: &str = "state.db";
 
 /// The agent of one profile with what its conversations are opened from. Cheap
 /// to clone; clones share everything.
@@ -24,6 +27,7 @@ pub struct Runtime {
     pub(crate) agent: Agent,
     pub(crate) skills: Skills,
     servers: Arc<ReloadableServers>,
+    verbs: Arc<dyn Verbs>,
 }
 
 impl Runtime {
@@ -35,6 +39,7 @@ impl Runtime {
             redactor: None,
             tools: vestal_agent::tools::standard(),
             remember: Arc::new(|_| Err("nobody is there to approve of it".to_owned())),
+            verbs: Arc::new(NoVerbs),
         }
     }
 
@@ -51,6 +56,11 @@ impl Runtime {
     /// Returns the skills of the profile.
     pub fn skills(&self) -> &Skills {
         &self.skills
+    }
+
+    /// Returns who carries out verbs of the command line that are typed in a conversation.
+    pub fn verbs(&self) -> &Arc<dyn Verbs> {
+        &self.verbs
     }
 
     /// Reads the MCP servers from the settings again, connects to them, ends those from before, and
@@ -75,9 +85,18 @@ pub struct RuntimeBuilder {
     redactor: Option<Arc<Redactor>>,
     tools: Registry,
     remember: Remember,
+    verbs: Arc<dyn Verbs>,
 }
 
 impl RuntimeBuilder {
+    /// Has verbs of the command line carried out that are typed in a conversation, as in
+    /// `/kanban list`, for front ends without a terminal.
+    #[must_use]
+    pub fn verbs(mut self, verbs: Arc<dyn Verbs>) -> Self {
+        self.verbs = verbs;
+        self
+    }
+
     /// Uses a redactor that exists already instead of one made from the settings.
     #[must_use]
     pub fn redactor(mut self, redactor: Arc<Redactor>) -> Self {
@@ -108,7 +127,7 @@ impl RuntimeBuilder {
     /// Assembles the agent. Opens the store of conversations and begins to
     /// connect to MCP servers; no sandbox is started and no model is asked.
     pub async fn build(self) -> Result<Runtime, RuntimeError> {
-        let Self { settings, engine, redactor, mut tools, remember } = self;
+        let Self { settings, engine, redactor, mut tools, remember, verbs } = self;
         let redactor = match redactor {
             Some(redactor) => redactor,
             None => crate::redactor(&settings)?,
@@ -118,6 +137,7 @@ impl RuntimeBuilder {
         for tool in memory_tools {
             tools.add(tool);
         }
+        tools.add(Arc::new(ScheduleTool::new(&settings, store.clone())));
         let skills = vestal_skills::from_settings(&settings);
         skills.add_to(&mut tools);
         skills.equip(&engine, &redactor);
@@ -136,7 +156,7 @@ impl RuntimeBuilder {
             options: vestal_agent::settings::options(&settings)?,
             remember,
         });
-        Ok(Runtime { settings, agent, skills, servers })
+        Ok(Runtime { settings, agent, skills, servers, verbs })
     }
 }
 

@@ -17,6 +17,14 @@ vestal_config::keys! {
         env: ["VESTAL_CRON_MAX_CONCURRENT"],
     }
 
+    /// Whether a scheduled run may make, change, resume and start schedules with the tool `schedule`.
+    /// Without it, no schedule makes others without end.
+    CRON_RUNS_MAY_SCHEDULE: bool = "cron.runs_may_schedule" {
+        default: false,
+        limits: (),
+        env: ["VESTAL_CRON_RUNS_MAY_SCHEDULE"],
+    }
+
     /// Time that a scheduled run may take before it is interrupted and recorded as `timed_out`.
     CRON_TIMEOUT_SECONDS: Seconds = "cron.timeout_seconds" {
         default: Seconds::new(3600),

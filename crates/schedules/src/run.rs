@@ -245,6 +245,28 @@ pub struct Run {
     pub delivery_error: Option<String>,
 }
 
+impl Run {
+    /// Returns it as it really is: in progress only as far as its process is not gone, by what the
+    /// process `here` can tell.
+    pub(crate) fn seen_from(mut self, here: &Owner) -> Self {
+        let has_begun = matches!(self.status, RunStatus::Waiting | RunStatus::Running);
+        if has_begun && self.owner.as_ref().is_some_and(|owner| owner.is_gone(here) == Some(true)) {
+            self.error = Some(lost_reason(self.status).to_owned());
+            self.status = RunStatus::Lost;
+        }
+        self
+    }
+}
+
+/// Returns why a run is lost that had come so far.
+pub(crate) fn lost_reason(status: RunStatus) -> &'static str {
+    if status == RunStatus::Waiting {
+        "its process died before it began"
+    } else {
+        "its process died; how far it came is unknown"
+    }
+}
+
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunOutcome {

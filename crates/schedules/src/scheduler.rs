@@ -33,8 +33,11 @@ const INTERRUPTED_WITHIN: Duration = Duration::from_secs(30);
 /// How long a delivery waits whose conversation is in use.
 const DELIVER_AGAIN: Duration = Duration::from_secs(30);
 
-/// How often the end of a run is tried to be recorded.
-const RECORD_TRIES: u32 = 6;
+/// Tries to record the end of a run once nobody is to wait for it any more.
+const LAST_TRIES: u32 = 6;
+
+/// The first and the longest pause between tries to record the end of a run.
+const RECORD_PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(30));
 
 /// What a due run does. The scheduler knows when; this knows what.
 #[async_trait]
@@ -232,19 +235,31 @@ impl Scheduler {
                 () = shared.stop.cancelled() => None,
                 slot = shared.slots.acquire() => slot.ok(),
             };
-            let Some(_slot) = slot else {
+            let Some(slot) = slot else {
                 let report = RunReport::without_answer(
                     RunOutcome::Interrupted,
                     "it had not begun when the gateway stopped",
                 );
-                return record(&shared.store, run, &report, &shared.clock).await;
+                return this.record(run, &report).await;
             };
             let executor = Arc::clone(&shared.executor);
             let stop = shared.interrupt.child_token();
             let (store, timeout) = (&shared.store, shared.limits.timeout);
-            run_claimed(store, executor, schedule, run, timeout, stop, &shared.clock).await;
+            let report =
+                carry_out(store, executor, schedule, run, timeout, stop, &shared.clock).await;
+            // Others need not wait for a store that is full.
+            drop(slot);
+            this.record(run, &report).await;
         };
         self.shared.tasks.spawn(running.instrument(span));
+    }
+
+    /// Records how a run ended, for as long as that takes: until then its schedule is in progress, and
+    /// has no other run. Once the scheduler stops it is tried a few times more.
+    async fn record(&self, run: RunId, report: &RunReport) {
+        let SchedulerShared { store, clock, stop, .. } = &*self.shared;
+        let finish = || store.finish(run, report, clock.now());
+        record(run, finish, stop, RECORD_PAUSES).await;
     }
 
     async fn deliver(self, schedule: Schedule, run: Run) {
@@ -296,8 +311,26 @@ async fn changed(wake: Option<&Wake>) {
     std::future::pending::<()>().await;
 }
 
-/// Carries out a run that this process has claimed, within its time, and records how it ended.
+/// Carries out a run that this process has claimed, within its time, and records how it ended. What
+/// cannot be recorded within some seconds is found as lost when this process is gone.
 pub async fn run_claimed(
+    store: &Store,
+    executor: Arc<dyn Executor>,
+    schedule: Schedule,
+    run: RunId,
+    timeout: Duration,
+    stop: CancellationToken,
+    clock: &Clock,
+) -> RunReport {
+    let report = carry_out(store, executor, schedule, run, timeout, stop, clock).await;
+    let soon = CancellationToken::new();
+    soon.cancel();
+    let finish = || store.finish(run, &report, clock.now());
+    record(run, finish, &soon, RECORD_PAUSES).await;
+    report
+}
+
+async fn carry_out(
     store: &Store,
     executor: Arc<dyn Executor>,
     schedule: Schedule,
@@ -320,7 +353,6 @@ pub async fn run_claimed(
         error = report.error,
         "a scheduled run ended"
     );
-    record(store, run, &report, clock).await;
     report
 }
 
@@ -362,21 +394,68 @@ async fn within(
     }
 }
 
-/// Records how a run ended. A store that is busy or full is tried again for a while; a run that is
-/// never recorded is found as lost when this process is gone.
-async fn record(store: &Store, run: RunId, report: &RunReport, clock: &Clock) {
-    let mut pause = Duration::from_millis(250);
-    for attempt in 1..=RECORD_TRIES {
-        match store.finish(run, report, clock.now()).await {
-            Ok(_) => return,
-            Err(error) if attempt == RECORD_TRIES => {
-                tracing::error!(%error, %run, "the end of a run was not recorded");
-            }
-            Err(error) => {
-                tracing::warn!(%error, %run, "the end of a run is recorded later");
-                tokio::time::sleep(pause).await;
-                pause *= 2;
-            }
+/// Records how a run ended, by `finish`. A store that is busy or full is tried again until it takes
+/// it; from `hurry` on only a few times more, and such a run is found as lost when this process is
+/// gone.
+async fn record<F: Future<Output = Result<bool>>>(
+    run: RunId,
+    finish: impl Fn() -> F,
+    hurry: &CancellationToken,
+    (mut pause, longest): (Duration, Duration),
+) {
+    let mut left = LAST_TRIES;
+    loop {
+        let Err(error) = finish().await else { return };
+        if hurry.is_cancelled() {
+            left -= 1;
+            pause = pause.min(RECORD_PAUSES.0 * 8);
         }
+        if left == 0 {
+            return tracing::error!(%error, %run, "the end of a run was not recorded");
+        }
+        tracing::warn!(%error, %run, "the end of a run is recorded later");
+        let is_hurried = hurry.is_cancelled();
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = hurry.cancelled(), if !is_hurried => {}
+        }
+        pause = (pause * 2).min(longest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    const SHORT: (Duration, Duration) = (Duration::from_micros(10), Duration::from_micros(50));
+
+    fn full() -> Error {
+        Error::Random(std::io::Error::other("the disk is full"))
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_run_is_recorded_however_long_the_disk_was_full() {
+        let tries = AtomicU32::new(0);
+        let finish = async || {
+            let tried = tries.fetch_add(1, Ordering::SeqCst);
+            if tried < 100 { Err(full()) } else { Ok(true) }
+        };
+        record(RunId::new(1), finish, &CancellationToken::new(), SHORT).await;
+        assert_eq!(tries.load(Ordering::SeqCst), 101);
+    }
+
+    #[tokio::test]
+    async fn a_scheduler_that_stops_does_not_wait_for_a_full_disk_for_ever() {
+        let (tries, hurry) = (AtomicU32::new(0), CancellationToken::new());
+        let finish = async || {
+            if tries.fetch_add(1, Ordering::SeqCst) == 20 {
+                hurry.cancel();
+            }
+            Err(full())
+        };
+        record(RunId::new(1), finish, &hurry, SHORT).await;
+        assert_eq!(tries.load(Ordering::SeqCst), 20 + LAST_TRIES);
     }
 }

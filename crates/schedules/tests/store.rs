@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use std::collections::BTreeSet;
+
 use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
 use vestal_schedules::{
@@ -114,6 +116,77 @@ async fn a_clock_that_is_set_back_repeats_nothing_and_one_that_was_far_ahead_str
     assert_eq!(bench.get(&daily).await.next_at, Some(at("11T09:00:00")));
     assert_eq!(bench.get(&often).await.next_at, Some(at("10T10:06:00")));
     assert_eq!(bench.work(at("11T09:00:00")).await, 2);
+}
+
+/// A clock that goes, jumps ahead and is set back at random, by up to days: whatever it does, no
+/// moment is run twice, and each that it passed was run or is reported as missed.
+#[tokio::test]
+async fn however_the_clock_jumps_no_moment_is_run_twice_or_lost_silently() {
+    const MINUTE: i64 = 60_000;
+    let start = at("10T08:00:30").as_millisecond();
+    for (seed, policy) in
+        [(1_u64, MissedPolicy::Run), (2, MissedPolicy::Skip), (3, MissedPolicy::Run)]
+    {
+        let bench = Bench::new().await;
+        let schedule =
+            bench.create("*/15 * * * *", policy, Timestamp::from_millisecond(start).unwrap()).await;
+        let (mut random, mut now) = (seed, start);
+        let (mut run, mut accounted, mut passed) = (Vec::new(), Vec::new(), Vec::new());
+        let mut last_entry = 0;
+        for _ in 0..120 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let draw = i64::try_from(random >> 33).unwrap();
+            let before = now;
+            now += match draw % 10 {
+                0 => (draw % 4000) * MINUTE,
+                1 => -(draw % 2000) * MINUTE,
+                2 => -(draw % 90_000),
+                _ => draw % (5 * MINUTE),
+            };
+            let due = 15 * MINUTE;
+            passed.extend((before / due + 1..=now / due).map(|step| step * due));
+            bench.work(Timestamp::from_millisecond(now).unwrap()).await;
+            let mut entries = bench.store.runs(Some(&schedule.id), 200).await.unwrap();
+            entries.retain(|entry| entry.id.get() > last_entry);
+            last_entry = entries.iter().map(|entry| entry.id.get()).max().unwrap_or(last_entry);
+            for entry in entries {
+                let due_at = entry.due_at.unwrap().as_millisecond();
+                match entry.status {
+                    RunStatus::Missed => {
+                        let count = i64::try_from(entry.missed).unwrap();
+                        accounted.extend((0..count).map(|step| due_at + step * due));
+                    }
+                    RunStatus::Succeeded => run.push(due_at),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        let once: BTreeSet<i64> = run.iter().copied().collect();
+        assert_eq!(once.len(), run.len(), "seed {seed}: a moment was run twice");
+        let known: BTreeSet<i64> = run.into_iter().chain(accounted).collect();
+        let lost: Vec<i64> = passed.into_iter().filter(|at| !known.contains(at)).collect();
+        assert!(lost.is_empty(), "seed {seed}: {} moments are lost", lost.len());
+    }
+}
+
+#[tokio::test]
+async fn a_run_whose_process_is_gone_is_shown_as_lost_and_blocks_nothing() {
+    let bench = Bench::new().await;
+    let schedule = bench.create("0 9 * * *", MissedPolicy::Run, at("10T08:00:00")).await;
+    let taken = bench.store.take_due(&bench.owner, at("10T09:00:00")).await.unwrap();
+    let run = taken.runs[0].1;
+    bench.store.started(run, at("10T09:00:00"), std::time::Duration::from_mins(1)).await.unwrap();
+    assert_eq!(bench.store.run(run).await.unwrap().status, RunStatus::Running);
+    let path = bench.store.path().to_owned();
+    execute(&path, "UPDATE runs SET owner = replace(owner, '\"pid\":', '\"pid\":9')").await;
+    // Nobody has recorded it: whoever looks sees it all the same.
+    let seen = bench.store.runs(Some(&schedule.id), 1).await.unwrap().remove(0);
+    assert_eq!(seen.status, RunStatus::Lost);
+    assert!(seen.error.unwrap().contains("its process died"));
+    let asked = bench.store.request(&schedule.id, at("10T09:05:00")).await.unwrap();
+    assert_eq!(asked.status, RunStatus::Requested);
+    let counted = bench.get(&schedule).await;
+    assert_eq!((counted.runs, counted.failures), (1, 1));
 }
 
 #[tokio::test]

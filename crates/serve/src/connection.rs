@@ -17,7 +17,7 @@ use crate::server::Server;
 pub const MAX_FRAME: usize = 8 << 20;
 
 /// The version of the protocol. It grows when something is added.
-pub(crate) const PROTOCOL: u32 = 1;
+pub(crate) const PROTOCOL: u32 = 2;
 
 /// Requests of one client that may be under way at once.
 const MAX_REQUESTS: usize = 64;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use vestal_agent::{OpenError, SideShellError, SwitchToolError};
 use vestal_conversations::Error as StoreError;
 use vestal_runtime::{AnswerError, RuntimeError};
+use vestal_skills::SkillError;
 
 /// Declares the codes, with what they mean.
 macro_rules! codes {
@@ -174,6 +175,26 @@ impl From<SwitchToolError> for RpcError {
             }
             SwitchToolError::Store(error) => error.into(),
         }
+    }
+}
+
+impl From<SkillError> for RpcError {
+    fn from(error: SkillError) -> Self {
+        let message = error.to_string();
+        let code = match error {
+            SkillError::Unknown { .. } | SkillError::NoFile { .. } => NOT_FOUND,
+            SkillError::Config(_) | SkillError::Set(_) | SkillError::Io { .. } => HOST,
+            SkillError::Name(_)
+            | SkillError::Broken(_)
+            | SkillError::Disabled(_)
+            | SkillError::Exists { .. }
+            | SkillError::Occupied { .. }
+            | SkillError::Path { .. }
+            | SkillError::TooLarge(_)
+            | SkillError::Change(_)
+            | SkillError::Source { .. } => BAD_VALUE,
+        };
+        Self::new(code, message)
     }
 }
 

@@ -38,6 +38,13 @@ pub(crate) enum EventBody {
         /// Why.
         reason: String,
     },
+    /// Messages that were there before are gone or another stands for them: whoever shows them reads
+    /// `session.history` again.
+    #[serde(rename = "history.changed")]
+    HistoryChanged {
+        /// What changed them.
+        cause: HistoryCause,
+    },
     /// A turn begins.
     #[serde(rename = "message.start")]
     MessageStart {
@@ -46,6 +53,18 @@ pub(crate) enum EventBody {
         /// The prompt.
         #[serde(skip_serializing_if = "Option::is_none")]
         text: Option<String>,
+        /// Pictures that go with it.
+        #[serde(skip_serializing_if = "is_none")]
+        images: usize,
+    },
+    /// Prompts that were taken and are not said to the model: what ran was interrupted, or the
+    /// session ends, or the server is stopping. A client may offer them to be sent again.
+    #[serde(rename = "prompt.returned")]
+    PromptReturned {
+        /// In the order they came.
+        prompts: Vec<ReturnedPrompt>,
+        /// Why.
+        reason: String,
     },
     /// More words of the answer. Those since `message.start`, `message.interim` or
     /// `message.discard` together are the text of the `message.interim` or `message.complete` that
@@ -231,6 +250,38 @@ pub(crate) enum EventBody {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
 fn is_zero(count: &u64) -> bool {
     *count == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_none(count: &usize) -> bool {
+    *count == 0
+}
+
+/// What changed earlier messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum HistoryCause {
+    /// Turns were taken back.
+    Undo,
+    /// A summary stands for them.
+    Compress,
+}
+
+/// A prompt that is given back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub(crate) struct ReturnedPrompt {
+    /// What was to be said.
+    pub(crate) text: String,
+    /// Pictures that went with it.
+    #[serde(skip_serializing_if = "is_none")]
+    pub(crate) images: usize,
+}
+
+impl ReturnedPrompt {
+    /// Returns something that was said during a turn.
+    pub(crate) fn said(text: String) -> Self {
+        Self { text, images: 0 }
+    }
 }
 
 /// What began a turn.

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use vestal_agent::Event;
+use vestal_conversations::{Kind, Seq, Stored};
 use vestal_model::Finish;
 use vestal_runtime::{QuestionEvent, RemoteQuestion, RemoteQuestionKind};
 
-use crate::events::{ApprovalQuestion, ClarifyQuestion, EventBody, StatusKind};
+use crate::events::{ApprovalQuestion, ClarifyQuestion, EventBody, StatusKind, TurnTrigger};
 use crate::outbox::Outbox;
-use crate::views::{Inflight, OpenQuestion, RunningTool, SubagentView};
+use crate::views::{Inflight, MessageRole, MessageView, OpenQuestion, RunningTool, SubagentView};
 
 /// Hands the events of a session to its watchers.
 #[derive(Debug)]
@@ -27,6 +28,11 @@ struct HubState {
     seq: u64,
     /// Who watches, by connection.
     watchers: Vec<(u64, Outbox)>,
+    /// The last message of the store that no event of a running turn tells; none as long as nobody
+    /// has opened the conversation.
+    settled: Option<Seq>,
+    /// What a turn that runs was told to be about, and what it has said and done since.
+    turn: Option<Vec<MessageView>>,
     /// What the model is saying.
     words: Words,
     /// Tools at work, by call.
@@ -73,21 +79,45 @@ impl Words {
     }
 }
 
+/// Where things stand in a session at the moment somebody begins to watch it.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    /// The number of the last event before.
+    pub(crate) seq: u64,
+    /// What a turn that runs is saying and doing.
+    pub(crate) inflight: Option<Inflight>,
+    settled: Option<Seq>,
+    turn: Vec<MessageView>,
+}
+
+impl Snapshot {
+    /// Returns the messages of the session, given those of the store at this moment or later: what
+    /// stands in the store and was said before the turn that runs, and what events have told of
+    /// that turn. What the turn has put into the store meanwhile comes, or came, as events alone.
+    pub(crate) fn messages(&self, stored: Vec<Stored>) -> Vec<MessageView> {
+        let is_settled = |message: &Stored| {
+            let before = self.settled.is_none_or(|settled| message.seq <= settled);
+            // A summary has a late number and stands for early messages.
+            before || message.kind == Kind::Summary
+        };
+        let settled = stored.into_iter().filter(is_settled).map(MessageView::from);
+        settled.chain(self.turn.iter().cloned()).collect()
+    }
+}
+
 impl Hub {
     pub(crate) fn new(session: Arc<str>, approval_timeout: Duration) -> Arc<Self> {
         Arc::new(Self { session, approval_timeout, state: Mutex::default() })
     }
 
-    /// Has a connection hear everything from now on. Returns the number of the last event before,
-    /// and what a turn that runs has said and done so far: together with the later events nothing
-    /// is missing and nothing comes twice.
-    pub(crate) fn attach(&self, connection: u64, outbox: &Outbox) -> (u64, Inflight) {
+    /// Has a connection hear everything from now on. Returns where things stand: together with the
+    /// later events nothing is missing and nothing comes twice.
+    pub(crate) fn attach(&self, connection: u64, outbox: &Outbox) -> Snapshot {
         let mut state = self.lock();
         if !state.watchers.iter().any(|(known, _)| *known == connection) {
             state.watchers.push((connection, outbox.clone()));
         }
-        let (text, tools) = (state.words.text.clone(), state.tools.values().cloned().collect());
-        (state.seq, Inflight { text, tools })
+        state.snapshot()
     }
 
     /// Has a connection hear nothing any more. Returns whether it was the last one that did.
@@ -107,12 +137,29 @@ impl Hub {
         self.lock().emit(&self.session, body);
     }
 
-    /// Forgets what the turn before said and did.
-    pub(crate) fn begin_turn(&self) {
+    /// Notes the last message that stands in the store while no turn runs.
+    pub(crate) fn settle(&self, last: Option<Seq>) {
+        self.lock().settled = Some(last.unwrap_or(Seq(i64::MIN)));
+    }
+
+    /// Tells that a turn begins. Whoever joins from now on hears of it as a turn that runs.
+    pub(crate) fn begin_turn(&self, trigger: TurnTrigger, text: Option<String>, images: usize) {
         let mut state = self.lock();
-        state.words.take();
-        state.tools.clear();
-        state.subagents.clear();
+        state.forget_turn();
+        let prompt = text
+            .clone()
+            .map(|text| MessageView { images, ..MessageView::told(MessageRole::User, text) });
+        state.turn = Some(prompt.into_iter().collect());
+        state.emit(&self.session, &EventBody::MessageStart { trigger, text, images });
+    }
+
+    /// Tells the end of a turn. Whoever joins from now on finds all of it in the store, up to `last`;
+    /// without that, as far as it stood there before.
+    pub(crate) fn end_turn(&self, body: &EventBody, last: Option<Seq>) {
+        let mut state = self.lock();
+        state.forget_turn();
+        state.settled = last.or(state.settled);
+        state.emit(&self.session, body);
     }
 
     /// Returns the subagents at work.
@@ -205,6 +252,29 @@ impl Hub {
 }
 
 impl HubState {
+    fn snapshot(&self) -> Snapshot {
+        let inflight = self.turn.is_some().then(|| Inflight {
+            text: self.words.text.clone(),
+            tools: self.tools.values().cloned().collect(),
+        });
+        let (seq, settled) = (self.seq, self.settled);
+        Snapshot { seq, inflight, settled, turn: self.turn.clone().unwrap_or_default() }
+    }
+
+    fn forget_turn(&mut self) {
+        self.turn = None;
+        self.words.take();
+        self.tools.clear();
+        self.subagents.clear();
+    }
+
+    /// Keeps what events tell of a turn, for whoever joins it.
+    fn keep(&mut self, message: MessageView) {
+        if let Some(turn) = &mut self.turn {
+            turn.push(message);
+        }
+    }
+
     fn emit(&mut self, session: &Arc<str>, body: &EventBody) {
         self.seq += 1;
         for (_, outbox) in &self.watchers {
@@ -240,11 +310,17 @@ impl HubState {
                 self.tools.remove(&call);
                 let duration_s = took.as_secs_f64();
                 let (tool_id, result) = (call, preview);
+                let told = MessageView::told(MessageRole::Tool, result.clone());
+                self.keep(MessageView { name: Some(name.clone()), is_error, ..told });
                 Some(EventBody::ToolComplete { tool_id, name, duration_s, is_error, result })
             }
             Event::ModelCalled { finish: Finish::ToolCalls, .. } => {
                 let text = self.words.take();
-                (!text.is_empty()).then_some(EventBody::MessageInterim { text })
+                if text.is_empty() {
+                    return None;
+                }
+                self.keep(MessageView::told(MessageRole::Assistant, text.clone()));
+                Some(EventBody::MessageInterim { text })
             }
             Event::Compressing { tokens } => {
                 let text = format!("summarising the conversation, about {tokens} tokens");
@@ -254,7 +330,10 @@ impl HubState {
                 let text = format!("summarised {messages} messages; about {tokens} tokens now");
                 status(StatusKind::Compressed, text)
             }
-            Event::Steered { text } => status(StatusKind::Steered, text),
+            Event::Steered { text } => {
+                self.keep(MessageView::told(MessageRole::User, text.clone()));
+                status(StatusKind::Steered, text)
+            }
             Event::Warning { text } => status(StatusKind::Warning, text),
             Event::Child { conversation, index, event } => {
                 self.body_of_child(conversation.to_string(), index, *event)
@@ -309,6 +388,9 @@ impl HubState {
 
 #[cfg(test)]
 mod tests {
+    use vestal_conversations::Standing;
+    use vestal_model::{AssistantMessage, Message};
+
     use super::*;
 
     #[test]
@@ -319,5 +401,60 @@ mod tests {
         assert_eq!(pieces, ["Hello", " \nworld", "!"]);
         assert_eq!(words.take(), said.concat().trim());
         assert_eq!(words.push("  again"), Some("again".to_owned()));
+    }
+
+    fn stored(seq: i64, message: Message) -> Stored {
+        let (kind, standing) = (Kind::Said, Standing::Active);
+        let at = jiff::Timestamp::UNIX_EPOCH;
+        let (usage, cost, provider, model) = (None, None, None, None);
+        Stored { seq: Seq(seq), kind, standing, at, message, usage, cost, provider, model }
+    }
+
+    fn shown(messages: &[MessageView]) -> Vec<(MessageRole, &str)> {
+        messages.iter().map(|message| (message.role, message.text.as_str())).collect()
+    }
+
+    /// The answer is in the store before its end is told, and the end is told after the session is
+    /// free: at each of these moments somebody may join.
+    #[test]
+    fn whoever_joins_while_an_answer_is_finished_sees_it_once() {
+        let hub = Hub::new("s".into(), Duration::ZERO);
+        hub.settle(None);
+        let store = [
+            stored(1, Message::user("one")),
+            stored(
+                2,
+                Message::Assistant(AssistantMessage {
+                    text: "two".to_owned(),
+                    ..AssistantMessage::default()
+                }),
+            ),
+        ];
+        let join = |connection| {
+            let outbox = Outbox::new();
+            (hub.attach(connection, &outbox), outbox)
+        };
+        let prompt = (MessageRole::User, "one");
+        let answer = (MessageRole::Assistant, "two");
+        hub.begin_turn(TurnTrigger::Prompt, Some("one".to_owned()), 0);
+        // The prompt is told, and stands in the store or not yet.
+        for stored in [&store[..0], &store[..1]] {
+            let (snapshot, _) = join(1);
+            assert_eq!(shown(&snapshot.messages(stored.to_vec())), [prompt]);
+        }
+        hub.agent_event(Event::Text { text: "two".to_owned() });
+        // All of it stands in the store, and its end is not told yet.
+        let (snapshot, _) = join(2);
+        assert_eq!(shown(&snapshot.messages(store.to_vec())), [prompt]);
+        assert_eq!(snapshot.inflight.unwrap().text, "two");
+        hub.end_turn(&EventBody::Error { message: "the end".to_owned() }, Some(Seq(2)));
+        let (snapshot, _) = join(3);
+        assert_eq!(snapshot.seq, 3);
+        assert_eq!(snapshot.inflight, None);
+        assert_eq!(shown(&snapshot.messages(store.to_vec())), [prompt, answer]);
+        // The next prompt stands in the store before the snapshot's reader gets there: it comes as
+        // an event.
+        let later = [store.to_vec(), vec![stored(3, Message::user("three"))]].concat();
+        assert_eq!(shown(&snapshot.messages(later)), [prompt, answer]);
     }
 }

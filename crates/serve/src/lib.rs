@@ -14,7 +14,6 @@ mod server;
 mod session;
 mod slash;
 mod turns;
-mod verbs;
 mod views;
 
 pub use admission::{Admission, Admitted, Unlimited};
@@ -22,4 +21,3 @@ pub use catalogue::catalogue;
 pub use connection::{BadFrame, Connection, MAX_FRAME, Outgoing};
 pub use lines::{Line, LineReader};
 pub use server::{ServeSettings, Server, ServerBuilder};
-pub use verbs::{NoVerbs, VerbOutput, Verbs};

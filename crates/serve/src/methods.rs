@@ -1,10 +1,13 @@
 //! The methods: one table, from which requests are carried out and the catalogue is made.
 
+mod agent;
 mod commands;
 mod config;
 mod history;
+mod images;
 mod prompts;
 mod sandbox;
+mod schedules;
 mod sessions;
 
 use std::pin::Pin;
@@ -19,9 +22,10 @@ use crate::error::{self, RpcError};
 use crate::outbox::Outbox;
 use crate::server::Server;
 
+pub(crate) use agent::switch_tools;
 pub(crate) use config::set_model;
 pub(crate) use history::{compress_session, status_text, undo_turns, usage_text, usage_totals};
-pub(crate) use prompts::submit_text;
+pub(crate) use prompts::submit_prompt;
 pub(crate) use sandbox::{jobs_text, kill_job, stop_jobs};
 pub(crate) use sessions::{
     CreateParams, LiveResult, branch_session, create_session, resume_session, set_title,
@@ -107,10 +111,14 @@ methods! {
         "Returns the messages that the model sees, from the store.";
     Beside "session.undo" = history::undo, history::UndoParams => history::UndoResult:
         "Takes back the last turns, for good and for every process.";
+    Beside "session.context_breakdown" = history::context, SessionParams => history::ContextResult:
+        "Returns what the next request is made of, in tokens by estimate.";
     Beside "session.compress" = history::compress, SessionParams => history::CompressResult:
         "Puts a summary in the place of what is long past.";
     Beside "session.branch" = sessions::branch, sessions::BranchParams => sessions::BranchResult:
         "Copies the conversation into a new live session, to go another way from here.";
+    Beside "session.cwd.set" = sessions::set_cwd, sessions::CwdParams => sessions::CwdResult:
+        "Sets the directory of the host that a session is about, before anything was said in it.";
     Inline "session.interrupt" = prompts::interrupt, SessionParams => prompts::InterruptResult:
         "Interrupts the turn with everything it runs, and drops prompts that wait.";
     Inline "session.steer" = prompts::steer, prompts::SteerParams => prompts::SteerResult:
@@ -119,6 +127,10 @@ methods! {
         "Says something. The answer comes as events, from message.start to message.complete.";
     Inline "prompt.background" = prompts::background, prompts::BackgroundParams => prompts::BackgroundResult:
         "Has something done in a conversation of its own; background.complete tells the result.";
+    Beside "image.attach" = images::attach, images::AttachParams => images::AttachResult:
+        "Has a picture sent with the next prompt of a session.";
+    Inline "image.detach" = images::detach, images::DetachParams => images::DetachResult:
+        "Takes back pictures that were attached.";
     Inline "approval.respond" = prompts::approve, prompts::ApproveParams => prompts::ApproveResult:
         "Answers requests for approval: the one named, else the oldest, or all.";
     Inline "clarify.respond" = prompts::clarify, prompts::ClarifyParams => prompts::ClarifyResult:
@@ -141,6 +153,8 @@ methods! {
         "Changes a setting: `model`, `yolo` and `busy` of a session, or any key in the profile's config.yaml.";
     Beside "config.show" = config::show, config::ShowParams => config::ShowResult:
         "Returns every key of the profile with its value and where that comes from; secrets are masked.";
+    Beside "insights.get" = history::insights, Nothing => history::InsightsResult:
+        "Returns tokens and cost of all conversations of the profile, by model.";
     Beside "model.options" = config::models, config::ModelsParams => config::ModelsResult:
         "Returns the models that the providers offer, as `vestal model list --json` does.";
     Beside "process.list" = sandbox::processes, SessionParams => sandbox::ProcessesResult:
@@ -155,12 +169,26 @@ methods! {
         "Interrupts one subagent; its parent goes on.";
     Beside "shell.exec" = sandbox::exec, sandbox::ExecParams => sandbox::ExecResult:
         "Runs a command in the shell of a session, also while a turn runs. What is dangerous is asked about.";
-    Inline "tools.list" = sandbox::tools, SessionParams => sandbox::ToolsResult:
+    Beside "cli.exec" = agent::cli, agent::CliParams => agent::CliResult:
+        "Runs a verb of the command line without a terminal; nothing is asked, so that what needs a confirmation needs `-y`.";
+    Inline "tools.list" = agent::tools, SessionParams => agent::ToolsResult:
         "Lists the tools that the model has.";
-    Beside "skills.manage" = sandbox::skills, sandbox::SkillsParams => sandbox::SkillsResult:
-        "Lists the skills of the profile, as `vestal skills list --json` does.";
-    Beside "reload.mcp" = sandbox::reload_mcp, Nothing => sandbox::ReloadMcpResult:
+    Inline "tools.show" = agent::show_tool, agent::ToolParams => agent::ToolResultView:
+        "Returns what the model is told of a tool.";
+    Beside "tools.configure" = agent::configure, agent::ConfigureParams => agent::ConfigureResult:
+        "Gives the model tools or toolsets, or takes them, in this session only.";
+    Beside "toolsets.list" = agent::toolsets, SessionParams => agent::ToolsetsResult:
+        "Lists all tools there are, by toolset, and which of them the model has.";
+    Beside "skills.manage" = agent::skills, agent::SkillsParams => agent::SkillsResult:
+        "Lists, shows, enables, disables and removes skills of the profile.";
+    Beside "skills.reload" = agent::reload_skills, Nothing => agent::ReloadSkillsResult:
+        "Looks at the skills again and tells every session which there are.";
+    Beside "reload.mcp" = agent::reload_mcp, Nothing => agent::ReloadMcpResult:
         "Reads the MCP servers from the settings again and connects to them.";
+    Beside "cron.manage" = schedules::manage, schedules::CronParams => schedules::CronResult:
+        "Lists, makes, changes and runs the schedules of the profile, which its gateway runs.";
+    Beside "setup.status" = agent::setup, Nothing => agent::SetupResult:
+        "Says whether a model is configured, and what to do if none is.";
 }
 
 /// A method that takes nothing.

@@ -22,8 +22,7 @@ use crate::connection::{Connection, Outgoing};
 use crate::error::{self, RpcError};
 use crate::hub::Hub;
 use crate::outbox::Outbox;
-use crate::session::{Facts, Opening, Session, SessionParts, no_session};
-use crate::verbs::{NoVerbs, Verbs};
+use crate::session::{Facts, Opening, STOPPING, Session, SessionParts, no_session};
 
 /// How long requests that are under way may take at the end.
 const END_WITHIN: Duration = Duration::from_secs(5);
@@ -59,7 +58,6 @@ struct Shared {
     runtime: Runtime,
     settings: ServeSettings,
     admission: Arc<dyn Admission>,
-    verbs: Arc<dyn Verbs>,
     source: String,
     cwd: Option<PathBuf>,
     approval_timeout: Duration,
@@ -89,7 +87,6 @@ pub struct ServerBuilder {
     runtime: Runtime,
     settings: ServeSettings,
     admission: Arc<dyn Admission>,
-    verbs: Arc<dyn Verbs>,
     source: String,
     cwd: Option<PathBuf>,
 }
@@ -99,13 +96,6 @@ impl ServerBuilder {
     #[must_use]
     pub fn admission(mut self, admission: Arc<dyn Admission>) -> Self {
         self.admission = admission;
-        self
-    }
-
-    /// Has verbs of the command line carried out.
-    #[must_use]
-    pub fn verbs(mut self, verbs: Arc<dyn Verbs>) -> Self {
-        self.verbs = verbs;
         self
     }
 
@@ -125,7 +115,7 @@ impl ServerBuilder {
 
     /// Makes the server. Nothing is opened.
     pub fn build(self) -> Result<Server, ConfigError> {
-        let Self { runtime, settings, admission, verbs, source, cwd } = self;
+        let Self { runtime, settings, admission, source, cwd } = self;
         let configured = Arc::clone(runtime.settings());
         Ok(Server(Arc::new(Shared {
             approval_timeout: configured.get(&agent_keys::APPROVALS_TIMEOUT)?.value.duration(),
@@ -133,7 +123,6 @@ impl ServerBuilder {
             runtime,
             settings,
             admission,
-            verbs,
             source,
             cwd,
             sessions: Mutex::default(),
@@ -161,7 +150,6 @@ impl Server {
             runtime,
             settings,
             admission: Arc::new(Unlimited),
-            verbs: Arc::new(NoVerbs),
             source: "serve".to_owned(),
             cwd: None,
         }
@@ -174,7 +162,7 @@ impl Server {
         let outbox = Outbox::new();
         self.lock_connections().insert(id, outbox.clone());
         if self.0.closing.is_cancelled() {
-            outbox.close("the server is stopping");
+            outbox.close(STOPPING);
         }
         Connection::new(self.clone(), id, outbox)
     }
@@ -185,10 +173,6 @@ impl Server {
 
     pub(crate) fn settings(&self) -> &ServeSettings {
         &self.0.settings
-    }
-
-    pub(crate) fn verbs(&self) -> &Arc<dyn Verbs> {
-        &self.0.verbs
     }
 
     pub(crate) fn source(&self) -> &str {
@@ -239,7 +223,7 @@ impl Server {
     /// gives way.
     pub(crate) fn add_session(&self, new: NewSession) -> Result<Arc<Session>, RpcError> {
         if self.is_closing() {
-            return Err(RpcError::new(error::REFUSED, "the server is stopping"));
+            return Err(RpcError::new(error::REFUSED, STOPPING));
         }
         let id = self.free_id()?;
         let hub = Hub::new(Arc::clone(&id), self.0.approval_timeout);
@@ -255,6 +239,7 @@ impl Server {
             opening: new.opening,
             facts: new.facts,
             busy: self.0.settings.busy,
+            closing: self.0.closing.clone(),
             close_on_disconnect: new.close_on_disconnect,
             is_resumed: new.is_resumed,
             approval_mode: self.0.approval_mode.clone(),
@@ -338,12 +323,13 @@ impl Server {
         }
     }
 
-    /// Takes no new work, lets turns that run come to their end, closes every session, and then
-    /// ends the connections with this reason.
+    /// Takes no new work, gives prompts that wait back to the clients, lets turns that run come to
+    /// their end, closes every session, and then ends the connections with this reason.
     pub async fn drain(&self, reason: &str) {
         self.0.closing.cancel();
         let mut closing = tokio::task::JoinSet::new();
         for session in self.sessions() {
+            session.return_waiting(reason);
             let (server, reason) = (self.clone(), reason.to_owned());
             closing.spawn(async move {
                 session.idle().await;

@@ -6,14 +6,17 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use vestal_agent::Switch;
 use vestal_agent::slash::{self, CommandKind, Invocation, SlashError};
+use vestal_model::Part;
+use vestal_runtime::{SandboxChoice, SandboxCommand};
+use vestal_sandbox::{Overrides, Task};
 
 use crate::error::{self, RpcError};
 use crate::methods::{
     Call, CreateParams, branch_session, compress_session, create_session, jobs_text, kill_job,
-    resume_session, set_model, set_title, status_text, stop_jobs, submit_text, undo_turns,
-    usage_text, usage_totals,
+    resume_session, set_model, set_title, status_text, stop_jobs, submit_prompt, switch_tools,
+    undo_turns, usage_text, usage_totals,
 };
-use crate::session::Session;
+use crate::session::{Prompt, Session};
 
 /// What a command led to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -98,13 +101,7 @@ pub(crate) async fn carry_out(
             Ok(turns) if turns > 0 => undo(session, turns).await,
             _ => Err(usage(&invocation, "not a number of turns")),
         },
-        (_, "retry", _) => match undo_turns(session, 1).await?.text {
-            Some(text) => {
-                submit_text(session, text)?;
-                Ok(output("said again\n"))
-            }
-            None => Ok(output("there is nothing to say again\n")),
-        },
+        (_, "retry", _) => retry(session).await,
         (_, "compress", _) => {
             let done = compress_session(session).await?;
             Ok(output(format!(
@@ -133,10 +130,10 @@ pub(crate) async fn carry_out(
         }
         (_, "tools", [] | ["list"]) => Ok(output(session.facts().tools.join("\n") + "\n")),
         (_, "tools", ["enable" | "on", names @ ..]) if !names.is_empty() => {
-            switch_tools(session, names, Switch::On).await
+            tools(session, names, Switch::On).await
         }
         (_, "tools", ["disable" | "off", names @ ..]) if !names.is_empty() => {
-            switch_tools(session, names, Switch::Off).await
+            tools(session, names, Switch::Off).await
         }
         (_, "yolo", words @ ([] | ["on" | "off"])) => {
             let on = words.first().map_or_else(|| !session.is_yolo(), |word| *word == "on");
@@ -145,19 +142,18 @@ pub(crate) async fn carry_out(
             Ok(output(format!("the agent {text} in this conversation\n")))
         }
         (_, "approvals", words) => approvals(session, &invocation, words),
-        (_, "sandbox", [] | ["show"]) => {
-            let task = session.facts().task.unwrap_or_else(|| "default".to_owned());
-            verb(call, vec!["inspect".to_owned(), "-t".to_owned(), task]).await
-        }
-        (_, "sandbox", _) => {
-            let message = "changing the sandbox is done on the command line";
-            Err(RpcError::new(error::NOT_FOUND, message)
-                .advise("vestal snapshot, restore, fork, rebuild, stop and rm take -t TASK"))
-        }
+        (_, "sandbox", words) => sandbox(call, session, words).await,
         (_, "jobs", ["kill", job]) => {
             Ok(output(format!("{} ended\n", kill_job(session, job).await?)))
         }
         (_, "jobs", []) => Ok(output(jobs_text(session).await?)),
+        (_, "jobs", [flag]) if flag.starts_with('-') => {
+            verb(call, words_of(&["jobs", "-t", &task_of(session), flag])).await
+        }
+        // What it has printed so far: nobody here could leave what follows it.
+        (_, "jobs", ["follow" | "logs", job] | [job]) => {
+            verb(call, words_of(&["logs", "-t", &task_of(session), job])).await
+        }
         (_, "help", []) => Ok(output(slash::help())),
         (_, "help", [name, ..]) => match slash::find(name.trim_start_matches('/')) {
             Some(command) => Ok(output(slash::help_of(command))),
@@ -197,7 +193,84 @@ async fn undo(session: &Arc<Session>, turns: u32) -> Result<SlashOutput, RpcErro
     let undone = undo_turns(session, turns).await?;
     Ok(output(format!(
         "took back {} turns ({} messages); changes in the sandbox remain\n",
-        undone.turns, undone.removed
+        undone.turns, undone.messages
+    )))
+}
+
+/// Takes back the last turn, and says again what began it, pictures and all.
+async fn retry(session: &Arc<Session>) -> Result<SlashOutput, RpcError> {
+    let Some(said) = undo_turns(session, 1).await?.first_message else {
+        return Ok(output("there is nothing to say again\n"));
+    };
+    let text = said.text();
+    let images = said.parts.into_iter().filter_map(|part| match part {
+        Part::Image(image) => Some(image),
+        Part::Text { .. } => None,
+    });
+    submit_prompt(session, Prompt { text, images: images.collect(), undo: 0 })?;
+    Ok(output("said again\n"))
+}
+
+fn words_of(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Returns the task whose sandbox a session works in.
+fn task_of(session: &Session) -> String {
+    session.facts().task.unwrap_or_else(|| Task::default_task().to_string())
+}
+
+/// Shows or changes the sandbox of a session. No turn runs meanwhile, and the model is told what was
+/// done to its sandbox.
+async fn sandbox(
+    call: &Call,
+    session: &Arc<Session>,
+    words: &[&str],
+) -> Result<SlashOutput, RpcError> {
+    let task = task_of(session);
+    let command = SandboxCommand::parse(words, &task).map_err(|error| {
+        RpcError::new(error::BAD_VALUE, error.to_string()).advise(error.advice())
+    })?;
+    let verb_of = match command {
+        SandboxCommand::Show => return verb(call, words_of(&["inspect", "-t", &task])).await,
+        SandboxCommand::Switch(to) => return switch_sandbox(session, to).await,
+        SandboxCommand::Run(verb) => verb,
+    };
+    let mut exclusive = session.exclusive("changing the sandbox").await?;
+    let mut done = verb(call, verb_of.words).await?;
+    if let (SlashOutput::Output { output }, Some(hint)) = (&mut done, verb_of.hint) {
+        output.push_str(&hint);
+        output.push('\n');
+    }
+    if let (Some(remark), Some(conversation)) = (verb_of.remark, exclusive.conversation())
+        && !conversation.messages().is_empty()
+    {
+        conversation.add_note(remark).await?;
+    }
+    Ok(done)
+}
+
+/// Has a session go on in the sandbox of another task.
+async fn switch_sandbox(session: &Arc<Session>, to: Task) -> Result<SlashOutput, RpcError> {
+    let mut exclusive = session.exclusive("changing the sandbox").await?;
+    let from = match exclusive.conversation() {
+        Some(conversation) => conversation.sandbox().task().clone(),
+        None => Task::default_task(),
+    };
+    if from == to {
+        return Ok(output(format!("already in the sandbox of {to}\n")));
+    }
+    exclusive.move_to(SandboxChoice::new(to.clone(), Overrides::default())).await?;
+    match exclusive.conversation() {
+        Some(conversation) => {
+            if !conversation.messages().is_empty() {
+                conversation.add_note(&SandboxCommand::switch_remark(&from, &to)).await?;
+            }
+        }
+        None => session.update_facts(|facts| facts.task = Some(to.to_string())),
+    }
+    Ok(output(format!(
+        "the agent now works in the sandbox of {to}; to go back: /sandbox switch {from}\n"
     )))
 }
 
@@ -210,18 +283,12 @@ async fn stop(session: &Arc<Session>) -> Result<SlashOutput, RpcError> {
     Ok(output(format!("{} background jobs ended\n", killed.len())))
 }
 
-async fn switch_tools(
+async fn tools(
     session: &Arc<Session>,
     names: &[&str],
     switch: Switch,
 ) -> Result<SlashOutput, RpcError> {
-    let mut exclusive = session.exclusive("switching tools").await?;
-    let conversation = exclusive.opened().await?;
-    let mut changed = Vec::new();
-    for name in names {
-        changed.extend(conversation.switch_tool(name, switch).await?);
-    }
-    session.refresh(conversation).await;
+    let changed = switch_tools(session, names, switch).await?;
     let how = if switch == Switch::On { "enabled" } else { "disabled" };
     Ok(output(format!("{how}: {}\n", changed.join(", "))))
 }
@@ -273,7 +340,7 @@ async fn run_verb(
 }
 
 async fn verb(call: &Call, words: Vec<String>) -> Result<SlashOutput, RpcError> {
-    match call.server.verbs().run(words).await {
+    match call.server.runtime().verbs().run(words).await {
         Ok(done) if done.is_success => Ok(output(done.text)),
         Ok(done) => Err(RpcError::new(error::HOST, done.text.trim().to_owned())),
         Err(reason) => Err(RpcError::new(error::HOST, reason)),

@@ -4,23 +4,49 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 use vestal_agent::{Control, Conversation, EventSink, Outcome, TurnError, TurnResult};
+use vestal_conversations::Seq;
 use vestal_model::{Part, UserMessage};
 
 use crate::admission::Admitted;
 use crate::error::RpcError;
-use crate::events::{EventBody, MessageComplete, TurnStatus, TurnTrigger};
-use crate::session::{Held, Phase, Prompt, Session, SessionState, Work};
+use crate::events::{
+    EventBody, HistoryCause, MessageComplete, ReturnedPrompt, TurnStatus, TurnTrigger,
+};
+use crate::session::{
+    Held, Phase, Prompt, STOPPING, Session, SessionState, Work, takes_no_pictures,
+};
 use crate::views::TurnUsage;
 
 /// Turns in a row that news of background jobs may begin: a model that starts a job in each of
 /// them would go on for ever.
 const MAX_JOB_TURNS: u32 = 20;
 
+/// What comes after a turn.
+struct Next {
+    /// What is done next, with what interrupts it; nothing if the session is free now.
+    work: Option<(Work, CancellationToken)>,
+    /// Prompts that wait, the next one included.
+    queued: usize,
+    /// Prompts that will not be said, and why.
+    returned: (Vec<ReturnedPrompt>, &'static str),
+}
+
+/// A turn that has ended and is not told yet.
+struct EndedTurn {
+    complete: MessageComplete,
+    /// The last message of it in the store, if it came that far.
+    last: Option<Seq>,
+    /// What was said during the turn and came too late for it.
+    late: Vec<String>,
+    /// A prompt that was taken back, and why.
+    returned: Option<(ReturnedPrompt, String)>,
+}
+
 impl Session {
     /// Begins with what waits. The state says that something is being done from now on.
     pub(super) fn start(self: &Arc<Self>, state: &mut SessionState, admitted: Admitted) {
         let first = admitted.interrupt.child_token();
-        state.phase = Phase::Running(first.clone());
+        state.phase = Phase::Turn(first.clone());
         if let Some(watch) = state.job_watch.take() {
             watch.cancel();
         }
@@ -32,14 +58,20 @@ impl Session {
     async fn run_queue(self: Arc<Self>, admitted: &Admitted, first: CancellationToken) {
         let mut held = Arc::clone(&self.conversation).lock_owned().await;
         let mut first = Some(first);
-        let mut ended = None;
+        let mut ended: Option<EndedTurn> = None;
         loop {
-            let next = self.next_work(admitted, &mut first);
+            let late = ended.as_mut().map(|ended| std::mem::take(&mut ended.late));
+            let next = self.next_work(late.unwrap_or_default(), admitted, &mut first);
             // Only now: whoever hears of the end finds the session free.
-            if let Some(body) = ended.take() {
-                self.hub.emit(&body);
+            if let Some(EndedTurn { mut complete, last, returned, .. }) = ended.take() {
+                complete.queued = next.queued;
+                self.hub.end_turn(&EventBody::MessageComplete(Box::new(complete)), last);
+                if let Some((prompt, reason)) = returned {
+                    self.tell_returned(vec![prompt], &reason);
+                }
             }
-            let Some((work, token)) = next else { break };
+            self.tell_returned(next.returned.0, next.returned.1);
+            let Some((work, token)) = next.work else { break };
             ended = Box::pin(self.turn(&mut held, work, &token)).await;
         }
         if let Held::Open(conversation) = &*held {
@@ -49,63 +81,80 @@ impl Session {
         self.idle_unless_running();
     }
 
-    /// Returns what is next, with what interrupts it; without anything, nothing is being done any
-    /// more. Both are changed at once, so that an interrupt meets the turn it was meant for.
+    /// Returns what is next, and changes the phase at once, so that an interrupt meets the turn it was
+    /// meant for, and words that were said until now are not left behind: what came too late for the
+    /// turn before is said first, in a turn of its own.
     fn next_work(
         &self,
+        mut late: Vec<String>,
         admitted: &Admitted,
         first: &mut Option<CancellationToken>,
-    ) -> Option<(Work, CancellationToken)> {
+    ) -> Next {
         let mut state = self.lock();
-        if matches!(state.phase, Phase::Ended) {
-            return None;
+        late.extend(state.take_unheard());
+        let was_interrupted = std::mem::take(&mut state.is_interrupted);
+        let is_ended = matches!(state.phase, Phase::Ended);
+        let mut returned = Vec::new();
+        if was_interrupted || is_ended || self.is_closing() {
+            returned.extend(late.into_iter().map(ReturnedPrompt::said));
+        } else if !late.is_empty() {
+            let prompt = Prompt { text: late.join("\n"), ..Prompt::default() };
+            state.queue.push_front(Work::Prompt(prompt));
         }
-        match state.queue.pop_front() {
-            Some(work) => {
-                let token = first.take().unwrap_or_else(|| admitted.interrupt.child_token());
-                state.phase = Phase::Running(token.clone());
-                Some((work, token))
-            }
-            None => {
-                state.phase = Phase::Idle;
-                None
-            }
+        let reason = match (self.is_closing(), is_ended) {
+            (true, _) => STOPPING,
+            (false, true) => "the session was closed",
+            (false, false) => "the session was interrupted",
+        };
+        // The prompt that `first` is for was admitted before.
+        if self.is_closing() && first.is_none() {
+            returned.extend(state.take_waiting());
         }
+        if is_ended {
+            return Next { work: None, queued: 0, returned: (returned, reason) };
+        }
+        let queued = state.queue.len();
+        let work = state.queue.pop_front().map(|work| {
+            let token = first.take().unwrap_or_else(|| admitted.interrupt.child_token());
+            (work, token)
+        });
+        state.phase = match &work {
+            Some((_, token)) => Phase::Turn(token.clone()),
+            None => Phase::Idle,
+        };
+        Next { work, queued, returned: (returned, reason) }
     }
 
     /// Goes on with what came while the conversation was held for other work.
     pub(super) fn exclusive_ended(self: &Arc<Self>) {
-        let refused = {
+        let mut returned = (Vec::new(), String::new());
+        {
             let mut state = self.lock();
-            if !matches!(state.phase, Phase::Running(_)) {
+            if !matches!(state.phase, Phase::Exclusive(_)) {
                 return;
             }
             state.phase = Phase::Idle;
-            if state.queue.is_empty() {
-                None
-            } else {
+            state.is_interrupted = false;
+            if self.is_closing() {
+                returned = (state.take_waiting(), STOPPING.to_owned());
+            } else if !state.queue.is_empty() {
                 match self.admit() {
-                    Ok(admitted) => {
-                        self.start(&mut state, admitted);
-                        None
-                    }
-                    Err(error) => {
-                        state.queue.clear();
-                        Some(error)
-                    }
+                    Ok(admitted) => self.start(&mut state, admitted),
+                    Err(error) => returned = (state.take_waiting(), error.message),
                 }
             }
-        };
+        }
         self.idle_unless_running();
-        if let Some(RpcError { message, .. }) = refused {
-            let message = format!("prompts that waited were dropped: {message}");
+        if !returned.0.is_empty() {
+            let message = format!("prompts that waited are not said: {}", returned.1);
             self.hub.emit(&EventBody::Error { message });
         }
+        self.tell_returned(returned.0, &returned.1);
     }
 
     fn idle_unless_running(&self) {
         let state = self.lock();
-        let is_idle = !matches!(state.phase, Phase::Running(_));
+        let is_idle = !matches!(state.phase, Phase::Turn(_) | Phase::Exclusive(_));
         self.idle.send_replace(is_idle);
     }
 
@@ -115,19 +164,22 @@ impl Session {
         held: &mut Held,
         work: Work,
         token: &CancellationToken,
-    ) -> Option<EventBody> {
-        self.hub.begin_turn();
+    ) -> Option<EndedTurn> {
         let hub = Arc::clone(&self.hub);
         let sink = EventSink::new(move |event| hub.agent_event(event));
-        let result = match work {
+        match work {
             Work::Prompt(prompt) => {
-                let (trigger, text) = (TurnTrigger::Prompt, Some(prompt.text.clone()));
-                self.hub.emit(&EventBody::MessageStart { trigger, text });
-                match self.prompt(held, prompt, &sink, token).await {
+                let (text, images) = (prompt.text.clone(), prompt.images.len());
+                self.hub.begin_turn(TurnTrigger::Prompt, Some(text.clone()), images);
+                let result = match self.prompt(held, prompt, &sink, token).await {
                     Ok(Some(result)) => result,
-                    Ok(None) => return Some(self.not_begun(TurnStatus::Interrupted, None)),
-                    Err(error) => return Some(self.not_begun(TurnStatus::Error, Some(error))),
+                    Ok(None) => return Some(not_begun(TurnStatus::Interrupted, None)),
+                    Err(error) => return Some(not_begun(TurnStatus::Error, Some(error))),
+                };
+                if images > 0 && is_blind(&result.outcome) {
+                    return Some(self.without_pictures(held, &result, text, images).await);
                 }
+                self.turn_ended(held, &result).await
             }
             Work::JobNews => {
                 let Held::Open(conversation) = held else { return None };
@@ -138,13 +190,12 @@ impl Session {
                     return None;
                 }
                 self.lock().job_turns += 1;
-                let trigger = TurnTrigger::Jobs;
-                self.hub.emit(&EventBody::MessageStart { trigger, text: None });
+                self.hub.begin_turn(TurnTrigger::Jobs, None, 0);
                 let turn = conversation.run_job_updates(news, &sink);
-                interruptible(&control, token, turn).await
+                let result = interruptible(&control, token, turn).await;
+                self.turn_ended(held, &result).await
             }
-        };
-        self.turn_ended(held, &result).await
+        }
     }
 
     /// Runs the turn of a prompt; nothing if it was interrupted before it began.
@@ -158,63 +209,55 @@ impl Session {
         let conversation = self.open(held).await?;
         if prompt.undo > 0 {
             conversation.undo(prompt.undo).await?;
+            self.hub.emit(&EventBody::HistoryChanged { cause: HistoryCause::Undo });
         }
         if token.is_cancelled() {
             return Ok(None);
         }
         let control = conversation.control();
-        let message = UserMessage { parts: vec![Part::Text { text: prompt.text }] };
-        let turn = conversation.run(message, sink);
+        let mut parts = Vec::new();
+        if !prompt.text.trim().is_empty() {
+            parts.push(Part::Text { text: prompt.text });
+        }
+        parts.extend(prompt.images.into_iter().map(Part::Image));
+        let turn = conversation.run(UserMessage { parts }, sink);
         Ok(Some(interruptible(&control, token, turn).await))
     }
 
-    /// Learns what the conversation became, has said in the next turn what came too late for this
-    /// one, and returns what is to be told.
-    async fn turn_ended(&self, held: &mut Held, result: &TurnResult) -> Option<EventBody> {
+    /// Learns what the conversation became, and returns what is to be told.
+    async fn turn_ended(&self, held: &mut Held, result: &TurnResult) -> Option<EndedTurn> {
         let Held::Open(conversation) = held else { return None };
-        let mut late = result.pending_steer.clone();
-        late.extend(conversation.control().take_steer());
-        if !late.is_empty() && !matches!(result.outcome, Outcome::Interrupted) {
-            let prompt = Prompt { text: late.join("\n"), undo: 0 };
-            self.lock().queue.push_front(Work::Prompt(prompt));
-        }
         self.refresh(conversation).await;
-        Some(self.completed(result))
+        let (last, late) = (conversation.last_seq(), result.pending_steer.clone());
+        Some(EndedTurn { complete: completed(result), last, late, returned: None })
     }
 
-    fn completed(&self, result: &TurnResult) -> EventBody {
-        let advice = match &result.outcome {
-            Outcome::Failed(TurnError::Model(error)) => vec![error.advice()],
-            _ => Vec::new(),
-        };
-        let reasoning = result.reasoning.trim();
-        EventBody::MessageComplete(Box::new(MessageComplete {
-            text: result.text.trim().to_owned(),
-            status: status_of(&result.outcome),
-            outcome: result.outcome.word().to_owned(),
-            reasoning: (!reasoning.is_empty()).then(|| reasoning.to_owned()),
-            error: result.outcome.error(),
-            advice,
-            usage: TurnUsage::from(result),
-            queued: self.queued(),
-        }))
-    }
-
-    /// Returns the end of a turn that never began.
-    fn not_begun(&self, status: TurnStatus, error: Option<RpcError>) -> EventBody {
-        let advice = error.as_ref().and_then(|error| error.data.as_ref()?.get("advice").cloned());
-        EventBody::MessageComplete(Box::new(MessageComplete {
-            text: String::new(),
-            status,
-            outcome: if error.is_some() { "failed" } else { "interrupted" }.to_owned(),
-            reasoning: None,
-            advice: advice
-                .and_then(|advice| serde_json::from_value(advice).ok())
-                .unwrap_or_default(),
-            error: error.map(|error| error.message),
-            usage: TurnUsage::default(),
-            queued: self.queued(),
-        }))
+    /// Takes a prompt back whose pictures the model does not take: left in the conversation, it would
+    /// have every later turn fail.
+    async fn without_pictures(
+        &self,
+        held: &mut Held,
+        result: &TurnResult,
+        text: String,
+        images: usize,
+    ) -> EndedTurn {
+        self.set_blind_model();
+        let model = self.facts().model_name().unwrap_or_else(|| "the model".to_owned());
+        let refusal = takes_no_pictures(&model);
+        let mut last = None;
+        if let Held::Open(conversation) = held {
+            match conversation.undo(1).await {
+                Ok(_) => self.hub.emit(&EventBody::HistoryChanged { cause: HistoryCause::Undo }),
+                Err(error) => tracing::warn!(%error, "a prompt with pictures was not taken back"),
+            }
+            self.refresh(conversation).await;
+            last = conversation.last_seq();
+        }
+        let ended = not_begun(TurnStatus::Error, Some(refusal));
+        let complete = MessageComplete { usage: TurnUsage::from(result), ..ended.complete };
+        let returned =
+            Some((ReturnedPrompt { text, images }, format!("{model} takes no pictures")));
+        EndedTurn { complete, last, late: result.pending_steer.clone(), returned }
     }
 
     /// Lets the model hear of its background jobs when there is news and nothing else to do.
@@ -240,7 +283,7 @@ impl Session {
     fn tell_job_news(self: &Arc<Self>, watch: &CancellationToken) {
         let mut state = self.lock();
         // Whoever has begun something since lets the model hear of it there.
-        if watch.is_cancelled() || !matches!(state.phase, Phase::Idle) {
+        if watch.is_cancelled() || !matches!(state.phase, Phase::Idle) || self.is_closing() {
             return;
         }
         match self.admit() {
@@ -254,6 +297,45 @@ impl Session {
             }
         }
     }
+}
+
+fn completed(result: &TurnResult) -> MessageComplete {
+    let advice = match &result.outcome {
+        Outcome::Failed(TurnError::Model(error)) => vec![error.advice()],
+        _ => Vec::new(),
+    };
+    let reasoning = result.reasoning.trim();
+    MessageComplete {
+        text: result.text.trim().to_owned(),
+        status: status_of(&result.outcome),
+        outcome: result.outcome.word().to_owned(),
+        reasoning: (!reasoning.is_empty()).then(|| reasoning.to_owned()),
+        error: result.outcome.error(),
+        advice,
+        usage: TurnUsage::from(result),
+        queued: 0,
+    }
+}
+
+/// Returns the end of a turn that never began.
+fn not_begun(status: TurnStatus, error: Option<RpcError>) -> EndedTurn {
+    let advice = error.as_ref().and_then(|error| error.data.as_ref()?.get("advice").cloned());
+    let complete = MessageComplete {
+        text: String::new(),
+        status,
+        outcome: if error.is_some() { "failed" } else { "interrupted" }.to_owned(),
+        reasoning: None,
+        advice: advice.and_then(|advice| serde_json::from_value(advice).ok()).unwrap_or_default(),
+        error: error.map(|error| error.message),
+        usage: TurnUsage::default(),
+        queued: 0,
+    };
+    EndedTurn { complete, last: None, late: Vec::new(), returned: None }
+}
+
+/// Reports whether a turn failed because the model takes no pictures.
+fn is_blind(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Failed(TurnError::Model(error)) if error.refuses_images())
 }
 
 pub(crate) fn status_of(outcome: &Outcome) -> TurnStatus {
@@ -281,3 +363,7 @@ pub(crate) async fn interruptible<T>(
     }
     work.await
 }
+
+#[cfg(test)]
+#[path = "turns_tests.rs"]
+mod tests;

@@ -5,7 +5,7 @@ use serde::Serialize;
 use vestal_agent::TurnResult;
 use vestal_api::KnownCost;
 use vestal_conversations::{Kind, Stored, Summary};
-use vestal_model::Message;
+use vestal_model::{Message, Part};
 
 use crate::events::{ApprovalQuestion, ClarifyQuestion};
 
@@ -67,9 +67,10 @@ pub(crate) struct LiveSession {
     pub(crate) resumed: bool,
     /// Number of messages.
     pub(crate) message_count: usize,
-    /// The messages, oldest first.
+    /// The messages, oldest first. Those of a turn that runs are as events have told them until event
+    /// `seq`, without a number; what the model is saying at that moment is `inflight`.
     pub(crate) messages: Vec<MessageView>,
-    /// Whether a turn runs.
+    /// Whether a turn or other work in the conversation is being done.
     pub(crate) running: bool,
     /// What it is doing.
     pub(crate) status: SessionStatus,
@@ -81,6 +82,8 @@ pub(crate) struct LiveSession {
     pub(crate) questions: Vec<OpenQuestion>,
     /// Prompts that wait for the end of the turn.
     pub(crate) queued: usize,
+    /// Pictures that go with the next prompt, from `image.attach`.
+    pub(crate) images: usize,
     /// The number of the last event that this includes; later ones follow as events.
     pub(crate) seq: u64,
 }
@@ -208,6 +211,22 @@ pub(crate) struct MessageView {
     /// Of a tool's result, whether it failed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_error: bool,
+    /// Pictures in it.
+    #[serde(skip_serializing_if = "is_none")]
+    pub(crate) images: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_none(count: &usize) -> bool {
+    *count == 0
+}
+
+impl MessageView {
+    /// Returns a message as an event has told it: it has no number.
+    pub(crate) fn told(role: MessageRole, text: String) -> Self {
+        let (calls, is_error) = (Vec::new(), false);
+        Self { seq: None, role, text, name: None, calls, is_error, images: 0 }
+    }
 }
 
 /// Whose a message is.
@@ -239,9 +258,7 @@ pub(crate) struct CallView {
 
 impl From<Stored> for MessageView {
     fn from(stored: Stored) -> Self {
-        let seq = Some(stored.seq.0);
-        let plain =
-            |role, text| Self { seq, role, text, name: None, calls: Vec::new(), is_error: false };
+        let plain = |role, text| Self { seq: Some(stored.seq.0), ..Self::told(role, text) };
         match stored.message {
             Message::User(said) => {
                 let role = match stored.kind {
@@ -249,7 +266,9 @@ impl From<Stored> for MessageView {
                     Kind::Note => MessageRole::Note,
                     Kind::Summary => MessageRole::Summary,
                 };
-                plain(role, said.text())
+                let is_image = |part: &&Part| matches!(part, Part::Image(_));
+                let images = said.parts.iter().filter(is_image).count();
+                Self { images, ..plain(role, said.text()) }
             }
             Message::Assistant(said) => {
                 let calls = said.calls.into_iter().map(|call| CallView {

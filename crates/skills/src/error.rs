@@ -73,6 +73,9 @@ pub enum SkillError {
     /// The settings cannot be read.
     #[error(transparent)]
     Config(#[from] vestal_config::ConfigError),
+    /// The settings cannot be changed.
+    #[error(transparent)]
+    Set(#[from] vestal_config::SetError),
     /// The system refused.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {

@@ -11,6 +11,7 @@ mod package;
 mod path;
 mod skill;
 mod skills;
+mod switch;
 #[cfg(test)]
 mod testing;
 mod tools;
@@ -23,3 +24,4 @@ pub use invoke::{Need, VariableState};
 pub use manage::{SkillChange, SkillChanged, SkillEdit};
 pub use skill::{Skill, SkillName};
 pub use skills::{Skills, from_settings};
+pub use switch::SwitchedSkill;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use vestal_agent::slash::{Invocation, nearest};
+use vestal_agent::slash::Invocation;
+use vestal_runtime::{SandboxCommand, SandboxCommandError};
 use vestal_sandbox::{Error, JobInfo, Sandbox, Summary, SummaryState, Task};
 use vestal_tui::format;
 
@@ -13,70 +14,27 @@ use crate::host::{ChatError, OpenTarget};
 
 pub(super) async fn sandbox(chat: &mut Chat, invocation: &Invocation) {
     let task = chat.info.sandbox.sandbox_task().to_string();
-    let words = invocation.strs();
-    match words.as_slice() {
-        [] | ["show"] => show_sandbox(chat).await,
-        ["switch", task] => switch_sandbox(chat, task).await,
-        ["switch", ..] => report_usage_error(chat, invocation, "which task?"),
-        ["snapshots", flags @ ..] => {
-            chat.run_host_command(command_line(&["snapshots", "list", "-t", &task], flags)).await;
+    let verb = match SandboxCommand::parse(&invocation.strs(), &task) {
+        Ok(SandboxCommand::Show) => return show_sandbox(chat).await,
+        Ok(SandboxCommand::Switch(task)) => return switch_sandbox(chat, task).await,
+        Ok(SandboxCommand::Run(verb)) => verb,
+        Err(SandboxCommandError::Incomplete(what)) => {
+            return report_usage_error(chat, invocation, what);
         }
-        ["snapshot", name, flags @ ..] if !name.starts_with('-') => {
-            chat.run_host_command(command_line(&["snapshot", "-t", &task, "--name", name], flags))
-                .await;
+        Err(error) => {
+            let advice = vec![error.advice()];
+            return chat.show_error(&ChatError { problem: error.to_string(), advice });
         }
-        ["snapshot", flags @ ..] => {
-            chat.run_host_command(command_line(&["snapshot", "-t", &task], flags)).await;
-        }
-        ["restore"] => {
-            report_usage_error(chat, invocation, "which snapshot? /sandbox snapshots lists them");
-        }
-        ["restore", flags @ ..] => {
-            if chat.run_host_command(command_line(&["restore", &task], flags)).await {
-                let words = "The user has put the sandbox back to an earlier state: files, installed tools and the shell are as they were then, and jobs that ran have ended.";
-                remark(chat, words).await;
-            }
-        }
-        ["fork"] => report_usage_error(chat, invocation, "the new task needs a name"),
-        ["fork", new, flags @ ..] => {
-            if chat.run_host_command(command_line(&["fork", &task, new], flags)).await {
-                chat.note(&format!("to continue in the copy: /sandbox switch {new}"));
-            }
-        }
-        ["rebuild", flags @ ..] => {
-            if chat.run_host_command(command_line(&["rebuild", "-t", &task], flags)).await {
-                let words = "The user has rebuilt the sandbox: the workspace and the home directory are as they were; what was installed elsewhere is gone, and jobs that ran have ended.";
-                remark(chat, words).await;
-            }
-        }
-        ["stop", flags @ ..] => {
-            if chat.run_host_command(command_line(&["stop", "-t", &task], flags)).await {
-                let words = "The user has stopped the sandbox: processes that ran in it have ended; files are as they were. The next command starts it again.";
-                remark(chat, words).await;
-            }
-        }
-        ["reset", flags @ ..] => {
-            if chat.run_host_command(command_line(&["rm", "--files", "-t", &task], flags)).await {
-                let words = "The user has removed the sandbox with all that was in it: files, installed tools, jobs and the shell are gone. The next command begins in a new and empty one.";
-                remark(chat, words).await;
-            }
-        }
-        [other, ..] => unknown(chat, invocation, other),
-    }
-}
-
-fn command_line(verb: &[&str], flags: &[&str]) -> Vec<String> {
-    verb.iter().chain(flags).map(|word| (*word).to_owned()).collect()
-}
-
-fn unknown(chat: &mut Chat, invocation: &Invocation, word: &str) {
-    let known = invocation.command.words.iter().map(|word| word.word);
-    let advice = match nearest(word, known) {
-        Some(meant) => format!("did you mean /sandbox {meant}?"),
-        None => "/help sandbox lists the verbs".to_owned(),
     };
-    let problem = format!("/sandbox has no verb {word:?}");
-    chat.show_error(&ChatError { problem, advice: vec![advice] });
+    if !chat.run_host_command(verb.words).await {
+        return;
+    }
+    if let Some(words) = verb.remark {
+        remark(chat, words).await;
+    }
+    if let Some(hint) = verb.hint {
+        chat.note(&hint);
+    }
 }
 
 /// Adds a remark about the sandbox to the conversation, unless it is empty.
@@ -179,14 +137,7 @@ fn sandbox_state(summary: &Summary, now: Timestamp) -> String {
     words
 }
 
-pub(super) async fn switch_sandbox(chat: &mut Chat, name: &str) {
-    let task: Task = match name.parse() {
-        Ok(task) => task,
-        Err(error) => {
-            let problem = format!("{error}");
-            return chat.show_error(&ChatError { problem, advice: Vec::new() });
-        }
-    };
+pub(super) async fn switch_sandbox(chat: &mut Chat, task: Task) {
     if task == *chat.info.sandbox.task() {
         return chat.note(&format!("already in the sandbox of {task}"));
     }
@@ -203,9 +154,7 @@ pub(super) async fn switch_sandbox(chat: &mut Chat, name: &str) {
     if let Err(failure) = chat.switch(what).await {
         return chat.show_error(&failure);
     }
-    let words = format!(
-        "The user has moved this conversation to another sandbox, that of the task {task}. Files, tools, jobs and the shell that you knew are in the sandbox of the task {from}, which you do not see any more."
-    );
+    let words = SandboxCommand::switch_remark(&from, &task);
     remark(chat, &words).await;
     let engine = chat.agent.engine().clone();
     let looked = chat.wait_for("inspecting the sandbox", Box::pin(engine.inspect(&task))).await;

@@ -24,12 +24,21 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CompletionsArgs {
     /// Shell to print the script for.
-    #[arg(value_name = "SHELL", required_unless_present = "values")]
+    #[arg(value_name = "SHELL", required_unless_present_any = ["values", "words"])]
     shell: Option<KnownShell>,
 
     /// Print existing names, one per line; called by the completion scripts.
     #[arg(long, value_name = "WHAT", hide = true, conflicts_with = "shell")]
     values: Option<Values>,
+
+    /// Print what could be typed in place of the last word of a command line, one per line; called
+    /// by conversations without a terminal.
+    #[arg(long, hide = true, conflicts_with_all = ["shell", "values"])]
+    words: bool,
+
+    /// The command line.
+    #[arg(last = true, hide = true, requires = "words")]
+    line: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -73,6 +82,13 @@ impl Values {
 }
 
 pub(crate) async fn run(context: &Context, args: &CompletionsArgs) -> Result<Exit, Failure> {
+    if args.words {
+        let offered = cli::complete_words(&args.line);
+        if !offered.is_empty() {
+            context.console.print(&offered.join("\n"))?;
+        }
+        return Ok(Exit::Success);
+    }
     if let Some(values) = args.values {
         let names = match values {
             Values::Profiles => {

@@ -1,19 +1,13 @@
 //! `vestal serve`: the conversation as JSON-RPC 2.0 on standard input and output.
 
-use std::path::PathBuf;
-use std::process::Stdio;
-use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use clap::Args;
-use tokio::io::{AsyncRead, AsyncReadExt as _};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use vestal_runtime::Terminations;
-use vestal_serve::{Line, LineReader, Outgoing, ServeSettings, Server, VerbOutput, Verbs};
+use vestal_serve::{Line, LineReader, Outgoing, ServeSettings, Server};
 
 use crate::agent;
-use crate::cli;
 use crate::console::Sink;
 use crate::context::Context;
 use crate::error::Failure;
@@ -21,12 +15,6 @@ use crate::exit::Exit;
 
 /// How long the end may take: the front end has gone, and waits for this process.
 const END_WITHIN: Duration = Duration::from_millis(900);
-
-/// How long a verb of the command line may take that is typed in a conversation.
-const VERB_WITHIN: Duration = Duration::from_mins(2);
-
-/// Bytes of what it prints that are kept.
-const VERB_OUTPUT: u64 = 1 << 20;
 
 const AFTER_HELP: &str = "\
 One JSON object per line: requests on standard input, answers and events on standard output, nothing
@@ -63,7 +51,6 @@ pub(crate) async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, Fai
     let runtime = agent::build(context, &settings, &[]).await?;
     let server = Server::builder(runtime.clone(), ServeSettings::new(&settings)?)
         .cwd(std::env::current_dir().ok())
-        .verbs(Arc::new(ProgramVerbs::new(context.profile())?))
         .build()?;
     let (connection, outgoing) = server.connect();
     let mut writer = tokio::spawn(write(stdout, outgoing));
@@ -122,56 +109,4 @@ async fn write(stdout: Sink, outgoing: Outgoing) -> Option<String> {
         }
     }
     outgoing.end()
-}
-
-/// Verbs of the command line, each in a process of its own: they print as they like, and may end
-/// as they like.
-struct ProgramVerbs {
-    program: PathBuf,
-    profile: Option<String>,
-}
-
-impl ProgramVerbs {
-    fn new(profile: Option<&str>) -> Result<Self, Failure> {
-        let program = std::env::current_exe();
-        let program = program.map_err(|error| Failure::io("find this program", &error))?;
-        Ok(Self { program, profile: profile.map(str::to_owned) })
-    }
-}
-
-#[async_trait]
-impl Verbs for ProgramVerbs {
-    async fn run(&self, words: Vec<String>) -> Result<VerbOutput, String> {
-        let mut command = tokio::process::Command::new(&self.program);
-        if let Some(profile) = &self.profile {
-            command.args(["-p", profile]);
-        }
-        command.args(&words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let name = || format!("vestal {}", words.join(" "));
-        let failed = |error: std::io::Error| format!("{} could not be run: {error}", name());
-        let mut child = command.kill_on_drop(true).spawn().map_err(failed)?;
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let printed = async { tokio::join!(read(stdout), read(stderr), child.wait()) };
-        let done = timeout(VERB_WITHIN, printed).await;
-        let (stdout, stderr, status) =
-            done.map_err(|_| format!("{} took too long and was ended", name()))?;
-        let is_success = status.map_err(failed)?.success();
-        Ok(VerbOutput { text: stdout + &stderr, is_success })
-    }
-
-    fn complete(&self, words: &[String]) -> Vec<String> {
-        cli::complete_words(words)
-    }
-}
-
-/// Reads what fits, and forgets the rest, so that whoever prints it comes to its end.
-async fn read(pipe: Option<impl AsyncRead + Unpin>) -> String {
-    let Some(mut pipe) = pipe else { return String::new() };
-    let mut kept = Vec::new();
-    let read = (&mut pipe).take(VERB_OUTPUT).read_to_end(&mut kept).await;
-    let rest = tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await;
-    if let Err(error) = read.and(rest.map(|_| 0)) {
-        tracing::debug!(%error, "the output of a verb was cut off");
-    }
-    String::from_utf8_lossy(&kept).into_owned()
 }

@@ -68,6 +68,7 @@ impl From<SkillError> for Failure {
         let failure = Self::new(error.to_string());
         match error {
             SkillError::Config(error) => error.into(),
+            SkillError::Set(error) => error.into(),
             SkillError::Io { .. } => failure,
             SkillError::Exists { name, .. } => failure
                 .with_exit(Exit::No)

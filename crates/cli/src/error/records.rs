@@ -237,6 +237,16 @@ impl From<ScheduleError> for Failure {
     }
 }
 
+impl From<vestal_runtime::ScheduleError> for Failure {
+    fn from(error: vestal_runtime::ScheduleError) -> Self {
+        match error {
+            vestal_runtime::ScheduleError::Schedule(error) => error.into(),
+            vestal_runtime::ScheduleError::Skill(error) => error.into(),
+            vestal_runtime::ScheduleError::Conversation(error) => error.into(),
+        }
+    }
+}
+
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         match error {

@@ -87,6 +87,23 @@ fn what_people_read_of_schedules() {
 }
 
 #[test]
+fn what_nobody_took_is_overdue_and_says_why() {
+    let crontab = Crontab::new([]);
+    let id = crontab.create(&["0 9 * * *", "look"]);
+    let file = crontab.world.home().join("cron/schedules.db");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let past = "UPDATE schedules SET next_at = next_at - 3 * 86400000";
+    runtime.block_on(vestal_testkit::sqlite::execute(&file, past));
+    let shown = crontab.vestal(&["cron", "show", &id, "--json"]).exits(0).json();
+    assert_eq!(shown["overdue"], true, "{shown}");
+    for words in [&["cron", "list"][..], &["cron", "show", &id], &["cron", "status"]] {
+        let outcome = crontab.vestal(words);
+        let text = format!("{}{}", outcome.text(), outcome.stderr);
+        assert!(text.contains("overdue") && text.contains("vestal gateway start"), "{text}");
+    }
+}
+
+#[test]
 fn a_schedule_is_changed_paused_resumed_and_removed() {
     let crontab = Crontab::new([]);
     let id = crontab.create(&["0 9 * * *", "look", "--name", "logs"]);
@@ -102,6 +119,16 @@ fn a_schedule_is_changed_paused_resumed_and_removed() {
     assert_eq!((&back["model"], &back["name"]), (&Value::Null, &"logs".into()));
     let unknown = crontab.vestal(&["cron", "show", "nope"]).exits(1);
     assert!(unknown.stderr.contains("`vestal cron list` lists them"), "{unknown:?}");
+    for words in [
+        ["cron", "edit", &id, "--skill", "nope"],
+        ["cron", "create", "every 1h", "x", "--skill=nope"],
+    ]
+    .iter()
+    .map(|words| &words[..])
+    {
+        let refused = crontab.vestal(words).exits(1);
+        assert!(refused.stderr.contains("there is no skill \"nope\""), "{refused:?}");
+    }
     let target = ["cron", "edit", &id, "--deliver", "conversation:nope"];
     assert!(crontab.vestal(&target).exits(1).stderr.contains("no conversation"));
     // Nothing goes unasked, and a mistyped name removes nothing.
@@ -134,7 +161,9 @@ fn a_run_by_hand_shows_what_the_agent_says_and_has_a_true_exit_code() {
         ]
     );
     let output = crontab.vestal(&["cron", "runs", &id, "--output"]).exits(0).text();
-    assert!(output.contains("all is quiet"), "{output}");
+    assert!(output.contains("all is quiet") && output.contains(", by hand"), "{output}");
+    let table = crontab.vestal(&["cron", "runs", &id]).exits(0).text();
+    assert_eq!(table.matches(" manual ").count(), 2, "{table}");
     // What failed is told of until it succeeds.
     let status = crontab.vestal(&["cron", "status", "--json"]).exits(1).json();
     assert_eq!(status["trouble"][0]["id"], runs[0]["id"]);

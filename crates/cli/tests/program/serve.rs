@@ -96,6 +96,8 @@ fn a_conversation_is_held_over_stdio_and_garbage_does_not_end_it() {
     let params = json!({ "session_id": session, "command": "/sessions" });
     let listed = serve.call("slash.exec", &params);
     assert!(listed["output"].as_str().unwrap().contains("hi"), "{listed}");
+    let completed = serve.call("complete.slash", &json!({ "text": "/kanban cre" }));
+    assert_eq!(completed["items"][0]["text"], "create ", "{completed}");
     drop(serve.stdin.take());
     assert_eq!(vestal_testkit::programs::wait(&mut serve.program.child).code(), Some(0));
     let ended = world.vestal(["conversations", "list", "--json"]).exits(0).json();

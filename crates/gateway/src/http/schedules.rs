@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use vestal_api::{ScheduleRequest, ScheduleRunView, ScheduleView};
+use vestal_runtime::{ProfileSchedules, ScheduleError};
 use vestal_schedules::{Error, Schedule, ScheduleId, Store, store_path};
 
 use super::App;
@@ -96,6 +97,15 @@ fn view(schedule: &Schedule) -> Json<Value> {
     Json(json!(ScheduleView::new(schedule, Timestamp::now())))
 }
 
+/// Says which member of a request is wrong.
+fn refused(error: ScheduleError) -> ApiError {
+    match error {
+        ScheduleError::Schedule(error) => error.into(),
+        ScheduleError::Skill(error) => ApiError::invalid("skills", error.to_string()),
+        ScheduleError::Conversation(error) => ApiError::invalid("deliver", error.to_string()),
+    }
+}
+
 /// `GET /api/jobs`: what is due next first.
 async fn list(State(app): State<App>) -> Answer {
     let store = open(&app).await?;
@@ -118,7 +128,8 @@ async fn create(
     let Json(request) = request?;
     let now = Timestamp::now();
     let store = open(&app).await?;
-    let created = store.create(request.create(now)?, now).await?;
+    let schedules = ProfileSchedules::new(app.turns.runtime().settings());
+    let created = schedules.create(&store, request, now).await.map_err(refused)?;
     Ok((StatusCode::CREATED, view(&created)))
 }
 
@@ -135,7 +146,9 @@ async fn edit(
 ) -> Answer {
     let (id, Json(request)) = (schedule_id(&id)?, request?);
     let now = Timestamp::now();
-    Ok(view(&open(&app).await?.edit(&id, request.change(now)?, now).await?))
+    let store = open(&app).await?;
+    let schedules = ProfileSchedules::new(app.turns.runtime().settings());
+    Ok(view(&schedules.edit(&store, &id, request, now).await.map_err(refused)?))
 }
 
 /// `DELETE /api/jobs/{id}`.

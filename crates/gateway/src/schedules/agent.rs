@@ -8,12 +8,11 @@ use vestal_agent::settings::Unattended;
 use vestal_agent::{Conversation, EndReason, EventSink, NoHuman, Outcome, TurnResult, keys};
 use vestal_conversations::{ConversationId, Error as StoreError, NewMessage, Title};
 use vestal_model::{Message, Part, UserMessage};
-use vestal_runtime::{OpenRequest, Opened, Placement, Runtime, SandboxChoice, Toolsets};
+use vestal_runtime::{
+    OpenRequest, Opened, Placement, Runtime, SCHEDULED_SOURCE, SandboxChoice, Toolsets,
+};
 use vestal_sandbox::{Command, Overrides, Task};
 use vestal_schedules::{Delivery, DeliveryError, Run, RunJob, RunOutcome, RunReport, Schedule};
-
-/// Who the store says has begun a conversation.
-const SOURCE: &str = "cron";
 
 /// Bytes of each end of what a script prints that the model is given.
 const SCRIPT_OUTPUT: u32 = 32 << 10;
@@ -87,7 +86,7 @@ async fn open(runtime: &Runtime, schedule: &Schedule) -> Result<Conversation, No
             Unattended::Deny => UnattendedPolicy::Deny,
             Unattended::Allow => UnattendedPolicy::Allow,
         }),
-        ..OpenRequest::new(SOURCE)
+        ..OpenRequest::new(SCHEDULED_SOURCE)
     };
     let opened = runtime.open(request, Arc::new(NoHuman)).await.map_err(NotRun::failed)?;
     let Opened { conversation, notices, .. } = opened;

@@ -124,6 +124,26 @@ async fn a_dangerous_command_of_a_scheduled_run_is_refused_unless_cron_mode_allo
 }
 
 #[tokio::test]
+async fn a_scheduled_run_makes_no_schedules_unless_a_setting_says_so() {
+    for (setting, schedules) in [("false", 1), ("true", 2)] {
+        let call = json!({ "action": "create", "schedule": "every 1h", "prompt": "again" });
+        let replies = [Reply::tool_call("schedule", call), Reply::text("done")];
+        let set = format!("cron.runs_may_schedule={setting}");
+        // The approval is not what holds it back.
+        let more = [set.as_str(), "approvals.cron_mode=allow"];
+        let gateway = TestGateway::start_with(Script::replies(replies), &more).await;
+        let store = store(gateway.home.path()).await;
+        let schedule = due_soon(&store, |new| new).await;
+        let run = last_run(&store, &schedule, is_ended).await;
+        assert_eq!(run.status, RunStatus::Succeeded, "{run:?}");
+        assert_eq!(store.list().await.unwrap().len(), schedules, "{setting}");
+        let told = gateway.model.requests()[1].last_tool_results().concat();
+        assert_eq!(told.contains("cron.runs_may_schedule"), setting == "false", "{told}");
+        gateway.end(Shutdown::Planned).await;
+    }
+}
+
+#[tokio::test]
 async fn a_drain_interrupts_what_runs_and_begins_nothing_new() {
     let held = Script::replies([Reply::text("too late").hold_after(0)]);
     let gateway = TestGateway::start(held).await;

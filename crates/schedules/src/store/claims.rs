@@ -8,7 +8,7 @@ use super::runs::{NewRun, open_run, prune, stored};
 use super::schedules::{get_in, set_next};
 use super::{Store, WriteTransaction};
 use crate::plan::{Plan, plan};
-use crate::run::{Owner, RunId, RunStatus, Trigger};
+use crate::run::{Owner, RunId, RunStatus, Trigger, lost_reason};
 use crate::schedule::{Schedule, ScheduleId, ScheduleState};
 use crate::{Error, Result};
 
@@ -258,12 +258,8 @@ pub(super) async fn recover(
             continue;
         }
         end_entry(write, run, RunStatus::Lost, now).await?;
-        let reason = if status == RunStatus::Waiting.word() {
-            "its process died before it began"
-        } else {
-            "its process died; how far it came is unknown"
-        };
-        explain_entry(write, run, reason).await?;
+        let status = RunStatus::from_word(&status).unwrap_or(RunStatus::Running);
+        explain_entry(write, run, lost_reason(status)).await?;
         let query = sqlx::query(
             "UPDATE schedules SET runs = runs + 1, failures = failures + 1, last_status = 'lost' \
              WHERE id = ?",

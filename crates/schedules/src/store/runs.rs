@@ -20,7 +20,8 @@ const FOREIGN_GRACE: SignedDuration = SignedDuration::from_mins(10);
 pub(super) const WAIT_WITHIN: SignedDuration = SignedDuration::from_hours(24);
 
 impl Store {
-    /// Returns runs, the latest first: of one schedule, or of all.
+    /// Returns runs, the latest first: of one schedule, or of all. A run whose process is gone is
+    /// shown as lost, also if nobody has recorded that yet.
     pub async fn runs(&self, schedule: Option<&ScheduleId>, limit: u32) -> Result<Vec<Run>> {
         let of = if schedule.is_some() { "WHERE schedule = ?1" } else { "WHERE ?1 IS NULL" };
         let query = format!("SELECT {RUN} FROM runs {of} ORDER BY id DESC LIMIT ?2");
@@ -31,23 +32,26 @@ impl Store {
             .fetch_all(&mut *reader)
             .await
             .map_err(|error| self.explain(error))?;
-        rows.iter().map(row::run).collect()
+        let here = Owner::current()?;
+        rows.iter().map(|row| Ok(row::run(row)?.seen_from(&here))).collect()
     }
 
-    /// Returns a run.
+    /// Returns a run, in the same way.
     pub async fn run(&self, id: RunId) -> Result<Run> {
         let query = format!("SELECT {RUN} FROM runs WHERE id = ?");
         let mut reader = self.reader().await?;
         let found = sqlx::query(AssertSqlSafe(query)).bind(id.get());
         let found =
             found.fetch_optional(&mut *reader).await.map_err(|error| self.explain(error))?;
-        row::run(&found.ok_or(Error::NoRun(id))?)
+        Ok(row::run(&found.ok_or(Error::NoRun(id))?)?.seen_from(&Owner::current()?))
     }
 
     /// Asks for a run of a schedule now, by whoever runs schedules. Refused while one is in progress.
     pub async fn request(&self, id: &ScheduleId, now: Timestamp) -> Result<Run> {
+        let here = Owner::current()?;
         let mut write = self.write().await?;
         get_in(&mut write, id).await?;
+        super::claims::recover(&mut write, &here, now).await?;
         refuse_overlap(&mut write, id).await?;
         let new = NewRun { due_at: None, trigger: Trigger::Manual, status: RunStatus::Requested };
         let run = new.insert(&mut write, id, None, now).await?;

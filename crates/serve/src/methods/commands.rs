@@ -221,7 +221,7 @@ async fn names(
         Wanted::Verb => {
             let words: Vec<String> =
                 verb.iter().cloned().chain(std::iter::once(typed.to_owned())).collect();
-            bare(call.server.verbs().complete(&words))
+            bare(runtime.verbs().complete(&words).await)
         }
         Wanted::Task
         | Wanted::Snapshot

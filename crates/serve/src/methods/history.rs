@@ -10,12 +10,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use vestal_agent::{CompressError, EventSink};
+use vestal_agent::{CompressError, EventSink, Undone};
 use vestal_api::{EXPORT_VERSION, ExportLine, dollars};
 use vestal_conversations::{ConversationId, ModelTotals, Store, Totals};
 
-use super::{Call, SessionParams};
+use super::{Call, Nothing, SessionParams};
 use crate::error::{self, RpcError};
+use crate::events::{EventBody, HistoryCause};
 use crate::session::Session;
 use crate::turns::interruptible;
 use crate::views::MessageView;
@@ -65,28 +66,31 @@ pub(crate) struct UndoParams {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct UndoResult {
     /// Messages.
-    pub(crate) removed: usize,
+    removed: usize,
     /// Turns.
-    pub(crate) turns: u64,
+    turns: u64,
     /// What the person said at the beginning of the first of them, to be edited and sent again.
-    pub(crate) text: Option<String>,
+    text: Option<String>,
 }
 
 pub(super) async fn undo(call: Call, params: UndoParams) -> Result<UndoResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
-    undo_turns(&session, params.turns.unwrap_or(1)).await
+    let Undone { turns, messages, first_message } =
+        undo_turns(&session, params.turns.unwrap_or(1)).await?;
+    let text = first_message.map(|message| message.text());
+    Ok(UndoResult { removed: messages, turns, text })
 }
 
 /// Takes back turns, in the store before anybody is told.
-pub(crate) async fn undo_turns(session: &Arc<Session>, turns: u32) -> Result<UndoResult, RpcError> {
+pub(crate) async fn undo_turns(session: &Arc<Session>, turns: u32) -> Result<Undone, RpcError> {
     let mut exclusive = session.exclusive("undo").await?;
-    let Some(conversation) = exclusive.conversation() else {
-        return Ok(UndoResult { removed: 0, turns: 0, text: None });
-    };
+    let Some(conversation) = exclusive.conversation() else { return Ok(Undone::default()) };
     let undone = conversation.undo(turns).await?;
     session.refresh(conversation).await;
-    let text = undone.first_message.map(|message| message.text());
-    Ok(UndoResult { removed: undone.messages, turns: undone.turns, text })
+    if undone.messages > 0 {
+        session.hub.emit(&EventBody::HistoryChanged { cause: HistoryCause::Undo });
+    }
+    Ok(undone)
 }
 
 /// A conversation that was made shorter.
@@ -136,6 +140,7 @@ pub(crate) async fn compress_session(session: &Arc<Session>) -> Result<CompressR
         }
     })?;
     session.refresh(conversation).await;
+    session.hub.emit(&EventBody::HistoryChanged { cause: HistoryCause::Compress });
     Ok(CompressResult {
         removed: done.messages,
         before_tokens: done.tokens_before,
@@ -275,18 +280,82 @@ pub(crate) async fn usage_totals(session: &Session) -> Result<UsageResult, RpcEr
         models.for_each(|model| sum += model.totals);
         UsageTotals::from(&sum)
     };
-    let model = |taken: &ModelTotals| ModelUsage {
-        model: format!("{}:{}", taken.provider, taken.model),
-        totals: (&taken.totals).into(),
-    };
     let facts = session.facts();
     Ok(UsageResult {
-        models: taken.own.iter().map(model).collect(),
+        models: taken.own.iter().map(model_usage).collect(),
         subagents: together(&mut taken.children.models.iter()),
         total: together(&mut taken.own.iter().chain(&taken.children.models)),
         context_tokens: facts.context.map(|context| context.tokens),
         context_window: facts.context.and_then(|context| context.window),
     })
+}
+
+/// What the next request is made of.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ContextResult {
+    /// Its parts, those without tokens left out.
+    categories: Vec<ContextCategory>,
+    /// All together: what the provider counted, where it has, else the sum.
+    context_tokens: u64,
+    /// Tokens that the model can hold; null if nobody has said.
+    context_window: Option<u64>,
+}
+
+/// A part of a request.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ContextCategory {
+    /// `system`, `tools`, `user`, `assistant` or `tool_results`.
+    name: &'static str,
+    /// Tokens, by estimate.
+    tokens: u64,
+}
+
+pub(super) async fn context(call: Call, params: SessionParams) -> Result<ContextResult, RpcError> {
+    let session = call.server.session(&params.session_id)?;
+    let mut exclusive = session.exclusive("looking at the context").await?;
+    let conversation = exclusive.opened().await?;
+    let (used, parts) = (conversation.context_used(), conversation.context_parts());
+    let categories = [
+        ("system", parts.system),
+        ("tools", parts.tools),
+        ("user", parts.user),
+        ("assistant", parts.assistant),
+        ("tool_results", parts.tool_results),
+    ];
+    let categories = categories.into_iter().filter(|(_, tokens)| *tokens > 0);
+    Ok(ContextResult {
+        categories: categories.map(|(name, tokens)| ContextCategory { name, tokens }).collect(),
+        context_tokens: used.tokens,
+        context_window: used.window,
+    })
+}
+
+/// What all conversations of a profile took.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct InsightsResult {
+    /// By model, most tokens first.
+    models: Vec<ModelUsage>,
+    /// All together.
+    total: UsageTotals,
+}
+
+pub(super) async fn insights(call: Call, _: Nothing) -> Result<InsightsResult, RpcError> {
+    let taken = call.server.runtime().agent().store().usage(None).await?;
+    let mut sum = Totals::default();
+    for model in &taken {
+        sum += model.totals;
+    }
+    Ok(InsightsResult {
+        models: taken.iter().map(model_usage).collect(),
+        total: UsageTotals::from(&sum),
+    })
+}
+
+fn model_usage(taken: &ModelTotals) -> ModelUsage {
+    ModelUsage {
+        model: format!("{}:{}", taken.provider, taken.model),
+        totals: (&taken.totals).into(),
+    }
 }
 
 /// Returns it as text.

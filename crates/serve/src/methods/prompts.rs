@@ -10,6 +10,7 @@ use vestal_conversations::Kind;
 use vestal_model::{Message, Part, UserMessage};
 use vestal_runtime::{OpenRequest, RemoteAnswer, RemoteQuestionKind};
 
+use super::images::{ImageInput, check_room};
 use super::{Call, SessionParams};
 use crate::admission::Admitted;
 use crate::error::{self, RpcError};
@@ -22,8 +23,12 @@ use crate::turns::{interruptible, status_of};
 pub(crate) struct SubmitParams {
     /// The live session.
     session_id: String,
-    /// What is said.
+    /// What is said; it may be empty beside pictures.
+    #[serde(default)]
     text: String,
+    /// Pictures that go with it, after those of `image.attach`.
+    #[serde(default)]
+    images: Vec<ImageInput>,
     /// Takes back the person's message of this number, from 0, and everything after it, before
     /// this is said in its place.
     #[serde(default)]
@@ -55,16 +60,25 @@ pub(super) async fn submit(call: Call, params: SubmitParams) -> Result<SubmitRes
         Some(ordinal) => turns_from(&session, ordinal).await?,
         None => 0,
     };
-    submit_prompt(&session, Prompt { text: params.text, undo })
+    let given = params.images.iter().map(ImageInput::read).collect::<Result<Vec<_>, _>>()?;
+    let mut images = session.with_pictures(std::mem::take);
+    let attached = images.clone();
+    images.extend(given);
+    let submitted = check_room(&images)
+        .and_then(|()| submit_prompt(&session, Prompt { text: params.text, images, undo }));
+    if submitted.is_err() {
+        // They stay for the prompt that is taken.
+        session.with_pictures(|pictures| pictures.splice(..0, attached).for_each(drop));
+    }
+    submitted
 }
 
 /// Says something in a session, as `prompt.submit` does.
-pub(crate) fn submit_text(session: &Arc<Session>, text: String) -> Result<(), RpcError> {
-    submit_prompt(session, Prompt { text, undo: 0 }).map(drop)
-}
-
-fn submit_prompt(session: &Arc<Session>, prompt: Prompt) -> Result<SubmitResult, RpcError> {
-    if prompt.text.trim().is_empty() {
+pub(crate) fn submit_prompt(
+    session: &Arc<Session>,
+    prompt: Prompt,
+) -> Result<SubmitResult, RpcError> {
+    if prompt.text.trim().is_empty() && prompt.images.is_empty() {
         return Err(RpcError::empty("text"));
     }
     // A prompt that takes turns back cannot be told to the turn that runs.
@@ -137,7 +151,8 @@ pub(crate) struct SteerParams {
 /// Whether it will be heard.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SteerResult {
-    /// `queued`, or `rejected` if no turn runs.
+    /// `queued`: the model hears it at its next step, or in a turn of its own if that was the last;
+    /// `rejected`: no turn runs that could hear it.
     status: SteerStatus,
 }
 

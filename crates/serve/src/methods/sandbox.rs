@@ -1,16 +1,15 @@
-//! The sandbox of a session: jobs and commands in it; and what the agent works with: tools,
-//! subagents, skills, MCP servers.
+//! The sandbox of a session: jobs and commands in it, and the subagents that work there.
 
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use vestal_api::{BrokenSkillView, JobPrefix, JobView, SkillView, SkillsView};
+use vestal_api::{JobPrefix, JobView};
 use vestal_conversations::ConversationId;
 use vestal_sandbox::{JobInfo, Sandbox};
 
-use super::{Call, Nothing, SessionParams};
+use super::{Call, SessionParams};
 use crate::error::{self, RpcError};
 use crate::session::{Handles, Session};
 use crate::views::SubagentView;
@@ -238,62 +237,4 @@ pub(super) async fn exec(call: Call, params: ExecParams) -> Result<ExecResult, R
         code: output.code,
         timed_out: output.is_timed_out,
     })
-}
-
-/// Tools.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ToolsResult {
-    /// Names of those that the model has.
-    tools: Vec<String>,
-}
-
-pub(super) async fn tools(call: Call, params: SessionParams) -> Result<ToolsResult, RpcError> {
-    Ok(ToolsResult { tools: call.server.session(&params.session_id)?.facts().tools })
-}
-
-/// What is to be done with skills.
-#[derive(Debug, Deserialize, JsonSchema)]
-pub(crate) struct SkillsParams {
-    /// `list`, which is all there is.
-    #[serde(default)]
-    action: Option<String>,
-}
-
-/// Skills.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct SkillsResult {
-    /// As `vestal skills list --json` prints them: `skills` and `broken`.
-    #[serde(flatten)]
-    #[schemars(with = "Value")]
-    skills: SkillsView,
-}
-
-pub(super) async fn skills(call: Call, params: SkillsParams) -> Result<SkillsResult, RpcError> {
-    if params.action.as_deref().is_some_and(|action| action != "list") {
-        return Err(RpcError::new(error::BAD_VALUE, "the only action is `list`")
-            .advise("`vestal skills` installs and removes skills"));
-    }
-    let skills = call.server.runtime().skills();
-    let found = skills.catalogue();
-    let view = |skill| SkillView::new(skill, &skills.needs(skill));
-    Ok(SkillsResult {
-        skills: SkillsView {
-            skills: found.skills.iter().map(view).collect(),
-            broken: found.broken.iter().map(BrokenSkillView::from).collect(),
-        },
-    })
-}
-
-/// MCP servers.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ReloadMcpResult {
-    /// Each with `name`, `state`, `tools` and `error`.
-    servers: Vec<Value>,
-}
-
-pub(super) async fn reload_mcp(call: Call, _: Nothing) -> Result<ReloadMcpResult, RpcError> {
-    let servers = call.server.runtime().reload_mcp().await;
-    let servers: Result<Vec<Value>, _> = servers.iter().map(serde_json::to_value).collect();
-    let servers = servers.map_err(|error| RpcError::new(error::INTERNAL, error.to_string()))?;
-    Ok(ReloadMcpResult { servers })
 }

@@ -13,7 +13,7 @@ use super::{Call, Nothing, SessionParams};
 use crate::error::{self, RpcError};
 use crate::server::NewSession;
 use crate::session::{Facts, Opening, Session};
-use crate::views::{ActiveSession, LiveSession, StoredSession};
+use crate::views::{ActiveSession, LiveSession, SessionInfo, StoredSession};
 
 /// Conversations that are listed at most.
 const MOST_LISTED: u32 = 500;
@@ -94,11 +94,7 @@ pub(crate) fn create_session(call: &Call, params: CreateParams) -> Result<Arc<Se
     // A model that cannot be asked is told now, not with the first prompt.
     let chain = endpoints(&today, model.as_deref())?;
     let cwd = match params.cwd {
-        Some(cwd) if cwd.is_absolute() && cwd.is_dir() => Some(cwd),
-        Some(cwd) => {
-            let message = format!("{} is no absolute path of a directory", cwd.display());
-            return Err(RpcError::new(error::BAD_VALUE, message));
-        }
+        Some(cwd) => Some(checked_dir(cwd)?),
         None => server.cwd().cloned(),
     };
     let title = params.title.filter(|title| !title.trim().is_empty());
@@ -129,6 +125,45 @@ pub(crate) fn create_session(call: &Call, params: CreateParams) -> Result<Arc<Se
         close_on_disconnect: params.close_on_disconnect,
         is_resumed: false,
     })
+}
+
+fn checked_dir(dir: PathBuf) -> Result<PathBuf, RpcError> {
+    if dir.is_absolute() && dir.is_dir() {
+        return Ok(dir);
+    }
+    let message = format!("{} is no absolute path of a directory", dir.display());
+    Err(RpcError::new(error::BAD_VALUE, message))
+}
+
+/// A directory for a session.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct CwdParams {
+    /// The live session.
+    session_id: String,
+    /// The directory of the host; absolute.
+    cwd: PathBuf,
+}
+
+/// What a session is about now.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct CwdResult {
+    /// What is known of the session.
+    info: SessionInfo,
+}
+
+pub(super) async fn set_cwd(call: Call, params: CwdParams) -> Result<CwdResult, RpcError> {
+    let session = call.server.session(&params.session_id)?;
+    let cwd = checked_dir(params.cwd)?;
+    let mut exclusive = session.exclusive("changing the directory").await?;
+    let Some(opening) = exclusive.opening() else {
+        // The model was told of it, and its shell is where it is.
+        let message = "the conversation has begun, and stays about its directory";
+        return Err(RpcError::new(error::STALE, message)
+            .advise("make another session; in this one, say where to go"));
+    };
+    opening.request.cwd = Some(cwd.clone());
+    session.update_facts(|facts| facts.cwd = Some(cwd.display().to_string()));
+    Ok(CwdResult { info: session.info() })
 }
 
 /// Which conversations are wanted.

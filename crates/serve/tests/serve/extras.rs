@@ -50,7 +50,9 @@ async fn commands_are_listed_resolved_completed_and_carried_out() {
         ("/quit", 4007),
         ("/undo x", 4002),
         ("/undo 'a", 4002),
-        ("/kanban list", 5019),
+        ("/kanban nope", 5019),
+        ("/sandbox rebild", 4002),
+        ("/sandbox restore", 4002),
     ] {
         assert_eq!(client.refused("slash.exec", exec(command)).await, code, "{command}");
     }
@@ -63,6 +65,8 @@ async fn commands_are_listed_resolved_completed_and_carried_out() {
         "/tools",
         "/approvals",
         "/jobs",
+        "/jobs --all",
+        "/sandbox",
         "/stop",
     ] {
         let done = client.call("slash.exec", exec(command)).await;
@@ -104,8 +108,20 @@ async fn settings_of_a_session_and_of_the_profile_are_read_and_changed() {
     let keys: Vec<&Value> =
         shown["keys"].as_array().unwrap().iter().map(|row| &row["key"]).collect();
     assert!(keys.contains(&&json!("agent.max_turns")), "{keys:?}");
-    let skills = client.call("skills.manage", json!({ "action": "list" })).await;
-    assert_eq!(skills, json!({ "skills": [], "broken": [] }));
+    let setup = client.call("setup.status", json!({})).await;
+    assert_eq!(setup, json!({ "ready": true, "model": "custom:m" }));
+    let taken = client.call("insights.get", json!({})).await;
+    assert_eq!(taken["models"][0]["model"], "custom:other", "{taken}");
+    let parts = client.call("session.context_breakdown", json!({ "session_id": session })).await;
+    let names: Vec<&Value> =
+        parts["categories"].as_array().unwrap().iter().map(|part| &part["name"]).collect();
+    assert_eq!(names, ["system", "tools", "user", "assistant"], "{parts}");
+    let cwd = json!({ "session_id": session, "cwd": "/" });
+    assert_eq!(client.refused("session.cwd.set", cwd).await, 4018);
+    let fresh = client.create().await;
+    let cwd = json!({ "session_id": fresh, "cwd": server.home.path() });
+    let set = client.call("session.cwd.set", cwd).await;
+    assert_eq!(set["info"]["cwd"], server.home.path().display().to_string());
     assert_eq!(client.call("reload.mcp", json!({})).await, json!({ "servers": [] }));
     server.end().await;
 }
@@ -179,5 +195,177 @@ async fn something_can_be_done_beside_the_conversation() {
     assert_eq!((&done["text"], &done["status"]), (&json!("aside"), &json!("complete")), "{done}");
     let history = client.call("session.history", json!({ "session_id": session })).await;
     assert_eq!(history["count"], 0, "it is not part of the conversation");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn verbs_of_the_command_line_are_run_wherever_the_session_is_and_the_model_hears_of_its_sandbox()
+ {
+    let server = TestServer::start(echo()).await;
+    let mut client = server.client().await;
+    let session = client.create().await;
+    let exec = |command: &str| json!({ "session_id": session, "command": command });
+    client.say(&session, "one").await;
+    for (typed, line) in [
+        ("/kanban", "kanban list\n"),
+        ("/kanban show t_1", "kanban show t_1\n"),
+        ("/sandbox", "inspect -t default\n"),
+        ("/sandbox snapshot before", "snapshot -t default --name before\n"),
+        ("/sandbox stop", "stop -t default\n"),
+        ("/jobs j-12", "logs -t default j-12\n"),
+    ] {
+        assert_eq!(client.call("slash.exec", exec(typed)).await["output"], line, "{typed}");
+    }
+    let done = client.call("cli.exec", json!({ "argv": ["ps", "--json"] })).await;
+    assert_eq!(done, json!({ "blocked": false, "ok": true, "output": "ps --json\n" }));
+    let blocked = client.call("cli.exec", json!({ "argv": ["-p", "x", "chat"] })).await;
+    assert_eq!((&blocked["blocked"], &blocked["ok"]), (&json!(true), &json!(false)), "{blocked}");
+    let completed = client.call("complete.slash", json!({ "text": "/kanban kan" })).await;
+    assert_eq!(completed["items"][0]["text"], "kanban-kan-completed ", "{completed}");
+    // A verb that failed has changed nothing that the model should know.
+    assert_eq!(client.refused("slash.exec", exec("/sandbox rebuild nope")).await, 5019);
+    let moved = client.call("slash.exec", exec("/sandbox switch other")).await;
+    assert!(moved["output"].as_str().unwrap().contains("/sandbox switch default"), "{moved}");
+    client.say(&session, "two").await;
+    let history = client.call("session.history", json!({ "session_id": session })).await;
+    let said: Vec<String> = history["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| {
+            format!(
+                "{} {:.40}",
+                message["role"].as_str().unwrap(),
+                message["text"].as_str().unwrap()
+            )
+        })
+        .collect();
+    assert_eq!(
+        said,
+        [
+            "user one",
+            "assistant one",
+            "note [The user has stopped the sandbox: proces",
+            "note [The user has moved this conversation to",
+            "user two",
+            "assistant two",
+        ]
+    );
+    let active = client.call("session.activate", json!({ "session_id": session })).await;
+    assert_eq!(active["info"]["task"], "other");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn skills_are_shown_disabled_enabled_and_removed() {
+    let server = TestServer::start(echo()).await;
+    let folder = server.home.path().join("skills").join("forms");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(
+        folder.join("SKILL.md"),
+        "---\nname: forms\ndescription: fills in forms\n---\nAsk for the form.\n",
+    )
+    .unwrap();
+    let mut client = server.client().await;
+    let session = client.create().await;
+    let manage = |action: &str| json!({ "action": action, "name": "forms" });
+    let shown = client.call("skills.manage", manage("show")).await;
+    assert!(shown["content"].as_str().unwrap().contains("Ask for the form."), "{shown}");
+    let disabled = client.call("skills.manage", manage("disable")).await;
+    assert_eq!(disabled, json!({ "name": "forms", "changed": true }));
+    let told = client.event("session.info").await;
+    assert_eq!((&told["session_id"], &told["payload"]["skills"]), (&json!(session), &json!([])));
+    assert_eq!(client.call("skills.manage", manage("disable")).await["changed"], false);
+    assert_eq!(client.call("skills.manage", manage("enable")).await["changed"], true);
+    let reloaded = client.call("skills.reload", json!({})).await;
+    assert_eq!(reloaded, json!({ "skills": ["forms"] }));
+    assert_eq!(client.refused("skills.manage", json!({ "action": "show" })).await, 4002);
+    let unknown = json!({ "action": "enable", "name": "form" });
+    assert_eq!(client.refused("skills.manage", unknown).await, 4007);
+    assert_eq!(client.refused("skills.manage", json!({ "action": "burn" })).await, -32602);
+    let removed = client.call("skills.manage", manage("remove")).await;
+    assert_eq!(removed["name"], "forms", "{removed}");
+    assert!(!folder.exists());
+    let skills = client.call("skills.manage", json!({})).await;
+    assert_eq!(skills, json!({ "skills": [], "broken": [] }));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn tools_are_listed_by_toolset_shown_and_configured() {
+    let server = TestServer::start(echo()).await;
+    let mut client = server.client().await;
+    let session = client.create().await;
+    let of = json!({ "session_id": session });
+    let shown = client.call("tools.show", json!({ "name": "terminal" })).await;
+    assert_eq!(
+        (&shown["toolset"], &shown["parameters"]["type"]),
+        (&json!("terminal"), &json!("object"))
+    );
+    assert_eq!(client.refused("tools.show", json!({ "name": "nope" })).await, 4007);
+    let off = json!({ "session_id": session, "names": ["terminal"], "enabled": false });
+    let configured = client.call("tools.configure", off.clone()).await;
+    let changed = configured["changed"].as_array().unwrap();
+    assert!(changed.contains(&json!("terminal")), "{configured}");
+    assert_eq!(client.call("tools.configure", off).await["changed"], json!([]));
+    let toolsets = client.call("toolsets.list", of).await;
+    let terminal = toolsets["toolsets"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|set| set["name"] == "terminal")
+        .unwrap();
+    assert_eq!(terminal["tools"][0]["enabled"], false, "{terminal}");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn the_model_makes_a_schedule_with_a_persons_approval_and_clients_manage_it() {
+    let create = json!({ "action": "create", "schedule": "every 2h", "prompt": "look at the logs",
+        "deliver": "this_conversation", "name": "logs" });
+    let list = json!({ "action": "list" });
+    let remove = json!({ "action": "remove", "id": "logs" });
+    let server = TestServer::start(Script::replies([
+        Reply::tool_call("schedule", create),
+        Reply::text("done"),
+        Reply::tool_call("schedule", list),
+        Reply::text("this one"),
+        Reply::tool_call("schedule", remove),
+        Reply::text("kept"),
+    ]))
+    .await;
+    let mut client = server.client().await;
+    let session = client.create().await;
+    assert_eq!(client.call("cron.manage", json!({})).await, json!({ "jobs": [] }));
+    assert!(!server.home.path().join("cron").exists(), "looking made a file");
+    let submit = |text: &str| json!({ "session_id": session, "text": text });
+    client.call("prompt.submit", submit("make one")).await;
+    let asked = client.event("approval.request").await["payload"].take();
+    let command = asked["command"].as_str().unwrap();
+    assert!(command.contains("every 2h") && command.contains("look at the logs"), "{asked}");
+    client.call("approval.respond", json!({ "session_id": session, "choice": "once" })).await;
+    assert_eq!(client.complete().await["text"], "done");
+    let jobs = client.call("cron.manage", json!({})).await["jobs"].take();
+    let info = client.call("session.activate", json!({ "session_id": session })).await;
+    let stored = info["stored_session_id"].as_str().unwrap();
+    assert_eq!(jobs[0]["deliver"], format!("conversation:{stored}"));
+    assert_eq!((&jobs[0]["name"], &jobs[0]["task"]), (&json!("logs"), &json!("default")), "{jobs}");
+    // To look asks nobody; to remove one does, and a no is a no.
+    client.say(&session, "which").await;
+    let listed = server.model.requests()[3].last_tool_results().concat();
+    assert!(listed.contains("every 2h"), "{listed}");
+    client.call("prompt.submit", submit("drop it")).await;
+    client.event("approval.request").await;
+    client.call("approval.respond", json!({ "session_id": session, "choice": "deny" })).await;
+    assert_eq!(client.complete().await["text"], "kept");
+    let manage = |action: &str| json!({ "action": action, "id": "logs" });
+    assert_eq!(client.call("cron.manage", manage("pause")).await["jobs"][0]["state"], "paused");
+    assert_eq!(client.call("cron.manage", manage("resume")).await["jobs"][0]["state"], "active");
+    let edit = json!({ "action": "edit", "id": "logs", "job": { "skills": ["nope"] } });
+    assert_eq!(client.refused("cron.manage", edit).await, 4007, "an unknown skill is refused");
+    assert_eq!(client.call("cron.manage", manage("run")).await["runs"][0]["status"], "requested");
+    assert_eq!(client.refused("cron.manage", manage("run")).await, 4009);
+    client.call("cron.manage", manage("remove")).await;
+    assert_eq!(client.refused("cron.manage", manage("show")).await, 4007);
     server.end().await;
 }

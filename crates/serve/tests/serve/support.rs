@@ -2,12 +2,15 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::sync::Notify;
 use vestal_config::{Environment, Home, Override, Settings};
-use vestal_runtime::Runtime;
+use vestal_runtime::{Runtime, VerbOutput, Verbs};
 use vestal_sandbox::Engine;
 use vestal_scripted_model::{Reply, Rule, Script, ScriptedModel};
 use vestal_serve::{Connection, Outgoing, ServeSettings, Server};
@@ -15,7 +18,43 @@ use vestal_serve::{Connection, Outgoing, ServeSettings, Server};
 /// Longer than anything takes on a slow and busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
+/// Verbs that print their words. One with the word `hold` waits, and one with `nope` fails.
+#[derive(Debug, Default)]
+pub(crate) struct TestVerbs {
+    begun: Notify,
+    gate: Notify,
+}
+
+impl TestVerbs {
+    /// Waits until a verb waits.
+    pub(crate) async fn held(&self) {
+        tokio::time::timeout(PATIENCE, self.begun.notified()).await.unwrap();
+    }
+
+    /// Lets the verb that waits go on.
+    pub(crate) fn release(&self) {
+        self.gate.notify_one();
+    }
+}
+
+#[async_trait]
+impl Verbs for TestVerbs {
+    async fn run(&self, words: Vec<String>) -> Result<VerbOutput, String> {
+        if words.iter().any(|word| word == "hold") {
+            self.begun.notify_one();
+            self.gate.notified().await;
+        }
+        let is_success = words.iter().all(|word| word != "nope");
+        Ok(VerbOutput { text: format!("{}\n", words.join(" ")), is_success })
+    }
+
+    async fn complete(&self, words: &[String]) -> Vec<String> {
+        vec![format!("{}-completed", words.join("-"))]
+    }
+}
+
 pub(crate) struct TestServer {
+    pub(crate) verbs: Arc<TestVerbs>,
     pub(crate) home: TempDir,
     pub(crate) model: ScriptedModel,
     pub(crate) server: Server,
@@ -32,6 +71,15 @@ pub(crate) async fn server_at(
     model: &ScriptedModel,
     more: &[&str],
 ) -> (Server, Engine) {
+    server_with(home, model, more, Arc::default()).await
+}
+
+async fn server_with(
+    home: &Path,
+    model: &ScriptedModel,
+    more: &[&str],
+    verbs: Arc<TestVerbs>,
+) -> (Server, Engine) {
     let schema = vestal_api::schema();
     let mut set = vec![
         "terminal.backend=local".to_owned(),
@@ -44,7 +92,8 @@ pub(crate) async fn server_at(
     let settings = Settings::load(&schema, Home::at(home), Environment::default(), set);
     let wanted = ServeSettings::new(&settings).unwrap();
     let engine = Engine::open(settings).unwrap();
-    let runtime = Runtime::builder(engine.clone()).remember_approvals().build().await.unwrap();
+    let runtime = Runtime::builder(engine.clone()).remember_approvals().verbs(verbs);
+    let runtime = runtime.build().await.unwrap();
     (Server::builder(runtime, wanted).build().unwrap(), engine)
 }
 
@@ -56,8 +105,9 @@ impl TestServer {
     pub(crate) async fn start_with(script: Script, more: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
         let model = ScriptedModel::start(script);
-        let (server, engine) = server_at(home.path(), &model, more).await;
-        Self { home, model, server, engine }
+        let verbs = Arc::<TestVerbs>::default();
+        let (server, engine) = server_with(home.path(), &model, more, Arc::clone(&verbs)).await;
+        Self { verbs, home, model, server, engine }
     }
 
     pub(crate) async fn client(&self) -> Client {

@@ -1,5 +1,7 @@
 //! Turns: streamed, interrupted, steered, asked about, watched by several.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use vestal_scripted_model::{Reply, Rule, Script};
 use vestal_testkit::files::Fifo;
@@ -267,4 +269,192 @@ async fn the_end_of_the_server_interrupts_a_running_command_and_stores_what_was_
     assert_eq!(client.event("connection.closed").await["payload"]["reason"], "bye");
     assert_eq!(client.read().await, None);
     server.end().await;
+}
+
+#[tokio::test]
+async fn during_other_work_a_steer_is_refused_and_a_prompt_is_said_afterwards() {
+    let server = TestServer::start(echo()).await;
+    let mut client = server.client().await;
+    let session = client.create().await;
+    client.say(&session, "one").await;
+    let busy = json!({ "session_id": session, "key": "busy", "value": "steer" });
+    client.call("config.set", busy).await;
+    let command = json!({ "session_id": session, "command": "/sandbox snapshot hold" });
+    let exec = client.send("slash.exec", command).await;
+    server.verbs.held().await;
+    let say = |text: &str| json!({ "session_id": session, "text": text });
+    let steer = client.call("session.steer", say("unheard")).await;
+    assert_eq!(steer, json!({ "status": "rejected" }));
+    assert_eq!(client.call("prompt.submit", say("afterwards")).await["status"], "queued");
+    server.verbs.release();
+    assert!(client.answer(exec).await["error"].is_null());
+    assert_eq!(client.complete().await["text"], "afterwards");
+    assert!(server.model.requests().iter().all(|request| {
+        !request.messages().iter().any(|message| message.to_string().contains("unheard"))
+    }));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_drain_gives_waiting_prompts_back_and_takes_no_more() {
+    let held = Reply::text("to the end").chunked(6).hold_after(1);
+    let server = TestServer::start(Script::replies([held])).await;
+    let mut client = server.client().await;
+    let session = client.create().await;
+    let busy = json!({ "session_id": session, "key": "busy", "value": "queue" });
+    client.call("config.set", busy).await;
+    let say = |text: &str| json!({ "session_id": session, "text": text });
+    client.call("prompt.submit", say("first")).await;
+    client.event("message.delta").await;
+    assert_eq!(client.call("prompt.submit", say("second")).await["status"], "queued");
+    assert_eq!(client.call("session.steer", say("aside")).await["status"], "queued");
+    let drained = {
+        let server = server.server.clone();
+        tokio::spawn(async move { server.drain("the gateway is stopping").await })
+    };
+    let returned = client.event("prompt.returned").await["payload"].take();
+    assert_eq!(
+        returned,
+        json!({ "prompts": [{ "text": "second" }], "reason": "the gateway is stopping" })
+    );
+    assert_eq!(client.refused("prompt.submit", say("third")).await, -32000);
+    server.model.release();
+    assert_eq!(client.complete().await["text"], "to the end");
+    // What the model had no step left to hear comes back, too.
+    let returned = client.event("prompt.returned").await["payload"].take();
+    assert_eq!(returned["prompts"], json!([{ "text": "aside" }]));
+    client.event("session.closed").await;
+    tokio::time::timeout(PATIENCE, drained).await.unwrap().unwrap();
+    assert_eq!(server.model.requests().len(), 1);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn an_interrupt_says_which_prompts_it_dropped() {
+    let held = Reply::text("never told").chunked(5).hold_after(1);
+    let server = TestServer::start(Script::replies([held])).await;
+    let mut client = server.client().await;
+    let session = client.create().await;
+    let say = |text: &str| json!({ "session_id": session, "text": text });
+    client.call("prompt.submit", say("first")).await;
+    client.event("message.delta").await;
+    assert_eq!(client.call("session.steer", say("aside")).await["status"], "queued");
+    let stopped = client.call("session.interrupt", json!({ "session_id": session })).await;
+    assert_eq!(stopped, json!({ "status": "interrupted", "dropped": 1 }));
+    let returned = client.event("prompt.returned").await["payload"].take();
+    assert_eq!(returned["prompts"], json!([{ "text": "aside" }]));
+    assert_eq!(client.complete().await["status"], "interrupted");
+    assert_eq!(server.model.requests().len(), 1);
+    server.end().await;
+}
+
+/// Returns the words of an answer as a client puts them together that joined at some moment.
+fn heard(joined: &Value, mut client_deltas: Vec<String>, complete: Option<String>) -> Vec<String> {
+    let mut heard: Vec<String> = joined["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|message| message["role"] == "assistant")
+        .map(|message| message["text"].as_str().unwrap().to_owned())
+        .collect();
+    if let Some(complete) = complete {
+        client_deltas.insert(0, joined["inflight"]["text"].as_str().unwrap_or_default().to_owned());
+        assert_eq!(client_deltas.concat(), complete, "{joined}");
+        heard.push(complete);
+    }
+    heard
+}
+
+#[tokio::test]
+async fn whoever_joins_at_any_moment_of_an_answer_sees_it_once() {
+    let text = "a b c d e f g h i j k l m n o p";
+    let reply = move || Reply::text(text).chunked(2).paced(Duration::from_millis(2));
+    let server =
+        TestServer::start(Script::rules([Rule::always().reply_with(move |_| reply())])).await;
+    let mut first = server.client().await;
+    let session = first.create().await;
+    first.call("prompt.submit", json!({ "session_id": session, "text": "tell" })).await;
+    let mut joined = Vec::new();
+    loop {
+        let frame = first.read().await.unwrap();
+        let kind = frame["params"]["type"].as_str().unwrap_or_default().to_owned();
+        let mut client = server.client().await;
+        let view = client.call("session.activate", json!({ "session_id": session })).await;
+        joined.push((client, view));
+        if kind == "message.complete" {
+            break;
+        }
+    }
+    assert!(joined.len() > 10, "{}", joined.len());
+    for (mut client, view) in joined {
+        let prompts = view["messages"].as_array().unwrap().iter();
+        assert_eq!(prompts.filter(|message| message["role"] == "user").count(), 1, "{view}");
+        let complete = if view["inflight"].is_null() {
+            None
+        } else {
+            Some(client.complete().await["text"].as_str().unwrap().to_owned())
+        };
+        let text_of = |event: &Value| event["payload"]["text"].as_str().unwrap().to_owned();
+        let deltas = client.come("message.delta").into_iter().map(text_of).collect();
+        assert_eq!(heard(&view, deltas, complete), [text], "{view}");
+    }
+    server.end().await;
+}
+
+/// The smallest PNG.
+const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+#[tokio::test]
+async fn pictures_go_with_a_prompt_and_a_model_that_takes_none_says_so() {
+    let server = TestServer::start(Script::replies([
+        Reply::text("a pixel"),
+        Reply::error(400, "this model does not support image input"),
+        Reply::text("in words"),
+    ]))
+    .await;
+    let mut client = server.client().await;
+    let session = client.create().await;
+    let attach = |data: &str| json!({ "session_id": session, "data": data });
+    let attached = client.call("image.attach", attach(PIXEL)).await;
+    assert_eq!(attached, json!({ "media_type": "image/png", "bytes": 70, "images": 1 }));
+    let file = server.home.path().join("pixel.png");
+    std::fs::write(&file, base64_of(PIXEL)).unwrap();
+    let path = json!({ "session_id": session, "path": file });
+    assert_eq!(client.call("image.attach", path).await["images"], 2);
+    let detach = json!({ "session_id": session, "index": 1 });
+    assert_eq!(client.call("image.detach", detach.clone()).await, json!({ "images": 1 }));
+    assert_eq!(client.refused("image.detach", detach).await, 4018);
+    for bad in ["", "%%%", "aGVsbG8=", "data:text/html;base64,aGVsbG8="] {
+        assert_eq!(client.refused("image.attach", attach(bad)).await, 4002, "{bad}");
+    }
+    let with = |count: usize| {
+        let images: Vec<Value> = (0..count)
+            .map(|_| json!({ "data": format!("data:image/png;base64,{PIXEL}") }))
+            .collect();
+        json!({ "session_id": session, "text": "what is this?", "images": images })
+    };
+    assert_eq!(client.refused("prompt.submit", with(16)).await, 4002, "one is attached");
+    client.call("prompt.submit", with(1)).await;
+    assert_eq!(client.event("message.start").await["payload"]["images"], 2);
+    assert_eq!(client.complete().await["text"], "a pixel");
+    let sent = server.model.requests()[0].messages().last().unwrap().to_string();
+    assert_eq!(sent.matches(PIXEL).count(), 2, "{sent:.300}");
+    let history = client.call("session.history", json!({ "session_id": session })).await;
+    assert_eq!(history["messages"][0]["images"], 2, "{history}");
+    // A model that takes none: the prompt is taken back, so that the next one is not spoiled.
+    client.call("prompt.submit", with(1)).await;
+    let failed = client.complete().await;
+    assert_eq!(failed["error"], "custom:m takes no pictures", "{failed}");
+    let returned = client.event("prompt.returned").await["payload"].take();
+    assert_eq!(returned["prompts"], json!([{ "text": "what is this?", "images": 1 }]));
+    let refused = client.error("prompt.submit", with(1)).await;
+    assert_eq!(refused["code"], 4002, "{refused}");
+    assert_eq!(server.model.requests().len(), 2);
+    assert_eq!(client.say(&session, "then in words").await["text"], "in words");
+    server.end().await;
+}
+
+fn base64_of(text: &str) -> Vec<u8> {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.decode(text).unwrap()
 }

@@ -1,10 +1,12 @@
 //! `vestal cron create`, `edit`, `pause`, `resume` and `remove`.
 
 use std::io::Read as _;
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use vestal_api::{ScheduleRequest, ScheduleView};
+use vestal_runtime::ProfileSchedules;
 use vestal_schedules::{MissedPolicy, Schedule, Store};
 
 use super::{find, local, tell_runner};
@@ -119,7 +121,7 @@ impl From<Missed> for MissedPolicy {
 
 impl ScheduleOptions {
     /// Returns what is asked. An empty value goes back to the default.
-    async fn request(self, context: &Context) -> Result<ScheduleRequest, Failure> {
+    fn request(self) -> ScheduleRequest {
         let or_default = |text: String| Some(text).filter(|text| !text.is_empty());
         let skills: Vec<String> =
             self.skills.iter().filter(|name| !name.is_empty()).cloned().collect();
@@ -127,11 +129,7 @@ impl ScheduleOptions {
             let names: Vec<String> = names.into_iter().filter(|name| !name.is_empty()).collect();
             Some(names).filter(|names| !names.is_empty())
         });
-        let deliver = match self.deliver {
-            Some(target) => Some(settled_target(context, target).await?),
-            None => None,
-        };
-        Ok(ScheduleRequest {
+        ScheduleRequest {
             name: self.name,
             schedule: None,
             timezone: self.tz,
@@ -142,23 +140,10 @@ impl ScheduleOptions {
             task: self.task.map(|task| task.to_string()),
             workdir: self.workdir.map(or_default),
             script: self.script.map(or_default),
-            deliver,
+            deliver: self.deliver,
             missed: self.missed.map(Into::into),
-        })
+        }
     }
-}
-
-/// Finds the conversation that a target names, so that a mistake shows now, and not in the night.
-async fn settled_target(context: &Context, target: String) -> Result<String, Failure> {
-    let Some(("conversation", wanted)) = target.split_once(':') else { return Ok(target) };
-    let path = context.home()?.dir().join("state.db");
-    let unknown = || vestal_conversations::Error::NotFound { wanted: wanted.to_owned() };
-    let store = vestal_conversations::Store::open_existing(path).await?.ok_or_else(unknown)?;
-    let id = store.find(wanted).await?;
-    if let Err(error) = store.close().await {
-        tracing::debug!(%error, "the conversations were not closed tidily");
-    }
-    Ok(format!("conversation:{id}"))
 }
 
 pub(super) async fn create(
@@ -169,10 +154,11 @@ pub(super) async fn create(
     let request = ScheduleRequest {
         schedule: Some(args.schedule),
         prompt: Some(prompt(args.prompt)?),
-        ..args.options.request(context).await?
+        ..args.options.request()
     };
     let now = Timestamp::now();
-    let created = store.create(request.create(now)?, now).await?;
+    let schedules = ProfileSchedules::new(&Arc::new(context.settings()?));
+    let created = schedules.create(store, request, now).await?;
     if args.json {
         context.console.print_json(&ScheduleView::new(&created, now))?;
     } else {
@@ -244,14 +230,15 @@ pub(super) async fn edit(
     let request = ScheduleRequest {
         schedule: args.schedule,
         prompt: args.prompt.map(prompt).transpose()?,
-        ..args.options.request(context).await?
+        ..args.options.request()
     };
     if request == ScheduleRequest::default() {
         return Err(Failure::usage("nothing to change was named")
             .advise("as in: vestal cron edit ID --schedule '0 8 * * *'"));
     }
     let now = Timestamp::now();
-    let edited = store.edit(&id, request.change(now)?, now).await?;
+    let schedules = ProfileSchedules::new(&Arc::new(context.settings()?));
+    let edited = schedules.edit(store, &id, request, now).await?;
     if args.json {
         context.console.print_json(&ScheduleView::new(&edited, now))?;
     } else {

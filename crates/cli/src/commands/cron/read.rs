@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 use jiff::Timestamp;
-use vestal_api::{ScheduleRunView, ScheduleStatusView, ScheduleView, dollars};
-use vestal_schedules::{Delivered, Run, RunStatus, Schedule, ScheduleState, Store};
+use vestal_api::{
+    ScheduleRunView, ScheduleStatusView, ScheduleView, SchedulesRunner, dollars, is_overdue,
+};
+use vestal_schedules::{Delivered, Run, RunStatus, Schedule, ScheduleState, Store, Trigger};
 
 use super::{find, local, runner};
 use crate::console::{Cell, DIM, GREEN, RED, Table, YELLOW, text};
@@ -56,9 +58,15 @@ pub(super) async fn list(
         }
         return Ok(exit);
     }
+    // Only what is overdue asks whether somebody runs it.
+    let is_late = schedules.iter().any(|schedule| is_overdue(schedule, now));
+    let runner = if is_late { Some(runner(context).await?) } else { None };
     let mut table = Table::new(&["ID", "NAME", "SCHEDULE", "NEXT", "LAST", "RUNS"]);
     for schedule in &schedules {
         let next = match (schedule.state, schedule.next_at) {
+            (ScheduleState::Active, Some(next)) if is_overdue(schedule, now) => {
+                Cell::styled(overdue(next, now, runner.as_ref()), YELLOW)
+            }
             (ScheduleState::Active, Some(next)) => Cell::from(text::ago(next, now)),
             (state, _) => Cell::styled(state.word(), DIM),
         };
@@ -76,7 +84,18 @@ pub(super) async fn list(
         ]);
     }
     context.console.print_table(&table)?;
+    if let Some(reason) = runner.and_then(|runner| runner.reason) {
+        context.console.warn(&format!("nothing runs schedules now: {reason}"));
+    }
     Ok(exit)
+}
+
+/// Returns what is said of a moment that has passed and that nobody has taken.
+fn overdue(next: Timestamp, now: Timestamp, runner: Option<&SchedulesRunner>) -> String {
+    match runner {
+        Some(runner) if runner.is_running => "due now".to_owned(),
+        _ => format!("overdue, {}", text::ago(next, now)),
+    }
 }
 
 /// Returns all schedules, and why some cannot be read.
@@ -144,6 +163,14 @@ pub(super) async fn show(
     let more = if words == timing { String::new() } else { format!(" ({words})") };
     line("schedule", &format!("{timing}{more}"))?;
     line("timezone", schedule.zone.name())?;
+    if let Some(next) = schedule.next_at.filter(|_| is_overdue(&schedule, now)) {
+        let runner = runner(context).await?;
+        let mut late = overdue(next, now, Some(&runner));
+        if let Some(reason) = &runner.reason {
+            late = format!("{late}: {reason}");
+        }
+        line("due", &late)?;
+    }
     for (label, at) in ["next", "", ""].iter().zip(schedule.upcoming(now, 3)) {
         line(label, &local(at))?;
     }
@@ -236,6 +263,7 @@ pub(super) async fn runs(
         "RUN",
         "SCHEDULE",
         "WHEN",
+        "WHY",
         "STATUS",
         "TOOK",
         "TOKENS",
@@ -259,6 +287,7 @@ fn row(run: &Run) -> Vec<Cell> {
         run.id.to_string().into(),
         run.schedule.as_str().into(),
         local(run.due_at.unwrap_or(run.claimed_at)).into(),
+        run.trigger.word().replace('_', "-").into(),
         Cell::styled(run.status.word(), style(run.status)),
         or_none(took(run)).into(),
         or_none(run.tokens.map(|tokens| tokens.to_string())).into(),
@@ -288,7 +317,9 @@ fn print_outputs(context: &Context, runs: &[Run]) -> Result<Exit, Failure> {
             console.print("")?;
         }
         let at = local(run.due_at.unwrap_or(run.claimed_at));
-        let head = format!("run {} of {}: {}, {at}", run.id, run.schedule, run.status.word());
+        let by_hand = if run.trigger == Trigger::Manual { ", by hand" } else { "" };
+        let head =
+            format!("run {} of {}: {}, {at}{by_hand}", run.id, run.schedule, run.status.word());
         console.print(&console.paint(style(run.status), &head))?;
         if let Some(why) = trouble_words(run) {
             console.print(&text::harmless(&why))?;
@@ -392,8 +423,14 @@ fn print_status(
     let paused = if view.paused > 0 { format!(", {} paused", view.paused) } else { String::new() };
     line("schedules", &format!("{} active{paused}", view.active))?;
     if let Some(next) = &view.next {
-        let at = next.next_run_at.as_deref().and_then(|at| at.parse().ok()).map(local);
-        line("next", &format!("{} at {}", named(&next.id), at.unwrap_or_default()))?;
+        let at: Option<Timestamp> = next.next_run_at.as_deref().and_then(|at| at.parse().ok());
+        let at = at.unwrap_or_default();
+        let when = if next.overdue {
+            overdue(at, Timestamp::now(), Some(&view.runner))
+        } else {
+            format!("at {}", local(at))
+        };
+        line("next", &format!("{} {when}", named(&next.id)))?;
     }
     for run in &view.running {
         line(run.status.word(), &format!("{}, run {}", named(&run.schedule_id), run.id))?;

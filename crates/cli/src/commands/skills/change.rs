@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use vestal_api::{InstalledSkillView, RemovedSkillView};
-use vestal_config::{AnyKey as _, SetOutcome};
-use vestal_skills::{Proposal, SkillName, VariableState, keys};
+use vestal_skills::{Proposal, SkillName, SwitchedSkill, VariableState};
 
 use super::read::amount;
 use super::skills;
@@ -200,33 +199,21 @@ pub(super) struct DisableArgs {
 }
 
 pub(super) fn enable(context: &Context, args: &EnableArgs) -> Result<Exit, Failure> {
-    let settings = context.settings()?;
-    let name = &args.name;
-    let outcome = vestal_config::take_out(&settings, keys::SKILLS_DISABLED.name(), name)?;
-    if !outcome.taken {
-        // A name that was disabled may be one that is gone; any other has to be there.
-        skills(context)?.installed(name)?;
-    }
-    let did = if outcome.taken { "enabled" } else { "was enabled already:" };
-    context.console.print(&format!("{did} {name}"))?;
-    tell_hidden(context, &outcome.set);
-    Ok(Exit::Success)
+    let switched = skills(context)?.enable(&args.name)?;
+    let did = if switched.is_changed { "enabled" } else { "was enabled already:" };
+    tell_switched(context, did, &switched)
 }
 
 pub(super) fn disable(context: &Context, args: &DisableArgs) -> Result<Exit, Failure> {
-    let settings = context.settings()?;
-    let skill = skills(context)?.installed(&args.name)?;
-    let name = skill.name().as_str();
-    let outcome = vestal_config::append(&settings, keys::SKILLS_DISABLED.name(), name)?;
-    let did = if outcome.added { "disabled" } else { "was disabled already:" };
-    context.console.print(&format!("{did} {name}"))?;
-    tell_hidden(context, &outcome.set);
-    Ok(Exit::Success)
+    let switched = skills(context)?.disable(&args.name)?;
+    let did = if switched.is_changed { "disabled" } else { "was disabled already:" };
+    tell_switched(context, did, &switched)
 }
 
-fn tell_hidden(context: &Context, set: &SetOutcome) {
-    if let Some(source) = &set.hidden_by {
-        let key = &set.name;
-        context.console.warn(&format!("it has no effect, because {source} overrides {key}"));
+fn tell_switched(context: &Context, did: &str, switched: &SwitchedSkill) -> Result<Exit, Failure> {
+    context.console.print(&format!("{did} {}", switched.name))?;
+    if let Some(warning) = &switched.warning {
+        context.console.warn(warning);
     }
+    Ok(Exit::Success)
 }
