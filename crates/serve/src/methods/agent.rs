@@ -94,7 +94,32 @@ pub(super) async fn toolsets(
 ) -> Result<ToolsetsResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
     let mut exclusive = session.exclusive("listing the tools").await?;
-    Ok(toolsets_of(exclusive.opened().await?.tools()))
+    let tools = match exclusive.conversation() {
+        Some(conversation) => conversation.tools(),
+        // Looking stores nothing: what it would have is known without opening it.
+        None => configured_tools(&session),
+    };
+    Ok(toolsets_of(tools))
+}
+
+/// Returns the tools that the conversation of a session would be opened with, those of MCP servers
+/// aside.
+fn configured_tools(session: &Session) -> Vec<ToolInfo> {
+    let (all, chosen) = (session.runtime.agent().tools(), session.facts().tools);
+    let tools = all.names().filter_map(|name| all.get(name)).map(|tool| {
+        let spec = tool.spec();
+        let about = spec.description.split_whitespace().collect::<Vec<_>>().join(" ");
+        let about = about.split_inclusive(". ").next().unwrap_or_default();
+        ToolInfo {
+            is_on: chosen.contains(&spec.name),
+            toolset: tool.toolset().to_owned(),
+            about: about.trim().to_owned(),
+            name: spec.name,
+        }
+    });
+    let mut tools: Vec<ToolInfo> = tools.collect();
+    tools.sort_by(|a, b| (&a.toolset, &a.name).cmp(&(&b.toolset, &b.name)));
+    tools
 }
 
 fn toolsets_of(tools: Vec<ToolInfo>) -> ToolsetsResult {

@@ -313,7 +313,10 @@ pub(crate) struct ContextCategory {
 pub(super) async fn context(call: Call, params: SessionParams) -> Result<ContextResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
     let mut exclusive = session.exclusive("looking at the context").await?;
-    let conversation = exclusive.opened().await?;
+    // Looking stores nothing.
+    let conversation = exclusive.conversation().ok_or_else(|| {
+        RpcError::new(error::STALE, "nothing was said yet, so there is no request to look at")
+    })?;
     let (used, parts) = (conversation.context_used(), conversation.context_parts());
     let categories = [
         ("system", parts.system),

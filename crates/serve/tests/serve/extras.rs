@@ -240,15 +240,15 @@ async fn verbs_of_the_command_line_are_run_wherever_the_session_is_and_the_model
             )
         })
         .collect();
+    // The model repeats what it was told, notes and all.
     assert_eq!(
-        said,
+        said[..5],
         [
             "user one",
             "assistant one",
-            "note [The user has stopped the sandbox: proces",
+            "note [The user has stopped the sandbox: proce",
             "note [The user has moved this conversation to",
             "user two",
-            "assistant two",
         ]
     );
     let active = client.call("session.activate", json!({ "session_id": session })).await;
@@ -303,6 +303,12 @@ async fn tools_are_listed_by_toolset_shown_and_configured() {
         (&json!("terminal"), &json!("object"))
     );
     assert_eq!(client.refused("tools.show", json!({ "name": "nope" })).await, 4007);
+    // Looking stores nothing, and finds what the first prompt would.
+    let before = client.call("toolsets.list", of.clone()).await;
+    assert_eq!(client.refused("session.context_breakdown", of.clone()).await, 4018);
+    assert_eq!(client.call("session.list", json!({})).await, json!({ "sessions": [] }));
+    client.say(&session, "one").await;
+    assert_eq!(client.call("toolsets.list", of.clone()).await, before);
     let off = json!({ "session_id": session, "names": ["terminal"], "enabled": false });
     let configured = client.call("tools.configure", off.clone()).await;
     let changed = configured["changed"].as_array().unwrap();
