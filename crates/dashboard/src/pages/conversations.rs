@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use vestal_api::dashboard::{ConversationsPageView, OfProfileView, TroubleView};
 use vestal_api::{ConversationDetailsView, ConversationView, HitView};
-use vestal_conversations::{Filter, Scope};
+use vestal_conversations::{Filter, SearchScope};
 
 use crate::app::App;
 use crate::error::PageError;
@@ -81,7 +81,7 @@ async fn search(
     State(app): State<App>,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<ConversationsPageView<HitView>>, PageError> {
-    let scope = Scope { each: Some(EACH), ..Scope::default() };
+    let scope = SearchScope { each: Some(EACH), ..SearchScope::default() };
     let mut found = ConversationsPageView { conversations: Vec::new(), troubles: Vec::new() };
     for profile in app.data.profiles_of(query.profile.as_deref())? {
         let of_one = async {
