@@ -254,6 +254,22 @@ fn the_dashboard_has_a_slot_that_is_down_unless_it_is_asked_for() {
 }
 
 #[test]
+fn an_operator_starts_and_stops_the_dashboard_as_a_gateway() {
+    let world = World::new();
+    fs::create_dir_all(world.home()).unwrap();
+    fs::write(world.home().join("config.yaml"), "dashboard: {port: 0}\n").unwrap();
+    world.vestal(["gateway", "start", "--dashboard"]).exits(0);
+    let status = world.vestal(["gateway", "status", "--dashboard", "--json"]).exits(0).json();
+    assert_eq!(status["dashboard"]["state"], "running");
+    let served = world.vestal(["dashboard", "--status", "--json"]).exits(0).json();
+    assert_eq!(served["pid"], status["dashboard"]["pid"]);
+    world.vestal(["dashboard", "link"]).exits(0);
+    world.vestal(["gateway", "stop", "--dashboard"]).exits(0);
+    world.vestal(["dashboard", "--status"]).exits(1);
+    end_supervisor(&world);
+}
+
+#[test]
 fn a_start_that_fails_says_why() {
     let world = World::new();
     serve_nothing(&world);

@@ -30,7 +30,7 @@ struct NoProgram;
 impl ProgramHost for NoProgram {
     async fn gateways(&self) -> Result<GatewayStatusView, String> {
         let manager = ManagerView { kind: ManagerKind::None, pid: None, host: None, since: None };
-        Ok(GatewayStatusView { manager, gateways: Vec::new() })
+        Ok(GatewayStatusView { manager, gateways: Vec::new(), dashboard: None })
     }
 
     async fn health(&self, _: &ProfileName) -> Result<HealthView, String> {

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 use vestal_agent::approvals::Unattended as UnattendedPolicy;
 use vestal_agent::settings::Unattended;
 use vestal_agent::{Conversation, EndReason, EventSink, NoHuman, Outcome, TurnResult, keys};
-use vestal_conversations::{ConversationId, Error as StoreError, NewMessage, Title};
+use vestal_conversations::{ConversationId, Error as StoreError, NewMessage, Title, Work};
 use vestal_model::{Message, Part, UserMessage};
 use vestal_runtime::{
     OpenRequest, Opened, Placement, Runtime, SCHEDULED_SOURCE, SandboxChoice, Toolsets,
@@ -92,6 +92,16 @@ async fn open(runtime: &Runtime, schedule: &Schedule) -> Result<Conversation, No
     let Opened { conversation, notices, .. } = opened;
     for notice in notices {
         tracing::warn!(conversation = %conversation.id(), notice, "a conversation was opened with a notice");
+    }
+    let work = Work {
+        kind: SCHEDULED_SOURCE.to_owned(),
+        group: String::new(),
+        item: schedule.id.to_string(),
+        attempt: conversation.id().to_string(),
+    };
+    // Before the first call of the model: what it takes is counted for the schedule.
+    if let Err(error) = runtime.agent().store().set_work(conversation.id(), &work).await {
+        tracing::warn!(conversation = %conversation.id(), %error, "usage is not counted for the schedule");
     }
     Ok(conversation)
 }

@@ -19,7 +19,7 @@ use crate::error::Failure;
 /// What follows `vestal -p NAME` in the slot of a profile.
 const GATEWAY_COMMAND: [&str; 3] = ["gateway", "run", "--supervised"];
 /// What follows `vestal` in the slot of the dashboard.
-const DASHBOARD_COMMAND: [&str; 2] = ["dashboard", "run"];
+const DASHBOARD_COMMAND: [&str; 3] = ["dashboard", "run", "--supervised"];
 /// Asks a supervisor that begins for the dashboard.
 const DASHBOARD_VARIABLE: &str = "VESTAL_DASHBOARD";
 
