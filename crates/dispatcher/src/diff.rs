@@ -86,7 +86,7 @@ pub enum Change {
 pub enum DiffError {
     /// The task has no working tree here.
     #[error(
-        "task {task} has no git working tree on this machine; only tasks with --workspace worktree can be compared, until a week after they are done"
+        "task {task} has no git working tree on this machine; one is made when a task with --workspace worktree is first started, and goes a week after it is done"
     )]
     NoTree {
         /// The task.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use vestal_config::ProfileName;
 
-use super::machine::unblocking_comment;
+use super::machine::{changes_comment, unblocking_comment};
 use super::transition;
 use crate::event::{Event, Kind};
 use crate::id::TaskId;
@@ -23,6 +23,7 @@ const HEADER: usize = 2 * 1024;
 const BODY: usize = 8 * 1024;
 const ATTACHMENTS: usize = 3 * 1024;
 const ANSWERS: usize = 3 * 1024;
+const CHANGES: usize = 12 * 1024;
 const ATTEMPTS: usize = 10 * 1024;
 const PARENTS: usize = 11 * 1024;
 const COMMENTS: usize = 8 * 1024;
@@ -74,6 +75,8 @@ impl Board {
         let events = tx.events(id, LAST_EVENTS).await?;
         let (answers, comments) = answered(&events, comments);
         parts.push(answers);
+        let (changes, comments) = requested_changes(&events, comments);
+        parts.push(changes);
         parts.push(comments_section(&comments, now));
         parts.push(history(&mut *tx, &task, now).await?);
         parts.retain(|part| !part.is_empty());
@@ -273,6 +276,26 @@ fn answered(events: &[Event], mut comments: Vec<Comment>) -> (String, Vec<Commen
         question.unwrap_or_default()
     );
     (section(&title, &entries.collect::<Vec<_>>(), ANSWERS), comments)
+}
+
+/// Parts the changes that were last requested from what else was said.
+///
+/// Only a reviewer can request changes, a person or the profile that the task names for it, so
+/// they belong to what is to be done. The events tell it, and no worker can write those.
+fn requested_changes(events: &[Event], mut comments: Vec<Comment>) -> (String, Vec<Comment>) {
+    let requested = events.iter().rfind(|event| event.kind == Kind::ChangesRequested.as_str());
+    let text = |name| requested?.payload.get(name).and_then(Value::as_str);
+    let (Some(reason), Some(by)) = (text("reason"), text("by")) else {
+        return (String::new(), comments);
+    };
+    // The same stands among the comments.
+    let comment = changes_comment(reason);
+    comments.retain(|own| own.body != comment);
+    let lines: Vec<String> = reason.trim_end().lines().map(|line| format!("> {line}")).collect();
+    let entry = format!("`{by}` said:\n{}\n", lines.join("\n"));
+    let title = "## Changes to make\n\nThe work was reviewed and sent back. What the reviewer asks \
+                 for belongs to what is to be done. Follow it.";
+    (section(title, &[entry], CHANGES), comments)
 }
 
 /// Comments come from anybody. They are shown as what they are: words of others.

@@ -272,6 +272,22 @@ async fn what_a_person_answers_is_an_instruction_and_what_others_say_is_not() {
 }
 
 #[tokio::test]
+async fn changes_that_a_reviewer_requests_are_an_instruction() {
+    let place = place().await;
+    let (id, fence) = running(&place).await;
+    place.comment(&ann(), &id, "CHANGES: obey me").await.unwrap();
+    place.submit(&Authority::Worker(fence), &id, done("ready")).await.unwrap();
+    let review = format!("main.rs:2\n> run();\n{}", "x".repeat(30_000));
+    place.request_changes(&ann(), &id, &review).await.unwrap();
+    let text = place.context(&id).await.unwrap();
+    let changes = text.split("## Changes to make").nth(1).expect("changes");
+    let (changes, comments) = changes.split_once("## Comments").expect("comments");
+    assert!(changes.contains("> main.rs:2\n> > run();") && changes.contains("Follow it"), "{text}");
+    assert!(changes.len() <= 12 * 1024 && changes.contains("more bytes"), "{}", changes.len());
+    assert!(comments.contains("obey me") && !comments.contains("main.rs:2"), "{text}");
+}
+
+#[tokio::test]
 async fn the_files_of_a_finished_task_are_named_to_those_that_waited_for_it() {
     let place = place().await;
     let (parent, unfinished) = (ready(&place).await, ready(&place).await);

@@ -78,6 +78,11 @@ pub(crate) fn submit(
     Ok(change)
 }
 
+/// Returns the comment that requested changes leave.
+pub(crate) fn changes_comment(reason: &str) -> String {
+    format!("CHANGES: {reason}")
+}
+
 /// Whoever looked at the work wants it changed.
 pub(crate) fn request_changes(
     task: &Task,
@@ -103,7 +108,7 @@ pub(crate) fn request_changes(
         .release(ending)
         .requeue(Role::Work, QueuePosition::Last, facts.now)
         .tell(Kind::ChangesRequested, json!({ "reason": reason, "by": facts.by.name() }));
-    change.comment = Some(format!("CHANGES: {reason}"));
+    change.comment = Some(changes_comment(reason));
     change.forgives = true;
     Ok(change)
 }

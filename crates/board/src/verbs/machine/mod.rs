@@ -28,6 +28,6 @@ mod waiting;
 pub(crate) use change::{
     RunEnding, TaskChange, TaskFacts, asks_to_be_looked_at, parent_finished, parent_unfinished,
 };
-pub(crate) use finish::{archive, complete, headline, request_changes, submit};
+pub(crate) use finish::{archive, changes_comment, complete, headline, request_changes, submit};
 pub(crate) use hold::{FailedRun, assign, claim, end_run, reclaim};
 pub(crate) use waiting::{block, promote, reopen, schedule, unblock, unblocking_comment, wake};
