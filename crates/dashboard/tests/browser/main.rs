@@ -7,6 +7,7 @@
 #[path = "../gate/support.rs"]
 mod support;
 
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -46,8 +47,13 @@ async fn a_person_logs_in_by_a_link_and_sees_what_happens() {
     world.create_blocked_task("Choose a name", "which of the two names is it to be?").await;
     world.break_board("broken");
     let link = world.link(Right::Operator).await;
+    // What the browser's libraries keep for a desktop goes with the world.
+    let runtime = world.home.join("runtime");
+    std::fs::DirBuilder::new().mode(0o700).create(&runtime).unwrap();
     let mut command = Command::new("node");
     command
+        .env("XDG_RUNTIME_DIR", &runtime)
+        .env("GSETTINGS_BACKEND", "memory")
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/browser/story.mjs"))
         .env("PACKAGES", packages())
         .env("BASE", format!("http://{}", world.authority()))
