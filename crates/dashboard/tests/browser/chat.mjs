@@ -119,6 +119,12 @@ try {
   await page.waitForFunction(() => ![...document.querySelectorAll(".message")].some((one) => one.innerText.includes("to be taken back")));
   assert.equal(await page.locator(".say textarea").inputValue(), "to be taken back");
 
+  // What is said while a turn runs reaches the model.
+  await say("count once more");
+  await say("and be quick", "Steer");
+  await page.locator(".message", { hasText: "and be quick" }).first().waitFor();
+  await idle();
+
   // An answer that does not come is interrupted.
   await say("wait for ever");
   await page.getByRole("button", { name: "Interrupt" }).click();
