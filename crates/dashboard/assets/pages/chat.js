@@ -171,7 +171,7 @@ function Live({ owner, id }) {
     return html`<p class="stale" role="status">${line.words} <button type="button" onClick=${() => chat.again()}>Look again</button></p><${Conversation} owner=${owner} id=${id} />`;
   }
   if (line.phase === "failed") {
-    return html`<p class="stale" role="alert">${plain(line.words)} <button type="button" onClick=${() => chat.again()}>Try again</button></p>${id && html`<${Conversation} owner=${owner} id=${id} />`}`;
+    return html`<p class="stale" role="alert">${plain(line.words)} <button type="button" onClick=${() => chat.again()}>Try again</button></p>${id ? html`<${Conversation} owner=${owner} id=${id} />` : html`<h1>New conversation</h1>`}`;
   }
   const branch = () => act(async () => {
     const made = await chat.ask("session.branch");
