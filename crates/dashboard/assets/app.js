@@ -3,7 +3,8 @@ import { address, api, connected, go, home, html, identity, link, profile, rende
 import { Now } from "./pages/now.js";
 import { Job, Sandbox, Sandboxes } from "./pages/sandboxes.js";
 import { Board, Task } from "./pages/board.js";
-import { Conversation, Conversations } from "./pages/conversations.js";
+import { Conversations } from "./pages/conversations.js";
+import { Chat } from "./pages/chat.js";
 import { Doctor, Gateways, Logs, Settings } from "./pages/operations.js";
 
 /** Pages by the shape of their path. */
@@ -19,7 +20,8 @@ const PAGES = [
   [/^\/board(?:\/([^/]+))?$/, "Board", ([, board]) => html`<${Board} board=${board ?? "default"} />`],
   [/^\/board\/([^/]+)\/([^/]+)$/, "Task", ([, board, task]) => html`<${Task} board=${board} task=${task} />`],
   [/^\/conversations$/, "Conversations", () => html`<${Conversations} />`],
-  [/^\/conversations\/([^/]+)\/([^/]+)$/, "Conversation", ([, owner, id]) => html`<${Conversation} owner=${owner} id=${id} />`],
+  [/^\/conversations\/([^/]+)\/([^/]+)$/, "Conversation", ([, owner, id]) => html`<${Chat} owner=${owner} id=${id} />`],
+  [/^\/chat$/, "New conversation", () => html`<${Chat} owner=${profile() || "default"} id="" />`],
   [/^\/gateways$/, "Gateways", () => html`<${Gateways} />`],
   [/^\/logs$/, "Logs", () => html`<${Logs} />`],
   [/^\/settings$/, "Settings", () => html`<${Settings} />`],

@@ -15,7 +15,7 @@ use crate::data::{Data, ProgramHost};
 use crate::events;
 use crate::gate::{Gate, PeerPolicy, RouteEntry, Routes};
 use crate::instance::{Instance, InstanceError};
-use crate::pages;
+use crate::pages::{self, Chats};
 use crate::server;
 use crate::settings::{DashboardSettings, SettingsError};
 use crate::shell;
@@ -30,6 +30,7 @@ pub(crate) struct AppState {
     pub(crate) gate: Arc<Gate>,
     pub(crate) login: LoginState,
     pub(crate) data: Data,
+    pub(crate) chats: Chats,
     pub(crate) watch: Watch,
     pub(crate) host: Arc<dyn ProgramHost>,
     /// Ends streams: the server stops.
@@ -108,6 +109,7 @@ impl Dashboard {
             login: LoginState::default(),
             watch: Watch::start(&root),
             data: Data::new(root, environment),
+            chats: Chats::default(),
             host,
             stop: CancellationToken::new(),
         });
@@ -145,6 +147,8 @@ impl Dashboard {
         let serving = tokio::spawn(server::serve(listener, router, stop.clone()));
         stop.cancelled().await;
         streams.cancel();
+        // Before the connections: its clients are told why they end.
+        app.chats.close().await;
         if let Err(error) = serving.await {
             tracing::error!(%error, "the dashboard ended");
         }

@@ -37,6 +37,7 @@ const PAGES: &[&str] = &[
     "/board/{board}/{task}",
     "/conversations",
     "/conversations/{profile}/{id}",
+    "/chat",
     "/gateways",
     "/logs",
     "/settings",

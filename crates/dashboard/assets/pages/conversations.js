@@ -1,5 +1,5 @@
-// Conversations: listed, searched and read.
-import { address, Badge, Card, Command, Empty, go, html, link, Loaded, plain, profile, Troubles, useLive, When } from "../lib.js";
+// Conversations: listed, searched and read. The chat is in chat.js.
+import { address, Badge, Card, Command, Empty, go, html, identity, link, Loaded, plain, profile, Troubles, useLive, When } from "../lib.js";
 
 function at(owner, id) {
   return link(`/conversations/${encodeURIComponent(owner)}/${encodeURIComponent(id)}`);
@@ -22,7 +22,8 @@ export function Conversations() {
   const live = useLive(q ? link("/api/conversations/search", { q }) : link("/api/conversations", { q: "" }), ["conversations"]);
   const find = (event) => go(link("/conversations", { q: event.target.value }), true);
   return html`<h1>Conversations${profile() && html` <small>${profile()}</small>`}</h1>
-    <div class="filters"><label>Search <input type="search" value=${q} onInput=${find} /></label></div>
+    <div class="filters"><label>Search <input type="search" value=${q} onInput=${find} /></label>
+      ${identity.value?.right === "operator" && html`<a class="button" href=${link("/chat")}>New conversation</a>`}</div>
     <${Loaded} live=${live}>${(view) => html`
       <${Troubles} troubles=${view.troubles} />
       <${Card}>${view.conversations.length
@@ -64,6 +65,7 @@ function Message({ stored }) {
   </li>`;
 }
 
+/** A conversation as it is stored, for who only looks, and while another process has it open. */
 export function Conversation({ owner, id }) {
   const live = useLive(`/api/conversations/${encodeURIComponent(owner)}/${encodeURIComponent(id)}`, ["conversations"]);
   return html`<p class="crumbs"><a href=${link("/conversations")}>Conversations</a></p>

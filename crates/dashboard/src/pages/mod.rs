@@ -1,6 +1,7 @@
 //! What pages ask for: each route is a call of the library that the command line makes, too.
 
 mod board;
+mod chat;
 mod conversations;
 mod jobs;
 mod now;
@@ -9,6 +10,8 @@ mod sandboxes;
 
 use axum::http::StatusCode;
 use serde::Deserialize;
+
+pub(crate) use chat::Chats;
 
 use crate::app::App;
 use crate::error::PageError;
@@ -22,6 +25,7 @@ pub(crate) fn routes() -> Vec<Declared<App>> {
         jobs::routes(),
         board::routes(),
         conversations::routes(),
+        chat::routes(),
         operations::routes(),
     ];
     parts.into_iter().flatten().collect()

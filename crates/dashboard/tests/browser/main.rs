@@ -7,6 +7,8 @@
 #[path = "../gate/support.rs"]
 mod support;
 
+mod chat;
+
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::process::Stdio;

@@ -16,7 +16,7 @@ const input = createInterface({ input: process.stdin });
 const lines = input[Symbol.asyncIterator]();
 const link = (await lines.next()).value;
 
-const PAGES = ["/", "/board", "/conversations", "/sandboxes", "/gateways", "/logs", "/settings", "/doctor"];
+const PAGES = ["/", "/board", "/conversations", "/chat", "/sandboxes", "/gateways", "/logs", "/settings", "/doctor"];
 const SIZES = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } };
 
 const profile = await mkdtemp(join(tmpdir(), "vestal-browser-"));

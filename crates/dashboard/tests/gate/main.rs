@@ -5,6 +5,8 @@
 #[expect(dead_code, reason = "the browser uses the rest")]
 mod support;
 
+mod chat;
+
 use serde_json::{Value, json};
 use support::{Asked, World};
 use vestal_dashboard::gate::{Right, RouteKind};

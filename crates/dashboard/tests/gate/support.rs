@@ -8,12 +8,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::{SinkExt as _, StreamExt as _};
 use jiff::Timestamp;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_util::sync::CancellationToken;
 use vestal_api::{GatewayStatusView, HealthView, ManagerKind, ManagerView};
 use vestal_board::boards::{Make, Slug};
@@ -21,6 +26,7 @@ use vestal_board::{Authority, Block, BlockKind, Board, NewTask};
 use vestal_config::{Environment, Home, ProfileName, Settings};
 use vestal_dashboard::gate::{Right, RouteEntry};
 use vestal_dashboard::{AuthStore, Dashboard, DashboardSettings, ProgramHost, store_path};
+use vestal_scripted_model::ScriptedModel;
 
 /// A program with nothing around the dashboard.
 #[derive(Debug)]
@@ -55,6 +61,48 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn start() -> Self {
         Self::start_in(tempfile::tempdir().unwrap()).await
+    }
+
+    /// Starts one whose profile asks a model that answers as it is told.
+    pub(crate) async fn start_with_model(model: &ScriptedModel) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("home");
+        std::fs::create_dir_all(&home).unwrap();
+        let config = format!(
+            "model:\n  base_url: {}\n  default: m\nterminal:\n  backend: local\nagent:\n  \
+             api_max_retries: 0\n",
+            model.base_url()
+        );
+        std::fs::write(home.join("config.yaml"), config).unwrap();
+        Self::start_in(dir).await
+    }
+
+    /// Opens a WebSocket as a page does: with a ticket of the session.
+    pub(crate) async fn socket(&self, path: &str, cookie: &str) -> Socket {
+        let answer = self.post("/api/auth/ws-ticket", &serde_json::json!({})).cookie(cookie);
+        let ticket = answer.send().await.json()["ticket"].as_str().unwrap().to_owned();
+        let url = format!("ws://{}{path}?ticket={ticket}", self.address);
+        let mut request = url.into_client_request().unwrap();
+        let origin = format!("http://{}", self.authority());
+        for (name, value) in [("origin", origin.as_str()), ("cookie", cookie)] {
+            request.headers_mut().insert(name, HeaderValue::from_str(value).unwrap());
+        }
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        let (socket, _) = tokio_tungstenite::client_async(request, stream).await.unwrap();
+        Socket { socket, next: 1 }
+    }
+
+    /// Stops the sandboxes that conversations began: their guests outlive their process.
+    pub(crate) async fn stop_sandboxes(&self) {
+        let none: [(&str, &str); 0] = [];
+        let schema = vestal_api::schema();
+        let environment = Environment::from_pairs(none);
+        let settings = Settings::load(&schema, Home::at(&self.home), environment, Vec::new());
+        let engine = vestal_sandbox::Engine::open(settings).unwrap();
+        for summary in engine.list().await.unwrap() {
+            engine.stop(&summary.task.parse().unwrap()).await.ok();
+        }
+        engine.close(Duration::from_mins(1)).await;
     }
 
     async fn start_in(dir: TempDir) -> Self {
@@ -367,6 +415,59 @@ impl Events {
             } else if line == "0" {
                 // The last piece of an answer in pieces.
                 return None;
+            }
+        }
+    }
+}
+
+/// A WebSocket that speaks JSON-RPC.
+pub(crate) struct Socket {
+    socket: WebSocketStream<TcpStream>,
+    next: u64,
+}
+
+impl Socket {
+    /// Returns the next frame; nothing at the end.
+    pub(crate) async fn frame(&mut self) -> Option<Value> {
+        loop {
+            let next = tokio::time::timeout(Duration::from_mins(1), self.socket.next());
+            match next.await.unwrap()?.ok()? {
+                Message::Text(text) => return Some(serde_json::from_str(&text).unwrap()),
+                Message::Close(_) => return None,
+                _ => {}
+            }
+        }
+    }
+
+    /// Sends a request and returns its answer: the result or the error.
+    pub(crate) async fn call(&mut self, method: &str, params: Value) -> Value {
+        let id = self.next;
+        self.next += 1;
+        let frame =
+            serde_json::json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.socket.send(Message::text(frame.to_string())).await.unwrap();
+        loop {
+            let mut frame = self.frame().await.unwrap();
+            if frame["id"] == id {
+                let kind = if frame["error"].is_null() { "result" } else { "error" };
+                return frame[kind].take();
+            }
+        }
+    }
+
+    /// Sends a request whose answer is not waited for.
+    pub(crate) async fn send_unanswered(&mut self, method: &str) {
+        let frame = serde_json::json!({ "jsonrpc": "2.0", "id": 0, "method": method });
+        // The other side may have ended already.
+        self.socket.send(Message::text(frame.to_string())).await.ok();
+    }
+
+    /// Returns the payload of the next event of this type.
+    pub(crate) async fn event(&mut self, kind: &str) -> Value {
+        loop {
+            let mut frame = self.frame().await.unwrap();
+            if frame["params"]["type"] == kind {
+                return frame["params"]["payload"].take();
             }
         }
     }

@@ -1,0 +1,100 @@
+//! A conversation in a real browser, with a model that says what it is told.
+
+use std::os::unix::fs::DirBuilderExt as _;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::process::Command;
+use vestal_conversations::Store;
+use vestal_dashboard::gate::Right;
+use vestal_scripted_model::{Reply, Rule, Script, ScriptedModel, ToolCall};
+
+use crate::support::World;
+use crate::{WITHIN, packages, pictures, say};
+
+/// What a model may say: all that is rendered, and what must stay text.
+const MARKDOWN: &str = "## A heading\n\nSome **bold** and `code` words, a \
+[good link](https://example.org/a) and a [bad one](javascript:alert(1)).\n\n- one\n- two\n\n```sh\necho \
+<b>x</b>\n```\n\n| name | size |\n|---|---|\n| a | 1 |\n\n<img src=x onerror=\"document.title='owned'\">\n\
+![picture](https://example.org/p.png)\n";
+
+fn script() -> Script {
+    let ask = json!({ "question": "Which colour?", "choices": ["red", "blue"] });
+    Script::rules([
+        Rule::when_user_contains("markdown").reply(Reply::text(MARKDOWN).chunked(7)),
+        Rule::when_user_contains("remove")
+            .reply(Reply::tool_call("terminal", json!({ "command": "rm -rf ./precious" }))),
+        Rule::when_user_contains("colour")
+            .reply(Reply::message().with_tool_call(ToolCall::new("clarify", ask))),
+        Rule::when_user_contains("count").reply(
+            Reply::text((1..=60).map(|word| format!("word{word} ")).collect::<String>())
+                .chunked(7)
+                .paced(Duration::from_millis(40)),
+        ),
+        Rule::when_user_contains("for ever").reply(Reply::stall()),
+        Rule::after_tool_results(1).reply(Reply::text("that is done")),
+        Rule::always()
+            .reply_with(|request| Reply::text(request.last_user_text().unwrap_or_default())),
+    ])
+}
+
+/// Talks, answers what is asked, interrupts, takes back, branches, loses the line, and waits for a
+/// conversation that somebody else has open.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_person_talks_to_an_agent_in_the_browser() {
+    let model = ScriptedModel::start(script());
+    let world = World::start_with_model(&model).await;
+    // A conversation that is not open here, and is open elsewhere.
+    let operator = world.login(Right::Operator).await;
+    let mut socket = world.socket("/api/chat/default", &operator).await;
+    let session = socket.call("session.create", json!({})).await["session_id"].take();
+    socket.call("prompt.submit", json!({ "session_id": session, "text": "held elsewhere" })).await;
+    socket.event("message.complete").await;
+    drop(socket);
+    let world = world.restart().await;
+    let store = Store::open_existing(&world.home.join("state.db")).await.unwrap().unwrap();
+    let held = store.list(&vestal_conversations::Filter::default()).await.unwrap();
+    let held = held[0].conversation.id.clone();
+    let mut lease = Some(store.lease(&held).unwrap());
+    let runtime = world.home.join("runtime");
+    std::fs::DirBuilder::new().mode(0o700).create(&runtime).unwrap();
+    let mut command = Command::new("node");
+    command
+        .env("XDG_RUNTIME_DIR", &runtime)
+        .env("GSETTINGS_BACKEND", "memory")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/browser/chat.mjs"))
+        .env("PACKAGES", packages())
+        .env("BASE", format!("http://{}", world.authority()))
+        .env("HELD", held.to_string())
+        .current_dir(&world.home)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    if let Some(dir) = pictures() {
+        command.env("PICTURES", dir);
+    }
+    let mut child = command.spawn().expect("node is not installed; scripts/test installs it");
+    let mut stdin = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    say(&mut stdin, &world.link(Right::Operator).await).await;
+    say(&mut stdin, &world.link(Right::Viewer).await).await;
+    let story = async {
+        while let Some(line) = lines.next_line().await.unwrap() {
+            match line.as_str() {
+                "let it go" => drop(lease.take()),
+                other => println!("{other}"),
+            }
+        }
+    };
+    tokio::time::timeout(WITHIN, story).await.expect("the browser does not come to an end");
+    let status = child.wait().await.unwrap();
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).await.unwrap();
+    store.close().await.unwrap();
+    world.stop_sandboxes().await;
+    assert!(status.success(), "{said}");
+    world.stop().await;
+}
