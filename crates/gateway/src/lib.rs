@@ -9,7 +9,6 @@ mod failpoint;
 mod http;
 mod leftovers;
 mod lifecycle;
-pub mod panics;
 mod runs;
 mod schedules;
 mod settings;
@@ -27,3 +26,4 @@ pub use settings::{ApiServer, ApiServerError, GatewaySettings, RequestTimeouts};
 pub use state::{
     GatewayPhase, GatewayState, ListenerPhase, ListenerState, StateError, read_state, state_path,
 };
+pub use vestal_runtime::panics;

@@ -2,6 +2,7 @@
 
 mod conversation;
 mod models;
+pub mod panics;
 mod prompt;
 mod remote_human;
 mod runtime;

@@ -316,6 +316,30 @@ async fn an_output_is_delivered_at_most_once() {
 }
 
 #[tokio::test]
+async fn a_run_that_cannot_be_read_keeps_no_other_from_being_delivered() {
+    let bench = Bench::new().await;
+    let now = at("10T08:00:00");
+    for name in ["broken", "whole"] {
+        let timing = Timing::parse("0 9 * * *", now).unwrap();
+        let delivery = Delivery::Conversation("k3f9ab".to_owned());
+        let name = Some(name.to_owned());
+        let new = NewSchedule { name, delivery, ..NewSchedule::new(timing, Zone::utc(), "look") };
+        bench.store.create(new, now).await.unwrap();
+    }
+    assert_eq!(bench.work(at("10T09:00:00")).await, 2);
+    // The schedule of one cannot be read.
+    let path = bench.store.path().to_owned();
+    execute(&path, "UPDATE schedules SET zone = 'Mars/Olympus' WHERE name = 'broken'").await;
+    let take = |now| bench.store.take_deliveries(&bench.owner, now, |_| true);
+    let taken = take(at("10T09:00:01")).await.unwrap();
+    assert_eq!(taken.iter().map(|(of, _)| of.name.as_str()).collect::<Vec<_>>(), ["whole"]);
+    let runs = bench.store.runs(None, 10).await.unwrap();
+    let given_up = runs.iter().find(|run| run.delivered == Delivered::Failed).unwrap();
+    assert!(given_up.delivery_error.as_deref().is_some_and(|why| why.contains("Mars/Olympus")));
+    assert_eq!(take(at("10T09:00:02")).await.unwrap(), []);
+}
+
+#[tokio::test]
 async fn a_schedule_is_found_by_id_beginning_or_name() {
     let bench = Bench::new().await;
     let now = at("10T08:00:00");

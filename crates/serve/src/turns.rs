@@ -6,9 +6,10 @@ use tokio_util::sync::CancellationToken;
 use vestal_agent::{Control, Conversation, EventSink, Outcome, TurnError, TurnResult};
 use vestal_conversations::Seq;
 use vestal_model::{Part, UserMessage};
+use vestal_runtime::panics::caught;
 
 use crate::admission::Admitted;
-use crate::error::RpcError;
+use crate::error::{INTERNAL, RpcError};
 use crate::events::{
     EventBody, HistoryCause, MessageComplete, ReturnedPrompt, TurnStatus, TurnTrigger,
 };
@@ -72,7 +73,9 @@ impl Session {
             }
             self.tell_returned(next.returned.0, next.returned.1);
             let Some((work, token)) = next.work else { break };
-            ended = Box::pin(self.turn(&mut held, work, &token)).await;
+            // A bug fails this turn alone: the session and all others go on.
+            let turn = caught("a turn of a session has failed", self.turn(&mut held, work, &token));
+            ended = turn.await.unwrap_or_else(|| Some(met_a_bug()));
         }
         if let Held::Open(conversation) = &*held {
             self.watch_jobs(conversation);
@@ -331,6 +334,13 @@ fn not_begun(status: TurnStatus, error: Option<RpcError>) -> EndedTurn {
         queued: 0,
     };
     EndedTurn { complete, last: None, late: Vec::new(), returned: None }
+}
+
+/// Returns the end of a turn that panicked.
+fn met_a_bug() -> EndedTurn {
+    let error = RpcError::new(INTERNAL, "the turn met a bug in vestal; the log says which")
+        .advise("what was said until then is stored; a message goes on from there");
+    not_begun(TurnStatus::Error, Some(error))
 }
 
 /// Reports whether a turn failed because the model takes no pictures.

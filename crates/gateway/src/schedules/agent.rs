@@ -8,6 +8,7 @@ use vestal_agent::settings::Unattended;
 use vestal_agent::{Conversation, EndReason, EventSink, NoHuman, Outcome, TurnResult, keys};
 use vestal_conversations::{ConversationId, Error as StoreError, NewMessage, Title, Work};
 use vestal_model::{Message, Part, UserMessage};
+use vestal_runtime::panics::caught;
 use vestal_runtime::{
     OpenRequest, Opened, Placement, Runtime, SCHEDULED_SOURCE, SandboxChoice, Toolsets,
 };
@@ -29,6 +30,12 @@ impl NotRun {
         Self { outcome: RunOutcome::Failed, reason: reason.to_string() }
     }
 
+    fn bug() -> Self {
+        Self::failed(
+            "it met a bug in vestal; the log says which: vestal gateway logs --level error",
+        )
+    }
+
     fn interrupted() -> Self {
         let reason = "it was interrupted before the agent was asked".to_owned();
         Self { outcome: RunOutcome::Interrupted, reason }
@@ -43,13 +50,17 @@ pub async fn run_schedule(
     events: &EventSink,
     stop: &CancellationToken,
 ) -> RunReport {
-    let mut conversation = match Box::pin(open(runtime, &job.schedule)).await {
+    let opening = caught("a scheduled run was not begun", open(runtime, &job.schedule));
+    let mut conversation = match opening.await.unwrap_or_else(|| Err(NotRun::bug())) {
         Ok(conversation) => conversation,
         Err(NotRun { outcome, reason }) => return RunReport::without_answer(outcome, reason),
     };
     let id = conversation.id().clone();
     job.note_conversation(id.as_str()).await;
-    let asked = ask(runtime, &mut conversation, &job.schedule, events, stop).await;
+    // A bug fails this run alone, and its conversation is closed all the same.
+    let asking = ask(runtime, &mut conversation, &job.schedule, events, stop);
+    let asked = caught("a scheduled run has failed", asking).await;
+    let asked = asked.unwrap_or_else(|| Err(NotRun::bug()));
     if let Err(error) = Box::pin(conversation.close(EndReason::OneShot)).await {
         tracing::warn!(conversation = %id, %error, "a conversation was not closed");
     }

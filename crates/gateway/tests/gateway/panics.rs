@@ -8,9 +8,11 @@ use serde_json::{Value, json};
 use vestal_agent::{Tool, ToolContext, ToolOutput};
 use vestal_gateway::Shutdown;
 use vestal_model::ToolSpec;
+use vestal_schedules::RunStatus;
 use vestal_scripted_model::{Reply, Rule, Script};
 
 use crate::support::{Changes, TestGateway, answer};
+use crate::{schedules, websocket};
 
 /// Panics, and says whether the program's hook for panics would have let the process live.
 struct Explode(Arc<AtomicU32>);
@@ -69,5 +71,36 @@ async fn a_bug_in_a_turn_fails_that_turn_and_its_session_goes_on() {
     let session = last.data["session_id"].as_str().unwrap();
     assert_eq!(gateway.ask("hello", Some(session)).await.text(), "still here");
     assert_eq!(contained.load(Ordering::Relaxed), 3, "a panic would have ended the process");
+    gateway.end(Shutdown::Planned).await;
+}
+
+#[tokio::test]
+async fn a_bug_in_a_scheduled_run_and_in_a_session_fails_it_alone() {
+    let script = Script::rules([
+        Rule::when_user_contains("hello").reply(Reply::text("still here")),
+        Rule::always().reply(Reply::tool_call("explode", json!({}))),
+    ]);
+    let contained = Arc::new(AtomicU32::new(0));
+    let tool = Arc::new(Explode(Arc::clone(&contained)));
+    let changes = Changes { tools: vec![tool], ..Changes::default() };
+    let gateway = TestGateway::start_changed(script, &[], changes).await;
+    let store = schedules::store(gateway.home.path()).await;
+    let schedule = schedules::due_soon(&store, |new| new).await;
+    let run = schedules::last_run(&store, &schedule, schedules::is_ended).await;
+    assert_eq!(run.status, RunStatus::Failed);
+    assert!(run.error.unwrap().contains("met a bug"));
+    assert_eq!(contained.load(Ordering::Relaxed), 1, "a panic would have ended the process");
+    // Its conversation is closed: it can be gone on with.
+    let conversation = run.conversation.unwrap();
+    assert_eq!(gateway.ask("hello", Some(&conversation)).await.text(), "still here");
+
+    let mut socket = websocket::with_key(&gateway).await;
+    let session = socket.call("session.create", json!({})).await["session_id"].clone();
+    for (text, status, answer) in [("go", "error", ""), ("hello", "complete", "still here")] {
+        socket.call("prompt.submit", json!({ "session_id": session, "text": text })).await;
+        let ended = socket.event("message.complete").await;
+        assert_eq!((&ended["status"], &ended["text"]), (&json!(status), &json!(answer)), "{ended}");
+    }
+    assert_eq!(contained.load(Ordering::Relaxed), 2, "a panic would have ended the process");
     gateway.end(Shutdown::Planned).await;
 }

@@ -18,12 +18,15 @@ use crate::support::{TestGateway, answer};
 /// Longer than anything takes on a slow and busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-async fn store(home: &Path) -> Store {
+pub(crate) async fn store(home: &Path) -> Store {
     Store::open(store_path(home)).await.unwrap()
 }
 
 /// Creates a schedule that is due in a moment.
-async fn due_soon(store: &Store, change: impl FnOnce(NewSchedule) -> NewSchedule) -> Schedule {
+pub(crate) async fn due_soon(
+    store: &Store,
+    change: impl FnOnce(NewSchedule) -> NewSchedule,
+) -> Schedule {
     let now = Timestamp::now();
     let soon = now + SignedDuration::from_secs(2);
     let timing = Timing::Instant(Timestamp::from_second(soon.as_second()).unwrap());
@@ -32,7 +35,11 @@ async fn due_soon(store: &Store, change: impl FnOnce(NewSchedule) -> NewSchedule
 }
 
 /// Waits until the last run of a schedule is as wanted.
-async fn last_run(store: &Store, schedule: &Schedule, wanted: impl Fn(&Run) -> bool) -> Run {
+pub(crate) async fn last_run(
+    store: &Store,
+    schedule: &Schedule,
+    wanted: impl Fn(&Run) -> bool,
+) -> Run {
     let looking = async {
         loop {
             let last = store.runs(Some(&schedule.id), 1).await.unwrap().pop();
@@ -45,7 +52,7 @@ async fn last_run(store: &Store, schedule: &Schedule, wanted: impl Fn(&Run) -> b
     tokio::time::timeout(PATIENCE, looking).await.unwrap()
 }
 
-fn is_ended(run: &Run) -> bool {
+pub(crate) fn is_ended(run: &Run) -> bool {
     !run.status.is_open()
 }
 

@@ -14,7 +14,7 @@ use vestal_testkit::processes::{marker, processes_with};
 
 use crate::support::{KEY, TestGateway, answer};
 
-struct Socket(WebSocketStream<TcpStream>);
+pub(crate) struct Socket(WebSocketStream<TcpStream>);
 
 /// Connects with these headers; the status if that is refused.
 async fn connect(
@@ -35,7 +35,7 @@ async fn connect(
     }
 }
 
-async fn with_key(gateway: &TestGateway) -> Socket {
+pub(crate) async fn with_key(gateway: &TestGateway) -> Socket {
     let bearer = ("authorization", format!("Bearer {KEY}"));
     connect(gateway, "/api/ws", &[bearer]).await.ok().unwrap()
 }
@@ -51,7 +51,7 @@ impl Socket {
         }
     }
 
-    async fn call(&mut self, method: &str, params: Value) -> Value {
+    pub(crate) async fn call(&mut self, method: &str, params: Value) -> Value {
         let frame = json!({ "jsonrpc": "2.0", "id": method, "method": method, "params": params });
         self.0.send(Message::text(frame.to_string())).await.unwrap();
         loop {
@@ -63,7 +63,7 @@ impl Socket {
         }
     }
 
-    async fn event(&mut self, kind: &str) -> Value {
+    pub(crate) async fn event(&mut self, kind: &str) -> Value {
         loop {
             let mut frame = self.next().await.unwrap();
             if frame["params"]["type"] == kind {

@@ -1,15 +1,14 @@
-//! Panics that end one request, and not the gateway.
+//! Panics that end one turn or one request, and not the process.
 //!
 //! A program whose hook for panics ends the process asks [`is_contained`] first: where it is true,
 //! somebody waits for the panic, and everybody else's work goes on.
 
 use std::any::Any;
 use std::cell::Cell;
-use std::panic::AssertUnwindSafe;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-
-use futures_util::FutureExt as _;
 
 thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
@@ -21,17 +20,18 @@ pub fn is_contained() -> bool {
 }
 
 /// Runs what may panic; the panic must be caught around it.
-pub(crate) fn contained<T>(work: impl FnOnce() -> T) -> T {
+pub fn contained<T>(work: impl FnOnce() -> T) -> T {
     let _inside = Inside::enter();
     work()
 }
 
 /// A future whose panics are caught by whoever polls it.
 #[derive(Debug)]
-pub(crate) struct Contained<F>(Pin<Box<F>>);
+pub struct Contained<F>(Pin<Box<F>>);
 
 impl<F: Future> Contained<F> {
-    pub(crate) fn new(future: F) -> Self {
+    /// Wraps a future.
+    pub fn new(future: F) -> Self {
         Self(Box::pin(future))
     }
 }
@@ -46,8 +46,15 @@ impl<F: Future> Future for Contained<F> {
 
 /// Runs a future to its end; nothing, and an error in the log, if it panics. `what` says what was
 /// not done.
-pub(crate) async fn caught<F: Future>(what: &str, future: F) -> Option<F::Output> {
-    match AssertUnwindSafe(Contained::new(future)).catch_unwind().await {
+pub async fn caught<F: Future>(what: &str, future: F) -> Option<F::Output> {
+    let mut future = Contained::new(future);
+    let ended = poll_fn(|context| {
+        match catch_unwind(AssertUnwindSafe(|| Pin::new(&mut future).poll(context))) {
+            Ok(polled) => polled.map(Ok),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    });
+    match ended.await {
         Ok(output) => Some(output),
         Err(panic) => {
             tracing::error!("{what}: {}", reason(&*panic));
@@ -57,7 +64,7 @@ pub(crate) async fn caught<F: Future>(what: &str, future: F) -> Option<F::Output
 }
 
 /// Returns what a panic said.
-pub(crate) fn reason(panic: &(dyn Any + Send)) -> &str {
+pub fn reason(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given")
 }
