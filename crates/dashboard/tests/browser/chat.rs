@@ -29,9 +29,11 @@ fn script() -> Script {
         Rule::when_user_contains("colour")
             .reply(Reply::message().with_tool_call(ToolCall::new("clarify", ask))),
         Rule::when_user_contains("count").reply(
-            Reply::text((1..=60).map(|word| format!("word{word} ")).collect::<String>())
-                .chunked(7)
-                .paced(Duration::from_millis(40)),
+            Reply::text(
+                (1..=60).map(|word| format!("word{word}")).collect::<Vec<_>>().join(" ") + " ",
+            )
+            .chunked(7)
+            .paced(Duration::from_millis(40)),
         ),
         Rule::when_user_contains("for ever").reply(Reply::stall()),
         Rule::after_tool_results(1).reply(Reply::text("that is done")),
