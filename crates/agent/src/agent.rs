@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use vestal_conversations::{ConversationId, Error, Filter, ModelTotals, ParentKind, Store};
 use vestal_model::Models;
 use vestal_sandbox::Engine;
@@ -150,6 +151,7 @@ pub struct ChildrenUsage {
 impl Agent {
     /// Returns what a conversation used, from the store: so it is the same
     /// in every process, while a turn runs and after a crash.
+    #[boxed]
     pub async fn usage(&self, id: &ConversationId) -> Result<ConversationUsage, Error> {
         let store = self.store();
         let own = store.usage(Some(id)).await?;

@@ -9,6 +9,7 @@ mod tools;
 
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use tokio_util::sync::CancellationToken;
 use vestal_conversations::{ConversationId, Error, Lease, ModelTotals, Seq, Title};
 use vestal_model::{Chat, ContextLimit, Endpoint, Message, ToolSpec, UserMessage};
@@ -149,6 +150,7 @@ impl Conversation {
     /// Says something and has the model work on it until it has an answer, or
     /// until something ends the turn. That is never an error of this call: the
     /// result says what happened, and what was said is stored either way.
+    #[boxed]
     pub async fn run(&mut self, input: UserMessage, events: &EventSink) -> TurnResult {
         crate::turn::run(self, crate::turn::TurnInput::Message(input), events).await
     }
@@ -166,6 +168,7 @@ impl std::fmt::Debug for Conversation {
 
 /// Opens a conversation, says one thing in it and closes it: the whole of a
 /// one-shot.
+#[boxed]
 pub async fn run_conversation(
     agent: &Agent,
     opening: ConversationOptions,
@@ -204,6 +207,7 @@ pub struct ContextParts {
 
 impl Conversation {
     /// Gives it a title that no other conversation has, and returns it as it became.
+    #[boxed]
     pub async fn set_title(&mut self, title: &str) -> Result<String, Error> {
         let title = Title::Given(title.to_owned());
         let title = self.agent.parts.store.set_title(&self.id, &title).await?;
@@ -215,11 +219,13 @@ impl Conversation {
     /// Tells the model something that a person did beside the conversation, as
     /// to go back to an earlier state of the sandbox. It reads that with what is
     /// said next.
+    #[boxed]
     pub async fn add_note(&mut self, words: &str) -> Result<(), Error> {
         self.append_note(&format!("[{words}]")).await
     }
 
     /// Returns its title, if it has one.
+    #[boxed]
     pub async fn title(&self) -> Result<Option<String>, Error> {
         Ok(self.agent.parts.store.get(&self.id).await?.title)
     }
@@ -248,6 +254,7 @@ impl Conversation {
     /// Returns what each model used over the whole conversation, in any process
     /// it; what was taken back included, what children took not: see
     /// [`Agent::usage`](crate::Agent::usage).
+    #[boxed]
     pub async fn usage(&self) -> Result<Vec<ModelTotals>, Error> {
         self.agent.parts.store.usage(Some(&self.id)).await
     }
@@ -268,6 +275,7 @@ impl Conversation {
     /// Has others asked from the next turn on, in this conversation only: the
     /// first of the chain, and where that fails the next. A process that resumes the
     /// conversation goes on with the same model.
+    #[boxed]
     pub async fn set_chain(&mut self, chain: Vec<Endpoint>) -> Result<(), Error> {
         if let Some(Endpoint { name, model, .. }) = chain.first() {
             self.agent.parts.store.set_model(&self.id, name, model).await?;
@@ -356,6 +364,7 @@ impl Conversation {
     /// of as the settings say. It can be resumed; one in which nothing was ever
     /// said is forgotten. What its memory has not heard
     /// yet is waited for, but not for ever.
+    #[boxed]
     pub async fn close(mut self, reason: EndReason) -> Result<(), Error> {
         self.keep_notes().await?;
         let left = if self.depth == 0 {

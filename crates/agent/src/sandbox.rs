@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use async_recursion::async_recursion as boxed;
 use vestal_sandbox::files::Files;
 use vestal_sandbox::{Command, Engine, Error, Overrides, Sandbox, Task};
 
@@ -59,6 +60,7 @@ impl ConversationSandbox {
     ///
     /// The engine is asked each time: it knows the sandbox that this process
     /// has, and makes another where the end of a turn took that one away.
+    #[boxed]
     pub async fn attach(&self, events: &EventSink) -> Result<Sandbox, Error> {
         let SharedSandbox { engine, task, overrides, .. } = &*self.inner;
         let sandbox = Box::pin(engine.sandbox_with(task, overrides)).await?;
@@ -73,6 +75,7 @@ impl ConversationSandbox {
 
     /// Returns the sandbox's files, relative paths starting where the
     /// conversation's shell is.
+    #[boxed]
     pub async fn files(&self, events: &EventSink) -> Result<Files, Error> {
         self.files_of(Some(&self.session), events).await
     }

@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Read, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use async_recursion::async_recursion as boxed;
 use rustix::fs::{Mode, OFlags};
 use serde_json::json;
 
@@ -54,6 +55,7 @@ impl Board {
     /// The bytes are on the disk before the board knows of them, and copied
     /// while nobody waits: a crash in between leaves bytes that belong to no
     /// task, and never a task with a file that is not there.
+    #[boxed]
     pub async fn attach(
         &self,
         by: &Authority,
@@ -105,6 +107,7 @@ impl Board {
     ///
     /// The board forgets the file before its bytes go; those that another host
     /// has, or that a crash left, are collected there later.
+    #[boxed]
     pub async fn detach(&self, by: &Authority, number: i64) -> Result<()> {
         let mut tx = self.write().await?;
         let Some(attachment) = tx.attachment(number).await? else {

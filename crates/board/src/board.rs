@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
+
 use crate::Result;
 use crate::id::Host;
 use crate::store::{Changes, Read, Store, Write};
@@ -48,11 +50,13 @@ impl Board {
     }
 
     /// Begins a read transaction: it sees the board at one moment.
+    #[boxed]
     pub async fn read(&self) -> Result<Box<dyn Read + '_>> {
         self.shared.store.read().await
     }
 
     /// Begins a write transaction. Dropped without a commit, it is rolled back.
+    #[boxed]
     pub async fn write(&self) -> Result<Box<dyn Write + '_>> {
         self.shared.store.write().await
     }
@@ -63,6 +67,7 @@ impl Board {
     }
 
     /// Closes it for all clones. Nothing is lost without it; it merges the log into the file.
+    #[boxed]
     pub async fn close(&self) -> Result<()> {
         self.shared.store.close().await
     }

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use async_recursion::async_recursion as boxed;
 use serde_json::{Value, json};
 use vestal_config::ProfileName;
 
@@ -41,6 +42,7 @@ fn named(what: &str, host: &HostName) -> String {
 }
 
 /// Returns how far a host has come; none: it has not begun.
+#[boxed]
 pub async fn cursor(read: &mut (dyn Read + '_), host: &HostName) -> Result<Option<Cursor>> {
     let Some(note) = read.note(&named(SEEN, host)).await? else { return Ok(None) };
     let number = |name: &str| note.get(name).and_then(Value::as_i64);
@@ -49,6 +51,7 @@ pub async fn cursor(read: &mut (dyn Read + '_), host: &HostName) -> Result<Optio
 }
 
 /// Writes down how far a host has come.
+#[boxed]
 pub async fn set_cursor(tx: &mut dyn Write, host: &HostName, cursor: Cursor) -> Result<()> {
     let note = json!({ "until": cursor.at.millis(), "seq": cursor.seq });
     tx.set_note(&named(SEEN, host), Some(&note)).await
@@ -56,6 +59,7 @@ pub async fn set_cursor(tx: &mut dyn Write, host: &HostName, cursor: Cursor) -> 
 
 /// Returns the deleted tasks that a host has not cleaned up after, with the
 /// profiles that worked on them there.
+#[boxed]
 pub async fn deleted(
     read: &mut (dyn Read + '_),
     host: &HostName,
@@ -70,6 +74,7 @@ pub async fn deleted(
 }
 
 /// Replaces the list of a host's deleted tasks.
+#[boxed]
 pub async fn set_deleted(
     tx: &mut dyn Write,
     host: &HostName,

@@ -1,5 +1,6 @@
 //! Listing conversations, and finding the one a person means.
 
+use async_recursion::async_recursion as boxed;
 use jiff::Timestamp;
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
@@ -55,6 +56,7 @@ macro_rules! summaries {
 
 impl Store {
     /// Lists conversations, most recently used first.
+    #[boxed]
     pub async fn list(&self, filter: &Filter) -> Result<Vec<Summary>> {
         let mut reader = self.reader().await?;
         let rows = sqlx::query(summaries!(
@@ -75,6 +77,7 @@ impl Store {
     }
 
     /// Returns one conversation as in a list.
+    #[boxed]
     pub async fn summary(&self, id: &ConversationId) -> Result<Summary> {
         let mut reader = self.reader().await?;
         let found = sqlx::query(summaries!("SELECT * FROM conversations WHERE id = ?"))
@@ -88,6 +91,7 @@ impl Store {
 
     /// Finds a conversation by its id or title, or by an unambiguous prefix of its id, of the id's
     /// last part (at least four letters) or of its title.
+    #[boxed]
     pub async fn find(&self, wanted: &str) -> Result<ConversationId> {
         let wanted = wanted.trim();
         let mut reader = self.reader().await?;
@@ -132,6 +136,7 @@ impl Store {
     }
 
     /// Returns the conversation last used from the command line, without delegated ones.
+    #[boxed]
     pub async fn latest(&self) -> Result<ConversationId> {
         let mut reader = self.reader().await?;
         let latest: Option<String> = sqlx::query_scalar(

@@ -1,5 +1,6 @@
 //! Changing the messages of a conversation: append, compact, undo.
 
+use async_recursion::async_recursion as boxed;
 use serde::Serialize;
 use sqlx::Row as _;
 use vestal_model::Message;
@@ -16,6 +17,7 @@ const PREVIEW: usize = 200;
 impl Store {
     /// Appends messages, all or none, and returns their numbers. They are stored when this returns. A
     /// conversation that had ended is open again.
+    #[boxed]
     pub async fn append(&self, id: &ConversationId, messages: &[NewMessage]) -> Result<Vec<Seq>> {
         if messages.is_empty() {
             return Ok(Vec::new());
@@ -36,6 +38,7 @@ impl Store {
     /// stay in the history and are found by search. Later messages, also those that other processes
     /// append meanwhile, follow the summary. An earlier summary is replaced as a whole. Returns the
     /// numbers of the new one.
+    #[boxed]
     pub async fn compact(
         &self,
         id: &ConversationId,
@@ -73,6 +76,7 @@ impl Store {
     /// Undoes the last turns, permanently and for every process. A turn is a message of a person and
     /// all that follows it, up to the next. A turn whose beginning was compacted cannot be undone,
     /// nor those before it. Usage stays counted.
+    #[boxed]
     pub async fn undo(&self, id: &ConversationId, turns: u32) -> Result<Undone> {
         let mut write = self.write().await?;
         let key = row::key(&mut write, id).await?;

@@ -1,5 +1,6 @@
 //! The ledger: what every call of a model took, kept whatever becomes of its conversation.
 
+use async_recursion::async_recursion as boxed;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sqlx::Row as _;
@@ -147,6 +148,7 @@ fn text(row: &SqliteRow, column: usize) -> sqlx::Result<String> {
 impl Store {
     /// Records which work a conversation does. Calls from now on are counted for it; conversations
     /// that it delegates to later count for it, too.
+    #[boxed]
     pub async fn set_work(&self, id: &ConversationId, work: &Work) -> Result<()> {
         let query = sqlx::query(
             "UPDATE conversations SET work_kind = ?, work_group = ?, work_item = ?, \
@@ -157,6 +159,7 @@ impl Store {
     }
 
     /// Sums up lines of the ledger. Deleting a conversation takes nothing from them.
+    #[boxed]
     pub async fn ledger(
         &self,
         filter: &LedgerFilter,

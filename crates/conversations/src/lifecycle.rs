@@ -3,6 +3,7 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use async_recursion::async_recursion as boxed;
 use serde_json::Value;
 use sqlx::Sqlite;
 use sqlx::query::Query;
@@ -18,6 +19,7 @@ use crate::{Result, row};
 
 impl Store {
     /// Creates a conversation.
+    #[boxed]
     pub async fn create(&self, new: New) -> Result<Conversation> {
         let mut write = self.write().await?;
         let (id, _) = insert_conversation(&mut write, &new).await?;
@@ -26,24 +28,28 @@ impl Store {
     }
 
     /// Changes the system prompt.
+    #[boxed]
     pub async fn set_system_prompt(&self, id: &ConversationId, text: &str) -> Result<()> {
         let query = sqlx::query("UPDATE prompts SET text = ? WHERE conversation = ?");
         self.update(id, query.bind(text)).await
     }
 
     /// Changes which model is asked.
+    #[boxed]
     pub async fn set_model(&self, id: &ConversationId, provider: &str, model: &str) -> Result<()> {
         let query = sqlx::query("UPDATE conversations SET provider = ?, model = ? WHERE key = ?");
         self.update(id, query.bind(provider).bind(model)).await
     }
 
     /// Changes the working directory on the host.
+    #[boxed]
     pub async fn set_cwd(&self, id: &ConversationId, cwd: &Path) -> Result<()> {
         let query = sqlx::query("UPDATE conversations SET cwd = ? WHERE key = ?");
         self.update(id, query.bind(cwd.as_os_str().as_bytes())).await
     }
 
     /// Marks a conversation as used now. One that had ended is open again.
+    #[boxed]
     pub async fn touch(&self, id: &ConversationId) -> Result<()> {
         let query = sqlx::query(
             "UPDATE conversations SET updated_at = max(updated_at, ?), ended_at = NULL, \
@@ -53,6 +59,7 @@ impl Store {
     }
 
     /// Marks a conversation as ended. The next [`Store::append`] or [`Store::touch`] opens it again.
+    #[boxed]
     pub async fn end(&self, id: &ConversationId, reason: &str) -> Result<()> {
         let query = sqlx::query(
             "UPDATE conversations SET ended_at = ?1, end_reason = ?2, \
@@ -65,6 +72,7 @@ impl Store {
     /// stay, without a parent; the [ledger](Store::ledger) keeps what it took.
     ///
     /// The caller should hold the conversation's [lease](Store::lease).
+    #[boxed]
     pub async fn delete(&self, id: &ConversationId) -> Result<()> {
         self.update(id, sqlx::query("DELETE FROM conversations WHERE key = ?")).await
     }
@@ -83,6 +91,7 @@ impl Store {
     }
 
     /// Returns an entry of the conversation's state.
+    #[boxed]
     pub async fn state(&self, id: &ConversationId, name: &str) -> Result<Option<Value>> {
         let mut reader = self.reader().await?;
         let found: Option<Option<String>> = sqlx::query_scalar(
@@ -106,6 +115,7 @@ impl Store {
     /// Returns all conversations whose state has an entry of a name, with the entry, the oldest
     /// conversation first. It looks at the state of every conversation: for the start of a program,
     /// not for every call. An entry that cannot be read is null.
+    #[boxed]
     pub async fn with_state(&self, name: &str) -> Result<Vec<(ConversationId, Value)>> {
         let mut reader = self.reader().await?;
         let rows: Vec<(String, String)> = sqlx::query_as(
@@ -125,6 +135,7 @@ impl Store {
     }
 
     /// Sets an entry of the conversation's state; `None` removes it.
+    #[boxed]
     pub async fn set_state(
         &self,
         id: &ConversationId,
@@ -252,6 +263,7 @@ impl Store {
     ///
     /// The messages keep their numbers. Usage stays with the original, and so does its
     /// [state](Store::state). Without a title the branch gets the original's with a number.
+    #[boxed]
     pub async fn branch(
         &self,
         id: &ConversationId,
@@ -266,6 +278,7 @@ impl Store {
 
     /// Branches at the last message and copies the state, with `own` replacing entries of the same
     /// name. Both happen in one transaction: there is never a branch without its state.
+    #[boxed]
     pub async fn branch_with_state(
         &self,
         id: &ConversationId,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use async_recursion::async_recursion as boxed;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sqlx::Row as _;
@@ -151,6 +152,7 @@ const EVERY: (Seq, Seq) = (Seq(i64::MIN), Seq(i64::MAX));
 
 impl Store {
     /// Returns a conversation without its messages.
+    #[boxed]
     pub async fn get(&self, id: &ConversationId) -> Result<Conversation> {
         let mut reader = self.reader().await?;
         let found = sqlx::query(concat!(
@@ -167,6 +169,7 @@ impl Store {
     }
 
     /// Returns the system prompt.
+    #[boxed]
     pub async fn system_prompt(&self, id: &ConversationId) -> Result<String> {
         let mut reader = self.reader().await?;
         sqlx::query_scalar(
@@ -181,17 +184,20 @@ impl Store {
     }
 
     /// Returns the messages that the model sees, in order: those neither undone nor compacted.
+    #[boxed]
     pub async fn messages(&self, id: &ConversationId) -> Result<Vec<Stored>> {
         self.read(id, Some(Standing::Active), EVERY).await
     }
 
     /// Returns all messages in order, also undone and compacted ones.
+    #[boxed]
     pub async fn history(&self, id: &ConversationId) -> Result<Vec<Stored>> {
         self.read(id, None, EVERY).await
     }
 
     /// Returns all messages with numbers from `first` to `last` in order, also undone and compacted
     /// ones.
+    #[boxed]
     pub async fn history_between(
         &self,
         id: &ConversationId,

@@ -1,5 +1,6 @@
 //! Finding what was said.
 
+use async_recursion::async_recursion as boxed;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sqlx::Row as _;
@@ -110,6 +111,7 @@ impl Store {
     ///
     /// What a summary stands for is found; what was taken back is not. Of a very
     /// long query the beginning counts.
+    #[boxed]
     pub async fn search(&self, scope: &SearchScope, query: &str, limit: u32) -> Result<Vec<Hit>> {
         let expression = expression(query);
         if expression.is_empty() {

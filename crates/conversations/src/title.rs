@@ -1,5 +1,6 @@
 //! Titles: one line each, unique among conversations.
 
+use async_recursion::async_recursion as boxed;
 use sqlx::{Row as _, SqliteConnection};
 
 use crate::conversation::ConversationId;
@@ -35,6 +36,7 @@ pub enum InvalidTitle {
 
 impl Store {
     /// Sets the title of a conversation and returns it as stored.
+    #[boxed]
     pub async fn set_title(&self, id: &ConversationId, title: &Title) -> Result<String> {
         let mut write = self.write().await?;
         let key = row::key(&mut write, id).await?;

@@ -1,5 +1,6 @@
 //! Token usage and cost of conversations.
 
+use async_recursion::async_recursion as boxed;
 use serde::{Deserialize, Serialize};
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
@@ -44,6 +45,7 @@ pub struct ModelTotals {
 
 impl Store {
     /// Counts a call that adds no message, such as one that generates a title.
+    #[boxed]
     pub async fn record_usage(
         &self,
         id: &ConversationId,
@@ -59,6 +61,7 @@ impl Store {
     }
 
     /// Returns the usage of each model, in one conversation or all, most tokens first.
+    #[boxed]
     pub async fn usage(&self, of: Option<&ConversationId>) -> Result<Vec<ModelTotals>> {
         let mut reader = self.reader().await?;
         let rows = sqlx::query(concat!(

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use axum::Router;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -80,6 +81,7 @@ pub struct Dashboard {
 
 impl Dashboard {
     /// Becomes the dashboard of a home and listens. `home` is any of its profiles.
+    #[boxed]
     pub async fn start(
         home: &Home,
         environment: Environment,
@@ -139,6 +141,7 @@ impl Dashboard {
     }
 
     /// Serves until `stop`, then lets what was begun be answered.
+    #[boxed]
     pub async fn serve(self, stop: CancellationToken) {
         let Self { instance, listener, app, .. } = self;
         // Streams have no end of their own.

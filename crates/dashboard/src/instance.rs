@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use jiff::Timestamp;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
@@ -136,6 +137,7 @@ pub enum StopOutcome {
 }
 
 /// Ends the dashboard of a home and waits for that.
+#[boxed]
 pub async fn stop_instance(run: &Path, patience: Duration) -> io::Result<StopOutcome> {
     let Some(state) = find_instance(run) else { return Ok(StopOutcome::NotRunning) };
     let raw = i32::try_from(state.process.pid).ok().and_then(Pid::from_raw);

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use async_recursion::async_recursion as boxed;
 use axum::http::HeaderName;
 use vestal_api::dashboard::keys;
 use vestal_config::{ConfigError, Key, Settings, Text};
@@ -107,6 +108,7 @@ impl DashboardSettings {
 
     /// Refuses what others could reach and nobody could log in to. Private networks are no
     /// exception: others are in them.
+    #[boxed]
     pub async fn check_provider(&self, store: &AuthStore) -> Result<(), SettingsError> {
         let is_closed = self.host.is_loopback() || self.is_insecure || self.proxy_header.is_some();
         if is_closed || store.has_password().await? {

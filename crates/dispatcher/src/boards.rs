@@ -7,6 +7,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
+use async_recursion::async_recursion as boxed;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -39,6 +40,7 @@ impl OpenBoards {
     }
 
     /// Returns all boards that can be opened and are not archived.
+    #[boxed]
     pub async fn all(&self) -> Result<Vec<Board>> {
         Ok(self.refresh().await?.all)
     }

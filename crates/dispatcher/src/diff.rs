@@ -8,6 +8,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use async_recursion::async_recursion as boxed;
 use tempfile::TempDir;
 use vestal_board::{Board, RunId, TaskId};
 use vestal_config::Environment;
@@ -109,6 +110,7 @@ pub enum DiffError {
 
 /// Returns what a task changed in its working tree, committed or not. Neither the tree nor its
 /// repository is changed by looking.
+#[boxed]
 pub async fn diff(
     board: &Board,
     task: &TaskId,

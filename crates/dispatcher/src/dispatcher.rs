@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use tokio::task::JoinSet;
 use vestal_board::dispatch::{Bucket, DispatchResult, Policy, Spawned};
 use vestal_board::{Board, Result};
@@ -124,6 +125,7 @@ impl Dispatcher {
     /// all boards share.
     ///
     /// Returns when all planned workers are started and stopped.
+    #[boxed]
     pub async fn tick(
         &self,
         board: &Board,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 use std::{fmt, fs, io};
 
+use async_recursion::async_recursion as boxed;
 use vestal_board::dispatch::Liveness;
 use vestal_board::leftovers::{self, Cursor, RUNS};
 use vestal_board::log::log_dir;
@@ -119,6 +120,7 @@ impl fmt::Display for Collected {
 
 /// Removes what a board does not need any more on this host. Sandboxes are swept if there is a
 /// launcher, and not in a dry run.
+#[boxed]
 pub async fn gc(
     board: &Board,
     policy: &GcPolicy,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use tokio::task::JoinHandle;
 use vestal_board::verbs::{RunEnd, steps};
 use vestal_board::{Board, Error, Outcome, Result, Run, RunId, TaskId};
@@ -77,6 +78,7 @@ pub enum Stopped {
 /// Stops the worker of a run that has ended, if it is on this host, and records that it is gone.
 /// Call it after taking a task from its worker; otherwise the worker goes on until a dispatcher
 /// finds it.
+#[boxed]
 pub async fn stop_worker(
     board: &Board,
     run: &Run,

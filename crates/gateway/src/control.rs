@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -84,6 +85,7 @@ pub fn control_path(home: &Path) -> PathBuf {
 }
 
 /// Asks the gateway of a profile's home what it does.
+#[boxed]
 pub async fn ask_status(home: &Path) -> Result<StatusAnswer, ControlError> {
     let path = control_path(home);
     let Some(answer) = ask(&path, &ControlRequest::Status).await? else {
@@ -97,6 +99,7 @@ pub async fn ask_status(home: &Path) -> Result<StatusAnswer, ControlError> {
 
 /// Asks the gateway of a profile's home to stop, as an operator means it, and returns who it was;
 /// nothing if nobody listens. It is gone when its process is.
+#[boxed]
 pub async fn ask_stop(home: &Path, restart: bool) -> Result<Option<GatewayState>, ControlError> {
     let path = control_path(home);
     let Some(answer) = ask(&path, &ControlRequest::Stop { restart }).await? else {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use async_trait::async_trait;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -128,6 +129,7 @@ async fn serve(
 }
 
 /// Returns who runs the schedules of a profile: its gateway, or nobody, and why.
+#[boxed]
 pub async fn schedules_runner(home: &Path, profile: &str) -> SchedulesRunner {
     let option = if profile == "default" { String::new() } else { format!("-p {profile} ") };
     let nobody =

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use async_recursion::async_recursion as boxed;
 use async_trait::async_trait;
 use vestal_agent::{Tool, ToolSource};
 use vestal_config::Settings;
@@ -33,6 +34,7 @@ impl ReloadableServers {
     /// Connects to the servers of these settings, waits for them as long as a first turn would,
     /// ends those from before, and returns how the new ones are doing. A call that is under way at
     /// one from before fails.
+    #[boxed]
     pub async fn reload(&self, settings: &Settings) -> Vec<ServerStatus> {
         let servers = Servers::from_settings(settings);
         servers.settle().await;

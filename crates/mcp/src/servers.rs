@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use async_trait::async_trait;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -119,6 +120,7 @@ impl Servers {
 
     /// Ends the servers. When this returns, none of their processes is left,
     /// unless one does not let itself be ended.
+    #[boxed]
     pub async fn close(&self) {
         self.shared.cancel.cancel();
         let mut keepers =
@@ -130,6 +132,7 @@ impl Servers {
     }
 
     /// Connects to one server, asks what it has, and ends it again.
+    #[boxed]
     pub async fn probe(
         settings: &Settings,
         name: &str,

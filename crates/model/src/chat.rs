@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use async_recursion::async_recursion as boxed;
 use tokio::time::{Instant, sleep};
 
 use crate::attempt::{Attempt, FailedAnswer, NextAttempt, RetryLimit, later, next_attempt};
@@ -35,6 +36,7 @@ impl Chat {
     ///
     /// What was told as [`Progress::Text`] and the like is void once
     /// [`Progress::Retrying`] or [`Progress::FellBack`] is told, or an error returned.
+    #[boxed]
     pub async fn complete(
         &self,
         request: &Request<'_>,

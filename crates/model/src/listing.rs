@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use jiff::Timestamp;
 use reqwest::Method;
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,7 @@ pub struct ModelInfo {
 impl Models {
     /// Returns the models that an endpoint's provider offers, by name, and
     /// keeps in mind how much each can hold.
+    #[boxed]
     pub async fn list(&self, endpoint: &Endpoint) -> Result<Vec<ModelInfo>, ModelError> {
         let shared = self.shared();
         let attempt = Attempt { shared, endpoint };
@@ -203,6 +205,7 @@ impl ListCache {
     }
 
     /// Returns the models that an endpoint's provider offers.
+    #[boxed]
     pub async fn list(
         &self,
         models: &Models,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use serde::{Deserialize, Serialize};
 use vestal_agent::approvals::Unattended;
 use vestal_agent::{
@@ -166,6 +167,7 @@ pub struct Opened {
 
 impl Runtime {
     /// Opens a conversation. `human` answers questions and approvals.
+    #[boxed]
     pub async fn open(
         &self,
         request: OpenRequest,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use tokio::task::JoinSet;
 use vestal_agent::settings::{self, EndpointError, ProviderRow};
 use vestal_config::Settings;
@@ -34,6 +35,7 @@ pub enum ListModelsError {
 
 /// Asks all providers of the settings at the same time; one that fails does not delay the others.
 /// Lists that are fresh enough are not asked for.
+#[boxed]
 pub async fn list_models(
     settings: &Settings,
     freshness: Freshness,

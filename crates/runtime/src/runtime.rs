@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use vestal_agent::approvals::Remember;
 use vestal_agent::redact::Redactor;
 use vestal_agent::settings::EndpointError;
@@ -65,12 +66,14 @@ impl Runtime {
 
     /// Reads the MCP servers from the settings again, connects to them, ends those from before, and
     /// returns how they are doing. Conversations get their tools with the next turn.
+    #[boxed]
     pub async fn reload_mcp(&self) -> Vec<ServerStatus> {
         self.servers.reload(&self.settings.reload()).await
     }
 
     /// Closes the store under all clones, which must not be used after it. What was
     /// said is on disk already, so that a failure is logged only.
+    #[boxed]
     pub async fn close(self) {
         if let Err(error) = self.agent.store().clone().close().await {
             tracing::debug!(%error, "the store of conversations was not closed");
@@ -126,6 +129,7 @@ impl RuntimeBuilder {
 
     /// Assembles the agent. Opens the store of conversations and begins to
     /// connect to MCP servers; no sandbox is started and no model is asked.
+    #[boxed]
     pub async fn build(self) -> Result<Runtime, RuntimeError> {
         let Self { settings, engine, redactor, mut tools, remember, verbs } = self;
         let redactor = match redactor {

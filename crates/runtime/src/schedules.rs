@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use jiff::Timestamp;
 use vestal_api::ScheduleRequest;
 use vestal_config::Settings;
@@ -41,16 +42,19 @@ impl ProfileSchedules {
     }
 
     /// Opens the file, which is made if it is not there.
+    #[boxed]
     pub async fn open(&self) -> Result<Store, vestal_schedules::Error> {
         Store::open(store_path(&self.settings.home().dir())).await
     }
 
     /// Opens the file if it is there: looking makes none.
+    #[boxed]
     pub async fn open_existing(&self) -> Result<Option<Store>, vestal_schedules::Error> {
         Store::open_existing(store_path(&self.settings.home().dir())).await
     }
 
     /// Makes a schedule.
+    #[boxed]
     pub async fn create(
         &self,
         store: &Store,
@@ -64,6 +68,7 @@ impl ProfileSchedules {
     }
 
     /// Changes a schedule. What the request does not name stays as it is, and is not checked again.
+    #[boxed]
     pub async fn edit(
         &self,
         store: &Store,

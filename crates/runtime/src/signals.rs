@@ -5,6 +5,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use async_recursion::async_recursion as boxed;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The signals that ask a process to end.
@@ -58,6 +59,7 @@ impl Terminations {
     }
 
     /// Waits for the next one.
+    #[boxed]
     pub async fn next(&mut self) -> Termination {
         tokio::select! {
             _ = self.interrupt.recv() => Termination::Interrupt,

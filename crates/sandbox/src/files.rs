@@ -17,6 +17,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use async_recursion::async_recursion as boxed;
 use minicbor::bytes::ByteVec;
 use tokio::io::AsyncRead;
 use vestal_wire::limits::MAX_SESSION_NAME;
@@ -217,6 +218,7 @@ impl Files {
     }
 
     /// Finds files by name and lines by content.
+    #[boxed]
     pub async fn search(&self, query: SearchQuery) -> Result<Found, FileError> {
         if query.root.is_empty() || query.root.contains(&0) {
             return Err(FileError::Invalid(BAD_PATH));

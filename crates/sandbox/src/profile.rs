@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use async_recursion::async_recursion as boxed;
 use vestal_config::Home;
 
 use crate::{Engine, Error, FilesOnRemoval, Summary, SummaryState, Task};
@@ -84,6 +85,7 @@ impl ProfileSandboxes {
     }
 
     /// Finds the sandboxes of a profile with the engine of its home. All of them must be within reach.
+    #[boxed]
     pub async fn find(engine: Engine, home: &Home) -> Result<Self, ProfileSandboxesError> {
         let dir = home.sandboxes_dir();
         let names = recorded(&dir);
@@ -116,6 +118,7 @@ impl ProfileSandboxes {
     }
 
     /// Removes every sandbox with its files, including files whose sandbox is gone, and returns the tasks.
+    #[boxed]
     pub async fn remove(self) -> Result<Vec<String>, ProfileSandboxesError> {
         let mut removed = Vec::new();
         for task in self.tasks() {
@@ -140,6 +143,7 @@ impl ProfileSandboxes {
 
     /// Removes every instance, so that the profile can be renamed, and returns how many there were. Workspaces, homes
     /// and snapshots stay for new ones.
+    #[boxed]
     pub async fn release(self) -> Result<usize, ProfileSandboxesError> {
         let mut instances = 0;
         for task in self.tasks() {
@@ -160,6 +164,7 @@ impl ProfileSandboxes {
     }
 
     /// Refuses sandboxes whose files a backend keeps under the name of the profile.
+    #[boxed]
     pub async fn refuse_volumes(&self) -> Result<(), ProfileSandboxesError> {
         for own in &self.summaries {
             let in_volumes = match own.state {

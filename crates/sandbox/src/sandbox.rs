@@ -7,6 +7,7 @@ mod reach;
 use std::fmt;
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use vestal_wire::{JobInfo, JobState};
 
 use crate::engine::StateBefore;
@@ -47,17 +48,20 @@ impl Sandbox {
     }
 
     /// Returns the id of the instance it lives in.
+    #[boxed]
     pub async fn instance(&self) -> String {
         self.handle.instance().await.id
     }
 
     /// Returns the generation of that instance.
+    #[boxed]
     pub async fn generation(&self) -> u64 {
         self.handle.generation().await
     }
 
     /// Returns how many of its processes the kernel has killed at its limit of
     /// memory since it was started, where that can be seen.
+    #[boxed]
     pub async fn memory_kills(&self) -> Option<u64> {
         let (backend, record, _) = self.handle.made().await;
         backend.memory_kills(&record.locator)
@@ -111,6 +115,7 @@ pub enum JobWarning {
 
 impl Sandbox {
     /// Returns what must be known of an ended command besides its result.
+    #[boxed]
     pub async fn warnings(
         &self,
         code: Option<u32>,
@@ -121,6 +126,7 @@ impl Sandbox {
     }
 
     /// Returns what must be known of a job besides its result; nothing while it runs.
+    #[boxed]
     pub async fn job_warnings(&self, job: &JobInfo) -> Vec<JobWarning> {
         match job.state {
             JobState::Ended(exit) => {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use async_trait::async_trait;
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -76,6 +77,7 @@ pub struct RunJob {
 
 impl RunJob {
     /// Records the conversation of the run, so that it is found also if the run is lost.
+    #[boxed]
     pub async fn note_conversation(&self, conversation: &str) {
         if let Err(error) = self.store.note_conversation(self.run, conversation).await {
             tracing::warn!(%error, run = %self.run, "the conversation of a run was not recorded");
@@ -194,6 +196,7 @@ impl Scheduler {
     }
 
     /// Takes what is due now, begins it, and returns how long there is nothing to do.
+    #[boxed]
     pub async fn tick(&self) -> Result<Duration> {
         let shared = &self.shared;
         let now = shared.clock.now();
@@ -313,6 +316,7 @@ async fn changed(wake: Option<&Wake>) {
 
 /// Carries out a run that this process has claimed, within its time, and records how it ended. What
 /// cannot be recorded within some seconds is found as lost when this process is gone.
+#[boxed]
 pub async fn run_claimed(
     store: &Store,
     executor: Arc<dyn Executor>,

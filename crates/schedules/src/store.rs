@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use sqlx::{
@@ -95,6 +96,7 @@ impl Store {
 
     /// Closes the file for all clones of this store, after running calls. Nothing is lost without
     /// it; it merges the log into the file.
+    #[boxed]
     pub async fn close(self) -> Result<()> {
         self.shared.readers.close().await;
         let writer = self.shared.writer.lock().await.take();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 use vestal_agent::slash::nearest;
@@ -45,6 +46,7 @@ pub enum BadFrame {
 impl Outgoing {
     /// Waits for the next frame; nothing once the connection has ended and all is sent. To be
     /// awaited by one task.
+    #[boxed]
     pub async fn next(&self) -> Option<String> {
         self.0.next().await
     }
@@ -73,6 +75,7 @@ impl Connection {
     /// Takes a frame. It returns when the next may be given: a client that does not read what it
     /// is sent is not heard either, so that its answers need no room. What takes long is done
     /// beside.
+    #[boxed]
     pub async fn receive(&self, frame: &str) {
         self.call.outbox.room().await;
         match protocol::read(frame) {
@@ -82,6 +85,7 @@ impl Connection {
     }
 
     /// Answers a frame that cannot be read as one.
+    #[boxed]
     pub async fn refuse(&self, bad: BadFrame) {
         self.call.outbox.room().await;
         let error = match bad {

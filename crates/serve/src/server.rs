@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use vestal_agent::keys as agent_keys;
@@ -325,6 +326,7 @@ impl Server {
 
     /// Takes no new work, gives prompts that wait back to the clients, lets turns that run come to
     /// their end, closes every session, and then ends the connections with this reason.
+    #[boxed]
     pub async fn drain(&self, reason: &str) {
         self.0.closing.cancel();
         let mut closing = tokio::task::JoinSet::new();
@@ -341,6 +343,7 @@ impl Server {
     }
 
     /// Interrupts everything, closes every session, and then ends the connections with this reason.
+    #[boxed]
     pub async fn shutdown(&self, reason: &str) {
         self.0.closing.cancel();
         let mut closing = tokio::task::JoinSet::new();

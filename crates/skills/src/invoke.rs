@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 
+use async_recursion::async_recursion as boxed;
 use vestal_config::{EnvName, Settings};
 use vestal_sandbox::{Handing, Sandbox, SandboxSettings as _};
 
@@ -32,6 +33,7 @@ impl Skills {
 
     /// Returns what is said to the model when its work asks for a skill: the
     /// instructions, and where its files are, which the sandbox is shown.
+    #[boxed]
     pub async fn open_in(&self, sandbox: &Sandbox, name: &str) -> Result<String, SkillError> {
         let (skills, asked) = (self.clone(), name.trim().trim_start_matches('/').to_owned());
         let looked = aside(move || {

@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -152,6 +153,7 @@ pub enum ControlError {
 }
 
 /// Asks the supervisor of a home, and waits for the answer for as long as `patience`.
+#[boxed]
 pub async fn ask(
     run_dir: &Path,
     request: &Request,

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::timeout;
@@ -49,6 +50,7 @@ pub enum DetachError {
 
 /// Starts a program detached: in a group of its own, without a terminal, its messages in a log. It
 /// must print one byte on standard output when it is ready, and is waited for until then.
+#[boxed]
 pub async fn start_detached(
     argv: &[OsString],
     env: &BTreeMap<OsString, OsString>,

@@ -6,6 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
+
 use crate::control::Outcome;
 use crate::lock::{HomeLock, LockError, Manager};
 use crate::record::{Leftover, LeftoverError, Records};
@@ -30,6 +32,7 @@ pub enum OfflineError {
 }
 
 /// Stops slots, under the lock of the home, which a supervisor would hold.
+#[boxed]
 pub async fn stop_offline(run_dir: &Path, slots: &[Slot]) -> Result<Vec<Outcome>, OfflineError> {
     let _lock = HomeLock::take(run_dir, Manager::Command).await?;
     let records = Records::new(run_dir);
@@ -69,6 +72,7 @@ pub struct EndedLeftover {
 
 /// Ends what a killed supervisor left, under the lock of the home, as a supervisor that is told to
 /// end does with its children: what is desired stays, so that the next one starts them.
+#[boxed]
 pub async fn end_leftovers(
     run_dir: &Path,
     found: &[Found],

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use rustix::process::Signal;
 use tokio::signal::unix::{Signal as Signals, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -168,6 +169,7 @@ pub struct Supervisor {
 
 impl Supervisor {
     /// Takes the lock of a home. Whoever holds it already is named in the error.
+    #[boxed]
     pub async fn take(options: Options) -> Result<Self, SupervisorError> {
         let Options { run_dir, logs_dir, source, output, manager, reaps } = options;
         let lock = HomeLock::take(&run_dir, manager).await?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use vestal_board::{Board, Error as BoardError, RunId, Status, Task, TaskId, Workspace};
 use vestal_config::Settings;
 use vestal_conversations::{ConversationId, Filter, ParentKind, Store};
@@ -191,6 +192,7 @@ pub struct SweepError(#[from] CleanupError);
 
 /// Cleans up after a worker that died: kills its jobs, and removes the sandbox or scratch directory
 /// of its task if that is finished. It can be repeated.
+#[boxed]
 pub async fn sweep(parts: SweepParts) -> Result<(), SweepError> {
     Ok(sweep_all(&parts).await?)
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -55,6 +56,7 @@ pub struct WorkerParts {
 }
 
 /// Works on a task until there is something to report, and reports it.
+#[boxed]
 pub async fn run(parts: WorkerParts) -> WorkerReport {
     let (worker, mut signals) = match Worker::new(parts).await {
         Ok(ready) => ready,

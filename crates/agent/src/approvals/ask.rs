@@ -1,5 +1,6 @@
 //! Putting the question to a person.
 
+use async_recursion::async_recursion as boxed;
 use tokio_util::sync::CancellationToken;
 
 use super::guard::Guard;
@@ -26,6 +27,7 @@ impl Guard {
     /// everything allows unasked, such as to let secrets of theirs into the
     /// sandbox. Each time anew, and where nobody can be asked it is refused;
     /// `kind` is what it is called then.
+    #[boxed]
     pub async fn ask_person(
         &self,
         context: &ToolContext,

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use async_recursion::async_recursion as boxed;
 use tokio::sync::watch;
 use vestal_sandbox::files::{Files, Links};
 use vestal_sandbox::{Opening, Reach};
@@ -159,6 +160,7 @@ impl Guard {
     }
 
     /// Decides about a script of the model's in another language than the shell's.
+    #[boxed]
     pub async fn script(&self, context: &ToolContext, code: &str) -> Result<Clearance, Refusal> {
         let situation = situation(context).await?;
         let action = self.script_action(&situation.reach, code);
@@ -166,6 +168,7 @@ impl Guard {
     }
 
     /// Decides about writing a file, its path absolute and as the sandbox sees it.
+    #[boxed]
     pub async fn write(&self, context: &ToolContext, path: &str) -> Result<Clearance, Refusal> {
         let situation = situation(context).await?;
         let action = self.write_action(&situation.reach, path);
@@ -175,6 +178,7 @@ impl Guard {
     /// Decides about a call that does something outside the sandbox and says of
     /// itself that it may destroy something there. `name` is what is approved,
     /// `text` what a person is shown of the call. No isolation makes it harmless.
+    #[boxed]
     pub async fn outside(
         &self,
         context: &ToolContext,

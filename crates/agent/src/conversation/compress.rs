@@ -1,5 +1,6 @@
 //! Replaces old messages by a summary.
 
+use async_recursion::async_recursion as boxed;
 use tokio_util::sync::CancellationToken;
 use vestal_conversations::Error;
 use vestal_model::{Completion, Message, ModelError, Request};
@@ -75,6 +76,7 @@ pub(crate) enum Summarised {
 impl Conversation {
     /// Replaces old messages by a summary at the user's request:
     /// the last turn or so stays word for word. `control` interrupts it.
+    #[boxed]
     pub async fn compress(&mut self, events: &EventSink) -> Result<Compressed, CompressError> {
         let running = self.control.begin(self.parent_cancel.as_ref());
         let tokens_before = self.request_tokens();

@@ -4,6 +4,7 @@
 
 use std::time::Instant;
 
+use async_recursion::async_recursion as boxed;
 use tokio_util::sync::CancellationToken;
 use vestal_conversations::{Error, Seq};
 use vestal_model::{Message, ToolCall, ToolResult};
@@ -30,6 +31,7 @@ impl Conversation {
 
     /// Returns what is new about those jobs, each as text for the model. It is
     /// returned once: the caller has to pass it on.
+    #[boxed]
     pub async fn take_job_updates(&mut self, events: &EventSink) -> Vec<String> {
         let running = self.control.begin(self.parent_cancel.as_ref());
         let context = self.tool_context("", &running.token, events);
@@ -42,6 +44,7 @@ impl Conversation {
 
     /// Runs a turn that begins with these updates instead of a message.
     /// The turn belongs to what was said last: it is taken back with that.
+    #[boxed]
     pub async fn run_job_updates(&mut self, news: Vec<String>, events: &EventSink) -> TurnResult {
         crate::turn::run(self, TurnInput::JobUpdates(news), events).await
     }
@@ -49,6 +52,7 @@ impl Conversation {
     /// Goes on with a turn that did not come to its end, in this process or in one before it. Calls
     /// that have no result get the one that they have had since, then the model reads `why`: who
     /// stopped it, and that it is to go on.
+    #[boxed]
     pub async fn resume_turn(&mut self, why: &str, events: &EventSink) -> TurnResult {
         crate::turn::run(self, TurnInput::JobUpdates(vec![why.to_owned()]), events).await
     }
@@ -121,6 +125,7 @@ impl Conversation {
     /// run in, too. Nobody is asked: it is theirs. Its result is on record
     /// for the model, which sees it when something is said next. The
     /// conversation's [`Control`](crate::Control) interrupts it.
+    #[boxed]
     pub async fn shell(&mut self, command: &str, events: &EventSink) -> Result<(), Error> {
         let running = self.control.begin(self.parent_cancel.as_ref());
         let context = self.tool_context(CALL, &running.token, events);

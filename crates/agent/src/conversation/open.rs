@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use jiff::Zoned;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -93,6 +94,7 @@ pub(crate) struct ParentContext {
 impl Agent {
     /// Opens a conversation. Nothing is asked of a model and no sandbox is
     /// touched before the first turn needs it.
+    #[boxed]
     pub async fn open(&self, opening: ConversationOptions) -> Result<Conversation, OpenError> {
         self.open_with(opening, None).await
     }
@@ -333,6 +335,7 @@ impl Conversation {
     /// a shell of its own, which begins in the directory where this one is, and
     /// nothing is approved in it beforehand. Without a title it gets this one's
     /// with a number.
+    #[boxed]
     pub async fn branch(&mut self, title: Option<&str>) -> Result<ConversationId, Error> {
         self.keep_notes().await?;
         let place = WorksIn { task: self.sandbox.task().to_string(), dir: self.shell_dir().await };

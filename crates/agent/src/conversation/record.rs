@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use async_recursion::async_recursion as boxed;
 use serde::{Deserialize, Serialize};
 use vestal_conversations::{ConversationId, Error, NewMessage, Seq, Store};
 use vestal_model::{AssistantMessage, Completion, Message, Part, ToolResult, UserMessage};
@@ -15,6 +16,7 @@ pub(crate) const NOTES: &str = "notes";
 
 impl Conversation {
     /// Takes over what was said elsewhere, by a client's account, before anything is said here.
+    #[boxed]
     pub async fn take_over(&mut self, said: Vec<Message>) -> Result<(), Error> {
         self.append(said).await
     }
@@ -180,6 +182,7 @@ impl Conversation {
     /// Takes the last turns back: what was said in them, the notes made in them,
     /// and what they showed of files. It is so for every process, for good. What
     /// was done in the sandbox stays done. Turns that a summary stands for stay.
+    #[boxed]
     pub async fn undo(&mut self, turns: u32) -> Result<Undone, Error> {
         let store = &self.agent.parts.store;
         let undone = store.undo(&self.id, turns).await?;
@@ -216,6 +219,7 @@ impl Conversation {
 
     /// Takes the last turn back and returns what was said at its beginning, to
     /// be said again; nothing if there is none to be taken back.
+    #[boxed]
     pub async fn retry(&mut self) -> Result<Option<UserMessage>, Error> {
         Ok(self.undo(1).await?.first_message)
     }
@@ -237,6 +241,7 @@ impl Conversation {
 /// Takes the last turns of a conversation back that nobody holds: what was said
 /// in them, and the notes made in them. The caller holds the conversation's
 /// lease.
+#[boxed]
 pub async fn undo_stored(
     store: &Store,
     id: &ConversationId,

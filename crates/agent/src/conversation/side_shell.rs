@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use tokio_util::sync::CancellationToken;
 use vestal_sandbox::{Cause, Command, Error, new_job_id};
 
@@ -66,6 +67,7 @@ impl Conversation {
 impl SideShell {
     /// Runs a command for at most `limit`, unless `cancel` is cancelled before. It is killed with
     /// all it started when the future is dropped.
+    #[boxed]
     pub async fn run(
         &self,
         command: &str,

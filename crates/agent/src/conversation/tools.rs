@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
@@ -86,6 +87,7 @@ impl Conversation {
 
     /// Gives the model a tool or a toolset, or takes it, in this conversation
     /// only and also when it is resumed. Returns the tools that this changed.
+    #[boxed]
     pub async fn switch_tool(
         &mut self,
         name: &str,

@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use tokio_util::sync::CancellationToken;
 use vestal_model::{ToolCall, ToolResult};
 
@@ -38,6 +39,7 @@ impl Control {
 
     /// Interrupts the turn that runs, or the next one as soon as it has begun, once `token` is
     /// cancelled. It is awaited beside the turn, and dropped with it.
+    #[boxed]
     pub async fn interrupt_when(&self, token: &CancellationToken) {
         token.cancelled().await;
         while !self.interrupt() {

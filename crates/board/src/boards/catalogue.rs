@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use serde::Serialize;
 
 use super::info::{BoardEdit, BoardGuard, BoardInfo};
@@ -95,6 +96,7 @@ impl Boards {
     }
 
     /// Opens a board that is not archived.
+    #[boxed]
     pub async fn open(&self, slug: &Slug, make: Make) -> Result<Board> {
         let board = match (make, slug.is_default()) {
             (Make::IfMissing, true) => self.open_or_make(slug).await?,
@@ -108,6 +110,7 @@ impl Boards {
 
     /// Opens a board to read it. There is none yet where the one that is always
     /// there was never written to: it is empty.
+    #[boxed]
     pub async fn open_to_read(&self, slug: &Slug) -> Result<Option<Board>> {
         match self.open(slug, Make::Never).await {
             Err(Error::Boards(BoardsError::Missing { .. })) if slug.is_default() => Ok(None),
@@ -116,6 +119,7 @@ impl Boards {
     }
 
     /// Opens a board to write to it.
+    #[boxed]
     pub async fn open_to_write(&self, slug: &Slug) -> Result<Board> {
         self.open(slug, Make::IfMissing).await
     }
@@ -125,6 +129,7 @@ impl Boards {
     }
 
     /// Opens a board that is there, archived or not.
+    #[boxed]
     pub async fn open_any(&self, slug: &Slug) -> Result<Board> {
         let dir = self.dir(slug);
         let store = SqliteStore::open_existing(dir.join(DATABASE), self.options()).await?;
@@ -144,6 +149,7 @@ impl Boards {
 
     /// Returns the boards by name, the one that is always there first. One that
     /// cannot be read is among them, and says why.
+    #[boxed]
     pub async fn list(&self, with_archived: bool) -> Result<Vec<ListedBoard>> {
         let mut listed = Vec::new();
         let default = Slug::default_board();
@@ -220,6 +226,7 @@ impl Boards {
     }
 
     /// Changes what is known about a board.
+    #[boxed]
     pub async fn edit(&self, slug: &Slug, edit: BoardEdit) -> Result<BoardInfo> {
         let edit = edit.checked()?;
         let board = self.open(slug, Make::IfMissing).await?;
@@ -229,11 +236,13 @@ impl Boards {
     }
 
     /// Gives a board another name for people; what it is known by stays.
+    #[boxed]
     pub async fn rename(&self, slug: &Slug, name: &str) -> Result<BoardInfo> {
         self.edit(slug, BoardEdit { name: Some(name.to_owned()), ..BoardEdit::default() }).await
     }
 
     /// Sets the directory for tasks that name none and need one.
+    #[boxed]
     pub async fn set_default_workdir(&self, slug: &Slug, path: Option<&Path>) -> Result<BoardInfo> {
         let default_workdir = Some(path.map(Path::to_owned));
         self.edit(slug, BoardEdit { default_workdir, ..BoardEdit::default() }).await

@@ -6,6 +6,8 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use async_recursion::async_recursion as boxed;
+
 use super::catalogue::{Boards, Make};
 use super::lifecycle::CatalogueLock;
 use super::slug::{BoardsError, Slug};
@@ -45,6 +47,7 @@ impl Boards {
     /// Returns the board that is meant when nobody names one: the one the
     /// environment names, else the one that was switched to, as long as it is
     /// there, else `default`.
+    #[boxed]
     pub async fn current(&self, environment: Option<&str>) -> Result<Current> {
         if let Some(choice) = environment.map(str::trim).filter(|choice| !choice.is_empty()) {
             let slug = Slug::new(choice).map_err(BoardsError::from)?;
@@ -83,6 +86,7 @@ impl Boards {
     }
 
     /// Makes a board the one that is meant when nobody names one.
+    #[boxed]
     pub async fn switch(&self, slug: &Slug) -> Result<()> {
         let _lock = CatalogueLock::acquire(&self.root).await?;
         if !slug.is_default() {

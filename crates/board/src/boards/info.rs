@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use async_recursion::async_recursion as boxed;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -230,6 +231,7 @@ pub(super) enum BoardGuard<'a> {
 
 impl Board {
     /// Returns what is known about the board besides its tasks.
+    #[boxed]
     pub async fn info(&self) -> Result<BoardInfo> {
         let slug = Slug::new(self.slug()).map_err(super::BoardsError::from)?;
         let note = self.read().await?.note(NOTE).await?;

@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use async_recursion::async_recursion as boxed;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::catalogue::{Boards, DATABASE};
@@ -41,6 +42,7 @@ pub struct BoardCreation {
 impl Boards {
     /// Makes a board. One that is there is left as it is; one that is archived
     /// is refused, for whoever makes a board expects an empty one.
+    #[boxed]
     pub async fn create(&self, slug: &Slug, new: NewBoard) -> Result<BoardCreation> {
         let edit = BoardEdit {
             name: new.name,
@@ -79,6 +81,7 @@ impl Boards {
     }
 
     /// Makes a board unless it is there, and makes it the current one.
+    #[boxed]
     pub async fn create_and_switch(&self, slug: &Slug, new: NewBoard) -> Result<BoardCreation> {
         let created = self.create(slug, new).await?;
         self.switch(slug).await?;
@@ -93,6 +96,7 @@ const DELETED: &str = ".deleted-";
 impl Boards {
     /// Archives a board: it is neither listed nor dispatched nor written to, and
     /// nothing of it is lost. It is refused while its tasks are worked on.
+    #[boxed]
     pub async fn remove(&self, slug: &Slug) -> Result<()> {
         removable("archive", slug)?;
         let _lock = CatalogueLock::acquire(&self.root).await?;
@@ -101,6 +105,7 @@ impl Boards {
     }
 
     /// Brings an archived board back.
+    #[boxed]
     pub async fn restore(&self, slug: &Slug) -> Result<()> {
         let _lock = CatalogueLock::acquire(&self.root).await?;
         let board = self.open_any(slug).await?;
@@ -113,6 +118,7 @@ impl Boards {
     /// The directory goes out of the way in one step, and then away. If this
     /// process dies between the two, whoever next makes or deletes a board
     /// finishes it.
+    #[boxed]
     pub async fn delete(&self, slug: &Slug) -> Result<()> {
         removable("delete", slug)?;
         let _lock = CatalogueLock::acquire(&self.root).await?;
@@ -141,6 +147,7 @@ impl Boards {
     }
 
     /// Finishes what a process that died while it deleted a board left behind.
+    #[boxed]
     pub async fn sweep(&self) -> Result<()> {
         if !self.all_dir().exists() {
             return Ok(());

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use serde_json::Value;
 use vestal_config::ProfileName;
 
@@ -61,6 +62,7 @@ impl Board {
     /// Returns what a worker is told about its task, in a bounded text: what is
     /// to be done, what was tried, what the tasks before it handed over, and
     /// what was said.
+    #[boxed]
     pub async fn context(&self, id: &TaskId) -> Result<String> {
         let mut tx = self.read().await?;
         let now = tx.now();
@@ -85,6 +87,7 @@ impl Board {
 
     /// Returns the files of the finished tasks that a task waited for, of those whose results
     /// [`Board::context`] tells.
+    #[boxed]
     pub async fn handed_over(&self, id: &TaskId) -> Result<Vec<HandedOver>> {
         let mut tx = self.read().await?;
         let mut all = Vec::new();

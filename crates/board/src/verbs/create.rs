@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use serde_json::{Value, json};
 use vestal_config::ProfileName;
 
@@ -96,6 +97,7 @@ impl NewTask {
 
 impl Board {
     /// Makes a task, or returns the one that has its idempotency key.
+    #[boxed]
     pub async fn create(&self, by: &Authority, new: NewTask) -> Result<Created> {
         let created = self.create_many(by, vec![new]).await?.pop();
         created.ok_or_else(|| Error::Unreadable {
@@ -105,6 +107,7 @@ impl Board {
     }
 
     /// Makes tasks, all or none.
+    #[boxed]
     pub async fn create_many(&self, by: &Authority, new: Vec<NewTask>) -> Result<Vec<Created>> {
         new.iter().try_for_each(NewTask::check)?;
         let mut attempt = 1;
@@ -151,6 +154,7 @@ pub struct Creation<'c> {
 impl Creation<'_> {
     /// Makes a task, or returns the one that has its idempotency key. It may wait for one that was
     /// added before.
+    #[boxed]
     pub async fn add(&mut self, new: &NewTask) -> Result<Created> {
         let new = checked(new)?;
         if let Some(key) = &new.idempotency_key {

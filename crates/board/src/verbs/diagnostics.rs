@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use serde::Serialize;
 
 use crate::id::TaskId;
@@ -110,6 +111,7 @@ pub struct Finding {
 impl Board {
     /// Returns what may be wrong, the worst first. What it reads is bounded,
     /// however large the board.
+    #[boxed]
     pub async fn diagnostics(&self, thresholds: &Thresholds) -> Result<Vec<Finding>> {
         let mut tx = self.read().await?;
         let mut findings = Vec::new();

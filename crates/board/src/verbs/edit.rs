@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use serde_json::{Value, json};
 use vestal_config::ProfileName;
 
@@ -63,6 +64,7 @@ impl Edit {
 impl Board {
     /// Changes what is said about a task; where it stands is not touched. A
     /// worker may change what came of its own task.
+    #[boxed]
     pub async fn edit(&self, by: &Authority, id: &TaskId, edit: Edit) -> Result<Task> {
         let mut tx = self.write().await?;
         let before = find(&mut *tx, id).await?;
@@ -90,6 +92,7 @@ impl Board {
 
     /// Gives a task to a profile, or to nobody. Its failures are forgotten, and
     /// whatever guard they set. Whether the profile exists is the caller's to say.
+    #[boxed]
     pub async fn assign(
         &self,
         by: &Authority,
@@ -104,6 +107,7 @@ impl Board {
 
     /// Adds a comment to a task and returns its number. A worker may say
     /// something about any task, while it holds its own.
+    #[boxed]
     pub async fn comment(&self, by: &Authority, id: &TaskId, body: &str) -> Result<i64> {
         let body = limits::comment(body)?;
         let author = limits::name("the author", by.name())?;
@@ -126,6 +130,7 @@ impl Board {
     /// Makes `child` wait for `parent`, and returns it. If it could be worked on
     /// and the parent is not finished, it has to wait from now on. A link that
     /// is there is left at that.
+    #[boxed]
     pub async fn link(&self, by: &Authority, parent: &TaskId, child: &TaskId) -> Result<Task> {
         let mut tx = self.write().await?;
         task_of_worker(&mut *tx, by).await?;
@@ -149,6 +154,7 @@ impl Board {
     }
 
     /// Makes `child` wait for `parent` no more, and returns it.
+    #[boxed]
     pub async fn unlink(&self, by: &Authority, parent: &TaskId, child: &TaskId) -> Result<Task> {
         Permit::NoWorker("unlink").check_caller(by, child)?;
         let mut tx = self.write().await?;

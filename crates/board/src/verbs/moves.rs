@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use async_recursion::async_recursion as boxed;
 use serde_json::{Value, json};
 
 use super::machine::{self, TaskChange, TaskFacts};
@@ -106,6 +107,7 @@ pub struct Promotion {
 impl Board {
     /// Makes a task wait. The reason is kept as a comment, too. Where it has
     /// waited for the same kind of thing before, a person has to decide.
+    #[boxed]
     pub async fn block(&self, by: &Authority, id: &TaskId, block: Block) -> Result<Moved> {
         let block = block.checked(by)?;
         let decide = |task: &_, facts: TaskFacts<'_>| machine::block(task, facts, &block);
@@ -114,6 +116,7 @@ impl Board {
 
     /// Puts a task off until a moment, or until somebody unblocks it. The reason
     /// is kept as a comment, too.
+    #[boxed]
     pub async fn schedule(
         &self,
         by: &Authority,
@@ -141,6 +144,7 @@ impl Board {
 
     /// Lets a task go on that waits for a person, or for a moment. Its failures are
     /// forgotten, and whatever guard they set.
+    #[boxed]
     pub async fn unblock(
         &self,
         by: &Authority,
@@ -157,6 +161,7 @@ impl Board {
     /// Makes a task ready, whatever it waited for; for unfinished tasks it is
     /// linked to only with `force`. Its failures are forgotten, and whatever
     /// guard they set.
+    #[boxed]
     pub async fn promote(
         &self,
         by: &Authority,
@@ -178,12 +183,14 @@ impl Board {
 
     /// Ends a task. Where a worker does and the work has to be looked at, it is
     /// submitted in place of that.
+    #[boxed]
     pub async fn complete(&self, by: &Authority, id: &TaskId, done: Completion) -> Result<Moved> {
         self.hand_over(by, Permit::Holder("complete"), id, done, machine::complete).await
     }
 
     /// Puts a task among those whose work has to be looked at: by its reviewer,
     /// or by a person.
+    #[boxed]
     pub async fn submit(&self, by: &Authority, id: &TaskId, done: Completion) -> Result<Moved> {
         self.hand_over(by, Permit::Holder("submit"), id, done, machine::submit).await
     }
@@ -207,6 +214,7 @@ impl Board {
     }
 
     /// Sends work back that was looked at. The reason is kept as a comment, too.
+    #[boxed]
     pub async fn request_changes(
         &self,
         by: &Authority,
@@ -222,12 +230,14 @@ impl Board {
 
     /// Puts a task away. If it is being worked on, that ends; tasks that wait for it
     /// need not any more.
+    #[boxed]
     pub async fn archive(&self, by: &Authority, id: &TaskId) -> Result<Moved> {
         self.transition(by, Permit::Person("archive"), id, machine::archive).await
     }
 
     /// Takes up a task anew that was done or put away. Tasks that wait for it
     /// and could be worked on have to wait again.
+    #[boxed]
     pub async fn reopen(&self, by: &Authority, id: &TaskId, reason: &str) -> Result<Moved> {
         let reason = limits::optional_reason(reason)?;
         let mut step = self.begin(by, Permit::NoWorker("reopen"), id).await?;
@@ -248,6 +258,7 @@ impl Board {
     /// Removes a task that was put away, and all that hangs on it. One whose
     /// worker may still be there is kept until it is gone: with the task, all
     /// trace of the worker would go.
+    #[boxed]
     pub async fn delete(&self, by: &Authority, id: &TaskId) -> Result<()> {
         Permit::NoWorker("delete").check_caller(by, id)?;
         let mut tx = self.write().await?;

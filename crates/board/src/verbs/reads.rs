@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use async_recursion::async_recursion as boxed;
 use serde::Serialize;
 
 use super::transition;
@@ -63,6 +64,7 @@ pub struct Stats {
 
 impl Board {
     /// Returns a task.
+    #[boxed]
     pub async fn get(&self, id: &TaskId) -> Result<Task> {
         let mut tx = self.read().await?;
         transition::find(&mut *tx, id).await
@@ -70,6 +72,7 @@ impl Board {
 
     /// Returns the task with this name, or the only one whose name begins so.
     /// The `t_` in front may be left out.
+    #[boxed]
     pub async fn find(&self, text: &str) -> Result<TaskId> {
         let wanted = text.trim().to_ascii_lowercase();
         let wanted = if wanted.starts_with("t_") { wanted } else { format!("t_{wanted}") };
@@ -91,11 +94,13 @@ impl Board {
     }
 
     /// Returns tasks.
+    #[boxed]
     pub async fn list(&self, query: &Query) -> Result<Vec<Task>> {
         self.read().await?.list(query).await
     }
 
     /// Returns all about a task.
+    #[boxed]
     pub async fn show(&self, id: &TaskId) -> Result<Sheet> {
         let mut tx = self.read().await?;
         let task = transition::find(&mut *tx, id).await?;
@@ -114,6 +119,7 @@ impl Board {
     }
 
     /// Returns how the board stands.
+    #[boxed]
     pub async fn stats(&self) -> Result<Stats> {
         let mut tx = self.read().await?;
         let now = tx.now();
@@ -136,6 +142,7 @@ impl Board {
     }
 
     /// Returns events of all tasks after a number, oldest first.
+    #[boxed]
     pub async fn events_after(&self, query: &EventQuery) -> Result<Vec<Event>> {
         self.read().await?.events_after(query).await
     }

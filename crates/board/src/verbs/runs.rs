@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use serde_json::json;
 use vestal_config::ProfileName;
 
@@ -54,6 +55,7 @@ pub struct RunEnd {
 impl Board {
     /// Takes a task. The number of the run that is returned is what its holder
     /// has to show from now on.
+    #[boxed]
     pub async fn claim(&self, by: &Authority, id: &TaskId, claim: Claim) -> Result<Run> {
         Permit::NoWorker("claim").check_caller(by, id)?;
         let mut tx = self.write().await?;
@@ -67,6 +69,7 @@ impl Board {
     /// If the task was taken away in the meantime the process is written down
     /// all the same, so that somebody sees to its end, and the answer is
     /// [`Error::Fenced`](crate::Error::Fenced): stop it.
+    #[boxed]
     pub async fn started(&self, fence: &Fence, process: Process, workspace: &str) -> Result<()> {
         let mut tx = self.write().await?;
         let held = fenced(&mut *tx, fence).await;
@@ -94,6 +97,7 @@ impl Board {
 
     /// Renews a worker's lease and returns until when. It is no event: a worker
     /// that lives is no news.
+    #[boxed]
     pub async fn heartbeat(&self, fence: &Fence, beat: Heartbeat) -> Result<Time> {
         let beat = beat.checked()?;
         let mut tx = self.write().await?;
@@ -106,6 +110,7 @@ impl Board {
     /// Renews the hold on a task that was claimed by hand; returns the run and
     /// until when it holds the task. A worker's lease is refused: one that hangs
     /// must not be kept alive by somebody else's hand.
+    #[boxed]
     pub async fn renew(
         &self,
         by: &Authority,
@@ -130,6 +135,7 @@ impl Board {
 
     /// Writes down in which conversation a worker works: what it leaves behind
     /// in its sandbox is found by that, should it die.
+    #[boxed]
     pub async fn run_session(&self, fence: &Fence, session: &str) -> Result<()> {
         let session = limits::name("the conversation", session)?;
         let mut tx = self.write().await?;
@@ -141,6 +147,7 @@ impl Board {
 
     /// Takes a task from its holder, whose worker has to be stopped. It can be taken
     /// up again at once.
+    #[boxed]
     pub async fn reclaim(&self, by: &Authority, id: &TaskId, reason: &str) -> Result<Moved> {
         let reason = limits::optional_reason(reason)?;
         self.transition(by, Permit::NoWorker("reclaim"), id, |task, facts| {
@@ -151,6 +158,7 @@ impl Board {
 
     /// Ends a run. Its task is tried again after a while, or given up. A run
     /// that has ended stays as it is.
+    #[boxed]
     pub async fn end_run(&self, run: RunId, end: RunEnd, policy: &FailurePolicy) -> Result<Moved> {
         let mut tx = self.write().await?;
         let moved = steps::end_run_in(&mut *tx, run, &end, policy).await?;
@@ -159,6 +167,7 @@ impl Board {
     }
 
     /// Writes down that nothing is left of a run's worker.
+    #[boxed]
     pub async fn run_gone(&self, run: RunId) -> Result<()> {
         let mut tx = self.write().await?;
         steps::gone_in(&mut *tx, run).await?;

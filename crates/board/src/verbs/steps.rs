@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use serde_json::json;
 use vestal_config::ProfileName;
 
@@ -26,6 +27,7 @@ const DEFAULT_ASSIGNEE: &str = "kanban.default_assignee";
 const UNSTOPPABLE: &str = "its worker could not be stopped";
 
 /// Takes a task, and returns the run that holds it.
+#[boxed]
 pub async fn claim_in(
     tx: &mut dyn Write,
     by: &Authority,
@@ -158,6 +160,7 @@ async fn run(tx: &mut dyn Write, id: RunId) -> Result<Run> {
 
 /// Ends a run. Its task is tried again after a while, or given up. A run that
 /// has ended stays as it is.
+#[boxed]
 pub async fn end_run_in(
     tx: &mut dyn Write,
     id: RunId,
@@ -186,6 +189,7 @@ fn as_intended(run: &Run, end: &RunEnd) -> RunEnd {
 
 /// Takes back the claim of a run whose worker was not started. It is as if it had
 /// not been made.
+#[boxed]
 pub async fn give_back_in(tx: &mut dyn Write, id: RunId, reason: &str) -> Result<Moved> {
     let run = run(tx, id).await?;
     let (outcome, error) = (Outcome::Reclaimed, reason.to_owned());
@@ -247,6 +251,7 @@ fn refuse_success(outcome: Outcome) -> Result<()> {
 
 /// Lets a task go on whose moment has come. Returns nothing where it has not,
 /// or where it waits for a person.
+#[boxed]
 pub async fn wake_in(tx: &mut dyn Write, by: &Authority, id: &TaskId) -> Result<Option<Moved>> {
     let Some(task) = tx.task(id).await? else { return Ok(None) };
     let state = TaskState::of(tx, task).await?;
@@ -258,6 +263,7 @@ pub async fn wake_in(tx: &mut dyn Write, by: &Authority, id: &TaskId) -> Result<
 
 /// Gives a ready task that nobody is assigned to to the default assignee.
 /// Returns nothing where it is not such a task any more.
+#[boxed]
 pub async fn assign_default_in(
     tx: &mut dyn Write,
     by: &Authority,
@@ -276,6 +282,7 @@ pub async fn assign_default_in(
 
 /// Extends a lease that ran out, because its worker lives. That is done once
 /// between two renewals; reports whether it was.
+#[boxed]
 pub async fn extend_in(tx: &mut dyn Write, id: RunId, lease: Duration) -> Result<bool> {
     let mut run = run(tx, id).await?;
     let now = tx.now();
@@ -300,6 +307,7 @@ pub async fn extend_in(tx: &mut dyn Write, id: RunId, lease: Duration) -> Result
 
 /// Writes down that a run's worker is being stopped, and how the run ends then.
 /// Reports whether the run had not ended.
+#[boxed]
 pub async fn stop_in(
     tx: &mut dyn Write,
     id: RunId,
@@ -321,6 +329,7 @@ pub async fn stop_in(
 
 /// Leaves a task with a worker that could not be stopped: another one beside it
 /// would do the same work twice. It is told once.
+#[boxed]
 pub async fn defer_in(tx: &mut dyn Write, id: RunId, hold: Duration) -> Result<bool> {
     let mut run = run(tx, id).await?;
     if !run.is_open() {
@@ -344,6 +353,7 @@ pub async fn defer_in(tx: &mut dyn Write, id: RunId, hold: Duration) -> Result<b
 
 /// Writes down that nothing is left of a run's worker. A run that is forgotten
 /// has nothing left, either.
+#[boxed]
 pub async fn gone_in(tx: &mut dyn Write, id: RunId) -> Result<()> {
     if let Some(mut run) = tx.run(id).await?.filter(|run| !run.gone) {
         run.gone = true;

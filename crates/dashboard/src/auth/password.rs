@@ -1,6 +1,7 @@
 //! The password: argon2id, off the threads that serve, and few at a time.
 
 use argon2::{Algorithm, Argon2, Params, Version};
+use async_recursion::async_recursion as boxed;
 use jiff::Timestamp;
 use tokio::sync::Semaphore;
 
@@ -55,6 +56,7 @@ pub enum PasswordError {
 
 impl AuthStore {
     /// Sets the password of the dashboard. Sessions that were begun with the old one end.
+    #[boxed]
     pub async fn set_password(&self, password: &str, now: Timestamp) -> Result<(), PasswordError> {
         let length = password.chars().count();
         if length < MIN_PASSWORD {
@@ -74,6 +76,7 @@ impl AuthStore {
     }
 
     /// Removes the password: nobody can log in with one.
+    #[boxed]
     pub async fn remove_password(&self, now: Timestamp) -> Result<(), PasswordError> {
         Ok(self.store_password(None, now).await?)
     }

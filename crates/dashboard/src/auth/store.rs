@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
@@ -129,6 +130,7 @@ struct Shared {
 
 impl AuthStore {
     /// Opens the file, creating it if needed, readable by its owner only.
+    #[boxed]
     pub async fn open(path: &Path) -> Result<Self, vestal_database::Error> {
         vestal_database::make(path)?;
         let readers = SqlitePoolOptions::new()
@@ -153,6 +155,7 @@ impl AuthStore {
     }
 
     /// Closes the file for all clones. Nothing is lost without it.
+    #[boxed]
     pub async fn close(&self) {
         self.0.readers.close().await;
         if let Some(writer) = self.0.writer.lock().await.take()
@@ -168,6 +171,7 @@ impl AuthStore {
     }
 
     /// Makes a link that lets somebody in once.
+    #[boxed]
     pub async fn create_link(&self, right: Right, now: Timestamp) -> Result<NewLink, LinkError> {
         let token = Token::generate()?;
         let expires_at = now + LINK_LIFE;
@@ -279,6 +283,7 @@ impl AuthStore {
     }
 
     /// Ends all sessions and takes back all links. Returns how many sessions there were.
+    #[boxed]
     pub async fn end_all(&self) -> Result<u64, vestal_database::Error> {
         let mut write = self.write().await?;
         write.run(sqlx::query("DELETE FROM links")).await?;
@@ -305,6 +310,7 @@ impl AuthStore {
     }
 
     /// Reports whether there is a password to log in with.
+    #[boxed]
     pub async fn has_password(&self) -> Result<bool, vestal_database::Error> {
         Ok(self.password().await?.is_some())
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use tokio_util::sync::CancellationToken;
 use vestal_agent::approvals::Unattended as UnattendedPolicy;
 use vestal_agent::settings::Unattended;
@@ -44,6 +45,7 @@ impl NotRun {
 
 /// Carries out a run of a schedule: a new conversation, in which nobody can be asked, begins in the
 /// sandbox of its task. `stop` interrupts it with its commands.
+#[boxed]
 pub async fn run_schedule(
     runtime: &Runtime,
     job: &RunJob,
@@ -220,6 +222,7 @@ fn report_of(result: &TurnResult) -> RunReport {
 
 /// Adds what a run said to the conversation that its schedule names, as a note that the model reads
 /// with what is said next.
+#[boxed]
 pub async fn deliver_output(
     runtime: &Runtime,
     schedule: &Schedule,

@@ -8,6 +8,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use tokio::time::Instant;
 use vestal_wire::Role;
 
@@ -67,12 +68,14 @@ pub(crate) struct Attached {
 impl Engine {
     /// Returns the sandbox of a task: the one that is there, started if it was
     /// stopped, made if there is none.
+    #[boxed]
     pub async fn sandbox(&self, task: &Task) -> Result<Sandbox, Error> {
         self.sandbox_with(task, &Overrides::default()).await
     }
 
     /// Returns the sandbox of a task with settings for this sandbox alone. They are
     /// recorded when it is made, and stay with it.
+    #[boxed]
     pub async fn sandbox_with(&self, task: &Task, overrides: &Overrides) -> Result<Sandbox, Error> {
         let (task, overrides) = self.inner.scope(task, overrides)?;
         let key = self.inner.key(&task);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use jiff::Timestamp;
 
 use super::create::new_instance_id;
@@ -30,6 +31,7 @@ impl Engine {
     /// started by its next use. Sessions and jobs of the new sandbox are its own.
     ///
     /// A call that is given up leaves nothing: see [`Engine::close`].
+    #[boxed]
     pub async fn fork(
         &self,
         from: &Task,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
@@ -98,6 +99,7 @@ pub struct Summary {
 
 impl Engine {
     /// Returns every sandbox of this profile. Being listed is not being used.
+    #[boxed]
     pub async fn list(&self) -> Result<Vec<Summary>, Error> {
         let deadline = Instant::now() + self.inner.probe_timeouts.listing;
         let dirs = list_dirs(&self.inner.sandboxes)?;
@@ -118,6 +120,7 @@ impl Engine {
 
     /// Returns what there is of one task: its sandbox, and instances that
     /// belong to processes.
+    #[boxed]
     pub async fn inspect(&self, task: &Task) -> Result<Vec<Summary>, Error> {
         let dir = self.inner.dir(&self.inner.key(task));
         let found =
@@ -128,6 +131,7 @@ impl Engine {
     /// Connects to a running sandbox to look at it, without using it. One that
     /// has ended is [`Error::Stopped`], one that runs and does not answer
     /// [`Error::Unresponsive`].
+    #[boxed]
     pub async fn observe(&self, task: &Task) -> Result<Connection, Error> {
         let key = self.inner.key(task);
         let stopped = || Error::Stopped { task: task.to_string() };
@@ -147,6 +151,7 @@ impl Engine {
 
     /// Follows a job of a running sandbox without using it, through lost
     /// connections. Nothing is started for it.
+    #[boxed]
     pub async fn observe_job(&self, task: &Task, request: AttachJob) -> Result<JobStream, Error> {
         let observer = Observer { engine: self.clone(), task: task.clone() };
         JobStream::attach(Arc::new(observer), request).await

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Duration;
 
 use crate::settings::{SandboxSettings as _, keys};
+use async_recursion::async_recursion as boxed;
 use futures_util::future::join_all;
 use vestal_config::Settings;
 use vestal_wire::EnvVar;
@@ -185,6 +186,7 @@ impl Engine {
     }
 
     /// Returns every backend of this version and whether it works here.
+    #[boxed]
     pub async fn backends(&self) -> Vec<(&'static str, Availability)> {
         let within = self.inner.probe_timeouts.examining;
         let asked = self.inner.backends.iter().map(|backend| async move {
@@ -237,6 +239,7 @@ fn identity(settings: &Settings, declared: &[&'static Declaration]) -> Result<Ho
 
 impl Engine {
     /// Returns what there is to say about each backend beyond whether it works.
+    #[boxed]
     pub async fn report(&self) -> Vec<(&'static str, Vec<DoctorNote>)> {
         let known = self.inner.known_instances();
         let (known, within) = (&known, self.inner.probe_timeouts.examining);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use jiff::Timestamp;
 use tokio::sync::OwnedRwLockReadGuard;
 use tokio::task::JoinSet;
@@ -207,6 +208,7 @@ impl Engine {
     /// Ends this process's part: removes what belongs to it, waits until copies
     /// that were given up are undone, lets go of the rest. Returns whether all
     /// was done within `patience`.
+    #[boxed]
     pub async fn close(&self, patience: Duration) -> bool {
         let deadline = tokio::time::Instant::now() + patience;
         let handles: Vec<Arc<Handle>> =

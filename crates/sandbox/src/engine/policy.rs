@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::settings::{BackendChoice, OnConfigChange, StartDir, keys};
+use async_recursion::async_recursion as boxed;
 use vestal_config::AnyKey as _;
 use vestal_wire::{JobId, Request};
 
@@ -421,6 +422,7 @@ impl Engine {
     /// they are at this moment. Otherwise a start refuses directories that were
     /// replaced since the sandbox was made. Returns why some are not accepted,
     /// such as directories that do not exist.
+    #[boxed]
     pub async fn accept_mounts(&self, task: &Task) -> Result<Vec<BackendError>, Error> {
         let key = self.inner.key(task);
         let dir = self.inner.dir(&key);

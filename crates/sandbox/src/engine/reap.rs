@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
@@ -73,11 +74,13 @@ struct ReapFinding {
 impl Engine {
     /// Removes what nobody can want any more and returns what that was; with
     /// `dry_run` only says so.
+    #[boxed]
     pub async fn prune(&self, dry_run: bool) -> Result<Vec<Reaped>, Error> {
         Ok(self.prune_telling(dry_run).await?.reaped)
     }
 
     /// Does the same and returns as well what could not be looked at.
+    #[boxed]
     pub async fn prune_telling(&self, dry_run: bool) -> Result<Pruned, Error> {
         let inner = &self.inner;
         let leftovers = inner.reap_leftovers(None, dry_run).await?;

@@ -9,6 +9,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
+
 use super::create::new_instance_id;
 use super::list::in_memory;
 use super::lock::LockedSandbox;
@@ -34,6 +36,7 @@ impl Engine {
     ///
     /// A call that is given up leaves the sandbox as it was: see
     /// [`Engine::close`].
+    #[boxed]
     pub async fn rebuild(
         &self,
         task: &Task,

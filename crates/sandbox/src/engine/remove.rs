@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use vestal_wire::{FaultCode, JobInfo, Reply, Request, Role};
 
 use super::attach::{greet, greet_existing};
@@ -34,6 +35,7 @@ pub(crate) enum Interrupt {
 impl Engine {
     /// Stops a sandbox. Running jobs get SIGTERM and, after the configured
     /// grace, SIGKILL. Returns whether it ran.
+    #[boxed]
     pub async fn stop(&self, task: &Task) -> Result<bool, Error> {
         let key = self.inner.key(task);
         let dir = self.inner.dir(&key);
@@ -149,6 +151,7 @@ impl Engine {
     /// Nothing is made or started for it: where there is no sandbox, or it does
     /// not run, there are no jobs. A sandbox that runs and does not answer is
     /// an error, for nobody can tell what runs in it.
+    #[boxed]
     pub async fn end_session(&self, task: &Task, session: &str) -> Result<Vec<JobInfo>, Error> {
         let key = self.inner.key(task);
         let dir = self.inner.dir(&key);
@@ -200,6 +203,7 @@ impl Removal {
 
 impl Engine {
     /// Removes a sandbox's instances, and its files if asked.
+    #[boxed]
     pub async fn remove(&self, task: &Task, files: FilesOnRemoval) -> Result<Removal, Error> {
         let key = self.inner.key(task);
         let dir = self.inner.dir(&key);

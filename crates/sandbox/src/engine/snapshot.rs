@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use jiff::Timestamp;
 
 use super::lock::LockedSandbox;
@@ -22,6 +23,7 @@ impl Engine {
     /// its next use.
     ///
     /// A call that is given up leaves nothing: see [`Engine::close`].
+    #[boxed]
     pub async fn snapshot(
         &self,
         task: &Task,
@@ -75,6 +77,7 @@ impl Engine {
     }
 
     /// Removes a snapshot and returns what it was.
+    #[boxed]
     pub async fn remove_snapshot(
         &self,
         task: &Task,
@@ -289,6 +292,7 @@ impl Engine {
     ///
     /// A call that is given up leaves the sandbox as it was: see
     /// [`Engine::close`].
+    #[boxed]
     pub async fn restore(
         &self,
         task: &Task,

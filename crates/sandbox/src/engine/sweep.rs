@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -59,6 +60,7 @@ impl Engine {
     /// Lets go of every sandbox that has not been used for `lifetime` and
     /// returns how many those were. Running jobs and open calls of any process
     /// count as use.
+    #[boxed]
     pub async fn release_idle(&self, lifetime: Duration) -> usize {
         let idle: Vec<Arc<Handle>> = self
             .inner
@@ -152,6 +154,7 @@ impl Engine {
     /// that is under way is waited for. One that waits for its time is left to
     /// another process, unless none has swept for a while. Returns how many
     /// instances were removed.
+    #[boxed]
     pub async fn finish_sweep(&self) -> usize {
         let inner = &self.inner;
         if inner.sweep.is_waiting.load(Ordering::Acquire) && !inner.is_sweep_due() {
@@ -162,6 +165,7 @@ impl Engine {
 
     /// Waits for the sweep that the first use of a backend set off, and returns
     /// how many instances it removed; 0 if there was none.
+    #[boxed]
     pub async fn orphans_swept(&self) -> usize {
         self.inner.sweep.now.notify_one();
         let task = self.inner.sweep.task.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use minicbor::bytes::ByteVec;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
@@ -217,6 +218,7 @@ impl Files {
 
 impl Listing {
     /// Returns the next entry; `None` after the last.
+    #[boxed]
     pub async fn next(&mut self) -> Result<Option<DirectoryEntry>, FileError> {
         loop {
             if let Some(entry) = self.page.next() {

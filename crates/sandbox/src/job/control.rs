@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use vestal_wire::{FaultCode, JobId, JobInfo, Outcome, Reply, Request, WindowSize};
 
 use super::JobError;
@@ -41,6 +42,7 @@ pub enum AfterInput {
 
 /// Waits until a job has ended, or until the time is up, and returns what is
 /// known of it then. Without a time limit it waits for ever.
+#[boxed]
 pub async fn wait(
     connection: &Connection,
     id: &JobId,
@@ -51,16 +53,19 @@ pub async fn wait(
 }
 
 /// Kills every process of a job. Returns once none is left.
+#[boxed]
 pub async fn kill(connection: &Connection, id: &JobId) -> Result<JobInfo, CallError> {
     info(connection, connection.call(Request::Kill { id: id.clone() }).await?)
 }
 
 /// Sends a signal to a job's foreground process group.
+#[boxed]
 pub async fn signal(connection: &Connection, id: &JobId, signal: i32) -> Result<(), CallError> {
     connection.call(Request::Signal { id: id.clone(), signal }).await.map(drop)
 }
 
 /// Changes the size of a job's terminal.
+#[boxed]
 pub async fn resize(
     connection: &Connection,
     id: &JobId,
@@ -70,6 +75,7 @@ pub async fn resize(
 }
 
 /// Writes to a job's standard input, as fast as the job reads.
+#[boxed]
 pub async fn write(
     connection: &Connection,
     id: &JobId,
@@ -94,6 +100,7 @@ pub async fn write(
 }
 
 /// Lists at most `limit` jobs, the newest.
+#[boxed]
 pub async fn jobs(
     connection: &Connection,
     filter: JobFilter,
@@ -111,6 +118,7 @@ pub async fn jobs(
 
 /// Asks what became of a command whose connection was lost. If the answer is
 /// "never started", it never will be.
+#[boxed]
 pub async fn lookup(
     connection: &Connection,
     id: &JobId,
@@ -147,6 +155,7 @@ const SHORT_CALL: Duration = Duration::from_secs(10);
 
 /// Returns the jobs of a session that run or left processes behind, whoever
 /// started them.
+#[boxed]
 pub async fn of_session(connection: &Connection, session: &str) -> Result<Vec<JobInfo>, CallError> {
     let listed = jobs(connection, JobFilter::Running, MANY).await?;
     Ok(listed.jobs.into_iter().filter(|job| job.session.as_deref() == Some(session)).collect())
@@ -154,6 +163,7 @@ pub async fn of_session(connection: &Connection, session: &str) -> Result<Vec<Jo
 
 /// Kills every process of a session's jobs and forgets its state. Returns the
 /// jobs that were killed, once none of their processes is left.
+#[boxed]
 pub async fn end_session(
     connection: &Connection,
     session: &str,

@@ -12,6 +12,7 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
+use async_recursion::async_recursion as boxed;
 use vestal_wire::{AttachJob, Delivery, Fault, FaultCode, JobId, JobInfo, Stream};
 
 use super::recovery::{
@@ -178,6 +179,7 @@ impl JobStream {
     /// After an error of the connection it may be called again, and goes on
     /// where it was. [`Error::LostJob`] means that the job may still be running;
     /// other errors mean that it is not, or say themselves what is known.
+    #[boxed]
     pub async fn next(&mut self) -> Result<Option<JobEvent>, Error> {
         loop {
             match &mut self.state {
@@ -214,6 +216,7 @@ impl JobStream {
     /// Passes over all that is still to come and returns what became of the
     /// job: how it ended and what became of the session's state, that it never
     /// started, or that nobody can tell.
+    #[boxed]
     pub async fn finish(mut self) -> Result<JobOutcome, Error> {
         loop {
             match self.state {
@@ -227,6 +230,7 @@ impl JobStream {
 
     /// Kills every process of the job and returns when none is left. A sandbox
     /// that has been stopped is not started for it.
+    #[boxed]
     pub async fn kill(&mut self) -> Result<JobInfo, Error> {
         let connection = self.recovery.connector.connect_running().await?;
         let info = kill(&connection, &self.id).await?;
@@ -236,6 +240,7 @@ impl JobStream {
 
     /// Writes to the standard input of a job started with
     /// [`crate::Input::Piped`]. Returns whether the job took it all.
+    #[boxed]
     pub async fn write_input(&mut self, bytes: &[u8]) -> bool {
         match &mut self.state {
             StreamState::Following(job) => job.write_input(bytes).await,

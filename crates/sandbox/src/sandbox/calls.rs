@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use tokio::sync::OwnedRwLockReadGuard;
 use vestal_wire::{FaultCode, JobId, JobInfo, Stats, Status, WindowSize};
 
@@ -33,6 +34,7 @@ impl Sandbox {
     /// after it. With an id that the caller chose that is done only if the guest
     /// was shutting down: one that was asked about the id may have refused it
     /// for good.
+    #[boxed]
     pub async fn run(&self, command: Command) -> Result<Output, Error> {
         let mut command = self.complete(command).await?;
         let mut attempts = Attempts::of(&command);
@@ -59,12 +61,14 @@ impl Sandbox {
     /// connections. A guest that is shutting down refuses it, and the next one
     /// gets it; apart from that it is sent once only, and whether a command that
     /// was lost on the way ran is what [`JobStream::finish`] tells.
+    #[boxed]
     pub async fn start(&self, command: Command, follow: Follow) -> Result<JobStream, Error> {
         let command = self.complete(command).await?;
         JobStream::start(Arc::new(self.clone()), command, follow).await
     }
 
     /// Starts a background job and returns once it runs.
+    #[boxed]
     pub async fn spawn(&self, command: Command) -> Result<JobInfo, Error> {
         let mut command = self.complete(command).await?;
         let mut attempts = Attempts::of(&command);
@@ -110,6 +114,7 @@ impl Sandbox {
     }
 
     /// Returns what became of a command that may have been sent.
+    #[boxed]
     pub async fn outcome(&self, sent: &SentJob) -> Result<JobOutcome, Error> {
         let connection = self.connection().await?;
         Ok(sent.outcome(&connection).await?)
@@ -117,17 +122,20 @@ impl Sandbox {
 
     /// Follows a job, also one that has ended or that another process started,
     /// through lost connections.
+    #[boxed]
     pub async fn attach(&self, request: vestal_wire::AttachJob) -> Result<JobStream, Error> {
         JobStream::attach(Arc::new(self.clone()), request).await
     }
 
     /// Returns the jobs on record.
+    #[boxed]
     pub async fn jobs(&self, filter: JobFilter, limit: u32) -> Result<JobList, Error> {
         let connection = self.connection().await?;
         Ok(job::jobs(&connection, filter, limit).await?)
     }
 
     /// Waits for a job's end, or until the time is up.
+    #[boxed]
     pub async fn wait(&self, id: &JobId, limit: Option<Duration>) -> Result<JobInfo, Error> {
         let connection = self.connection().await?;
         Ok(job::wait(&connection, id, limit).await?)
@@ -137,30 +145,35 @@ impl Sandbox {
     /// [`Sandbox::signal`], [`Sandbox::write`] and [`Sandbox::resize`], acts on
     /// a job that runs: a sandbox that has been stopped is not started for it,
     /// which is [`Error::Stopped`].
+    #[boxed]
     pub async fn kill(&self, id: &JobId) -> Result<JobInfo, Error> {
         let connection = self.running_connection().await?;
         Ok(job::kill(&connection, id).await?)
     }
 
     /// Sends a signal to a job's foreground process group.
+    #[boxed]
     pub async fn signal(&self, id: &JobId, signal: i32) -> Result<(), Error> {
         let connection = self.running_connection().await?;
         Ok(job::signal(&connection, id, signal).await?)
     }
 
     /// Writes to a job's standard input.
+    #[boxed]
     pub async fn write(&self, id: &JobId, input: Input, after: AfterInput) -> Result<(), Error> {
         let connection = self.running_connection().await?;
         Ok(job::write(&connection, id, input, after).await?)
     }
 
     /// Changes the size of a job's terminal.
+    #[boxed]
     pub async fn resize(&self, id: &JobId, size: WindowSize) -> Result<(), Error> {
         let connection = self.running_connection().await?;
         Ok(job::resize(&connection, id, size).await?)
     }
 
     /// Returns the sandbox's files, relative paths starting where `session` is.
+    #[boxed]
     pub async fn files(&self, session: Option<&str>) -> Result<Files, Error> {
         let connection = self.connection().await?;
         let start_dir = self.handle.start_dir().await?;
@@ -172,18 +185,21 @@ impl Sandbox {
     }
 
     /// Returns the guest's state.
+    #[boxed]
     pub async fn status(&self) -> Result<Status, Error> {
         let connection = self.connection().await?;
         Ok(connection.status(SHORT_CALL).await?)
     }
 
     /// Returns what the sandbox consumes.
+    #[boxed]
     pub async fn stats(&self) -> Result<Stats, Error> {
         let connection = self.connection().await?;
         Ok(connection.stats(SHORT_CALL).await?)
     }
 
     /// Keeps the sandbox from idling out.
+    #[boxed]
     pub async fn touch(&self) -> Result<(), Error> {
         let connection = self.connection().await?;
         Ok(connection.touch(SHORT_CALL).await?)
@@ -191,6 +207,7 @@ impl Sandbox {
 
     /// Returns the jobs of a session that run or left processes behind, whoever
     /// started them.
+    #[boxed]
     pub async fn jobs_of_session(&self, name: &str) -> Result<Vec<JobInfo>, Error> {
         let connection = self.connection().await?;
         Ok(job::of_session(&connection, name).await?)
@@ -198,18 +215,21 @@ impl Sandbox {
 
     /// Kills every process of a session's jobs and forgets its state. Returns
     /// the jobs that were killed.
+    #[boxed]
     pub async fn end_session(&self, name: &str) -> Result<Vec<JobInfo>, Error> {
         let connection = self.connection().await?;
         Ok(job::end_session(&connection, name).await?)
     }
 
     /// Forgets a session's saved state.
+    #[boxed]
     pub async fn reset_session(&self, name: &str) -> Result<(), Error> {
         let connection = self.connection().await?;
         Ok(connection.reset_session(name, SHORT_CALL).await?)
     }
 
     /// Returns the connection to the guest, made again if it was lost.
+    #[boxed]
     pub async fn connection(&self) -> Result<Connection, Error> {
         self.handle.connection().await
     }
@@ -249,6 +269,7 @@ impl Sandbox {
     /// one step. It survives the sandbox's stop, and a sandbox that is made anew
     /// is shown the same again. Neither is it one of the settings it was made
     /// with.
+    #[boxed]
     pub async fn publish(&self, name: &str, source: &Path) -> Result<PathBuf, Error> {
         let name = PublishedName::new(name)?;
         let bundle = read_bundle(source).await?;

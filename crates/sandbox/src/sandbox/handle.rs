@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use async_recursion::async_recursion as boxed;
 use tokio::sync::{Mutex, watch};
 use vestal_wire::Role;
 
@@ -310,6 +311,7 @@ impl Sandbox {
     }
 
     /// Waits for a cleanup. Returns whether there is nothing left to wait for.
+    #[boxed]
     pub async fn wait_for_cleanup(&self, patience: Duration) -> bool {
         self.handle.wait_for_cleanup(patience).await
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use async_recursion::async_recursion as boxed;
 use vestal_config::AnyKey as _;
 
 use super::Sandbox;
@@ -41,6 +42,7 @@ pub enum Opening {
 impl Sandbox {
     /// Returns what of the host its commands can get at. What the instance was
     /// made with counts, not what the settings have come to say since.
+    #[boxed]
     pub async fn reach(&self) -> Reach {
         let (backend, record, overrides) = self.handle.made().await;
         let weakened = backend.describe(&record.locator).weakened;
@@ -54,6 +56,7 @@ impl Sandbox {
     }
 
     /// Returns the directory of the sandbox's own files, as its commands see it.
+    #[boxed]
     pub async fn workspace(&self) -> PathBuf {
         let (backend, record, _) = self.handle.made().await;
         match backend.confinement() {
@@ -71,6 +74,7 @@ impl Sandbox {
 
     /// Returns whether nobody chose the backend: the settings leave it open,
     /// and nothing else was asked for this sandbox.
+    #[boxed]
     pub async fn is_backend_automatic(&self) -> bool {
         let (_, _, overrides) = self.handle.made().await;
         // With a setting that cannot be read nobody has chosen anything.

@@ -1,5 +1,6 @@
 //! Taking what is due: at most one run for each due moment, on any number of processes.
 
+use async_recursion::async_recursion as boxed;
 use jiff::{SignedDuration, Timestamp};
 use sqlx::{AssertSqlSafe, Row as _};
 
@@ -35,6 +36,7 @@ pub struct Taken {
 impl Store {
     /// Takes what is due, in one transaction: claims the moments, records those that were missed or
     /// skipped, finds each schedule's next moment, and records runs whose process is gone as lost.
+    #[boxed]
     pub async fn take_due(&self, owner: &Owner, now: Timestamp) -> Result<Taken> {
         if !self.has_work(now).await? {
             return Ok(Taken { next_at: self.next_after(now).await?, ..Taken::default() });

@@ -1,5 +1,6 @@
 //! Deliveries of what runs said: at most once each, tried again only while nothing was sent.
 
+use async_recursion::async_recursion as boxed;
 use jiff::{SignedDuration, Timestamp};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{AssertSqlSafe, Row as _};
@@ -87,6 +88,7 @@ impl Store {
     }
 
     /// Records what became of a delivery that was taken. One that is to be tried again is pending.
+    #[boxed]
     pub async fn delivered(
         &self,
         run: RunId,

@@ -1,5 +1,6 @@
 //! Reading runs, and how they begin and end.
 
+use async_recursion::async_recursion as boxed;
 use jiff::{SignedDuration, Timestamp};
 use sqlx::AssertSqlSafe;
 
@@ -22,6 +23,7 @@ pub(super) const WAIT_WITHIN: SignedDuration = SignedDuration::from_hours(24);
 impl Store {
     /// Returns runs, the latest first: of one schedule, or of all. A run whose process is gone is
     /// shown as lost, also if nobody has recorded that yet.
+    #[boxed]
     pub async fn runs(&self, schedule: Option<&ScheduleId>, limit: u32) -> Result<Vec<Run>> {
         let of = if schedule.is_some() { "WHERE schedule = ?1" } else { "WHERE ?1 IS NULL" };
         let query = format!("SELECT {RUN} FROM runs {of} ORDER BY id DESC LIMIT ?2");
@@ -37,6 +39,7 @@ impl Store {
     }
 
     /// Returns a run, in the same way.
+    #[boxed]
     pub async fn run(&self, id: RunId) -> Result<Run> {
         let query = format!("SELECT {RUN} FROM runs WHERE id = ?");
         let mut reader = self.reader().await?;
@@ -47,6 +50,7 @@ impl Store {
     }
 
     /// Asks for a run of a schedule now, by whoever runs schedules. Refused while one is in progress.
+    #[boxed]
     pub async fn request(&self, id: &ScheduleId, now: Timestamp) -> Result<Run> {
         let here = Owner::current()?;
         let mut write = self.write().await?;
@@ -61,6 +65,7 @@ impl Store {
 
     /// Begins a run of a schedule in this process, at a person's wish. Refused while one is in
     /// progress.
+    #[boxed]
     pub async fn begin(
         &self,
         id: &ScheduleId,
@@ -78,6 +83,7 @@ impl Store {
     }
 
     /// Records that a claimed run begins, and may take so long.
+    #[boxed]
     pub async fn started(
         &self,
         run: RunId,
@@ -107,6 +113,7 @@ impl Store {
 
     /// Records the conversation of a run as soon as it is known: so it is found also if the run is
     /// lost.
+    #[boxed]
     pub async fn note_conversation(&self, run: RunId, conversation: &str) -> Result<()> {
         let mut write = self.write().await?;
         let query = sqlx::query("UPDATE runs SET conversation = ? WHERE id = ?")
@@ -118,6 +125,7 @@ impl Store {
 
     /// Records how a run ended. One that was taken for lost and reports after all has its true
     /// result; one whose schedule was removed has no record. Returns whether there is one.
+    #[boxed]
     pub async fn finish(&self, run: RunId, report: &RunReport, now: Timestamp) -> Result<bool> {
         let mut write = self.write().await?;
         let found = find(&mut write, run).await?;

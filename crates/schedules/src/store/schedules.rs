@@ -1,5 +1,6 @@
 //! Creating, changing, finding and removing schedules.
 
+use async_recursion::async_recursion as boxed;
 use jiff::Timestamp;
 use sqlx::{AssertSqlSafe, Row as _};
 
@@ -14,6 +15,7 @@ const MAX_SCHEDULES: i64 = 10_000;
 
 impl Store {
     /// Creates a schedule. One that never comes is refused.
+    #[boxed]
     pub async fn create(&self, new: NewSchedule, now: Timestamp) -> Result<Schedule> {
         let new = new.checked()?;
         let anchor = whole_second(now);
@@ -65,6 +67,7 @@ impl Store {
 
     /// Changes a schedule. Where its time is changed, its next moment is found anew, and one that had
     /// come is due again.
+    #[boxed]
     pub async fn edit(
         &self,
         id: &ScheduleId,
@@ -113,6 +116,7 @@ impl Store {
     }
 
     /// Pauses a schedule: it is not due until it is resumed. One that is paused stays so.
+    #[boxed]
     pub async fn pause(&self, id: &ScheduleId, now: Timestamp) -> Result<Schedule> {
         let mut write = self.write().await?;
         let schedule = get_in(&mut write, id).await?;
@@ -126,6 +130,7 @@ impl Store {
 
     /// Resumes a schedule: its next moment is the first from now on. What passed while it was paused
     /// was not missed. One that comes once and whose moment has passed is refused.
+    #[boxed]
     pub async fn resume(&self, id: &ScheduleId, now: Timestamp) -> Result<Schedule> {
         let mut write = self.write().await?;
         let schedule = get_in(&mut write, id).await?;
@@ -147,6 +152,7 @@ impl Store {
 
     /// Removes a schedule with its runs, and returns what it was. A run in progress goes on, and is
     /// not recorded.
+    #[boxed]
     pub async fn remove(&self, id: &ScheduleId) -> Result<Schedule> {
         let mut write = self.write().await?;
         let schedule = get_in(&mut write, id).await?;
@@ -157,6 +163,7 @@ impl Store {
     }
 
     /// Returns a schedule.
+    #[boxed]
     pub async fn get(&self, id: &ScheduleId) -> Result<Schedule> {
         let query = format!("SELECT {SCHEDULE} FROM schedules WHERE id = ?");
         let mut reader = self.reader().await?;
@@ -168,6 +175,7 @@ impl Store {
 
     /// Returns all schedules: those that are due next first, then the others by name. One that cannot
     /// be read does not hide the others: it is an error in its place.
+    #[boxed]
     pub async fn list(&self) -> Result<Vec<Result<Schedule>>> {
         let query =
             format!("SELECT {SCHEDULE} FROM schedules ORDER BY next_at IS NULL, next_at, name, id");
@@ -178,6 +186,7 @@ impl Store {
     }
 
     /// Finds the schedule that a person means: by its id, a beginning of it, or its name.
+    #[boxed]
     pub async fn find(&self, wanted: &str) -> Result<ScheduleId> {
         let wanted = wanted.trim();
         let mut reader = self.reader().await?;

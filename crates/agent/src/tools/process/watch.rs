@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use async_recursion::async_recursion as boxed;
 use futures_util::future::select_all;
 use vestal_sandbox::client::{CallError, Connection};
 use vestal_sandbox::job::{self, JobError, JobEvent};
@@ -176,6 +177,7 @@ struct OutOfReach;
 impl JobWatch {
     /// Returns when there is something to tell. While the sandbox is stopped or
     /// out of reach it is looked for now and then.
+    #[boxed]
     pub async fn changed(self) {
         let mut pause = PAUSE;
         while let Err(OutOfReach) = self.wait(&mut pause).await {
