@@ -1,18 +1,15 @@
 //! A conversation in a real browser, with a model that says what it is told.
 
-use std::os::unix::fs::DirBuilderExt as _;
-use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
-use tokio::process::Command;
 use vestal_conversations::Store;
 use vestal_dashboard::gate::Right;
 use vestal_scripted_model::{Reply, Rule, Script, ScriptedModel, ToolCall};
 
 use crate::support::World;
-use crate::{WITHIN, packages, pictures, say};
+use crate::{WITHIN, browser, say};
 
 /// What a model may say: all that is rendered, and what must stay text.
 const MARKDOWN: &str = "## A heading\n\nSome **bold** and `code` words, a \
@@ -60,24 +57,8 @@ async fn a_person_talks_to_an_agent_in_the_browser() {
     let held = store.list(&vestal_conversations::Filter::default()).await.unwrap();
     let held = held[0].conversation.id.clone();
     let mut lease = Some(store.lease(&held).unwrap());
-    let runtime = world.home.join("runtime");
-    std::fs::DirBuilder::new().mode(0o700).create(&runtime).unwrap();
-    let mut command = Command::new("node");
-    command
-        .env("XDG_RUNTIME_DIR", &runtime)
-        .env("GSETTINGS_BACKEND", "memory")
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/browser/chat.mjs"))
-        .env("PACKAGES", packages())
-        .env("BASE", format!("http://{}", world.authority()))
-        .env("HELD", held.to_string())
-        .current_dir(&world.home)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true);
-    if let Some(dir) = pictures() {
-        command.env("PICTURES", dir);
-    }
+    let mut command = browser(&world, "chat.mjs");
+    command.env("HELD", held.to_string());
     let mut child = command.spawn().expect("node is not installed; scripts/test installs it");
     let mut stdin = child.stdin.take().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -10,7 +10,7 @@ mod support;
 mod chat;
 
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -36,6 +36,34 @@ fn pictures() -> Option<std::ffi::OsString> {
     std::env::var_os("VESTAL_TEST_PICTURES")
 }
 
+/// Node with a script of this directory that drives a browser against a world.
+fn browser(world: &World, script: &str) -> Command {
+    // What the browser and its libraries keep for a desktop goes with the world: a browser that
+    // ends does not always remove its temporary files.
+    let own = |name: &str| {
+        let dir = world.home.join(name);
+        std::fs::DirBuilder::new().mode(0o700).create(&dir).unwrap();
+        dir
+    };
+    let mut command = Command::new("node");
+    command
+        .env("XDG_RUNTIME_DIR", own("runtime"))
+        .env("TMPDIR", own("browser"))
+        .env("GSETTINGS_BACKEND", "memory")
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser").join(script))
+        .env("PACKAGES", packages())
+        .env("BASE", format!("http://{}", world.authority()))
+        .current_dir(&world.home)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    if let Some(dir) = pictures() {
+        command.env("PICTURES", dir);
+    }
+    command
+}
+
 async fn say(stdin: &mut ChildStdin, line: &str) {
     stdin.write_all(format!("{line}\n").as_bytes()).await.unwrap();
 }
@@ -49,24 +77,7 @@ async fn a_person_logs_in_by_a_link_and_sees_what_happens() {
     world.create_blocked_task("Choose a name", "which of the two names is it to be?").await;
     world.break_board("broken");
     let link = world.link(Right::Operator).await;
-    // What the browser's libraries keep for a desktop goes with the world.
-    let runtime = world.home.join("runtime");
-    std::fs::DirBuilder::new().mode(0o700).create(&runtime).unwrap();
-    let mut command = Command::new("node");
-    command
-        .env("XDG_RUNTIME_DIR", &runtime)
-        .env("GSETTINGS_BACKEND", "memory")
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/browser/story.mjs"))
-        .env("PACKAGES", packages())
-        .env("BASE", format!("http://{}", world.authority()))
-        .current_dir(&world.home)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true);
-    if let Some(dir) = pictures() {
-        command.env("PICTURES", dir);
-    }
+    let mut command = browser(&world, "story.mjs");
     let mut child = command.spawn().expect("node is not installed; scripts/test installs it");
     let mut stdin = child.stdin.take().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
