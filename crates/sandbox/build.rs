@@ -101,7 +101,7 @@ fn build_programs() -> Result<PathBuf, String> {
         cargo.args(["--features", "vestal-guest/failpoints,vestal-stage/failpoints"]);
     }
     // The outer build's flags are for the outer build: the programs must come
-    // out the same whatever lints, wrappers or profiles surround it.
+    // out the same whatever lints, wrappers, profiles or choice of features surround it.
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();
         let foreign = text.starts_with("CARGO_PROFILE_")
@@ -111,6 +111,7 @@ fn build_programs() -> Result<PathBuf, String> {
                     | "CARGO_ENCODED_RUSTFLAGS"
                     | "RUSTC_WORKSPACE_WRAPPER"
                     | "CARGO_TARGET_DIR"
+                    | "CARGO_RESOLVER_FEATURE_UNIFICATION"
             );
         if foreign {
             cargo.env_remove(&name);
