@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::task::Poll;
 
 use serde_json::{Value, json};
 use vestal_sandbox::{Command, Engine};
@@ -248,6 +249,43 @@ async fn the_model_is_told_once_of_the_end_it_waits_for() {
     );
     assert_eq!(news, [expected]);
     assert_eq!(job_updates(&stage.context).await, Vec::<String>::new());
+    assert_eq!(stage.context.notebook.read().watched, []);
+}
+
+/// Does something until it is done or was waited for so often; then it is given up.
+async fn given_up_after<T>(waits: usize, work: impl Future<Output = T>) -> Option<T> {
+    let mut work = std::pin::pin!(work);
+    let mut left = waits;
+    std::future::poll_fn(move |context| match work.as_mut().poll(context) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending if left == 1 => Poll::Ready(None),
+        Poll::Pending => {
+            left -= 1;
+            Poll::Pending
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn news_whose_taking_is_interrupted_at_any_point_is_told_by_the_next() {
+    let stage = Stage::new();
+    for command in ["echo one", "echo two"] {
+        let arguments = json!({"command": command, "background": true, "notify_on_complete": true});
+        let result = stage.call(&Terminal, arguments).await;
+        act(&stage, "wait", result["session_id"].as_str().unwrap()).await;
+    }
+    let mut waits = 0;
+    let news = loop {
+        waits += 1;
+        if let Some(news) = given_up_after(waits, job_updates(&stage.context)).await {
+            break news;
+        }
+        assert_eq!(stage.context.notebook.read().watched.len(), 2, "after {waits} waits");
+    };
+    assert!(waits > 2, "it was never interrupted between the two");
+    let words: Vec<bool> = ["one", "two"].map(|word| news.concat().contains(word)).to_vec();
+    assert_eq!((news.len(), words), (2, vec![true, true]), "{news:?}");
     assert_eq!(stage.context.notebook.read().watched, []);
 }
 
