@@ -115,6 +115,8 @@ struct SchedulerShared {
     interrupt: CancellationToken,
     /// Deliveries that wait to be tried again.
     retrying: Mutex<HashSet<RunId>>,
+    /// How long they do.
+    deliver_again: Duration,
     poke: Notify,
 }
 
@@ -137,6 +139,7 @@ impl Scheduler {
             stop: CancellationToken::new(),
             interrupt: CancellationToken::new(),
             retrying: Mutex::default(),
+            deliver_again: DELIVER_AGAIN,
             poke: Notify::new(),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -285,7 +288,7 @@ impl Scheduler {
         if matches!(result, Err(DeliveryError::Busy(_))) {
             tokio::select! {
                 () = shared.stop.cancelled() => {}
-                () = tokio::time::sleep(DELIVER_AGAIN) => {}
+                () = tokio::time::sleep(shared.deliver_again) => {}
             }
             self.retrying().remove(&run.id);
             shared.poke.notify_one();
@@ -432,11 +435,66 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
+    use crate::{Delivery, NewSchedule, Timing, Zone};
 
     const SHORT: (Duration, Duration) = (Duration::from_micros(10), Duration::from_micros(50));
 
     fn full() -> Error {
         Error::Random(std::io::Error::other("the disk is full"))
+    }
+
+    /// Answers at once, and can deliver the second time.
+    struct Busy {
+        clock: Clock,
+        delivered: AtomicU32,
+    }
+
+    #[async_trait]
+    impl Executor for Busy {
+        async fn execute(&self, _: RunJob, _: CancellationToken) -> RunReport {
+            RunReport {
+                output: "said".to_owned(),
+                error: None,
+                ..RunReport::without_answer(RunOutcome::Succeeded, "")
+            }
+        }
+
+        async fn deliver(&self, _: &Schedule, _: &Run) -> std::result::Result<(), DeliveryError> {
+            if self.delivered.fetch_add(1, Ordering::SeqCst) > 0 {
+                return Ok(());
+            }
+            // While it waits for another try, the clock of the wall is set back by years.
+            self.clock.set("2020-01-01T00:00:00Z".parse().unwrap());
+            Err(DeliveryError::Busy("somebody talks there".to_owned()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_delivery_is_tried_again_whatever_the_clock_of_the_wall_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path().join("schedules.db")).await.unwrap();
+        let clock = Clock::at("2026-01-31T08:59:00Z".parse().unwrap());
+        let timing = Timing::Instant("2026-01-31T09:00:00Z".parse().unwrap());
+        let delivery = Delivery::Conversation("20260131-090000-k3f9ab".to_owned());
+        let new = NewSchedule { delivery, ..NewSchedule::new(timing, Zone::utc(), "look") };
+        let schedule = store.create(new, clock.now()).await.unwrap();
+        let busy = Arc::new(Busy { clock: clock.clone(), delivered: AtomicU32::new(0) });
+        let limits = SchedulerLimits { max_concurrent: 1, timeout: Duration::from_mins(1) };
+        let executor: Arc<dyn Executor> = Arc::clone(&busy) as _;
+        let mut scheduler = Scheduler::new(store.clone(), executor, limits, clock.clone()).unwrap();
+        Arc::get_mut(&mut scheduler.shared).unwrap().deliver_again = Duration::from_millis(1);
+        clock.set("2026-01-31T09:00:00Z".parse().unwrap());
+        let serving = scheduler.clone();
+        let serving = tokio::spawn(async move { serving.serve(|_| {}).await });
+        vestal_testkit::until_async("it is delivered", || async {
+            let runs = store.runs(Some(&schedule.id), 1).await.unwrap();
+            runs.first().is_some_and(|run| run.delivered == Delivered::Done)
+        })
+        .await;
+        assert_eq!(busy.delivered.load(Ordering::SeqCst), 2);
+        scheduler.stop();
+        serving.await.unwrap();
+        scheduler.drain(Duration::from_mins(1), std::future::pending()).await;
     }
 
     #[tokio::test]
