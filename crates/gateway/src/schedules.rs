@@ -3,8 +3,8 @@
 mod agent;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
@@ -39,8 +39,33 @@ const UNLIMITED: Duration = Duration::from_hours(24 * 365);
 /// The schedules of a gateway.
 #[derive(Debug)]
 pub(crate) struct ScheduleHost {
-    stop: CancellationToken,
+    stop: Stop,
     task: JoinHandle<()>,
+}
+
+/// Stops schedules at once: when it has returned, no further moment is claimed.
+#[derive(Debug, Clone, Default)]
+struct Stop {
+    asked: CancellationToken,
+    scheduler: Arc<OnceLock<Scheduler>>,
+}
+
+impl Stop {
+    fn ask(&self) {
+        self.asked.cancel();
+        if let Some(scheduler) = self.scheduler.get() {
+            scheduler.stop();
+        }
+    }
+
+    /// Stops this scheduler, too, when that is asked for, or if it was.
+    fn applies_to(&self, scheduler: &Scheduler) {
+        let scheduler = self.scheduler.get_or_init(|| scheduler.clone());
+        // After that: whoever asks now finds it.
+        if self.asked.is_cancelled() {
+            scheduler.stop();
+        }
+    }
 }
 
 impl ScheduleHost {
@@ -52,14 +77,14 @@ impl ScheduleHost {
         state: &Arc<StateFile>,
     ) -> Self {
         state.listener(NAME, |listener| listener.state = ListenerPhase::Connecting);
-        let stop = CancellationToken::new();
+        let stop = Stop::default();
         let serving = serve(store_path(home), turns, limits, Arc::clone(state), stop.clone());
         Self { stop, task: tokio::spawn(serving) }
     }
 
     /// Begins no new runs from now on.
     pub(crate) fn stop(&self) {
-        self.stop.cancel();
+        self.stop.ask();
     }
 
     /// Returns when the runs have ended, which the drain of the turns sees to, and are on record.
@@ -77,7 +102,7 @@ async fn serve(
     turns: Turns,
     limits: SchedulerLimits,
     state: Arc<StateFile>,
-    stop: CancellationToken,
+    stop: Stop,
 ) {
     let failed = |error: &Error| {
         state.listener(NAME, |listener| {
@@ -100,10 +125,11 @@ async fn serve(
             }
         }
         tokio::select! {
-            () = stop.cancelled() => return,
+            () = stop.asked.cancelled() => return,
             () = tokio::time::sleep(OPEN_AGAIN) => {}
         }
     };
+    stop.applies_to(&scheduler);
     let is_well = AtomicBool::new(false);
     let on_tick = |error: Option<&Error>| {
         // The file is written when something changes, not with every look.
@@ -118,12 +144,8 @@ async fn serve(
             }),
         }
     };
-    let stopping = async {
-        stop.cancelled().await;
-        scheduler.stop();
-    };
-    // Not a race: a claim that is being made is seen through.
-    tokio::join!(scheduler.serve(on_tick), stopping);
+    // Not a race with the stop: a claim that is being made is seen through.
+    scheduler.serve(on_tick).await;
     scheduler.drain(UNLIMITED, std::future::pending()).await;
     state.listener(NAME, |listener| listener.state = ListenerPhase::Stopped);
 }

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures_util::{StreamExt as _, stream};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::task::TaskTracker;
 use vestal_conversations::ConversationId;
 
 use super::error::{ApiError, TurnRan};
@@ -81,10 +82,23 @@ pub(super) async fn settle_lost(store: &GatewayStore) -> StoreResult<()> {
     Ok(())
 }
 
+/// What requests with a key need of the server.
+#[derive(Debug, Clone)]
+pub(super) struct Replays {
+    store: GatewayStore,
+    tasks: TaskTracker,
+}
+
+impl From<&App> for Replays {
+    fn from(app: &App) -> Self {
+        Self { store: app.store.clone(), tasks: app.tasks.clone() }
+    }
+}
+
 /// Lets a request without a key pass. One with a key runs to its end whether its client waits or
 /// not, and its answer is kept.
 pub(super) async fn replay(
-    State(app): State<App>,
+    State(Replays { store, tasks }): State<Replays>,
     request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
@@ -102,7 +116,7 @@ pub(super) async fn replay(
     digest.update(parts.headers.get(SESSION_HEADER).map_or(&b""[..], HeaderValue::as_bytes));
     digest.update([0]);
     digest.update(&body);
-    let claim = app.store.claim(&route, &name, &digest.finalize()).await?;
+    let claim = store.claim(&route, &name, &digest.finalize()).await?;
     let key = match claim {
         Claim::New(key) => key,
         Claim::Replay(answer) => return Ok(repeat(answer)),
@@ -119,8 +133,7 @@ pub(super) async fn replay(
     let mut request = Request::from_parts(parts, Body::from(body));
     request.extensions_mut().insert(ClaimedKey(key));
     let (answered, answer) = oneshot::channel();
-    let store = app.store.clone();
-    app.tasks.spawn(async move {
+    tasks.spawn(async move {
         // In a task of its own no other layer catches a panic.
         let what = "a request with an Idempotency-Key was not answered: its handler panicked";
         let response = caught(what, next.run(request)).await.unwrap_or_else(|| {
@@ -190,4 +203,40 @@ fn repeat(answer: Replay) -> Response {
     }
     headers.insert(REPLAYED, HeaderValue::from_static("true"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::post;
+    use axum::{Router, middleware};
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::store::store_path;
+
+    #[tokio::test]
+    async fn a_handler_that_panics_is_answered_and_its_key_is_free_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = GatewayStore::open(&store_path(dir.path())).await.unwrap();
+        let replays = Replays { store: store.clone(), tasks: TaskTracker::new() };
+        let (calls, called) = std::sync::mpsc::channel();
+        let handler = async move || -> Response {
+            calls.send(()).unwrap();
+            panic!("a bug that a test wants")
+        };
+        let layer = middleware::from_fn_with_state(replays, replay);
+        let app = Router::new().route("/", post(handler)).layer(layer);
+        for _ in 0..2 {
+            let request = Request::post("/").header(HEADER, "k").body(Body::empty()).unwrap();
+            let answer = app.clone().oneshot(request).await.unwrap();
+            assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
+            assert!(!answer.headers().contains_key(REPLAYED));
+            let body = to_bytes(answer.into_body(), MAX_BODY).await.unwrap();
+            let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            let message = "the server has met a bug; its log says more";
+            assert_eq!(body["error"]["message"], message);
+        }
+        assert_eq!(called.try_iter().count(), 2);
+        store.close().await;
+    }
 }

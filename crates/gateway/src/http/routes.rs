@@ -108,7 +108,10 @@ fn protected(app: Option<&App>) -> Routes {
 /// Routes that take an `Idempotency-Key`.
 fn repeatable(routes: Routes, app: Option<&App>) -> Routes {
     let once = |route: axum::routing::MethodRouter<App>| match app {
-        Some(app) => route.layer(middleware::from_fn_with_state(app.clone(), idempotency::replay)),
+        Some(app) => route.layer(middleware::from_fn_with_state(
+            idempotency::Replays::from(app),
+            idempotency::replay,
+        )),
         None => route,
     };
     routes

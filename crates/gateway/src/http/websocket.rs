@@ -13,7 +13,7 @@ use axum::extract::{Query, State, WebSocketUpgrade};
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use futures_util::stream::SplitSink;
-use futures_util::{SinkExt as _, StreamExt as _};
+use futures_util::{Sink, SinkExt as _, Stream, StreamExt as _, stream};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -205,6 +205,32 @@ async fn take(connection: &Connection, message: Message) -> bool {
 }
 
 async fn write(mut sink: SplitSink<WebSocket, Message>, outgoing: Outgoing) {
+    let frames =
+        stream::unfold(&outgoing, async |outgoing| Some((outgoing.next().await?, outgoing)));
+    if pass_on(std::pin::pin!(frames), &mut sink).await == Passed::Broken {
+        return;
+    }
+    let mut reason = outgoing.end().unwrap_or_default();
+    reason.truncate(reason.floor_char_boundary(MAX_REASON));
+    let close = CloseFrame { code: close_code::AWAY, reason: Utf8Bytes::from(reason) };
+    // One that is gone needs no farewell.
+    tokio::time::timeout(SEND_WITHIN, sink.send(Message::Close(Some(close)))).await.ok();
+}
+
+/// How the frames of a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Passed {
+    /// All were sent.
+    All,
+    /// The client is gone, or does not read.
+    Broken,
+}
+
+/// Sends frames as they come, and asks the client in between whether it is there.
+async fn pass_on<S: Sink<Message, Error: std::fmt::Display> + Unpin>(
+    mut frames: impl Stream<Item = String> + Unpin,
+    sink: &mut S,
+) -> Passed {
     let mut pings = tokio::time::interval(PING_EVERY);
     pings.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -212,20 +238,51 @@ async fn write(mut sink: SplitSink<WebSocket, Message>, outgoing: Outgoing) {
             biased;
             // First: a client that is sent frames without a pause is asked, too.
             _ = pings.tick() => Message::Ping(Bytes::new()),
-            frame = outgoing.next() => match frame {
+            frame = frames.next() => match frame {
                 Some(frame) => Message::Text(frame.into()),
-                None => break,
+                None => return Passed::All,
             },
         };
         match tokio::time::timeout(SEND_WITHIN, sink.send(message)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return tracing::debug!(%error, "a client is gone"),
-            Err(_) => return tracing::info!("a client does not read; its connection is ended"),
+            Ok(Ok(())) => continue,
+            Ok(Err(error)) => tracing::debug!(%error, "a client is gone"),
+            Err(_) => tracing::info!("a client does not read; its connection is ended"),
         }
+        return Passed::Broken;
     }
-    let mut reason = outgoing.end().unwrap_or_default();
-    reason.truncate(reason.floor_char_boundary(MAX_REASON));
-    let close = CloseFrame { code: close_code::AWAY, reason: Utf8Bytes::from(reason) };
-    // One that is gone needs no farewell.
-    tokio::time::timeout(SEND_WITHIN, sink.send(Message::Close(Some(close)))).await.ok();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_is_sent_frames_without_a_pause_is_asked_whether_it_is_there() {
+        let frames = stream::iter((0..100).map(|number| number.to_string()));
+        let mut sent = Vec::new();
+        let taking = futures_util::sink::unfold(&mut sent, async |sent, message| {
+            // As long as a slow client takes for a frame.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            sent.push(message);
+            Ok::<_, Infallible>(sent)
+        });
+        assert_eq!(pass_on(frames, &mut std::pin::pin!(taking)).await, Passed::All);
+        let pings = sent.iter().enumerate().filter(|(_, one)| matches!(one, Message::Ping(_)));
+        let pings: Vec<usize> = pings.map(|(place, _)| place).collect();
+        assert_eq!(pings, [0, 30, 60, 90]);
+        let texts =
+            sent.iter().filter_map(|one| one.to_text().ok().filter(|text| !text.is_empty()));
+        assert!(texts.eq((0..100).map(|number| number.to_string())));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_read_is_given_up() {
+        let never = futures_util::sink::unfold((), async |(), _: Message| {
+            std::future::pending::<Result<(), Infallible>>().await
+        });
+        let frames = stream::iter(["one".to_owned()]);
+        assert_eq!(pass_on(frames, &mut std::pin::pin!(never)).await, Passed::Broken);
+    }
 }

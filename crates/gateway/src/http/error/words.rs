@@ -74,7 +74,7 @@ fn describe(kind: &str, path: Option<String>, text: &str) -> (Option<String>, St
         let (given, known) = rest.split_once(", ").unwrap_or((rest, ""));
         format!("must be one of {}, not {}", options(known), unquoted(given))
     } else if let Some((given, wanted)) = mismatch(text) {
-        format!("must be {}, not {given}", plain(wanted))
+        format!("must be {}, not {}", plain(wanted), given_in_words(given))
     } else if let Some((_, wanted)) =
         text.strip_prefix("invalid length ").and_then(|rest| rest.split_once(", expected "))
     {
@@ -110,6 +110,16 @@ fn plain(wanted: &str) -> &str {
         "f32" | "f64" => "a number",
         _ if wanted.starts_with("struct ") => "an object",
         _ => wanted,
+    }
+}
+
+/// Returns what was given in words.
+fn given_in_words(given: &str) -> &str {
+    match given {
+        "sequence" => "a list",
+        "map" => "an object",
+        "unit value" => "null",
+        _ => given,
     }
 }
 
@@ -149,7 +159,7 @@ mod tests {
         );
         assert_eq!(
             none("invalid type: sequence, expected struct RunRequest"),
-            "the body must be an object, not sequence"
+            "the body must be an object, not a list"
         );
         assert_eq!(member("input", "must be text or a list"), "input must be text or a list");
         let query =
