@@ -72,20 +72,31 @@ struct Head {
     is_at_end: bool,
     /// Whether it cannot be read; told once.
     has_failed: bool,
+    /// What is older was there before anybody asked for this log.
+    from: Option<Timestamp>,
 }
 
 impl Merged {
     /// Returns the entries of logs that a filter wants, from the oldest on.
     pub fn new(sources: impl IntoIterator<Item = Source>, filter: Filter) -> Self {
-        let head = |source| Head {
-            reader: EntryReader::new(source),
-            next: None,
-            time: None,
-            is_at_end: false,
-            has_failed: false,
-        };
-        let heads = sources.into_iter().map(head).collect();
+        let heads = sources.into_iter().map(|source| Head::new(source, None)).collect();
         Self { heads, filter, recent: Recent::default() }
+    }
+
+    /// Reads the logs among these that are not read yet, too, from a time on. Returns whether there
+    /// were any.
+    pub fn add(&mut self, sources: impl IntoIterator<Item = Source>, from: Timestamp) -> bool {
+        let before = self.heads.len();
+        for source in sources {
+            let is_same = |head: &Head| {
+                let known = head.reader.source();
+                known.files.path() == source.files.path() && known.only == source.only
+            };
+            if !self.heads.iter().any(is_same) {
+                self.heads.push(Head::new(source, Some(from)));
+            }
+        }
+        self.heads.len() > before
     }
 
     /// Returns the files of the logs.
@@ -149,6 +160,17 @@ impl Merged {
 }
 
 impl Head {
+    fn new(source: Source, from: Option<Timestamp>) -> Self {
+        Self {
+            reader: EntryReader::new(source),
+            next: None,
+            time: None,
+            is_at_end: false,
+            has_failed: false,
+            from,
+        }
+    }
+
     /// Reads on to the next entry that is wanted. A log that cannot be read is told about in its
     /// place, and does not keep the others from being read.
     fn fill(&mut self, filter: &Filter, pending: PendingEntry) {
@@ -156,7 +178,8 @@ impl Head {
             match self.reader.next_entry(pending) {
                 Ok(Some(entry)) => {
                     self.time = self.time.max(entry.at);
-                    if entry.is_notice || filter.matches(&entry) {
+                    let is_asked_for = self.from.is_none_or(|from| self.time >= Some(from));
+                    if entry.is_notice || (is_asked_for && filter.matches(&entry)) {
                         self.next = Some(entry);
                     }
                 }

@@ -48,6 +48,25 @@ fn entries_of_several_logs_are_in_the_order_of_their_times() {
 }
 
 #[test]
+fn a_log_that_is_added_is_read_from_then_on_and_no_log_is_added_twice() {
+    let dir = tempfile::tempdir().unwrap();
+    let info = |time, text| line(time, Level::Info, None, text);
+    let sources = |names: &[&'static str]| {
+        names.iter().map(|name| source(dir.path(), name)).collect::<Vec<_>>()
+    };
+    write(dir.path(), "a", &[info(1, "one")]);
+    write(dir.path(), "b", &[info(2, "before")]);
+    let mut merged = Merged::new(sources(&["a"]), Filter::default());
+    assert_eq!(messages(merged.last(100)), ["one"]);
+    assert!(merged.add(sources(&["a", "b", "c"]), at(3)));
+    assert!(!merged.add(sources(&["a", "b", "c"]), at(3)));
+    write(dir.path(), "a", &[info(4, "two")]);
+    write(dir.path(), "b", &[info(3, "three")]);
+    write(dir.path(), "c", &[info(5, "four")]);
+    assert_eq!(messages(merged.last(100)), ["three", "two", "four"]);
+}
+
+#[test]
 fn the_last_entries_are_those_that_match_and_reach_into_full_files() {
     let dir = tempfile::tempdir().unwrap();
     let mut lines = vec![line(0, Level::Warn, None, "first\nwarning")];

@@ -35,6 +35,18 @@ impl LogWatch {
         Ok(watch)
     }
 
+    /// Watches other logs, too, and directories in which logs may come to be.
+    pub fn add<'a>(
+        &mut self,
+        logs: impl IntoIterator<Item = &'a LogFiles>,
+        dirs: impl IntoIterator<Item = PathBuf>,
+    ) -> io::Result<()> {
+        let dir = |files: &LogFiles| files.path().parent().map(Path::to_owned);
+        self.dirs.extend(logs.into_iter().filter_map(dir).chain(dirs));
+        while !self.watch()? {}
+        Ok(())
+    }
+
     /// Takes what has happened so far. Look at the logs after this, not before.
     pub fn take(&mut self) -> io::Result<()> {
         // A directory may have been made, or another one has its name now.
@@ -134,5 +146,26 @@ mod tests {
         std::fs::write(dir.path().join("state.json"), "").unwrap();
         std::fs::write(dir.path().join("logs/gateways/work/current"), "").unwrap();
         take("it is emptied");
+    }
+
+    #[test]
+    fn logs_and_directories_that_are_added_are_watched_from_then_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = LogFiles::new(dir.path().join("agent.log"), 100, 2);
+        let mut watch = LogWatch::new([&files]).unwrap();
+        let profiles = dir.path().join("profiles");
+        watch.add([], [profiles.clone()]).unwrap();
+        let made = profiles.join("work");
+        for path in [&profiles, &made] {
+            std::fs::create_dir(path).unwrap();
+            assert!(is_readable(&watch), "{}", path.display());
+            watch.take().unwrap();
+        }
+        let other = LogFiles::new(made.join("logs/agent.log"), 100, 2);
+        watch.add([&other], []).unwrap();
+        watch.take().unwrap();
+        assert!(!is_readable(&watch));
+        LogWriter::new(other).write(b"line\n").unwrap();
+        assert!(is_readable(&watch));
     }
 }
