@@ -101,7 +101,8 @@ pub enum UnitScope {
 /// `KillMode=process`: the supervisor ends its children itself, and what outlives them on purpose,
 /// such as sandboxes, is not its own. `Restart=on-failure`: one that an operator ended stays down
 /// until it is started; one that was killed or hangs comes back, however often. The supervisor asks
-/// for more time than `Timeout…Sec` while children end.
+/// for more time than `Timeout…Sec` while children end. `OOMPolicy=continue`: a command in a sandbox
+/// that takes all the memory is in the same cgroup, and must not end every gateway with it.
 pub fn unit_text(program: &Path, arguments: &[&str], home: &Path, scope: UnitScope) -> String {
     let mut command = vec![escaped(program.as_os_str(), true)];
     command.extend(arguments.iter().map(|word| escaped(OsStr::new(word), true)));
@@ -127,6 +128,7 @@ pub fn unit_text(program: &Path, arguments: &[&str], home: &Path, scope: UnitSco
          Environment={variable}\n\
          {user}\
          KillMode=process\n\
+         OOMPolicy=continue\n\
          Restart=on-failure\n\
          RestartSec=1\n\
          TimeoutStartSec=120\n\
@@ -169,7 +171,7 @@ mod tests {
         );
         assert!(text.contains("\nExecStart=\"/opt/a b/vestal\" \"supervise\"\n"), "{text}");
         assert!(text.contains("\nEnvironment=\"VESTAL_HOME=/srv/100%%/$x\\\"y\"\n"), "{text}");
-        assert!(text.contains("\nUser=7\nKillMode=process\n"), "{text}");
+        assert!(text.contains("\nUser=7\nKillMode=process\nOOMPolicy=continue\n"), "{text}");
         assert!(text.ends_with("WantedBy=multi-user.target\n"), "{text}");
         let text = unit_text(Path::new("/v"), &[], Path::new("/h"), UnitScope::User);
         assert!(text.ends_with("WantedBy=default.target\n") && !text.contains("User="), "{text}");
