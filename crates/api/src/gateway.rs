@@ -104,6 +104,8 @@ pub struct ManagerView {
     pub host: Option<String>,
     /// Since when it runs.
     pub since: Option<String>,
+    /// The unit of systemd that is installed for it, if nobody keeps them now.
+    pub unit: Option<UnitView>,
 }
 
 /// What `gateway status` prints.
@@ -149,13 +151,15 @@ pub struct GatewayLogLineView {
     pub message: String,
 }
 
-/// A unit of systemd that was written or removed.
+/// A unit of systemd for the supervisor of a home.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnitView {
     /// Its name.
     pub unit: String,
     /// Its file.
     pub path: String,
+    /// The command that starts it.
+    pub start: String,
 }
 
 impl GatewayView {
@@ -230,10 +234,9 @@ impl GatewayView {
                 call("start")
             )),
             SlotState::Running | SlotState::Starting | SlotState::Stopping => None,
-            SlotState::Stopped if self.is_missed() => Some(format!(
-                "to bring it back: {}; to bring back all that is wanted: vestal supervise",
-                call("start")
-            )),
+            SlotState::Stopped if self.is_missed() => {
+                Some(format!("to bring it back: {}", call("start")))
+            }
             SlotState::Stopped => Some(format!("to start it: {}", call("start"))),
             SlotState::Backoff => Some(format!("to see why: {}", call("logs"))),
             SlotState::Failed => {
@@ -256,6 +259,16 @@ impl GatewayStatusView {
         gateways.sort_by(|a, b| profile_order(&a.profile, &b.profile));
         let dashboard = services.into_iter().find(|service| service.name == DASHBOARD_SLOT);
         Self { manager: ManagerView::new(holder), gateways, dashboard: dashboard.map(view) }
+    }
+
+    /// Returns how to bring back all that is wanted and down; nothing if there is no such thing.
+    pub fn advice(&self) -> Option<String> {
+        let mut all = self.gateways.iter().chain(&self.dashboard);
+        if self.manager.kind != ManagerKind::None || !all.any(GatewayView::is_missed) {
+            return None;
+        }
+        let start = self.manager.unit.as_ref().map_or("vestal supervise", |unit| &unit.start);
+        Some(format!("to bring back all that is wanted: {start}"))
     }
 }
 
@@ -356,6 +369,7 @@ impl ManagerView {
             pid: holder.map(|holder| holder.process.pid),
             host: holder.map(|holder| holder.host.clone()),
             since: holder.map(|holder| holder.since.clone()),
+            unit: None,
         }
     }
 
@@ -366,7 +380,12 @@ impl ManagerView {
             ManagerKind::Supervisor => format!("vestal supervise (pid {pid})"),
             ManagerKind::Systemd => format!("systemd (vestal supervise, pid {pid})"),
             ManagerKind::Container => format!("vestal supervise (pid {pid}, container)"),
-            ManagerKind::None => "none".to_owned(),
+            ManagerKind::None => match &self.unit {
+                Some(UnitView { unit, .. }) => {
+                    format!("none ({unit} is installed and not running)")
+                }
+                None => "none".to_owned(),
+            },
         }
     }
 }
@@ -439,9 +458,32 @@ mod tests {
         assert_eq!(backoff.state_word(), "backoff");
         let down = view(SlotState::Stopped, Some(Desired::Running), Some("running"));
         assert_eq!(down.state_word(), "down");
-        assert!(down.advice().unwrap().contains("vestal supervise"));
+        assert_eq!(down.advice().unwrap(), "to bring it back: vestal -p work gateway start");
         let stopped = view(SlotState::Stopped, Some(Desired::Stopped), Some("stopped"));
         assert_eq!(stopped.state_word(), "stopped");
+    }
+
+    #[test]
+    fn what_is_wanted_and_down_comes_back_by_the_service_if_one_is_installed() {
+        let stopped = view(SlotState::Stopped, Some(Desired::Stopped), None);
+        let down = view(SlotState::Stopped, Some(Desired::Running), None);
+        let mut status =
+            GatewayStatusView::new(None, Vec::new(), Vec::new(), Timestamp::UNIX_EPOCH);
+        status.gateways = vec![stopped];
+        assert_eq!((status.manager.line(), status.advice()), ("none".to_owned(), None));
+        status.gateways.push(down);
+        let advice = |status: &GatewayStatusView| status.advice().unwrap();
+        assert_eq!(advice(&status), "to bring back all that is wanted: vestal supervise");
+        status.manager.unit = Some(UnitView {
+            unit: "vestal.service".to_owned(),
+            path: "/u/vestal.service".to_owned(),
+            start: "systemctl --user start vestal.service".to_owned(),
+        });
+        assert_eq!(status.manager.line(), "none (vestal.service is installed and not running)");
+        assert_eq!(
+            advice(&status),
+            "to bring back all that is wanted: systemctl --user start vestal.service"
+        );
     }
 
     #[test]

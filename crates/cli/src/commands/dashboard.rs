@@ -210,6 +210,10 @@ async fn serve(
         {
             return reuse(context, root, &state, caller).await;
         }
+        // The one that a supervisor has started is tried again: the other one will end.
+        Err(error @ ServeError::Instance(InstanceError::AlreadyRunning(_))) => {
+            return Err(Failure::new(error.to_string()).with_exit(Exit::No));
+        }
         Err(error) => return Err(not_served(&error, permanent)),
     };
     if wanted.is_insecure {
@@ -260,12 +264,12 @@ async fn serve(
 /// Says why it is not served. What only a person can change is final.
 fn not_served(error: &ServeError, permanent: Exit) -> Failure {
     let is_final = match error {
-        ServeError::Settings(_) | ServeError::Instance(InstanceError::AlreadyRunning(_)) => true,
+        ServeError::Settings(_) => true,
         ServeError::Listen { source, .. } => matches!(
             source.kind(),
             std::io::ErrorKind::AddrInUse | std::io::ErrorKind::PermissionDenied
         ),
-        ServeError::Instance(InstanceError::Home { .. }) | ServeError::Store(_) => false,
+        ServeError::Instance(_) | ServeError::Store(_) => false,
     };
     Failure::new(error.to_string()).with_exit(if is_final { permanent } else { Exit::Failed })
 }

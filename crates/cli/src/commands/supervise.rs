@@ -12,7 +12,7 @@ use vestal_supervisor::{
 };
 
 use super::gateway::slots::HomeSlots;
-use super::gateway::{no_answer, supervisor_failed};
+use super::gateway::{no_answer, refuse_inside, supervisor_failed};
 use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -71,6 +71,7 @@ pub(crate) async fn run(context: &Context, args: &SuperviseArgs) -> Result<Exit,
 
 /// Ends the supervisor with its gateways; without one, the gateways that a killed one has left.
 async fn stop(context: &Context, slots: &HomeSlots) -> Result<Exit, Failure> {
+    refuse_inside(context)?;
     let (console, run_dir) = (context.console, slots.run_dir());
     let ending = ask(&run_dir, &Request::Shutdown, END_WITHIN);
     let answer = match console.while_waiting("ending the gateways", ending).await {

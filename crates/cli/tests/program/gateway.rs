@@ -89,9 +89,9 @@ fn a_stop_without_a_supervisor_keeps_the_gateway_down() {
 #[test]
 fn a_turn_cannot_stop_the_gateway_that_runs_it() {
     let world = World::new();
-    for verb in ["stop", "restart"] {
+    for verb in ["gateway stop", "gateway restart", "gateway uninstall", "supervise --stop"] {
         let program = env!("CARGO_BIN_EXE_vestal");
-        let inside = format!("{program} gateway {verb}");
+        let inside = format!("{program} {verb}");
         let refused = world.run(&inside).exits(1);
         assert!(refused.stderr.contains("this command runs in a sandbox"), "{refused:?}");
         assert!(refused.stderr.contains("from a shell of your own"), "{refused:?}");
@@ -199,6 +199,43 @@ fn a_start_is_refused_while_a_terminal_serves_the_profile() {
 }
 
 #[test]
+fn a_supervisor_takes_over_what_is_wanted_when_a_terminal_serves_it_no_more() {
+    let world = World::new();
+    serve_nothing(&world);
+    let wanted = r#"{"version":1,"desired":"running","updated_at":""}"#;
+    for file in ["gateway_desired.json", "dashboard_desired.json"] {
+        fs::write(world.home().join(file), wanted).unwrap();
+    }
+    let terminals =
+        [world.start(["gateway", "run"]), world.start(["dashboard", "run", "--port", "0"])];
+    let status = || {
+        let mut status = world.vestal(["gateway", "status", "--all", "--json"]).json();
+        [status["gateways"][0].take(), status["dashboard"].take()]
+    };
+    wait_for("both run", || status().iter().all(|one| one["state"] == "running").then_some(()));
+    let mut supervisor = world.start(["supervise"]);
+    assert!(supervisor.error_line().contains("supervising"));
+    supervisor.discard_output();
+    let shown = status();
+    for (shown, terminal) in shown.iter().zip(&terminals) {
+        assert_eq!((&shown["state"], pid_in(shown)), (&"running".into(), terminal.pid()));
+        let reason = shown["reason"].as_str().unwrap();
+        assert!(reason.contains("a supervisor takes it over when it ends"), "{reason}");
+    }
+    for terminal in terminals {
+        terminal.signal(Signal::INT);
+        assert_eq!(terminal.end().0, 0);
+    }
+    wait_for("the supervisor has them", || {
+        let is_kept =
+            |one: &serde_json::Value| one["state"] == "running" && one["reason"].is_null();
+        status().iter().all(is_kept).then_some(())
+    });
+    supervisor.signal(Signal::TERM);
+    assert_eq!(supervisor.end().0, 0);
+}
+
+#[test]
 fn profiles_that_are_set_to_one_port_are_named_before_they_start() {
     let world = World::new();
     world.vestal(["profile", "create", "work"]).exits(0);
@@ -263,9 +300,22 @@ fn an_operator_starts_and_stops_the_dashboard_as_a_gateway() {
     assert_eq!(status["dashboard"]["state"], "running");
     let served = world.vestal(["dashboard", "--status", "--json"]).exits(0).json();
     assert_eq!(served["pid"], status["dashboard"]["pid"]);
+    let part = &status["dashboard"]["listeners"][0];
+    assert_eq!((&part["name"], &part["address"]), (&"web".into(), &served["url"]));
     world.vestal(["dashboard", "link"]).exits(0);
     world.vestal(["gateway", "stop", "--dashboard"]).exits(0);
     world.vestal(["dashboard", "--status"]).exits(1);
+    let status = world.vestal(["gateway", "status", "--dashboard", "--json"]).exits(1).json();
+    assert_eq!(status["dashboard"]["listeners"], serde_json::json!([]));
+    // One in a terminal is not started beside, and stopped as gateways are.
+    let mut terminal = world.start(["dashboard", "run"]);
+    assert!(terminal.error_line().contains("the dashboard is at"));
+    let refused = world.vestal(["gateway", "start", "--dashboard"]).exits(1);
+    let is_it = format!("process {} is the dashboard already", terminal.pid());
+    assert!(refused.stderr.contains(&is_it), "{refused:?}");
+    let stopped = world.vestal(["gateway", "stop", "--dashboard"]).exits(0).text();
+    assert_eq!(stopped, "the dashboard is stopped\n");
+    assert_eq!(terminal.end().0, 0);
     end_supervisor(&world);
 }
 
@@ -324,8 +374,9 @@ fn inside_the_image_a_gateway_is_supervised_unless_it_is_told_otherwise() {
     let running = |manager: &str| {
         wait_for("the gateway runs", || {
             let status = world.vestal(["gateway", "status", "--json"]).json();
-            let is_running = status["gateways"][0]["state"] == "running";
-            assert_eq!(status["manager"]["kind"], manager, "{status}");
+            // Between the note and the first answer nobody is the manager yet.
+            let is_managed = status["manager"]["kind"] == manager;
+            let is_running = status["gateways"][0]["state"] == "running" && is_managed;
             is_running.then(|| status["gateways"][0]["pid"].to_string())
         })
     };
@@ -425,6 +476,15 @@ fn systemd_gets_one_unit_for_the_home() {
     let home = world.home().display().to_string();
     assert!(text.contains(&format!("Environment=\"VESTAL_HOME={home}\"")), "{text}");
     assert!(text.contains("\" \"supervise\"\n") && text.contains("Type=notify"), "{text}");
+    // Whoever starts a gateway has systemd start the service: one that was started beside it would
+    // keep it from starting.
+    let started = call(&["gateway", "start"]).exits(1);
+    let look = format!("{name} was started: no supervisor runs");
+    assert!(started.stderr.contains(&look), "{started:?}");
+    assert!(started.stderr.contains(&format!("systemctl --user status {name}")), "{started:?}");
+    let shown = call(&["gateway", "status"]).exits(1).text();
+    let manager = format!("Manager: none ({name} is installed and not running)\n");
+    assert!(shown.starts_with(&manager), "{shown}");
     call(&["gateway", "uninstall"]).exits(0);
     assert!(!Path::new(file).exists());
     call(&["gateway", "uninstall"]).exits(1);
@@ -433,6 +493,7 @@ fn systemd_gets_one_unit_for_the_home() {
         "--user --version".to_owned(),
         "--user daemon-reload".to_owned(),
         format!("--user enable --now {name}"),
+        format!("--user --no-ask-password start {name}"),
         format!("--user disable --now {name}"),
         "--user daemon-reload".to_owned(),
     ];

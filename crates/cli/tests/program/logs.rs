@@ -51,6 +51,18 @@ fn logs_are_read_across_rotation_and_by_age() {
 }
 
 #[test]
+fn whoever_follows_all_logs_sees_those_of_a_profile_that_is_made_meanwhile() {
+    let world = World::new();
+    write_log(&world, "gateways/default/current", &["2026-01-01T00:00:00.000Z one"]);
+    let mut follower = world.start(["gateway", "logs", "--all", "-f"]);
+    assert_eq!(follower.line(), "2026-01-01T00:00:00.000Z default: one");
+    world.vestal(["profile", "create", "work"]).exits(0);
+    write_log(&world, "gateways/work/current", &["2099-01-01T00:00:00.000Z two"]);
+    assert_eq!(follower.line(), "2099-01-01T00:00:00.000Z work: two");
+    follower.signal(Signal::KILL);
+}
+
+#[test]
 fn the_logs_of_a_profile_are_one_log() {
     let world = World::new();
     let info = "2026-01-01T00:00:01.000Z INFO [20260101-000000-abc123] vestal_agent: turn started";

@@ -10,7 +10,7 @@ use vestal_api::UnitView;
 use vestal_config::Environment;
 use vestal_supervisor::{ControlError, Manager, Request, UnitScope, ask, unit_text};
 
-use super::lifecycle::no_answer;
+use super::lifecycle::{no_answer, refuse_inside};
 use super::slots::HomeSlots;
 use crate::context::Context;
 use crate::error::Failure;
@@ -59,7 +59,9 @@ pub(super) struct UninstallArgs {
     json: bool,
 }
 
-struct Unit {
+/// The unit of a home, of its user or of the system.
+#[derive(Debug)]
+pub(super) struct Unit {
     name: String,
     path: PathBuf,
     system: bool,
@@ -106,12 +108,21 @@ pub(super) async fn install(context: &Context, args: &InstallArgs) -> Result<Exi
     unit.systemctl(&["enable", "--now", &unit.name])?;
     if !args.json {
         context.console.print(&format!("installed {} as {}", unit.name, unit.path.display()))?;
-        context.console.note("to start a gateway: vestal gateway start");
+        context.console.note(&match scope {
+            UnitScope::System { uid } if uid != rustix::process::geteuid().as_raw() => format!(
+                "to start a gateway, as user {uid} with VESTAL_HOME={}: vestal gateway start",
+                root.display()
+            ),
+            UnitScope::System { .. } | UnitScope::User => {
+                "to start a gateway: vestal gateway start".to_owned()
+            }
+        });
     }
     unit.tell(context, args.json)
 }
 
 pub(super) fn uninstall(context: &Context, args: &UninstallArgs) -> Result<Exit, Failure> {
+    refuse_inside(context)?;
     let slots = HomeSlots::new(context)?;
     let unit = Unit::of(context, &slots, args.system)?;
     if !unit.path.exists() {
@@ -151,6 +162,47 @@ impl Unit {
         Ok(Self { path: dir.join(&name), name, system })
     }
 
+    /// Returns the unit that is installed for a home, that of the user before that of the system.
+    pub(super) fn installed(context: &Context, slots: &HomeSlots) -> Option<Self> {
+        let units = [false, true].map(|system| Self::of(context, slots, system));
+        // Where a user has no place for units, none is installed there.
+        units.into_iter().flatten().find(|unit| unit.path.exists())
+    }
+
+    /// Starts it; returns when its supervisor is ready.
+    pub(super) async fn start(self, context: &Context) -> Result<(), Failure> {
+        let command = self.command("start");
+        let starting = async {
+            let started = tokio::task::spawn_blocking(move || {
+                self.systemctl(&["--no-ask-password", "start", &self.name])
+            });
+            started.await.map_err(|error| Failure::new(error.to_string()))?
+        };
+        let started = context.console.while_waiting("starting the service", starting).await;
+        started.map_err(|failure| {
+            failure
+                .advise(format!("the supervisor of this home is a service; to start it: {command}"))
+        })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the command by which a person does something with it.
+    pub(super) fn command(&self, verb: &str) -> String {
+        let whose = if self.system { "" } else { "--user " };
+        format!("systemctl {whose}{verb} {}", self.name)
+    }
+
+    pub(super) fn view(&self) -> UnitView {
+        UnitView {
+            unit: self.name.clone(),
+            path: self.path.display().to_string(),
+            start: self.command("start"),
+        }
+    }
+
     fn systemctl(&self, arguments: &[&str]) -> Result<(), Failure> {
         let mut command = Command::new("systemctl");
         if !self.system {
@@ -171,8 +223,7 @@ impl Unit {
 
     fn tell(&self, context: &Context, json: bool) -> Result<Exit, Failure> {
         if json {
-            let (unit, path) = (self.name.clone(), self.path.display().to_string());
-            context.console.print_json(&UnitView { unit, path })?;
+            context.console.print_json(&self.view())?;
         }
         Ok(Exit::Success)
     }

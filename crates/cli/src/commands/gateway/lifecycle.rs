@@ -8,6 +8,7 @@ use vestal_api::{
     DASHBOARD_SLOT, GatewayOutcomeView, gateway_command, profile_order, shared_api_addresses,
 };
 use vestal_config::{ProfileName, Settings};
+use vestal_dashboard::{StopOutcome, stop_instance};
 use vestal_gateway::StatusAnswer;
 use vestal_supervisor::{
     Answer, ControlError, DetachError, Done, Found, Holder, Outcome, RUN_VARIABLE, Request, Slot,
@@ -16,7 +17,8 @@ use vestal_supervisor::{
 };
 
 use super::Which;
-use super::slots::HomeSlots;
+use super::install::Unit;
+use super::slots::{DASHBOARD_STOP_WITHIN, HomeSlots};
 use crate::console::text;
 use crate::context::Context;
 use crate::error::Failure;
@@ -61,7 +63,7 @@ pub(super) struct StartArgs {
 pub(super) async fn start(context: &Context, args: &StartArgs) -> Result<Exit, Failure> {
     refuse_set(context)?;
     let (slots, which) = (HomeSlots::new(context)?, args.which.slots(context)?);
-    tell_of_variables(context, begin(&slots).await?.as_ref());
+    tell_of_variables(context, begin(context, &slots).await?.as_ref());
     let to_start = ToStart::find(context, &slots, which).await?;
     let start = Request::Start { slots: Some(to_start.slots) };
     let answer = order(context, &slots, &start, "starting").await?;
@@ -117,7 +119,7 @@ pub(super) async fn restart(context: &Context, args: &RestartArgs) -> Result<Exi
     refuse_inside(context)?;
     refuse_set(context)?;
     let (slots, which) = (HomeSlots::new(context)?, args.which.slots(context)?);
-    tell_of_variables(context, begin(&slots).await?.as_ref());
+    tell_of_variables(context, begin(context, &slots).await?.as_ref());
     let to_start = ToStart::find(context, &slots, which).await?;
     let restart = Request::Restart { slots: Some(to_start.slots) };
     let answer = order(context, &slots, &restart, "restarting").await?;
@@ -126,7 +128,7 @@ pub(super) async fn restart(context: &Context, args: &RestartArgs) -> Result<Exi
 
 /// Refuses to stop gateways from within one, or from a command in a sandbox: the command would end
 /// with the turn that runs it, and the turn would be waited for by the stop.
-fn refuse_inside(context: &Context) -> Result<(), Failure> {
+pub(crate) fn refuse_inside(context: &Context) -> Result<(), Failure> {
     let environment = context.environment();
     let place = match (environment.non_empty(RUN_VARIABLE), environment.non_empty(JOB_VARIABLE)) {
         (Some(_), _) => "inside a gateway",
@@ -134,7 +136,7 @@ fn refuse_inside(context: &Context) -> Result<(), Failure> {
         (None, None) => return Ok(()),
     };
     Err(Failure::new(format!("this command runs {place}"))
-        .advise("stop or restart gateways from a shell of your own")
+        .advise("end or restart gateways from a shell of your own")
         .with_exit(Exit::No))
 }
 
@@ -222,8 +224,12 @@ impl ToStart {
                 None => to_start.slots.push(name),
                 Some(pid) => {
                     let stop = gateway_command(&name, "stop");
+                    let serves = match name.as_str() {
+                        DASHBOARD_SLOT => "is the dashboard",
+                        _ => "serves this profile",
+                    };
                     let error = format!(
-                        "process {pid} serves this profile already, in a terminal; to hand it over, end it with {stop} and start again"
+                        "process {pid} {serves} already, in a terminal; to hand it over, end it with {stop} and start again"
                     );
                     to_start.refused.push(Outcome { slot: name, done: None, error: Some(error) });
                 }
@@ -234,8 +240,11 @@ impl ToStart {
     }
 }
 
-/// Returns the process that serves a profile, if one does.
+/// Returns the process that serves a profile, or is the dashboard, if there is one.
 async fn served_by(slots: &HomeSlots, name: &str) -> Option<u32> {
+    if name == DASHBOARD_SLOT {
+        return vestal_dashboard::find_instance(&slots.run_dir()).map(|found| found.process.pid);
+    }
     let home = slots.root().sibling(ProfileName::new(name).ok()?).dir();
     match vestal_gateway::ask_status(&home).await {
         Ok(StatusAnswer::Answers(state)) => Some(state.pid),
@@ -288,6 +297,7 @@ pub(crate) async fn stop_before_removal(
     {
         return Ok(());
     }
+    refuse_inside(context)?;
     let which = [profile.to_string()];
     for outcome in stop_slots(context, &slots, Some(&which)).await? {
         if let Some(error) = outcome.error {
@@ -331,8 +341,20 @@ async fn stop_slots(
     Ok(outcomes)
 }
 
-/// Stops a gateway that somebody runs in a terminal, of which no supervisor knows.
+/// Stops a gateway, or the dashboard, that somebody runs in a terminal, of which no supervisor knows.
 async fn stop_unsupervised(slots: &HomeSlots, outcome: &mut Outcome) {
+    if outcome.slot == DASHBOARD_SLOT {
+        match stop_instance(&slots.run_dir(), DASHBOARD_STOP_WITHIN).await {
+            Ok(StopOutcome::NotRunning) => {}
+            Ok(StopOutcome::Stopped) => outcome.done = Some(Done::Stopped),
+            Ok(StopOutcome::StillRunning) => {
+                let error = "it was asked to end and is still alive".to_owned();
+                (outcome.done, outcome.error) = (None, Some(error));
+            }
+            Err(error) => (outcome.done, outcome.error) = (None, Some(error.to_string())),
+        }
+        return;
+    }
     let Ok(profile) = ProfileName::new(&outcome.slot) else { return };
     let home = slots.root().sibling(profile).dir();
     let failed = |outcome: &mut Outcome, error: String| {
@@ -388,14 +410,25 @@ pub(crate) fn no_answer(error: &ControlError) -> Failure {
     }
 }
 
-/// Starts a supervisor unless one runs, which is returned.
-async fn begin(slots: &HomeSlots) -> Result<Option<Holder>, Failure> {
+/// Starts a supervisor unless one runs. Returns one that has an environment of its own. Where systemd
+/// is to keep it, systemd starts it: the service could not start beside another one.
+async fn begin(context: &Context, slots: &HomeSlots) -> Result<Option<Holder>, Failure> {
     let run_dir = slots.run_dir();
     let list = Request::List { slots: Some(Vec::new()) };
     match ask(&run_dir, &list, OTHER_WITHIN).await {
         Ok(answer) => return Ok(Some(answer.holder)),
         Err(ControlError::NotRunning(_)) => {}
         Err(error) => return Err(no_answer(&error)),
+    }
+    if let Some(unit) = Unit::installed(context, slots) {
+        let (name, look) = (unit.name().to_owned(), unit.command("status"));
+        unit.start(context).await?;
+        let answer = ask(&run_dir, &list, OTHER_WITHIN).await;
+        return answer.map(|answer| Some(answer.holder)).map_err(|error| {
+            Failure::new(format!("{name} was started: {error}"))
+                .advise(format!("to see why: {look}"))
+                .with_exit(Exit::No)
+        });
     }
     let root = slots.root().root();
     std::fs::create_dir_all(root)

@@ -1,5 +1,6 @@
 //! `vestal gateway logs`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -94,9 +95,10 @@ pub(super) async fn run(context: &Context, args: &LogsArgs) -> Result<Exit, Fail
         since: args.since.map(|since| since.time(Timestamp::now())),
     };
     let takes_all = filter == Filter::default() && args.source.is_empty();
+    let begun = Timestamp::now();
     let mut merged = Merged::new(log_sources(&root, profiles, wanted), filter);
     // Watched before they are read: what is written in between is noticed.
-    let changes = if args.follow { Changes::watch(&merged) } else { Changes::Untold };
+    let mut changes = if args.follow { Changes::watch(&merged) } else { Changes::Untold };
     let last = merged.last(args.entries);
     if last.is_empty() && !args.follow && !args.json {
         context.console.note(if takes_all {
@@ -109,22 +111,19 @@ pub(super) async fn run(context: &Context, args: &LogsArgs) -> Result<Exit, Fail
     if !args.follow {
         return Ok(Exit::Success);
     }
-    follow(context, args, merged, changes).await
-}
-
-async fn follow(
-    context: &Context,
-    args: &LogsArgs,
-    mut merged: Merged,
-    mut changes: Changes,
-) -> Result<Exit, Failure> {
+    let profiles_dir = args.which.all.then(|| root.profiles_dir());
+    changes.add(&merged, profiles_dir.clone());
     loop {
-        changes.next().await;
+        // Profiles come and go while all of them are followed.
+        if args.which.all && merged.add(log_sources(&root, None, wanted), begun) {
+            changes.add(&merged, profiles_dir.clone());
+        }
         print(context, args, merged.look())?;
         while merged.has_pending() {
             tokio::time::sleep(COMPLETE_AFTER).await;
             print(context, args, merged.look())?;
         }
+        changes.next().await;
     }
 }
 
@@ -147,6 +146,15 @@ impl Changes {
                 tracing::debug!(%error, "logs are looked at from time to time");
                 Self::Untold
             }
+        }
+    }
+
+    /// Watches the logs that were added, and a directory in which more may come to be.
+    fn add(&mut self, merged: &Merged, dir: Option<PathBuf>) {
+        let Self::Told(watch) = self else { return };
+        if let Err(error) = watch.get_mut().add(merged.files(), dir) {
+            tracing::debug!(%error, "logs are looked at from time to time");
+            *self = Self::Untold;
         }
     }
 

@@ -67,12 +67,14 @@ pub(super) async fn run(context: &Context, args: &RunArgs) -> Result<Exit, Failu
     let gateway = match Gateway::claim(&home.dir(), home.profile().as_str()) {
         Ok(gateway) => gateway,
         Err(error @ GatewayError::AlreadyRunning { .. }) => {
+            // The one that a supervisor has started is tried again: the other one will end.
+            let exit = if args.supervised { Exit::No } else { Exit::Permanent };
             return Err(Failure::new(error.to_string())
                 .advise(format!(
                     "to see it: vestal -p {0} gateway status; to end it: vestal -p {0} gateway stop",
                     home.profile()
                 ))
-                .with_exit(Exit::Permanent));
+                .with_exit(exit));
         }
         Err(error) => return Err(Failure::new(error.to_string())),
     };

@@ -27,7 +27,7 @@ const DASHBOARD_VARIABLE: &str = "VESTAL_DASHBOARD";
 /// them, to let the dispatcher finish what it has claimed, and to let go of sandboxes.
 const STOP_WITHIN: Duration = Duration::from_secs(90);
 /// From SIGTERM to SIGKILL for the dashboard, whose work is done by others.
-const DASHBOARD_STOP_WITHIN: Duration = Duration::from_secs(15);
+pub(super) const DASHBOARD_STOP_WITHIN: Duration = Duration::from_secs(15);
 /// What is not ready by then is started again.
 const READY_WITHIN: Duration = Duration::from_mins(2);
 

@@ -8,11 +8,12 @@ use vestal_api::{DASHBOARD_SLOT, GatewayStatusView, GatewayView};
 use vestal_config::ProfileName;
 use vestal_gateway::StatusAnswer;
 use vestal_supervisor::{
-    Answer, ControlError, PartState, Request, SlotSource as _, SlotState, SlotStatus, SlotStatuses,
-    ask, list_offline,
+    Answer, ControlError, Desired, PartState, Request, SlotSource as _, SlotState, SlotStatus,
+    SlotStatuses, ask, list_offline,
 };
 
 use super::Which;
+use super::install::Unit;
 use super::lifecycle::no_answer;
 use super::slots::HomeSlots;
 use crate::console::{Cell, DIM, GREEN, RED, Table, YELLOW, text};
@@ -59,6 +60,9 @@ pub(super) async fn status(context: &Context, args: &StatusArgs) -> Result<Exit,
     };
     for gateway in view.gateways.iter().chain(view.dashboard.iter().filter(shown)) {
         show(context, gateway)?;
+    }
+    if let Some(advice) = view.advice() {
+        context.console.note(&advice);
     }
     Ok(exit)
 }
@@ -173,12 +177,15 @@ async fn show_unsupervised(slots: &HomeSlots, status: &mut SlotStatus) {
     let Ok(profile) = ProfileName::new(&status.name) else { return };
     let home = slots.root().sibling(profile).dir();
     let Ok(StatusAnswer::Answers(state)) = vestal_gateway::ask_status(&home).await else { return };
+    if status.pid == Some(state.pid) {
+        return;
+    }
     status.state = SlotState::Running;
     status.pid = Some(state.pid);
     status.started_at = Some(state.started_at.to_string());
     status.ready_at.clone_from(&status.started_at);
     status.next_start_at = None;
-    status.reason = Some("it runs in a terminal, and no supervisor keeps it".to_owned());
+    status.reason = Some(in_a_terminal(status));
     status.actual = Some(state.gateway_state.word().to_owned());
     status.parts = state
         .platforms
@@ -189,6 +196,48 @@ async fn show_unsupervised(slots: &HomeSlots, status: &mut SlotStatus) {
             (name, PartState { state, address, error_message })
         })
         .collect();
+}
+
+/// Reports whether another process may have what a slot is there for: its own is down, or is only
+/// finding out.
+fn may_be_in_vain(status: &SlotStatus) -> bool {
+    match status.state {
+        SlotState::Stopped | SlotState::Starting | SlotState::Backoff | SlotState::Failed => true,
+        SlotState::Running | SlotState::Stopping => false,
+    }
+}
+
+/// Adds what a dashboard says about itself: where it is, and that it runs although no supervisor has
+/// started it.
+fn show_dashboard(slots: &HomeSlots, status: &mut SlotStatus) {
+    let Some(instance) = vestal_dashboard::find_instance(&slots.run_dir()) else { return };
+    let pid = instance.process.pid;
+    if status.pid != Some(pid) {
+        if !may_be_in_vain(status) {
+            return;
+        }
+        status.state = SlotState::Running;
+        status.pid = Some(pid);
+        status.started_at = Some(instance.started_at);
+        status.ready_at.clone_from(&status.started_at);
+        status.next_start_at = None;
+        status.reason = Some(in_a_terminal(status));
+    }
+    let served = PartState {
+        state: "connected".to_owned(),
+        address: Some(instance.url),
+        error_message: None,
+    };
+    status.parts = [("web".to_owned(), served)].into();
+}
+
+/// Says why a supervisor does not keep what runs, and whether it will.
+fn in_a_terminal(status: &SlotStatus) -> String {
+    let follows = match status.desired {
+        Some(Desired::Running) => "; it is wanted, so that a supervisor takes it over when it ends",
+        Some(Desired::Stopped) | None => "",
+    };
+    format!("it runs in a terminal, and no supervisor keeps it{follows}")
 }
 
 /// Asks the supervisor; without one the files tell.
@@ -220,10 +269,15 @@ pub(in crate::commands) async fn find(
         found.slots.retain(|status| is_wanted(status) && status.name != DASHBOARD_SLOT);
     }
     for status in &mut found.slots {
-        if matches!(status.state, SlotState::Stopped | SlotState::Failed | SlotState::Backoff) {
+        if may_be_in_vain(status) {
             show_unsupervised(&slots, status).await;
         }
     }
+    found.services.iter_mut().for_each(|service| show_dashboard(&slots, service));
     let now = Timestamp::now();
-    Ok(GatewayStatusView::new(holder.as_ref(), found.slots, found.services, now))
+    let mut view = GatewayStatusView::new(holder.as_ref(), found.slots, found.services, now);
+    if holder.is_none() {
+        view.manager.unit = Unit::installed(context, &slots).map(|unit| unit.view());
+    }
+    Ok(view)
 }
