@@ -21,6 +21,7 @@ needs_of() {
     # Scripts of the agent are Python, and tasks of the board have git worktrees.
     test) echo cc:gcc,libc6-dev python3:python3-minimal git:git curl:curl npm:npm,nodejs chromium:chromium ;;
     full | stress) echo cc:gcc,libc6-dev python3:python3-minimal git:git ;;
+    systemd) echo cc:gcc,libc6-dev debootstrap:debootstrap ip:iproute2 curl:curl python3:python3-minimal ;;
     bare) echo debootstrap:debootstrap ;;
   esac
 }
@@ -28,9 +29,11 @@ needs_of() {
 phase_setup() {
   local phase need
   local -a packages=() missing
-  if is_one_of bare "$@"; then
-    may_make_namespaces
-  fi
+  for phase in systemd bare; do
+    if is_one_of "$phase" "$@"; then
+      may_make_namespaces "$phase"
+    fi
+  done
   for phase in "$@"; do
     for need in $(needs_of "$phase"); do
       if ! command -v "${need%%:*}" >/dev/null; then
@@ -194,11 +197,11 @@ at_least() {
 
 may_make_namespaces() {
   if ((EUID != 0)); then
-    echo "the phase bare needs root (it makes a Debian root and mounts)" >&2
+    echo "the phase $1 needs root (it makes a Debian root and mounts)" >&2
     return 1
   fi
   unshare --mount --pid --fork true || {
-    echo "the phase bare needs mount and pid namespaces, which this machine does not allow" >&2
+    echo "the phase $1 needs mount and pid namespaces, which this machine does not allow" >&2
     return 1
   }
 }
