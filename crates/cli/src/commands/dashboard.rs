@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use vestal_api::dashboard::{DashboardLinkView, DashboardStatusView};
-use vestal_api::{GatewayStatusView, HealthView};
+use vestal_api::{DASHBOARD_SLOT, GatewayStatusView, HealthView};
 use vestal_config::{Environment, Home, Override, ProfileName};
 use vestal_dashboard::gate::Right;
 use vestal_dashboard::{
@@ -254,6 +254,9 @@ async fn serve(
     });
     dashboard.serve(stop).await;
     drop(opened);
+    if caller != Caller::Supervisor {
+        gateway::hand_over(context, DASHBOARD_SLOT).await;
+    }
     Ok(match why.await.unwrap_or(Shutdown::Unplanned) {
         Shutdown::Planned => Exit::Success,
         Shutdown::Unplanned => Exit::No,

@@ -100,7 +100,11 @@ pub(super) async fn install(context: &Context, args: &InstallArgs) -> Result<Exi
     write().map_err(|error| {
         let failure = Failure::io(&format!("write {}", unit.path.display()), &error);
         if args.system && error.kind() == std::io::ErrorKind::PermissionDenied {
-            return failure.advise("units of the system are root's: run this with sudo");
+            return failure.advise(format!(
+                "units of the system are root's: sudo VESTAL_HOME={} {} gateway install --system",
+                root.display(),
+                slots.program().display()
+            ));
         }
         failure
     })?;

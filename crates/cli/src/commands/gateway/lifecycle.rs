@@ -32,6 +32,8 @@ const STOP_WITHIN: Duration = Duration::from_mins(62);
 const BEGIN_WITHIN: Duration = Duration::from_mins(2);
 /// How long another supervisor that began at the same time may take to answer.
 const OTHER_WITHIN: Duration = Duration::from_secs(10);
+/// How long a process that ends waits for the supervisor that takes over from it.
+const HAND_OVER_WITHIN: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// What the guest puts into the environment of every command in a sandbox.
@@ -67,7 +69,7 @@ pub(super) async fn start(context: &Context, args: &StartArgs) -> Result<Exit, F
     let to_start = ToStart::find(context, &slots, which).await?;
     let start = Request::Start { slots: Some(to_start.slots) };
     let answer = order(context, &slots, &start, "starting").await?;
-    report(context, args.json, [answer.outcomes, to_start.refused].concat())
+    report(context, args.json, answer.outcomes, to_start.refused)
 }
 
 const STOP_HELP: &str = "\
@@ -94,7 +96,7 @@ pub(super) async fn stop(context: &Context, args: &StopArgs) -> Result<Exit, Fai
     refuse_inside(context)?;
     let (slots, which) = (HomeSlots::new(context)?, args.which.slots(context)?);
     let outcomes = stop_slots(context, &slots, which.as_deref()).await?;
-    report(context, args.json, outcomes)
+    report(context, args.json, outcomes, Vec::new())
 }
 
 const RESTART_HELP: &str = "\
@@ -123,7 +125,7 @@ pub(super) async fn restart(context: &Context, args: &RestartArgs) -> Result<Exi
     let to_start = ToStart::find(context, &slots, which).await?;
     let restart = Request::Restart { slots: Some(to_start.slots) };
     let answer = order(context, &slots, &restart, "restarting").await?;
-    report(context, args.json, [answer.outcomes, to_start.refused].concat())
+    report(context, args.json, answer.outcomes, to_start.refused)
 }
 
 /// Refuses to stop gateways from within one, or from a command in a sandbox: the command would end
@@ -189,7 +191,7 @@ pub(super) async fn start_supervised(context: &Context) -> Result<Exit, Failure>
     let to_start = ToStart::find(context, &slots, which).await?;
     let start = Request::Start { slots: Some(to_start.slots) };
     let answer = order(context, &slots, &start, "starting").await?;
-    report(context, false, [answer.outcomes, to_start.refused].concat())
+    report(context, false, answer.outcomes, to_start.refused)
 }
 
 /// What a supervisor is to start, once it is known what stands in the way.
@@ -237,6 +239,24 @@ impl ToStart {
         }
         tell_of_shared_addresses(context, slots, &to_start.slots, &known);
         Ok(to_start)
+    }
+}
+
+/// Tells a supervisor that waits for this process to let go of what it serves that it has: there is
+/// no need to wait for the next try.
+pub(crate) async fn hand_over(context: &Context, slot: &str) {
+    let Ok(slots) = HomeSlots::new(context) else { return };
+    let (run_dir, named) = (slots.run_dir(), Some(vec![slot.to_owned()]));
+    let list = Request::List { slots: named.clone() };
+    let Ok(answer) = ask(&run_dir, &list, HAND_OVER_WITHIN).await else { return };
+    let is_waiting = |found: &SlotStatus| found.name == slot && found.state == SlotState::Backoff;
+    if answer.slots.iter().chain(&answer.services).any(is_waiting) {
+        context.console.note("it is wanted: its supervisor takes it over");
+        // What becomes of it is the supervisor's to tell.
+        let start = Request::Start { slots: named };
+        if let Err(error) = ask(&run_dir, &start, HAND_OVER_WITHIN).await {
+            tracing::debug!(%error, "the supervisor is not waited for");
+        }
     }
 }
 
@@ -452,8 +472,15 @@ async fn begin(context: &Context, slots: &HomeSlots) -> Result<Option<Holder>, F
     }
 }
 
-/// Says what became of orders. One that was not done makes the exit code 1.
-fn report(context: &Context, json: bool, mut outcomes: Vec<Outcome>) -> Result<Exit, Failure> {
+/// Says what became of orders, and which were not given. One that was not done makes the exit code 1.
+fn report(
+    context: &Context,
+    json: bool,
+    outcomes: Vec<Outcome>,
+    not_given: Vec<Outcome>,
+) -> Result<Exit, Failure> {
+    let refused: BTreeSet<String> = not_given.iter().map(|outcome| outcome.slot.clone()).collect();
+    let mut outcomes = [outcomes, not_given].concat();
     outcomes.sort_by(|a, b| profile_order(&a.slot, &b.slot));
     let failed = outcomes.iter().any(|outcome| outcome.error.is_some());
     let console = context.console;
@@ -467,11 +494,12 @@ fn report(context: &Context, json: bool, mut outcomes: Vec<Outcome>) -> Result<E
                 (Some(done), None) => console.print(&described(&subject, done))?,
                 (_, error) => {
                     let reason = error.unwrap_or_default();
-                    let logs = gateway_command(&slot, "logs");
-                    console.explain(
-                        &Failure::new(format!("{subject}: {reason}"))
-                            .advise(format!("what it printed: {logs}")),
-                    );
+                    let mut failure = Failure::new(format!("{subject}: {reason}"));
+                    if !refused.contains(&slot) {
+                        let logs = gateway_command(&slot, "logs");
+                        failure = failure.advise(format!("what it printed: {logs}"));
+                    }
+                    console.explain(&failure);
                 }
             }
         }

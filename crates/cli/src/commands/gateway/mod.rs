@@ -14,7 +14,9 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 
-pub(crate) use lifecycle::{no_answer, refuse_inside, stop_before_removal, supervisor_failed};
+pub(crate) use lifecycle::{
+    hand_over, no_answer, refuse_inside, stop_before_removal, supervisor_failed,
+};
 pub(super) use run::listen_for_signals;
 pub(super) use status::find as find_gateways;
 

@@ -12,6 +12,7 @@ use vestal_supervisor::{
 };
 
 use super::image;
+use super::lifecycle::hand_over;
 use crate::agent;
 use crate::commands::kanban;
 use crate::context::Context;
@@ -86,6 +87,10 @@ pub(super) async fn run(context: &Context, args: &RunArgs) -> Result<Exit, Failu
             return Err(failure);
         }
     };
+    if !args.supervised {
+        drop(gateway);
+        hand_over(context, home.profile().as_str()).await;
+    }
     if end.stuck > 0 {
         let message = format!("{} turns did not end although they were interrupted", end.stuck);
         return Err(Failure::new(message));
