@@ -59,7 +59,7 @@ impl Stop {
     }
 
     /// Stops this scheduler, too, when that is asked for, or if it was.
-    fn applies_to(&self, scheduler: &Scheduler) {
+    fn add_scheduler(&self, scheduler: &Scheduler) {
         let scheduler = self.scheduler.get_or_init(|| scheduler.clone());
         // After that: whoever asks now finds it.
         if self.asked.is_cancelled() {
@@ -129,7 +129,7 @@ async fn serve(
             () = tokio::time::sleep(OPEN_AGAIN) => {}
         }
     };
-    stop.applies_to(&scheduler);
+    stop.add_scheduler(&scheduler);
     let is_well = AtomicBool::new(false);
     let on_tick = |error: Option<&Error>| {
         // The file is written when something changes, not with every look.
@@ -217,5 +217,53 @@ impl Executor for AgentExecutor {
 
     async fn deliver(&self, schedule: &Schedule, run: &Run) -> Result<(), DeliveryError> {
         deliver_output(self.turns.runtime(), schedule, run).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::{SignedDuration, Timestamp};
+    use vestal_schedules::{NewSchedule, Timing, Zone};
+
+    use super::*;
+
+    /// Runs nothing: whatever is claimed is a failure of the test.
+    struct Nothing;
+
+    #[async_trait]
+    impl Executor for Nothing {
+        async fn execute(&self, _: RunJob, _: CancellationToken) -> RunReport {
+            RunReport::without_answer(RunOutcome::Failed, "it was claimed")
+        }
+
+        async fn deliver(&self, _: &Schedule, _: &Run) -> Result<(), DeliveryError> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn once_a_stop_was_asked_for_a_moment_is_left_to_the_next_gateway() {
+        for is_asked_first in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let store = Store::open(dir.path().join("schedules.db")).await.unwrap();
+            let now: Timestamp = "2026-01-31T09:00:00Z".parse().unwrap();
+            let new = NewSchedule::new(Timing::Instant(now), Zone::utc(), "look");
+            let schedule = store.create(new, now - SignedDuration::from_secs(60)).await.unwrap();
+            let limits = SchedulerLimits { max_concurrent: 1, timeout: Duration::from_secs(60) };
+            let clock = Clock::at(now);
+            let executor = Arc::new(Nothing);
+            let scheduler = Scheduler::new(store.clone(), executor, limits, clock).unwrap();
+            let stop = Stop::default();
+            if is_asked_first {
+                stop.ask();
+                stop.add_scheduler(&scheduler);
+            } else {
+                stop.add_scheduler(&scheduler);
+                stop.ask();
+            }
+            scheduler.tick().await.unwrap();
+            assert_eq!(store.runs(Some(&schedule.id), 1).await.unwrap(), []);
+            assert_eq!(store.get(&schedule.id).await.unwrap().next_at, Some(now));
+        }
     }
 }

@@ -216,7 +216,10 @@ fn a_supervisor_takes_over_what_is_wanted_when_a_terminal_serves_it_no_more() {
     let mut supervisor = world.start(["supervise"]);
     assert!(supervisor.error_line().contains("supervising"));
     supervisor.discard_output();
-    let shown = status();
+    let shown = wait_for("both were tried in vain", || {
+        let shown = status();
+        shown.iter().all(|one| !one["last_exit"].is_null()).then_some(shown)
+    });
     for (shown, terminal) in shown.iter().zip(&terminals) {
         assert_eq!((&shown["state"], pid_in(shown)), (&"running".into(), terminal.pid()));
         let reason = shown["reason"].as_str().unwrap();

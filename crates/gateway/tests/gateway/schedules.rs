@@ -13,7 +13,7 @@ use vestal_schedules::{
 };
 use vestal_scripted_model::{Reply, Script};
 
-use crate::support::{TestGateway, answer, found};
+use crate::support::{TestGateway, answer};
 
 /// Longer than anything takes on a slow and busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -175,27 +175,6 @@ async fn a_drain_interrupts_what_runs_and_begins_nothing_new() {
     assert!(store.runs(Some(&later.id), 10).await.unwrap().len() <= 1);
     let nobody = schedules_runner(home.path(), "work").await;
     assert!(nobody.reason.unwrap().contains("vestal -p work gateway start"));
-}
-
-#[tokio::test]
-async fn a_moment_that_comes_while_the_gateway_stops_is_left_to_the_next_one() {
-    let gateway = TestGateway::start(Script::replies([])).await;
-    let home = gateway.home.path().to_owned();
-    let store = store(&home).await;
-    found("schedules are looked at", async || {
-        let state = read_state(&home).unwrap().unwrap();
-        (state.platforms["schedules"].state == ListenerPhase::Connected).then_some(())
-    })
-    .await;
-    let schedule = due_soon(&store, |new| new).await;
-    let due = schedule.next_at.unwrap();
-    // The gateway has the same thread: the moment and the stop come to it at once.
-    while Timestamp::now() <= due {
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    let (_home, _) = gateway.end(Shutdown::Planned).await;
-    assert_eq!(store.runs(Some(&schedule.id), 10).await.unwrap(), []);
-    assert_eq!(store.get(&schedule.id).await.unwrap().next_at, Some(due));
 }
 
 #[tokio::test]
