@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use vestal_agent::EventSink;
 use vestal_api::SchedulesRunner;
 use vestal_schedules::{
-    Clock, DeliveryError, Error, Executor, Run, RunJob, RunOutcome, RunReport, Schedule, Scheduler,
-    SchedulerLimits, Store, store_path,
+    Clock, DeliveryError, Error, Executor, RunJob, RunOutcome, RunReport, Schedule, ScheduleRun,
+    ScheduleStore, Scheduler, SchedulerLimits, store_path,
 };
 
 use crate::control::{StatusAnswer, ask_status};
@@ -114,7 +114,7 @@ async fn serve(
     let executor: Arc<dyn Executor> = Arc::new(AgentExecutor { turns });
     let scheduler = loop {
         let opened = async {
-            let store = Store::open(&path).await?;
+            let store = ScheduleStore::open(&path).await?;
             Scheduler::new(store, Arc::clone(&executor), limits, Clock::system())
         };
         match opened.await {
@@ -215,7 +215,7 @@ impl Executor for AgentExecutor {
         }
     }
 
-    async fn deliver(&self, schedule: &Schedule, run: &Run) -> Result<(), DeliveryError> {
+    async fn deliver(&self, schedule: &Schedule, run: &ScheduleRun) -> Result<(), DeliveryError> {
         deliver_output(self.turns.runtime(), schedule, run).await
     }
 }
@@ -223,7 +223,7 @@ impl Executor for AgentExecutor {
 #[cfg(test)]
 mod tests {
     use jiff::{SignedDuration, Timestamp};
-    use vestal_schedules::{NewSchedule, Timing, Zone};
+    use vestal_schedules::{NewSchedule, ScheduleTiming, Zone};
 
     use super::*;
 
@@ -236,7 +236,7 @@ mod tests {
             RunReport::without_answer(RunOutcome::Failed, "it was claimed")
         }
 
-        async fn deliver(&self, _: &Schedule, _: &Run) -> Result<(), DeliveryError> {
+        async fn deliver(&self, _: &Schedule, _: &ScheduleRun) -> Result<(), DeliveryError> {
             Ok(())
         }
     }
@@ -245,9 +245,9 @@ mod tests {
     async fn once_a_stop_was_asked_for_a_moment_is_left_to_the_next_gateway() {
         for is_asked_first in [false, true] {
             let dir = tempfile::tempdir().unwrap();
-            let store = Store::open(dir.path().join("schedules.db")).await.unwrap();
+            let store = ScheduleStore::open(dir.path().join("schedules.db")).await.unwrap();
             let now: Timestamp = "2026-01-31T09:00:00Z".parse().unwrap();
-            let new = NewSchedule::new(Timing::Instant(now), Zone::utc(), "look");
+            let new = NewSchedule::new(ScheduleTiming::Instant(now), Zone::utc(), "look");
             let schedule = store.create(new, now - SignedDuration::from_secs(60)).await.unwrap();
             let limits = SchedulerLimits { max_concurrent: 1, timeout: Duration::from_secs(60) };
             let clock = Clock::at(now);
