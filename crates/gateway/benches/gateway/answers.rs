@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use vestal_bench::Result;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 
 use crate::Plan;
@@ -15,7 +15,7 @@ const THEIRS: Duration = Duration::from_millis(470);
 
 const WARM_UP: usize = 10;
 
-pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let (mut gateway, _) = stage.serve().await?;
     let rows = async {
         let mut rows = vec![single(stage, plan).await?];
@@ -29,7 +29,7 @@ pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
 }
 
 /// One question at a time: each asked of the gateway and of the model, in turn.
-async fn single(stage: &Stage, plan: Plan) -> Result<Row> {
+async fn single(stage: &Stage, plan: Plan) -> Result<BenchRow> {
     let mut added = Samples::default();
     for round in 0..WARM_UP + plan.requests {
         let through = timed(stage.ask_gateway("hello", false)).await?;
@@ -38,7 +38,7 @@ async fn single(stage: &Stage, plan: Plan) -> Result<Row> {
             added.push(through.saturating_sub(direct));
         }
     }
-    Ok(Row::times("/v1/chat/completions, outside the model", &added)
+    Ok(BenchRow::times("/v1/chat/completions, outside the model", &added)
         .beside(Figure::time(THEIRS))
         .bar(Bar::AtMost(Figure::Milliseconds(8.0)))
         .note("a new conversation each; the alternative's figure was recorded"))
@@ -52,12 +52,12 @@ async fn timed(request: reqwest::RequestBuilder) -> Result<Duration> {
 
 /// Many new conversations at the same instant, whose answers stream: through the
 /// gateway and past it.
-async fn many(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+async fn many(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let direct = at_once(plan.streams, || stage.ask_model(TALK, true)).await?;
     let through = at_once(plan.streams, || stage.ask_gateway(TALK, true)).await?;
     let words = |name: &str, direct: &Samples, through: &Samples| {
         let added = through.p95().saturating_sub(direct.p95());
-        let row = Row::single(
+        let row = BenchRow::single(
             format!("{} streams at once, p95 added: {name}", plan.streams),
             Figure::time(added),
         );
