@@ -20,8 +20,8 @@ use crate::failpoint;
 use crate::http::ApiError;
 use crate::panics::caught;
 use crate::store::{
-    EventWriter, GatewayStore, NewEvent, NewRun, RunEnd, RunRecord, RunStatus, StoreResult,
-    StoredEvent,
+    AgentRunEnd, EventWriter, GatewayStore, NewAgentRun, NewRunEvent, RunRecord, RunStatus,
+    StoreResult, StoredEvent,
 };
 use crate::turns::{Resumption, TurnRefused, TurnRequest, Turns};
 use crate::unfinished::{TurnOwner, UnfinishedTurn};
@@ -45,10 +45,10 @@ const QUESTIONS_BEYOND: u64 = 100;
 
 /// Runs turns as runs. Clones share everything.
 #[derive(Debug, Clone)]
-pub(crate) struct Runs(Arc<Shared>);
+pub(crate) struct Runs(Arc<RunsState>);
 
 #[derive(Debug)]
-struct Shared {
+struct RunsState {
     turns: Turns,
     store: GatewayStore,
     writer: EventWriter,
@@ -78,9 +78,9 @@ pub(crate) struct LiveRun {
     /// Cancelled when it is to end.
     stop: CancellationToken,
     human: Arc<RemoteHuman>,
-    tail: Mutex<Tail>,
+    tail: Mutex<EventTail>,
     /// The number of its last event, and whether that is the last that comes.
-    position: watch::Sender<Position>,
+    position: watch::Sender<EventPosition>,
 }
 
 /// A run that an earlier process left in progress. It can be read, stopped and waited for.
@@ -91,14 +91,14 @@ struct LeftRun {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Position {
+struct EventPosition {
     last: i64,
     is_ended: bool,
 }
 
 /// The newest events of a run.
 #[derive(Debug, Default)]
-struct Tail {
+struct EventTail {
     events: VecDeque<StoredEvent>,
     bytes: usize,
 }
@@ -117,7 +117,7 @@ impl Runs {
         }
         let writer = EventWriter::start(store.clone());
         let (live, left, tasks) = (Mutex::new(live), Mutex::new(left), TaskTracker::new());
-        let runs = Self(Arc::new(Shared { turns, store, writer, live, left, tasks }));
+        let runs = Self(Arc::new(RunsState { turns, store, writer, live, left, tasks }));
         tokio::spawn(prune(Arc::downgrade(&runs.0)));
         Ok(runs)
     }
@@ -166,14 +166,14 @@ impl Runs {
         let prepared = self.0.turns.prepare(owner, request).await?;
         let session = prepared.conversation().to_string();
         // If it cannot be stored, the turn is dropped and never begins.
-        let record = self.0.store.create_run(&NewRun { id, session, model, claim }).await?;
+        let record = self.0.store.create_run(&NewAgentRun { id, session, model, claim }).await?;
         failpoint::reach("run.recorded");
         let live = Arc::new(LiveRun::new(&record, human));
         self.live().insert(record.id.clone(), Arc::clone(&live));
         let recorder = Recorder::new(live, self.0.writer.clone(), &record);
         let turn = prepared.begin();
         let started =
-            NewEvent { name: "run.started", data: json!({ "session_id": record.session }) };
+            NewRunEvent { name: "run.started", data: json!({ "session_id": record.session }) };
         Ok((record, recorder.record(turn, questions, vec![started])))
     }
 
@@ -230,14 +230,14 @@ impl Runs {
 
     /// Returns the events that a resumed run goes on with: questions that nobody answers any more are
     /// closed, and then it says that it was resumed.
-    async fn first_of_resumed(&self, record: &RunRecord, reason: &str) -> Vec<NewEvent> {
+    async fn first_of_resumed(&self, record: &RunRecord, reason: &str) -> Vec<NewRunEvent> {
         let open = self.0.store.open_questions(record.key).await.unwrap_or_else(|error| {
             tracing::warn!(run = record.id, %error, "its open questions are not known");
             Vec::new()
         });
-        let closed = |id| NewEvent { name: "approval.closed", data: json!({ "id": id }) };
+        let closed = |id| NewRunEvent { name: "approval.closed", data: json!({ "id": id }) };
         let resumed = json!({ "session_id": record.session, "reason": reason });
-        let resumed = NewEvent { name: "run.resumed", data: resumed };
+        let resumed = NewRunEvent { name: "run.resumed", data: resumed };
         open.into_iter().map(closed).chain([resumed]).collect()
     }
 
@@ -278,7 +278,7 @@ impl Runs {
             None
         });
         let error = error.map(|error| error.body()["error"].clone());
-        let end = RunEnd { status, output, usage: record.usage, error };
+        let end = AgentRunEnd { status, output, usage: record.usage, error };
         Recorder::new(Arc::clone(live), self.0.writer.clone(), record).end_without_turn(end).await;
     }
 
@@ -409,7 +409,7 @@ fn ask_from(first: u64) -> (Arc<RemoteHuman>, UnboundedReceiver<QuestionEvent>) 
 
 impl LiveRun {
     fn new(record: &RunRecord, human: Arc<RemoteHuman>) -> Self {
-        let position = Position { last: record.last_event, is_ended: false };
+        let position = EventPosition { last: record.last_event, is_ended: false };
         Self {
             key: record.key,
             stop: CancellationToken::new(),
@@ -472,7 +472,7 @@ pub(crate) struct EventReader {
     key: i64,
     store: GatewayStore,
     live: Option<Arc<LiveRun>>,
-    position: Option<watch::Receiver<Position>>,
+    position: Option<watch::Receiver<EventPosition>>,
     cursor: i64,
     ready: VecDeque<StoredEvent>,
 }
@@ -500,7 +500,7 @@ impl EventReader {
                 }
             }
             match (&mut self.position, position) {
-                (Some(_), Some(Position { is_ended: true, .. })) | (None, _) | (_, None) => {
+                (Some(_), Some(EventPosition { is_ended: true, .. })) | (None, _) | (_, None) => {
                     return Ok(None);
                 }
                 (Some(changes), Some(_)) => {
@@ -514,7 +514,7 @@ impl EventReader {
 }
 
 /// Removes what is too old, now and then, until the runs are gone.
-async fn prune(runs: std::sync::Weak<Shared>) {
+async fn prune(runs: std::sync::Weak<RunsState>) {
     loop {
         let Some(store) = runs.upgrade().map(|shared| shared.store.clone()) else { return };
         if let Err(error) = store.prune(Timestamp::now()).await {

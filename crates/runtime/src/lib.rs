@@ -13,7 +13,7 @@ mod signals;
 mod verbs;
 
 pub use conversation::{
-    OpenRequest, Opened, Placement, SANDBOX_CHOICE, SandboxChoice, Toolsets, Which,
+    ConversationChoice, OpenRequest, Opened, Placement, SANDBOX_CHOICE, SandboxChoice, Toolsets,
 };
 pub use models::{ListModelsError, ProviderModels, list_models};
 pub use remote_human::{

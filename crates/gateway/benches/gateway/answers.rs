@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use vestal_bench::Result;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 
 use crate::Plan;
@@ -15,7 +15,7 @@ const THEIRS: Duration = Duration::from_millis(470);
 
 const WARM_UP: usize = 10;
 
-pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let (mut gateway, _) = stage.serve().await?;
     let rows = async { Ok(vec![single(stage, plan).await?, many(stage, plan).await?]) };
     let rows = rows.await;
@@ -25,7 +25,7 @@ pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
 }
 
 /// One question at a time: each asked of the gateway and of the model, in turn.
-async fn single(stage: &Stage, plan: Plan) -> Result<Row> {
+async fn single(stage: &Stage, plan: Plan) -> Result<BenchRow> {
     let mut added = Samples::default();
     for round in 0..WARM_UP + plan.requests {
         let through = timed(stage.ask_gateway("hello", false)).await?;
@@ -34,7 +34,7 @@ async fn single(stage: &Stage, plan: Plan) -> Result<Row> {
             added.push(through.saturating_sub(direct));
         }
     }
-    Ok(Row::times("/v1/chat/completions, outside the model", &added)
+    Ok(BenchRow::times("/v1/chat/completions, outside the model", &added)
         .beside(Figure::time(THEIRS))
         .bar(Bar::AtMost(Figure::Milliseconds(8.0)))
         .note("a new conversation each; the alternative's figure was recorded"))
@@ -47,11 +47,11 @@ async fn timed(request: reqwest::RequestBuilder) -> Result<Duration> {
 }
 
 /// Many conversations that stream at once, through the gateway and past it.
-async fn many(stage: &Stage, plan: Plan) -> Result<Row> {
+async fn many(stage: &Stage, plan: Plan) -> Result<BenchRow> {
     let direct = at_once(plan.streams, || stage.ask_model(TALK, true)).await?;
     let through = at_once(plan.streams, || stage.ask_gateway(TALK, true)).await?;
     let added = through.p95().saturating_sub(direct.p95());
-    Ok(Row::single(
+    Ok(BenchRow::single(
         format!("p95 of what {} streams at once take longer", plan.streams),
         Figure::time(added),
     )

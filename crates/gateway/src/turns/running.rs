@@ -9,7 +9,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use vestal_agent::tools::JobWatch;
 use vestal_agent::{
-    Conversation, EndReason, Event, EventSink, Human, NoHuman, Outcome, TurnResult,
+    Conversation, EndReason, EventSink, Human, NoHuman, TurnEvent, TurnOutcome, TurnResult,
 };
 use vestal_conversations::{ConversationId, Seq};
 use vestal_model::{Message, UserMessage};
@@ -54,14 +54,14 @@ impl std::fmt::Debug for TurnRequest {
 
 /// What interrupts a turn.
 #[derive(Debug, Clone)]
-pub(super) struct Interrupt {
+pub(super) struct TurnInterrupt {
     /// Whoever began the turn does not want it any more.
     by_owner: CancellationToken,
     /// The gateway ends.
     by_drain: CancellationToken,
 }
 
-impl Interrupt {
+impl TurnInterrupt {
     /// Reports whether the end of the gateway is the only reason.
     fn is_by_drain_alone(&self) -> bool {
         self.by_drain.is_cancelled() && !self.by_owner.is_cancelled()
@@ -97,7 +97,7 @@ pub(crate) struct StartedTurn {
     /// Its number among the turns of this process.
     pub(crate) number: u64,
     /// What happens in it.
-    pub(crate) events: UnboundedReceiver<Event>,
+    pub(crate) events: UnboundedReceiver<TurnEvent>,
     end: oneshot::Receiver<EndedTurn>,
     interrupt: CancellationToken,
     _interrupt_on_drop: DropGuard,
@@ -105,7 +105,7 @@ pub(crate) struct StartedTurn {
 
 impl StartedTurn {
     /// Waits for the next event; nothing once there are no more.
-    pub(crate) async fn next_event(&mut self) -> Option<Event> {
+    pub(crate) async fn next_event(&mut self) -> Option<TurnEvent> {
         self.events.recv().await
     }
 
@@ -157,7 +157,7 @@ impl EndedTurn {
 }
 
 /// What a turn begins with.
-pub(super) enum TurnInput {
+pub(super) enum TurnStart {
     Message(UserMessage),
     JobNews(Vec<String>),
     /// The rest of an earlier one; the model reads this first.
@@ -183,8 +183,8 @@ pub(super) struct Begun {
 
 /// The side of a turn that its task has.
 pub(super) struct TurnTask {
-    pub(super) interrupt: Interrupt,
-    events: UnboundedSender<Event>,
+    pub(super) interrupt: TurnInterrupt,
+    events: UnboundedSender<TurnEvent>,
     end: oneshot::Sender<EndedTurn>,
 }
 
@@ -219,7 +219,7 @@ impl Turns {
                 turns.leave(begun.conversation, Watching::GoesOn).await;
                 return;
             }
-            turns.drive(begun, TurnInput::Message(message), task).await;
+            turns.drive(begun, TurnStart::Message(message), task).await;
         };
         spawn_caught(token, working);
         // The task sends before it ends, unless it panics.
@@ -249,9 +249,9 @@ impl Turns {
         (task, started)
     }
 
-    pub(super) fn interrupt(&self) -> Interrupt {
+    pub(super) fn interrupt(&self) -> TurnInterrupt {
         let by_drain = self.admission().interrupt().clone();
-        Interrupt { by_owner: CancellationToken::new(), by_drain }
+        TurnInterrupt { by_owner: CancellationToken::new(), by_drain }
     }
 
     async fn begin(
@@ -280,7 +280,7 @@ impl Turns {
     }
 
     /// Runs a turn to its end and closes its conversation.
-    pub(super) async fn drive(&self, begun: Begun, input: TurnInput, task: TurnTask) {
+    pub(super) async fn drive(&self, begun: Begun, input: TurnStart, task: TurnTask) {
         let Begun { mut conversation, unfinished, in_progress } = begun;
         let TurnTask { interrupt, events, end } = task;
         let id = conversation.id().clone();
@@ -335,7 +335,7 @@ impl Turns {
         &self,
         conversation: Conversation,
         rest: Rest,
-        interrupt: &Interrupt,
+        interrupt: &TurnInterrupt,
         watching: Watching,
     ) -> Option<JobWatch> {
         let jobs = conversation.job_watch().filter(|_| watching == Watching::GoesOn);
@@ -368,7 +368,7 @@ impl Turns {
     pub(super) async fn run_own(
         &self,
         begun: Begun,
-        input: TurnInput,
+        input: TurnStart,
         watching: Watching,
     ) -> Option<JobWatch> {
         let Begun { mut conversation, unfinished, in_progress } = begun;
@@ -438,20 +438,20 @@ pub(super) fn spawn_caught(
 }
 
 fn is_interrupted(result: &TurnResult) -> bool {
-    matches!(result.outcome, Outcome::Interrupted)
+    matches!(result.outcome, TurnOutcome::Interrupted)
 }
 
 /// Reports whether clients are shown an event. The others are not queued for them: a tool may
 /// print without end.
-fn is_for_clients(event: &Event) -> bool {
+fn is_for_clients(event: &TurnEvent) -> bool {
     matches!(
         event,
-        Event::Text { .. }
-            | Event::Reasoning { .. }
-            | Event::Discarded { .. }
-            | Event::ModelCalled { .. }
-            | Event::ToolStarted { .. }
-            | Event::ToolEnded { .. }
+        TurnEvent::Text { .. }
+            | TurnEvent::Reasoning { .. }
+            | TurnEvent::Discarded { .. }
+            | TurnEvent::ModelCalled { .. }
+            | TurnEvent::ToolStarted { .. }
+            | TurnEvent::ToolEnded { .. }
     )
 }
 
@@ -459,18 +459,18 @@ fn is_for_clients(event: &Event) -> bool {
 /// is stored, and the conversation can be closed and gone on with.
 async fn run(
     conversation: &mut Conversation,
-    input: TurnInput,
+    input: TurnStart,
     sink: &EventSink,
-    interrupt: &Interrupt,
+    interrupt: &TurnInterrupt,
 ) -> Option<TurnResult> {
     let id = conversation.id().clone();
     let what = format!("the turn of conversation {id} has failed: it met a bug");
     let control = conversation.control();
     let turn: std::pin::Pin<Box<dyn Future<Output = TurnResult> + Send + '_>> = match input {
-        TurnInput::Message(message) => Box::pin(conversation.run(message, sink)),
-        TurnInput::JobNews(news) => Box::pin(conversation.run_job_updates(news, sink)),
-        TurnInput::Resume(why) => Box::pin(conversation.resume_turn(why, sink)),
-        TurnInput::Answered(text) => return Some(answered(id, text)),
+        TurnStart::Message(message) => Box::pin(conversation.run(message, sink)),
+        TurnStart::JobNews(news) => Box::pin(conversation.run_job_updates(news, sink)),
+        TurnStart::Resume(why) => Box::pin(conversation.resume_turn(why, sink)),
+        TurnStart::Answered(text) => return Some(answered(id, text)),
     };
     let mut turn = std::pin::pin!(caught(&what, turn));
     let interrupted = async {
@@ -496,12 +496,12 @@ async fn run(
 fn answered(conversation: ConversationId, text: String) -> TurnResult {
     TurnResult {
         conversation,
-        outcome: Outcome::Completed,
+        outcome: TurnOutcome::Completed,
         text,
         reasoning: String::new(),
         model_calls: 0,
         tool_calls: 0,
-        usage: vestal_model::Usage::default(),
+        usage: vestal_model::TokenUsage::default(),
         cost: vestal_agent::CostSum::default(),
         provider: String::new(),
         model: String::new(),

@@ -24,7 +24,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
-use super::facts::{Facts, SystemDirKind};
+use super::facts::{HostFacts, SystemDirKind};
 use crate::mounts::MACHINE_DIR;
 use crate::store::replace;
 
@@ -43,7 +43,7 @@ impl PrivatePaths {
 
     /// Returns a placeholder path for each directory, for a probe: it shows whether
     /// paths can be left out at all.
-    pub(super) fn placeholders(facts: &Facts) -> Self {
+    pub(super) fn placeholders(facts: &HostFacts) -> Self {
         let name = || vec![PathBuf::from(".vestal-trial")];
         Self(sources(facts).into_iter().map(|source| (source, name())).collect())
     }
@@ -57,14 +57,14 @@ impl PrivatePaths {
 
 /// Scans the system directories that root's sandboxes show. The cache lies in a
 /// directory for all homes if there is one, else in `dir`.
-pub(super) fn scan(facts: &Facts, dir: &Path) -> io::Result<PrivatePaths> {
+pub(super) fn scan(facts: &HostFacts, dir: &Path) -> io::Result<PrivatePaths> {
     let machine = Path::new(MACHINE_DIR);
     let cache_dir = if is_private_dir(machine) { machine } else { dir };
     scan_sources(&sources(facts), cache_dir, seconds_now())
 }
 
 /// Returns the system directories of the host.
-fn sources(facts: &Facts) -> Vec<PathBuf> {
+fn sources(facts: &HostFacts) -> Vec<PathBuf> {
     let kinds = facts.system.iter().map(|dir| &dir.kind);
     let kinds = kinds.chain(facts.packages.iter().map(|list| &list.kind));
     let sources = kinds.filter_map(|kind| match kind {
