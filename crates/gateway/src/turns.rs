@@ -1,6 +1,7 @@
 //! The turns that a gateway runs.
 
 mod admission;
+mod handle;
 mod job_news;
 mod resume;
 mod running;
@@ -15,8 +16,8 @@ use vestal_runtime::Runtime;
 
 use admission::WorkAdmission;
 pub(crate) use admission::{Drained, TurnRefused};
+pub(crate) use handle::{PreparedTurn, StartedTurn, TurnRequest};
 pub(crate) use resume::Resumption;
-pub(crate) use running::{PreparedTurn, StartedTurn, TurnRequest};
 
 #[cfg(test)]
 pub(crate) use running::answered_for_tests;

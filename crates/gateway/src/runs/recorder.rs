@@ -12,7 +12,7 @@ use vestal_api::AgentRunUsage;
 use vestal_model::TokenUsage;
 use vestal_runtime::QuestionEvent;
 
-use super::LiveRun;
+use super::live::LiveRun;
 use crate::failpoint;
 use crate::http::ApiError;
 use crate::store::{

@@ -9,8 +9,9 @@ use vestal_conversations::{ConversationId, Seq};
 
 use super::Turns;
 use super::admission::{AdmittedWork, InProgress};
+use super::handle::StartedTurn;
 use super::job_news::Unclaimed;
-use super::running::{Begun, StartedTurn, TurnStart, Watching, spawn_caught};
+use super::running::{Begun, TurnStart, Watching, spawn_caught};
 use crate::failpoint;
 use crate::unfinished::{Commitment, TurnStanding, UnfinishedTurn};
 
