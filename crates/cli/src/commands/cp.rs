@@ -4,7 +4,6 @@ use std::ffi::OsString;
 
 use clap::Args;
 use vestal_api::{CopiedView, TransferPlan};
-use vestal_runtime::Terminations;
 use vestal_sandbox::{Engine, Overrides};
 
 use crate::cli::SandboxFlags;
@@ -14,6 +13,7 @@ use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::find;
 use crate::follow::unless_terminated;
+use crate::signals;
 use crate::transfer::{Download, Upload};
 
 /// The session whose directory relative paths start in.
@@ -57,8 +57,7 @@ pub(crate) async fn run(context: &Context, args: CpArgs) -> Result<Exit, Command
             .into_iter()
             .fold(CommandFailure::usage(error.to_string()), CommandFailure::advise)
     })?;
-    let mut signals =
-        Terminations::listen().map_err(|error| CommandFailure::io("listen for signals", &error))?;
+    let mut signals = signals::listen_or_fail()?;
     let engine = context.engine()?;
     let overrides = context.overrides(&args.wanted)?;
     let is_printed = plan.is_printed();

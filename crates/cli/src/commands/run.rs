@@ -23,6 +23,7 @@ use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::follow::{Followed, Outlet, exit_of, follow, take_along, unless_terminated};
 use crate::interact::{self, Detach, Interacted, interact};
+use crate::signals;
 use crate::values::parse_duration;
 
 /// The session commands run in unless another is named.
@@ -105,8 +106,7 @@ struct Runner<'a> {
 }
 
 pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<Exit, CommandFailure> {
-    let signals =
-        Terminations::listen().map_err(|error| CommandFailure::io("listen for signals", &error))?;
+    let signals = signals::listen_or_fail()?;
     let mut runner = Runner { context, args: &args, job: new_job_id(), signals };
     let mut view = RunView::default();
     let result = runner.run(&mut view).await;

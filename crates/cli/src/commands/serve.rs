@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use clap::Args;
 use tokio::time::{Instant, timeout_at};
-use vestal_runtime::Terminations;
 use vestal_serve::{ClientFrames, FrameLine, FrameReader, ServeSettings, Server};
 
 use crate::agent;
@@ -12,6 +11,7 @@ use crate::console::Sink;
 use crate::context::Context;
 use crate::error::CommandFailure;
 use crate::exit::Exit;
+use crate::signals;
 
 /// How long the end may take: the front end has gone, and waits for this process.
 const END_WITHIN: Duration = Duration::from_millis(900);
@@ -45,8 +45,7 @@ enum ServeEnd {
 pub(crate) async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, CommandFailure> {
     let ServeArgs { stdio: _ } = args;
     let settings = context.settings()?;
-    let mut signals =
-        Terminations::listen().map_err(|error| CommandFailure::io("listen for signals", &error))?;
+    let mut signals = signals::listen_or_fail()?;
     let stdout = Sink::stdout().map_err(|error| CommandFailure::output(&error))?;
     let runtime = agent::build(context, &settings, &[]).await?;
     let server = Server::builder(runtime.clone(), ServeSettings::new(&settings)?)

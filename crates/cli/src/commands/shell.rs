@@ -18,6 +18,7 @@ use crate::exit::Exit;
 use crate::find;
 use crate::follow::{Outlet, exit_of, take_along, unless_terminated};
 use crate::interact::{self, Detach, Interacted, interact};
+use crate::signals;
 use crate::values::quoted;
 
 /// Runs the best shell there is, in the place of the one that reads this.
@@ -62,8 +63,7 @@ pub(crate) async fn run(context: &Context, args: ShellArgs) -> Result<Exit, Comm
         )
         .advise("to run a command without one: vestal run CMD"));
     }
-    let mut signals =
-        Terminations::listen().map_err(|error| CommandFailure::io("listen for signals", &error))?;
+    let mut signals = signals::listen_or_fail()?;
     let engine = context.engine()?;
     let opening = open(context, &engine, &args, &mut signals);
     let result = Box::pin(opening).await;

@@ -22,6 +22,7 @@ use crate::context::Context;
 use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::program;
+use crate::signals;
 
 /// How long a command has to end by itself after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(2);
@@ -76,11 +77,8 @@ impl ChatProgram {
     async fn run(&self, verb: Verb, global: Global) -> Result<Exit, CommandFailure> {
         let environment = self.context.environment().clone();
         let context = Context::new(self.context.console, environment, global);
-        let listen = || {
-            Terminations::listen().map_err(|error| CommandFailure::io("listen for signals", &error))
-        };
-        let mut signals = listen()?;
-        let _questions = QuestionsUntilSignal::end_with(listen()?)?;
+        let mut signals = signals::listen_or_fail()?;
+        let _questions = QuestionsUntilSignal::end_with(signals::listen_or_fail()?)?;
         let mut work = program::dispatch(&context, verb);
         let signal = tokio::select! {
             done = &mut work => return done,

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::unbounded_channel;
 use vestal_agent::settings::EndpointError;
 use vestal_chat::{ChatExit, ChatParts, HostMessage};
 use vestal_config::{Environment, Settings};
-use vestal_runtime::{ConversationChoice, OpenRequest, Placement, Termination, Terminations};
+use vestal_runtime::{ConversationChoice, OpenRequest, Placement, Termination};
 use vestal_sandbox::backend::HostDirectories;
 use vestal_sandbox::keys;
 use vestal_tui::{Colour, format};
@@ -23,6 +23,7 @@ use crate::console::{self, TerminalMessage};
 use crate::context::{Context, declared_backend};
 use crate::error::CommandFailure;
 use crate::exit::Exit;
+use crate::signals;
 
 /// Reports whether an interactive chat is possible: input and output are terminals.
 pub(crate) fn is_possible(environment: &Environment) -> bool {
@@ -78,7 +79,7 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Comm
         first,
         cwd: std::env::current_dir().ok(),
     };
-    let chat = vestal_chat::run(parts, Terminations::listen);
+    let chat = vestal_chat::run(parts, signals::listen);
     let left = Box::pin(chat).await;
     vestal_tui::terminal::restore();
     console::restore_messages();

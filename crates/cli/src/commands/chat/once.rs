@@ -17,6 +17,7 @@ use crate::console::{status, text};
 use crate::context::Context;
 use crate::error::CommandFailure;
 use crate::follow::unless_terminated;
+use crate::signals;
 use crate::values::quoted;
 
 /// A question that is asked once, outside of an interactive chat.
@@ -42,8 +43,7 @@ impl OneShot<'_> {
         let settings = Arc::new(self.context.settings()?);
         // First of all: without a model nothing is made and nothing opened.
         drop(vestal_runtime::endpoints(&settings, self.args.model.as_deref())?);
-        let mut signals = Terminations::listen()
-            .map_err(|error| CommandFailure::io("listen for signals", &error))?;
+        let mut signals = signals::listen_or_fail()?;
         let toolsets = toolsets(&settings, self.args.toolsets.as_deref())?;
         let runtime = agent::build(self.context, &settings, &toolsets).await?;
         let end = self.ask(&runtime, question, &mut signals).await;

@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 use vestal_agent::{EventSink, TurnEvent};
 use vestal_api::ScheduleRunView;
-use vestal_runtime::{Runtime, Termination, Terminations};
+use vestal_runtime::{Runtime, Termination};
 use vestal_schedules::{
     Clock, Delivered, DeliveryError, Executor, RunJob, RunOutcome, RunOwner, RunReport, Schedule,
     ScheduleRun, ScheduleRunId, ScheduleStore, keys, run_claimed,
@@ -22,6 +22,7 @@ use crate::console::{Console, Sink, text};
 use crate::context::Context;
 use crate::error::CommandFailure;
 use crate::exit::Exit;
+use crate::signals;
 
 const RUN_HELP: &str = "\
 Runs the schedule in this process and shows what the agent says; the run is recorded like any other,
@@ -102,8 +103,7 @@ async fn in_foreground(
 ) -> Result<(RunReport, ScheduleRunId), CommandFailure> {
     let settings = context.settings()?;
     let timeout = settings.get(&keys::CRON_TIMEOUT_SECONDS)?.value.duration();
-    let mut signals =
-        Terminations::listen().map_err(|error| CommandFailure::io("listen for signals", &error))?;
+    let mut signals = signals::listen_or_fail()?;
     let runtime = agent::build(context, &settings, &[]).await?;
     let engine = runtime.agent().engine().clone();
     let owner = RunOwner::current()?;

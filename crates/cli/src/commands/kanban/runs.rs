@@ -17,6 +17,7 @@ use crate::agent;
 use crate::console::{Cell, DIM, GREEN, Table, YELLOW, text};
 use crate::error::CommandFailure;
 use crate::exit::Exit;
+use crate::signals;
 use crate::values::parse_duration;
 
 /// How long a person holds a task unless they say otherwise.
@@ -255,7 +256,7 @@ pub(super) async fn worker(
     args: WorkerArgs,
 ) -> Result<Exit, CommandFailure> {
     // Before anything else: from here on a signal ends the worker in good order.
-    let signals = Terminations::listen();
+    let signals = signals::listen();
     let done = match signals {
         Ok(signals) if args.sweep => sweep_run(ctx, &args, signals).await,
         Ok(signals) => work_on_task(ctx, &args, signals).await,
