@@ -61,7 +61,7 @@ impl Guest {
                 self.connections.reply(at, &CallReply::Done);
             }
             CallRequest::Shutdown { grace_ms, if_idle } => {
-                self.shutdown(at, kind, grace_ms, if_idle)
+                self.shutdown(at, kind, grace_ms, if_idle);
             }
         }
     }

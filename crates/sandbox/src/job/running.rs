@@ -143,7 +143,7 @@ impl RunningJob {
             }
             match input {
                 CommandInput::Bytes(bytes) => {
-                    send(job.channel.outgoing(Stream::Input), &bytes).await
+                    send(job.channel.outgoing(Stream::Input), &bytes).await;
                 }
                 CommandInput::Piped => {
                     job.input = Some(JobInput { outgoing: job.channel.outgoing(Stream::Input) });
