@@ -104,6 +104,16 @@ vestal_config::keys! {
         protection: Protection::Guards,
     }
 
+    /// Backends, separated by commas, that requests about sandboxes may name besides that of
+    /// `terminal.backend`; empty for none. `local` lets whoever has the key run commands on this
+    /// machine.
+    API_SERVER_BACKENDS: Text = "api_server.backends" {
+        default: Text::EMPTY,
+        limits: LINE,
+        env: ["VESTAL_API_SERVER_BACKENDS"],
+        protection: Protection::Guards,
+    }
+
     /// Name of the model that clients of the API see; empty for the profile's name, or
     /// `vestal-agent` for the default profile.
     API_SERVER_MODEL_NAME: Text = "api_server.model_name" {

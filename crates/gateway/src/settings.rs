@@ -71,6 +71,8 @@ pub struct ApiServer {
     pub model_name: String,
     /// Origins whose pages may ask from a browser.
     pub cors_origins: Vec<String>,
+    /// Backends that a request may name.
+    pub backends: Vec<String>,
     /// What is asked of sessions over WebSocket.
     pub serve: ServeSettings,
     /// How long clients may take over a request.
@@ -97,6 +99,11 @@ impl ApiServer {
     /// Returns the key that requests must carry; it is there, and long enough.
     pub(crate) fn key(&self) -> &str {
         self.key.expose().unwrap_or_default()
+    }
+
+    /// Reports whether a request may name a backend.
+    pub(crate) fn permits(&self, backend: &str) -> bool {
+        self.backends.iter().any(|name| name == backend)
     }
 }
 
@@ -204,10 +211,21 @@ fn api_server(
         port: u16::try_from(port).unwrap_or(u16::MAX),
         model_name: text(&keys::API_SERVER_MODEL_NAME)?.unwrap_or(default_name),
         cors_origins: origins.into_iter().map(str::to_owned).collect(),
+        backends: backends(settings)?,
         serve: ServeSettings::new(settings)?,
         timeouts: RequestTimeouts::default(),
         key,
     })))
+}
+
+/// Returns the backends that a request may name: the configured one, and those that are listed. A
+/// client must not choose a backend that isolates less than the operator wants.
+fn backends(settings: &Settings) -> Result<Vec<String>, ConfigError> {
+    let configured = settings.get_by_name("terminal.backend")?.value.to_string();
+    let listed = settings.get(&keys::API_SERVER_BACKENDS)?.value;
+    let listed = listed.get().unwrap_or_default().split(',').map(str::trim);
+    let listed = listed.filter(|name| !name.is_empty()).map(str::to_owned);
+    Ok(std::iter::once(configured).chain(listed).collect())
 }
 
 /// Every origin at once is none: whoever has the key could be any page.

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use vestal_config::{Home, ProfileName};
+use vestal_config::{Home, ProfileName, Secrecy};
 
 use crate::error::ProfileError;
 use crate::profiles::Profiles;
@@ -17,7 +17,9 @@ pub(crate) const ENV_HEADER: &str =
     "# Secrets of this profile, as NAME=value. Keep it readable by you alone.\n";
 
 /// Files of a profile that another may begin with, and the mode they get.
-const COPIED_FILES: &[(&str, u32)] = &[("config.yaml", 0o600), (".env", 0o600), ("SOUL.md", 0o600)];
+const COPIED_FILES: &[(&str, u32)] = &[("config.yaml", 0o600), ("SOUL.md", 0o600)];
+/// Where the secrets are.
+const SECRETS: &str = ".env";
 /// Directories of a profile that another may begin with.
 const COPIED_TREES: &[&str] = &["skills", "memories"];
 
@@ -38,6 +40,9 @@ pub struct CreatedProfile {
     pub home: Home,
     /// What was not copied because it is neither a file nor a directory.
     pub left_out: Vec<PathBuf>,
+    /// Variables of `.env` that were not copied because they are keys to the other profile itself:
+    /// whoever has one would be let in by both.
+    pub secrets_left_out: Vec<String>,
 }
 
 impl Profiles {
@@ -58,16 +63,50 @@ impl Profiles {
             ProfileStart::Empty => None,
             ProfileStart::CloneOf(source) => Some(self.existing(source)?),
         };
-        let left_out = site.build(&home.dir(), |new| {
+        let (left_out, secrets_left_out) = site.build(&home.dir(), |new| {
             let left_out = match &source {
-                Some(source) => begin_with(&source.dir(), new)?,
-                None => Vec::new(),
+                Some(source) => {
+                    let source = source.dir();
+                    let secrets = self.copy_secrets(&source.join(SECRETS), &new.join(SECRETS))?;
+                    (begin_with(&source, new)?, secrets)
+                }
+                None => (Vec::new(), Vec::new()),
             };
             finish(new, &description)?;
             Ok(left_out)
         })?;
-        Ok(CreatedProfile { home, left_out })
+        Ok(CreatedProfile { home, left_out, secrets_left_out })
     }
+
+    /// Copies a `.env` but for the keys to the profile itself, and returns their names.
+    fn copy_secrets(&self, from: &Path, to: &Path) -> Result<Vec<String>, ProfileError> {
+        if !copy_file(from, to, 0o600)? {
+            return Ok(Vec::new());
+        }
+        let own = self.schema.keys();
+        let own = own.filter(|key| key.secrecy() == Secrecy::Secret && !key.travels());
+        let own: Vec<&str> = own.flat_map(|key| key.env().iter().copied()).collect();
+        let bytes = fs::read(to).map_err(ProfileError::io("read", to))?;
+        let mut left_out = Vec::new();
+        let mut kept = Vec::with_capacity(bytes.len());
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            match own.iter().find(|name| sets(line, name)) {
+                Some(name) => left_out.push((*name).to_owned()),
+                None => kept.extend_from_slice(line),
+            }
+        }
+        if !left_out.is_empty() {
+            fs::write(to, kept).map_err(ProfileError::io("write", to))?;
+        }
+        Ok(left_out)
+    }
+}
+
+/// Reports whether a line of a `.env` sets a variable.
+fn sets(line: &[u8], name: &str) -> bool {
+    let line = line.trim_ascii_start();
+    let line = line.strip_prefix(b"export ").unwrap_or(line).trim_ascii_start();
+    line.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.trim_ascii_start().starts_with(b"="))
 }
 
 fn begin_with(source: &Path, new: &Path) -> Result<Vec<PathBuf>, ProfileError> {

@@ -98,7 +98,7 @@ fn a_clone_has_settings_secrets_persona_skills_and_memories_and_nothing_else() {
     let source = world.create("source").dir();
     for (path, text) in [
         ("config.yaml", "model: x\n"),
-        (".env", "OPENAI_API_KEY=hunter2\n"),
+        (".env", "OPENAI_API_KEY=hunter2\nAPI_SERVER_KEY=mine\n export API_SERVER_KEY = 'mine'\n"),
         ("SOUL.md", "I am."),
         ("skills/a/SKILL.md", "how"),
         ("skills/a/run.sh", "#!/bin/sh"),
@@ -130,6 +130,7 @@ fn a_clone_has_settings_secrets_persona_skills_and_memories_and_nothing_else() {
     assert_eq!((mode(&copy.join(".env")), mode(&copy.join("skills/a/run.sh"))), (0o600, 0o700));
     assert_eq!(names_in(&copy.join("skills")), ["a"], "links are not copied");
     assert_eq!(made.left_out, [source.join("skills/link")]);
+    assert_eq!(made.secrets_left_out, ["API_SERVER_KEY"; 2], "keys to a profile open no other");
     // What is done to the copy is not seen by the source.
     fs::write(copy.join("memories/MEMORY.md"), "else").expect("written");
     assert_eq!(fs::read_to_string(source.join("memories/MEMORY.md")).expect("there"), "what");

@@ -60,6 +60,20 @@ async fn a_command_is_run_and_its_session_is_kept() {
 }
 
 #[tokio::test]
+async fn a_request_cannot_choose_a_backend_that_the_operator_does_not_allow() {
+    let gateway = TestGateway::start(Script::replies([])).await;
+    for backend in ["native", "docker", "auto", "no-such", ""] {
+        let wanted = json!({ "command": "true", "backend": backend });
+        let refused = gateway.say("/api/sandboxes/lab/run", wanted).await;
+        assert_eq!(refused.status, 403, "{backend}: {}", refused.body);
+        assert_eq!(refused.body["error"]["code"], "backend_not_permitted", "{}", refused.body);
+    }
+    assert_eq!(gateway.get("/api/sandboxes/lab").await.status, 404, "nothing was made");
+    run(&gateway, json!({ "command": "true", "backend": "local" })).await;
+    remove(gateway).await;
+}
+
+#[tokio::test]
 async fn a_job_is_followed_written_to_waited_for_and_killed() {
     let gateway = TestGateway::start(Script::replies([])).await;
     let script = "echo begin; while read line; do echo got $line; done; exit 5";

@@ -62,6 +62,12 @@ pub(super) fn create(context: &Context, args: &CreateArgs) -> Result<Exit, Comma
     for path in &left_out {
         console.warn(&format!("{path} was not copied: it is neither a file nor a directory"));
     }
+    if !created.secrets_left_out.is_empty() {
+        console.note(&format!(
+            "{} of .env was not copied: it opens the other profile; give this one a key of its own",
+            created.secrets_left_out.join(", ")
+        ));
+    }
     let settings = Settings::load(
         &vestal_api::schema(),
         created.home.clone(),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::Json;
+use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use axum::routing::post;
 use schemars::JsonSchema;
@@ -12,6 +13,7 @@ use vestal_api::{RunSandboxView, RunView, SandboxBefore};
 use vestal_sandbox::{CapturedOutput, Cause, Command, CommandInput, Error, Overrides};
 
 use super::SandboxTarget;
+use crate::http::App;
 use crate::http::error::ApiError;
 use crate::http::openapi::{DescribedRoutes, Operation};
 
@@ -59,7 +61,8 @@ pub(super) struct RunRequest {
     /// The image of a sandbox that is made for this.
     #[serde(default)]
     image: Option<String>,
-    /// The backend of a sandbox that is made for this.
+    /// The backend of a sandbox that is made for this: that of the settings, or one that
+    /// `api_server.backends` lists.
     #[serde(default)]
     backend: Option<String>,
 }
@@ -78,11 +81,15 @@ pub(super) fn routes(routes: DescribedRoutes, tag: &'static str) -> DescribedRou
 }
 
 async fn run(
+    State(app): State<App>,
     target: SandboxTarget,
     body: Result<Json<RunRequest>, JsonRejection>,
 ) -> Result<Json<RunView>, ApiError> {
     let Json(request) = body?;
     let limit = limit(&request)?;
+    if let Some(backend) = request.backend.as_deref().filter(|name| !app.server.permits(name)) {
+        return Err(not_permitted(backend));
+    }
     let overrides = Overrides {
         image: request.image.clone(),
         backend: request.backend.clone(),
@@ -114,6 +121,14 @@ async fn run(
         view.advice.push(warning.to_string());
     }
     Ok(Json(view))
+}
+
+/// Naming a backend would otherwise be a way around the isolation that the operator has chosen.
+fn not_permitted(backend: &str) -> ApiError {
+    ApiError::forbidden(&format!(
+        "requests may not choose the backend {backend:?} here; the operator allows it with `vestal config set api_server.backends {backend}`"
+    ))
+    .code("backend_not_permitted")
 }
 
 fn limit(request: &RunRequest) -> Result<Option<Duration>, ApiError> {
