@@ -249,7 +249,7 @@ mod tests {
             let now: Timestamp = "2026-01-31T09:00:00Z".parse().unwrap();
             let new = NewSchedule::new(ScheduleTiming::Instant(now), Zone::utc(), "look");
             let schedule = store.create(new, now - SignedDuration::from_secs(60)).await.unwrap();
-            let limits = SchedulerLimits { max_concurrent: 1, timeout: Duration::from_secs(60) };
+            let limits = SchedulerLimits { max_concurrent: 1, timeout: Duration::from_mins(1) };
             let clock = Clock::at(now);
             let executor = Arc::new(Nothing);
             let scheduler = Scheduler::new(store.clone(), executor, limits, clock).unwrap();
