@@ -9,6 +9,7 @@ mod job;
 mod settings;
 
 pub mod limits;
+pub mod machine;
 
 pub use call::{Event, Fault, FaultCode, Reply, Request, Stats, Status};
 pub use enclosure::{
