@@ -39,7 +39,7 @@ async fn assert_whole(world: &World, point: &str) {
     let instances = world.sandbox_dir("default").join("instances");
     assert_eq!(std::fs::read_dir(instances).unwrap().count(), 1, "{point}");
     let mut expected = vec!["instances", "lock", "sandbox.json"];
-    if *world.kind() != Kind::Toy {
+    if !world.is_elsewhere() {
         expected.push("state");
     }
     if world.has_system() {
