@@ -49,7 +49,7 @@ impl LaunchError {
 /// Starts a guest unless it runs. `is_awaited` says whether somebody still waits for it.
 pub(super) fn launch(
     places: &Places,
-    order: LaunchOrder,
+    order: &LaunchOrder,
     is_awaited: impl Fn() -> bool,
 ) -> Result<MachineReply, LaunchError> {
     let id = order.label.instance.clone();
@@ -74,8 +74,8 @@ pub(super) fn launch(
     if !is_awaited() {
         return Err(LaunchError::Abandoned);
     }
-    lay_out(places, &dir, &order, was.and_then(|label| label.created_ms))?;
-    let settings = complete(places, &dir, &order, &told)?;
+    lay_out(places, &dir, order, was.and_then(|label| label.created_ms))?;
+    let settings = complete(places, &dir, order, &told)?;
     let bytes =
         vestal_wire::encode(&settings).map_err(|error| LaunchError::Guest(error.to_string()))?;
     let report = start(&bytes, &id, order.failpoint.as_deref())?;
@@ -125,8 +125,7 @@ fn complete(
         name: name.to_vec().into(),
         value: value.to_vec().into(),
     };
-    let mut env: Vec<EnvVar> = std::env::vars_os()
-        .map(|(name, value)| (name.into_vec(), value.into_vec()))
+    let mut env: Vec<EnvVar> = own_environment()
         .filter(|(name, _)| {
             name.starts_with(b"LC_") || INHERITED.iter().any(|own| own.as_bytes() == &**name)
         })
@@ -143,6 +142,11 @@ fn complete(
         env,
         ..order.guest.clone()
     })
+}
+
+#[expect(clippy::disallowed_methods, reason = "it is that of the login, and no setting")]
+fn own_environment() -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+    std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec()))
 }
 
 /// Starts the guest and returns its report.

@@ -53,7 +53,7 @@ fn perform(
         MachineRequest::Launch(order) => {
             let input = std::cell::RefCell::new(input);
             let is_awaited = || is_input_open(&mut **input.borrow_mut());
-            match launch(places, *order, is_awaited) {
+            match launch(places, &order, is_awaited) {
                 Ok(reply) => reply,
                 Err(LaunchError::Io { what, source }) => {
                     MachineReply::NotStarted { reason: format!("{what}: {source}") }
