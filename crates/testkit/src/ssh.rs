@@ -104,6 +104,7 @@ impl SshHost {
 
 impl Drop for SshHost {
     fn drop(&mut self) {
+        assert!(self.dir.exists() || std::thread::panicking(), "it must end before its directory");
         let stopped = self.command("stop", &[]).output();
         if !std::thread::panicking() {
             let stopped = stopped.unwrap();

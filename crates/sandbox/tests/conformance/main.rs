@@ -148,6 +148,7 @@ macro_rules! conformance {
             tests!(ssh $every);
             tests!(ssh $own_walks);
             tests!(ssh $remote);
+            mod machines;
             mod full {
                 tests!(ssh $guest);
                 tests!(ssh $walks);

@@ -1,6 +1,6 @@
 //! The backend's traits, implemented with requests to another machine.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -106,12 +106,14 @@ pub(crate) struct Ssh {
     settings: Arc<Settings>,
     home: HomeId,
     machines: Mutex<HashMap<Login, Arc<Machine>>>,
+    /// Instances that no machine was ever asked to make.
+    unmade: Mutex<HashSet<String>>,
 }
 
 impl Ssh {
     /// Returns the backend for the settings' home. Nobody is asked yet.
     pub(crate) fn new(settings: Arc<Settings>, home: HomeId) -> Self {
-        Self { settings, home, machines: Mutex::default() }
+        Self { settings, home, machines: Mutex::default(), unmade: Mutex::default() }
     }
 
     /// Returns the login that the settings name.
@@ -341,6 +343,17 @@ impl Backend for Ssh {
     }
 
     async fn create(&self, request: InstanceRequest) -> Result<StartedInstance, BackendError> {
+        // A machine that cannot be asked at all has made nothing, which is certain only as long
+        // as it has not been asked to.
+        let reached = match self.login().and_then(|login| self.machine(login)) {
+            Ok(machine) => machine.ask(&MachineRequest::Look, &request.progress).await.map(drop),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = reached {
+            let mut unmade = self.unmade.lock().unwrap_or_else(PoisonError::into_inner);
+            unmade.insert(request.instance.id);
+            return Err(error);
+        }
         self.launch(request, true).await
     }
 
@@ -380,8 +393,12 @@ impl Backend for Ssh {
     }
 
     async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {
-        let machine = self.machine_of(instance)?;
-        self.tell(&machine, &MachineRequest::Remove { instance: instance.id.clone() }).await?;
+        let unmade =
+            self.unmade.lock().unwrap_or_else(PoisonError::into_inner).remove(&instance.id);
+        if !unmade {
+            let machine = self.machine_of(instance)?;
+            self.tell(&machine, &MachineRequest::Remove { instance: instance.id.clone() }).await?;
+        }
         remove_tree(&instance.dir).map_err(|error| {
             let action = format!("remove {}", instance.dir.display());
             BackendError::io(action)(std::io::Error::other(error))
@@ -415,10 +432,8 @@ impl Backend for Ssh {
         let Ok(known) = serde_json::from_value::<SshLocator>(locator.clone()) else {
             return Description::default();
         };
-        let weakness = format!(
-            "commands run as {} on {}, with all that user may do there",
-            known.user, known.machine
-        );
+        let weakness =
+            format!("no isolation on {}: commands run there as {}", known.machine, known.user);
         Description {
             name: Some(format!("{} ({})", known.login, known.machine)),
             transport: Some("ssh".to_owned()),

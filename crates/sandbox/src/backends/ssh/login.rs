@@ -125,17 +125,11 @@ impl Login {
     /// Returns how the user would log in by hand, for advice.
     pub(super) fn by_hand(&self) -> String {
         let quoted = |path: &Path| crate::key::quoted(&path.to_string_lossy());
-        let mut command = "ssh".to_owned();
-        if let Some(config) = &self.config {
-            command.push_str(&format!(" -F {}", quoted(config)));
-        }
-        if let Some(key) = &self.key {
-            command.push_str(&format!(" -i {}", quoted(key)));
-        }
-        if let Some(port) = self.port {
-            command.push_str(&format!(" -p {port}"));
-        }
-        format!("{command} {self}")
+        let config = self.config.as_ref().map(|config| format!(" -F {}", quoted(config)));
+        let key = self.key.as_ref().map(|key| format!(" -i {}", quoted(key)));
+        let port = self.port.map(|port| format!(" -p {port}"));
+        let options: String = [config, key, port].into_iter().flatten().collect();
+        format!("ssh{options} {self}")
     }
 }
 

@@ -173,15 +173,11 @@ impl Machine {
         };
         let failure = match failure {
             Failure::TooManySessions => failure,
+            refused @ Failure::Refused { .. } => return Err(self.refuse(refused)),
             // Without a shared connection `ssh` says something about a connection of its own,
             // which it must not make. What is wrong, if anything, shows when it is made.
-            _ => match self.ssh.connect().await? {
-                Err(refused @ Failure::Refused { .. }) => {
-                    *self.refused.lock().unwrap_or_else(PoisonError::into_inner) =
-                        Some((Instant::now(), refused.clone()));
-                    return Err(refused.into_error(self.login()));
-                }
-                Err(failure) => return Err(failure.into_error(self.login())),
+            Failure::Unreachable(_) | Failure::Silent(_) => match self.ssh.connect().await? {
+                Err(failure) => return Err(self.refuse(failure)),
                 Ok(()) => {
                     let again = self.ssh.spawn_shared(command)?;
                     match self.try_start(again, nonce, request).await? {
@@ -197,6 +193,15 @@ impl Machine {
         let own = self.ssh.spawn_direct(command)?;
         let started = self.try_start(own, nonce, request).await?;
         started.map_err(|failure| failure.into_error(self.login()))
+    }
+
+    /// Returns the error, and remembers what will be refused again.
+    fn refuse(&self, failure: Failure) -> BackendError {
+        if matches!(failure, Failure::Refused { .. }) {
+            let refused = (Instant::now(), failure.clone());
+            *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(refused);
+        }
+        failure.into_error(self.login())
     }
 
     async fn try_start(
@@ -320,3 +325,7 @@ impl Machine {
 fn nonce() -> Result<Nonce, BackendError> {
     Nonce::new().map_err(BackendError::io("get random bytes"))
 }
+
+#[cfg(test)]
+#[path = "hostile_tests.rs"]
+mod tests;

@@ -37,8 +37,8 @@ fn printed(shell: &str, home: &Path, command: &str, input: &[u8]) -> String {
 
 fn reported(output: &str, nonce: &Nonce) -> Reported {
     let lines = output.lines().filter_map(|line| line.strip_prefix(nonce.as_str()));
-    let reported = lines.map(|line| Reported::parse(line.trim_start()).unwrap());
-    reported.filter(|reported| *reported != Reported::Ready).next_back().unwrap()
+    let mut reported = lines.map(|line| Reported::parse(line.trim_start()).unwrap());
+    reported.rfind(|reported| *reported != Reported::Ready).unwrap()
 }
 
 /// A program that prints its arguments.

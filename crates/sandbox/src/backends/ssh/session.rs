@@ -80,10 +80,19 @@ impl Session {
         let mut line = Vec::new();
         loop {
             line.clear();
-            let mut limited = (&mut self.output).take(MAX_NOISE.saturating_sub(read).max(1));
+            let mut limited = (&mut self.output).take(MAX_NOISE.saturating_sub(read) + 1);
             let count = limited.read_until(b'\n', &mut line).await.unwrap_or(0);
             read += u64::try_from(count).unwrap_or(u64::MAX);
-            if count == 0 || read > MAX_NOISE {
+            if read > MAX_NOISE {
+                return Err(Failure::Refused {
+                    problem: format!("{login} prints without end before it answers"),
+                    advice: format!(
+                        "see what its login shell does at its start: {} true",
+                        login.by_hand()
+                    ),
+                });
+            }
+            if count == 0 {
                 return Err(self.failed(login, &noise).await);
             }
             let text = String::from_utf8_lossy(&line[..line.len().min(MAX_LINE)]);

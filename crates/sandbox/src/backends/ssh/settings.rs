@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use vestal_config::kind::{Input, Refusal, expand, path};
-use vestal_config::{ConfigError, Group, Protection, Setting, Settings, Value};
+use vestal_config::{ConfigError, Group, Setting, Settings, Value};
 
 use super::login::Login;
 
@@ -14,7 +14,6 @@ vestal_config::keys! {
         default: SshHost(None),
         limits: (),
         env: ["TERMINAL_SSH_HOST"],
-        protection: Protection::Guards,
     }
 
     /// User to log in as on that machine. Default: what your `ssh_config` says, else your name
@@ -23,7 +22,6 @@ vestal_config::keys! {
         default: SshUser(None),
         limits: (),
         env: ["TERMINAL_SSH_USER"],
-        protection: Protection::Guards,
     }
 
     /// Port of the ssh server. Default: what your `ssh_config` says, else 22.
@@ -31,7 +29,6 @@ vestal_config::keys! {
         default: SshPort(None),
         limits: (),
         env: ["TERMINAL_SSH_PORT"],
-        protection: Protection::Guards,
     }
 
     /// Private key to log in with, or its public half when an agent has it; no other is then
@@ -40,7 +37,7 @@ vestal_config::keys! {
         default: SshFile(None),
         limits: (),
         env: ["TERMINAL_SSH_KEY"],
-        protection: Protection::Guards,
+        travels: false,
     }
 
     /// Configuration that `ssh` reads in place of yours and the system's.
@@ -48,7 +45,7 @@ vestal_config::keys! {
         default: SshFile(None),
         limits: (),
         env: ["TERMINAL_SSH_CONFIG"],
-        protection: Protection::Guards,
+        travels: false,
     }
 }
 
@@ -83,10 +80,10 @@ fn check_name(name: &str, allowed: &[u8]) -> Result<(), Refusal> {
     if name.starts_with('-') {
         return Err(Refusal::new("begins with -, like an option of ssh"));
     }
-    if let Some(wrong) = name
-        .chars()
-        .find(|c| !c.is_ascii_alphanumeric() && !(c.is_ascii() && allowed.contains(&(*c as u8))))
-    {
+    let is_allowed = |c: char| {
+        c.is_ascii_alphanumeric() || u8::try_from(c).is_ok_and(|byte| allowed.contains(&byte))
+    };
+    if let Some(wrong) = name.chars().find(|c| !is_allowed(*c)) {
         return Err(Refusal::new(format!("contains {wrong:?}")));
     }
     Ok(())

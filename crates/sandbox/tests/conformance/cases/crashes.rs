@@ -9,7 +9,7 @@ use vestal_sandbox::{Command, FAILPOINTS, SummaryState, Task};
 use vestal_testkit::random::{Random, soak};
 use vestal_wire::SessionState;
 
-use crate::support::{Kind, Worker, World, alive, marker, processes_with, until};
+use crate::support::{Worker, World, alive, marker, processes_with, until};
 
 /// Returns the failpoints of one operation, those of the world's backend among
 /// them.

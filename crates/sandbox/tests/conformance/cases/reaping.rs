@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use vestal_sandbox::{Engine, ReapReason, StateBefore, SummaryState, Task};
 
-use crate::support::{Kind, World, until};
+use crate::support::{World, until};
 
 /// Makes a directory and what is in it look as old as that.
 fn age(path: &Path, by: Duration) {

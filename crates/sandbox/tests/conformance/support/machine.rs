@@ -21,15 +21,25 @@ pub(crate) enum Machine {
 impl Machine {
     /// Starts the machine of a world of this kind, if it has one.
     pub(super) fn of(kind: &Kind, root: &TestHome) -> Option<Self> {
-        let dir = root.beside("far");
         match kind {
-            Kind::Toy => Some(Self::Toy(ToyMachine::start(dir))),
-            Kind::Ssh => {
-                // Cases meet commands in files of the world, which are root's.
-                let shared = root.path().to_str().unwrap();
-                Some(Self::Ssh(SshHost::start(dir, &["--user", "root", "--share", shared])))
-            }
+            Kind::Toy => Some(Self::Toy(ToyMachine::start(root.beside("far")))),
+            Kind::Ssh => Some(Self::with_ssh(root, &[])),
             Kind::Local | Kind::Native | Kind::Containers(_) => None,
+        }
+    }
+
+    /// Starts a machine with an ssh server and these options.
+    pub(super) fn with_ssh(root: &TestHome, options: &[&str]) -> Self {
+        // Cases meet commands in files of the world, which are root's.
+        let shared = ["--user", "root", "--share", root.path().to_str().unwrap()];
+        Self::Ssh(SshHost::start(root.beside("far"), &[&shared, options].concat()))
+    }
+
+    /// Returns the machine with an ssh server.
+    pub(crate) fn host(&self) -> &SshHost {
+        match self {
+            Self::Ssh(host) => host,
+            Self::Toy(_) => panic!("a toy has no ssh server"),
         }
     }
 
@@ -74,7 +84,7 @@ impl Machine {
     }
 
     /// Returns a path as the machine itself sees it.
-    pub(super) fn seen_there(&self, path: &Path) -> PathBuf {
+    pub(crate) fn seen_there(&self, path: &Path) -> PathBuf {
         match self {
             Self::Toy(_) => path.to_owned(),
             Self::Ssh(host) => host.home_there().join(path.strip_prefix(host.home()).unwrap()),

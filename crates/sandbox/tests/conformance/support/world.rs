@@ -18,10 +18,11 @@ use super::{Worker, until};
 /// A home, and everything a case makes in it.
 #[derive(Debug)]
 pub(crate) struct World {
+    /// Where the sandboxes are of a world that does not have them itself. It ends before its
+    /// directory is removed.
+    machine: Option<Machine>,
     root: TestHome,
     kind: Kind,
-    /// Where the sandboxes are of a world that does not have them itself.
-    machine: Option<Machine>,
     own_steps_only: bool,
 }
 
@@ -108,6 +109,22 @@ impl World {
     /// Returns a world whose sandboxes are on a machine with an ssh server.
     pub(crate) fn ssh() -> Self {
         Self::of(Kind::Ssh)
+    }
+
+    /// Returns the same on a machine with these options of `ssh-host start`.
+    pub(crate) fn ssh_with(options: &[&str]) -> Self {
+        let root = TestHome::create();
+        let machine = Some(Machine::with_ssh(&root, options));
+        Self { root, kind: Kind::Ssh, machine, own_steps_only: false }
+    }
+
+    /// Checks that nothing of the default task was left by what failed.
+    pub(crate) fn nothing_was_made(&self) {
+        let mut left = self.left_of("default");
+        left.retain(|name| name != "lock");
+        assert_eq!(left, Vec::<String>::new());
+        assert_eq!(self.machine().instances(), Vec::<String>::new());
+        assert_eq!(self.machine().host().processes(), Vec::<u32>::new());
     }
 
     /// Returns a world whose sandboxes are containers of this engine.
