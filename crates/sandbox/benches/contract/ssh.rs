@@ -14,7 +14,7 @@ use crate::Result;
 use crate::commands::{TASK, stateless_pair};
 use crate::options::Plan;
 use crate::stage::{Ground, Stage, Theatre};
-use vestal_bench::report::{Bar, Figure, Report, Row};
+use vestal_bench::report::{Bar, BenchReport, BenchRow, Figure};
 
 /// How long everything is under way in each direction.
 const ONE_WAY: Duration = Duration::from_millis(10);
@@ -26,11 +26,11 @@ const FRESH: &str = "true, over 20 ms, beside a login each";
 const SHARED: &str = "true, over 20 ms, beside a shared login";
 
 /// Measures commands on a machine with an ssh server.
-pub(crate) fn measure(report: &mut Report, plan: Plan) -> Result<()> {
+pub(crate) fn measure(report: &mut BenchReport, plan: Plan) -> Result<()> {
     let given = Environment::capture();
     if given.get(PROGRAM).is_none_or(std::ffi::OsStr::is_empty) {
         let row =
-            |what: &str| Row::not_run(format!("ssh: {what}"), format!("{PROGRAM} is not set"));
+            |what: &str| BenchRow::not_run(format!("ssh: {what}"), format!("{PROGRAM} is not set"));
         report.add([FRESH, SHARED].map(row).into());
         return Ok(());
     }
@@ -42,7 +42,7 @@ pub(crate) fn measure(report: &mut Report, plan: Plan) -> Result<()> {
     theatre.close()
 }
 
-async fn rows(stage: &Stage, plan: Plan, config: &Path, dir: &Path) -> Result<Vec<Row>> {
+async fn rows(stage: &Stage, plan: Plan, config: &Path, dir: &Path) -> Result<Vec<BenchRow>> {
     let rounds = plan.containers.commands();
     let ssh = |more: &[&str]| {
         let mut command = Command::new("ssh");

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use vestal_config::kind::{Input, Refusal, expand, path};
-use vestal_config::{ConfigError, Group, Setting, Settings, Value};
+use vestal_config::kind::{SettingInput, ValueRefusal, expand, path};
+use vestal_config::{ConfigError, Group, Setting, SettingValue, Settings};
 
 use super::login::Login;
 
@@ -73,18 +73,18 @@ pub(super) fn login(settings: &Settings) -> Result<Option<Login>, ConfigError> {
 
 /// Says what is wrong with a host or user, to be read after "which". It is one word of `ssh`'s
 /// arguments, and some settings of `ssh` hand it to a shell.
-fn check_name(name: &str, allowed: &[u8]) -> Result<(), Refusal> {
+fn check_name(name: &str, allowed: &[u8]) -> Result<(), ValueRefusal> {
     if name.len() > MAX_NAME {
-        return Err(Refusal::new(format!("is longer than {MAX_NAME} characters")));
+        return Err(ValueRefusal::new(format!("is longer than {MAX_NAME} characters")));
     }
     if name.starts_with('-') {
-        return Err(Refusal::new("begins with -, like an option of ssh"));
+        return Err(ValueRefusal::new("begins with -, like an option of ssh"));
     }
     let is_allowed = |c: char| {
         c.is_ascii_alphanumeric() || u8::try_from(c).is_ok_and(|byte| allowed.contains(&byte))
     };
     if let Some(wrong) = name.chars().find(|c| !is_allowed(*c)) {
-        return Err(Refusal::new(format!("contains {wrong:?}")));
+        return Err(ValueRefusal::new(format!("contains {wrong:?}")));
     }
     Ok(())
 }
@@ -100,18 +100,18 @@ impl SshHost {
 impl Setting for SshHost {
     type Limits = ();
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         let text = input.scalar()?.trim();
         if text.contains('@') {
-            let refusal = Refusal::new("names a user, too");
+            let refusal = ValueRefusal::new("names a user, too");
             return Err(refusal.suggesting(Some("set terminal.ssh_user to it".to_owned())));
         }
         check_name(text, Self::ALLOWED)?;
         Ok(Self((!text.is_empty()).then(|| text.to_owned())))
     }
 
-    fn to_value(&self) -> Value {
-        Value::Text(self.0.clone().unwrap_or_default())
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Text(self.0.clone().unwrap_or_default())
     }
 
     fn in_words(&self) -> Option<String> {
@@ -142,14 +142,14 @@ impl SshUser {
 impl Setting for SshUser {
     type Limits = ();
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         let text = input.scalar()?.trim();
         check_name(text, Self::ALLOWED)?;
         Ok(Self((!text.is_empty()).then(|| text.to_owned())))
     }
 
-    fn to_value(&self) -> Value {
-        Value::Text(self.0.clone().unwrap_or_default())
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Text(self.0.clone().unwrap_or_default())
     }
 
     fn in_words(&self) -> Option<String> {
@@ -176,18 +176,21 @@ pub(crate) struct SshPort(Option<u16>);
 impl Setting for SshPort {
     type Limits = ();
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         match input.scalar()?.trim() {
             "" => Ok(Self(None)),
             text => match text.parse::<u16>() {
                 Ok(port @ 1..) => Ok(Self(Some(port))),
-                _ => Err(Refusal::new("is not a port")),
+                _ => Err(ValueRefusal::new("is not a port")),
             },
         }
     }
 
-    fn to_value(&self) -> Value {
-        self.0.map_or_else(|| Value::Text(String::new()), |port| Value::Integer(port.into()))
+    fn to_value(&self) -> SettingValue {
+        self.0.map_or_else(
+            || SettingValue::Text(String::new()),
+            |port| SettingValue::Integer(port.into()),
+        )
     }
 
     fn in_words(&self) -> Option<String> {
@@ -216,20 +219,22 @@ impl Setting for SshFile {
 
     const TILDE_IS_HOME: bool = true;
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
-        if matches!(input, Input::Node(node) if node.scalar() == Some("")) {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
+        if matches!(input, SettingInput::Node(node) if node.scalar() == Some("")) {
             return Ok(Self(None));
         }
         let path = path(input)?;
         if path.is_absolute() || (path.starts_with("~") && path != Path::new("~")) {
             return Ok(Self(Some(path)));
         }
-        Err(Refusal::new("is a relative path, which would mean another file in every directory"))
+        Err(ValueRefusal::new(
+            "is a relative path, which would mean another file in every directory",
+        ))
     }
 
-    fn to_value(&self) -> Value {
+    fn to_value(&self) -> SettingValue {
         let path = self.0.as_deref().map(Path::to_string_lossy);
-        Value::Text(path.map(std::borrow::Cow::into_owned).unwrap_or_default())
+        SettingValue::Text(path.map(std::borrow::Cow::into_owned).unwrap_or_default())
     }
 
     fn in_words(&self) -> Option<String> {

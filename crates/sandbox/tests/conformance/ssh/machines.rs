@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use vestal_sandbox::backend::{Availability, BackendError};
 use vestal_sandbox::{
-    Command, CopyError, Error, Rebuild, StateBefore, SummaryState, Task, WhileBusy,
+    Command, CopyError, Error, Rebuild, StateBefore, SummaryState, TaskName, WhileBusy,
 };
 use vestal_testkit::files::names;
 use vestal_wire::{Cause, JobState};
@@ -16,7 +16,7 @@ use crate::support::{Gate, World, until};
 /// Returns the error of a sandbox that cannot be had, with its advice.
 async fn refusal(world: &World, overrides: &[&str]) -> (String, String) {
     let engine = world.engine_with(overrides);
-    match engine.sandbox(&Task::default_task()).await {
+    match engine.sandbox(&TaskName::default_task()).await {
         Err(Error::Backend { source, .. }) => {
             let advice = source.advice().unwrap_or_default().to_owned();
             (source.to_string(), advice)
@@ -34,9 +34,15 @@ async fn assert_works(options: &[&str]) {
     assert_eq!(output.stdout.text(), format!("{}\n/usr\n0022\n", home.display()), "{options:?}");
     let again = world.run("echo $kept; pwd; echo wrong >&2; exit 3").await;
     let expected = ("1\n/usr\n".into(), "wrong\n".into(), Some(3));
-    assert_eq!((again.stdout.text(), again.stderr.text(), again.exit.code), expected, "{options:?}");
+    assert_eq!(
+        (again.stdout.text(), again.stderr.text(), again.exit.code),
+        expected,
+        "{options:?}"
+    );
     let mut there = names(world.machine().host().home());
-    there.retain(|name| ![".ssh", ".bashrc", ".zshenv", ".tcshrc", ".config", ".local"].contains(&&**name));
+    there.retain(|name| {
+        ![".ssh", ".bashrc", ".zshenv", ".tcshrc", ".config", ".local"].contains(&&**name)
+    });
     assert_eq!(there, [".vestal-ssh"], "{options:?}");
     world.finish().await;
 }
@@ -83,9 +89,9 @@ async fn the_guest_is_put_there_once() {
     let programs = names(&bin);
     assert_eq!(programs.len(), 1);
     let inode = fs::metadata(bin.join(&programs[0])).unwrap().ino();
-    world.engine().stop(&Task::default_task()).await.unwrap();
+    world.engine().stop(&TaskName::default_task()).await.unwrap();
     world.run("true").await;
-    let other: Task = "other".parse().unwrap();
+    let other: TaskName = "other".parse().unwrap();
     world.engine().sandbox(&other).await.unwrap().run(Command::shell("true")).await.unwrap();
     assert_eq!(names(&bin), programs);
     assert_eq!(fs::metadata(bin.join(&programs[0])).unwrap().ino(), inode);
@@ -102,7 +108,10 @@ async fn after_a_reboot_files_and_sessions_are_there_and_jobs_are_told_lost() {
     drop(sandbox);
     world.machine().host().tell("reboot", &[]);
     let sandbox = world.sandbox().await;
-    assert_eq!((sandbox.state_before(), sandbox.instance().await), (StateBefore::Stopped, instance));
+    assert_eq!(
+        (sandbox.state_before(), sandbox.instance().await),
+        (StateBefore::Stopped, instance)
+    );
     let output = world.run("echo $kept; pwd; cat ~/file").await;
     assert_eq!(output.stdout.text(), "1\n/usr\nfile\n");
     let info = sandbox.wait(&job.id, Some(Duration::ZERO)).await.unwrap();
@@ -162,7 +171,10 @@ async fn an_instance_on_another_machine_with_the_same_home_is_left_alone() {
     // The machine is another one now, by all it says of itself, and has the home of the first.
     world.machine().host().run(&["hostname", "other"]);
     let (problem, advice) = refusal(&world, &[]).await;
-    assert_eq!(problem, "the instance is on the machine box, and box is another one that has the same home");
+    assert_eq!(
+        problem,
+        "the instance is on the machine box, and box is another one that has the same home"
+    );
     assert!(advice.contains("terminal.ssh_host"), "{advice}");
     let listed = world.engine().list().await.unwrap();
     assert_eq!((listed.len(), listed[0].state), (1, SummaryState::Unknown));
@@ -187,7 +199,10 @@ async fn a_machine_that_cannot_be_used_is_refused_with_what_to_do() {
 
     let world = World::ssh_with(&["--space", "1M"]);
     let (problem, advice) = refusal(&world, &[]).await;
-    assert!(problem.contains("cannot keep the guest's program") && problem.contains("No space left"), "{problem}");
+    assert!(
+        problem.contains("cannot keep the guest's program") && problem.contains("No space left"),
+        "{problem}"
+    );
     assert!(advice.contains("space"), "{advice}");
     world.nothing_was_made();
 
@@ -206,8 +221,9 @@ async fn a_machine_that_cannot_be_used_is_refused_with_what_to_do() {
     assert!(wrong_user.0.contains("does not accept your key"), "{wrong_user:?}");
     world.machine().refuse_connections();
     let engine = world.engine();
-    let down = engine.sandbox(&Task::default_task()).await.unwrap_err();
-    let is_down = matches!(&down, Error::Backend { source: BackendError::HostUnreachable { .. }, .. });
+    let down = engine.sandbox(&TaskName::default_task()).await.unwrap_err();
+    let is_down =
+        matches!(&down, Error::Backend { source: BackendError::HostUnreachable { .. }, .. });
     assert!(is_down, "{down:?}");
     let found = engine.backends().await.into_iter().find(|(name, _)| *name == "ssh").unwrap().1;
     assert!(matches!(&found, Availability::Missing { .. }), "{found:?}");
@@ -223,7 +239,7 @@ async fn a_guest_that_was_cut_off_while_it_was_sent_is_never_run() {
     let host = world.machine().host();
     let bin = host.home().join(".vestal-ssh/bin");
     let engine = world.engine();
-    let task = Task::default_task();
+    let task = TaskName::default_task();
     let asking = tokio::spawn(async move { engine.sandbox(&task).await });
     until("the guest is being sent", || async { !names(&bin).is_empty() }).await;
     host.tell("cut", &[]);
@@ -240,7 +256,7 @@ async fn a_guest_that_was_cut_off_while_it_was_sent_is_never_run() {
 async fn files_are_never_left_behind_by_a_move() {
     let world = World::ssh();
     world.run("echo kept > file").await;
-    let task = Task::default_task();
+    let task = TaskName::default_task();
     let away = Rebuild { backend: Some("local".into()) };
     let error = world.engine().rebuild(&task, &away, WhileBusy::Refuse).await.unwrap_err();
     assert!(matches!(error, Error::Copy(CopyError::InVolumes { .. })), "{error:?}");
