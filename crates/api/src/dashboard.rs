@@ -1,7 +1,7 @@
 //! The dashboard: its settings, and what its pages and `vestal dashboard` show beyond other views.
 
 use serde::{Deserialize, Serialize};
-use vestal_config::{Finding, Row};
+use vestal_config::{SettingFinding, SettingRow};
 
 use crate::board::BoardView;
 use crate::sandbox::SandboxView;
@@ -9,9 +9,9 @@ use crate::task::BoardTaskView;
 
 /// Settings of the dashboard. There is one per home, so they are read from the default profile.
 pub mod keys {
-    use vestal_config::{Count, Group, Lines, Protection, Range, Text, TextLimits};
+    use vestal_config::{Count, Group, LineMode, Protection, Range, Text, TextLimits};
 
-    const LINE: TextLimits = TextLimits { max_bytes: 4096, lines: Lines::One };
+    const LINE: TextLimits = TextLimits { max_bytes: 4096, lines: LineMode::One };
 
     vestal_config::keys! {
         /// Whether the supervisor keeps the dashboard running. `vestal dashboard` serves it without.
@@ -235,7 +235,7 @@ pub struct SettingsPageView {
     /// The file that settings are changed in.
     pub file: String,
     /// Every key with its value; secrets are masked.
-    pub rows: Vec<Row>,
+    pub rows: Vec<SettingRow>,
     /// What is wrong with them.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<SettingFinding>,
 }

@@ -2,7 +2,7 @@
 //! `config check`) are shaped by `vestal-config`, which owns them.
 
 use serde::{Deserialize, Serialize};
-use vestal_config::{Source, Value};
+use vestal_config::{SettingValue, ValueSource};
 
 /// A profile that was created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,7 +80,7 @@ pub struct SettingValueView {
     /// The key.
     pub key: String,
     /// The value in effect, masked when it is a secret.
-    pub value: Value,
+    pub value: SettingValue,
     /// Where the value comes from.
-    pub source: Source,
+    pub source: ValueSource,
 }

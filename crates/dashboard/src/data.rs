@@ -11,11 +11,11 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use tokio::sync::Mutex;
-use vestal_api::{GatewayStatusView, HealthView};
+use vestal_api::{GatewayStatusView, HealthReportView};
 use vestal_board::Board;
 use vestal_board::boards::{Boards, Slug};
 use vestal_config::{Environment, Home, ProfileName, Settings};
-use vestal_conversations::Store;
+use vestal_conversations::ConversationStore;
 use vestal_sandbox::{CLOSE_WITHIN, Engine};
 
 use crate::error::PageError;
@@ -27,7 +27,7 @@ pub trait ProgramHost: Send + Sync + fmt::Debug {
     async fn gateways(&self) -> Result<GatewayStatusView, String>;
 
     /// Examines a profile, as `vestal doctor` does.
-    async fn health(&self, profile: &ProfileName) -> Result<HealthView, String>;
+    async fn health(&self, profile: &ProfileName) -> Result<HealthReportView, String>;
 
     /// Returns the version of the program.
     fn version(&self) -> &'static str;
@@ -48,7 +48,7 @@ pub(crate) struct Data {
     environment: Environment,
     engines: Mutex<HashMap<ProfileName, OpenEngine>>,
     boards: Mutex<HashMap<String, OpenBoard>>,
-    stores: Mutex<HashMap<PathBuf, Store>>,
+    stores: Mutex<HashMap<PathBuf, ConversationStore>>,
 }
 
 impl Data {
@@ -138,13 +138,13 @@ impl Data {
     pub(crate) async fn conversations(
         &self,
         profile: &ProfileName,
-    ) -> Result<Option<Store>, PageError> {
+    ) -> Result<Option<ConversationStore>, PageError> {
         let path = self.root.sibling(profile.clone()).dir().join("state.db");
         let mut stores = self.stores.lock().await;
         if let Some(store) = stores.get(&path) {
             return Ok(Some(store.clone()));
         }
-        let Some(store) = Store::open_existing(&path).await? else { return Ok(None) };
+        let Some(store) = ConversationStore::open_existing(&path).await? else { return Ok(None) };
         stores.insert(path, store.clone());
         Ok(Some(store))
     }

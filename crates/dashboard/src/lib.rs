@@ -22,6 +22,6 @@ pub use auth::{
 pub use data::ProgramHost;
 pub use error::PageError;
 pub use instance::{
-    Instance, InstanceError, InstanceState, StopOutcome, find_instance, stop_instance,
+    DashboardInstance, DashboardState, InstanceError, StopOutcome, find_instance, stop_instance,
 };
 pub use settings::{DashboardSettings, SettingsError};

@@ -13,7 +13,7 @@ mod signals;
 mod verbs;
 
 pub use conversation::{
-    OpenRequest, Opened, Placement, SANDBOX_CHOICE, SandboxChoice, Toolsets, Which,
+    ConversationChoice, OpenRequest, Opened, Placement, SANDBOX_CHOICE, SandboxChoice, Toolsets,
 };
 pub use models::{ListModelsError, ProviderModels, list_models};
 pub use remote_human::{
@@ -23,5 +23,5 @@ pub use runtime::{Runtime, RuntimeBuilder, RuntimeError, endpoints, redactor};
 pub use sandbox_command::{SandboxCommand, SandboxCommandError, SandboxVerb};
 pub use schedule_tool::SCHEDULED_SOURCE;
 pub use schedules::{ProfileSchedules, ScheduleError};
-pub use signals::{Termination, Terminations};
+pub use signals::{SignalListeners, Termination, Terminations};
 pub use verbs::{NoVerbs, ProgramVerbs, VerbOutput, Verbs};

@@ -13,14 +13,25 @@ use std::fmt::{Debug, Write as _};
 
 use minicbor::{Decode, Encode};
 use vestal_wire::{
-    Cause, Command, CreateMode, Delivery, Event, FaultCode, FileKind, FileOp, FileReply, FrameKind,
-    JobState, Mapping, Network, Outcome, Purpose, Reply, Request, Role, Root, SandboxMount,
-    SessionState, ShellText, Stdin, Stream, decode, encode,
+    CallEvent, CallReply, CallRequest, Cause, CommandOutcome, CreateMode, FaultCode, FileKind,
+    FileOp, FileReply, FrameKind, HostRole, JobCommand, JobState, Mapping, Network, OutputDelivery,
+    Purpose, Root, SandboxMount, SessionState, ShellText, Stdin, Stream, decode, encode,
 };
 
 const GOLDEN: &str = include_str!("golden.txt");
 
-/// Types that were renamed, and the names of their rows, which never change.
+/// Types that were renamed, and what their rows begin with, which never changes.
+const ROW_TYPES: [(&str, &str); 7] = [
+    ("CallRequest", "Request"),
+    ("CallEvent", "Event"),
+    ("CallReply", "Reply"),
+    ("CommandOutcome", "Outcome"),
+    ("HostRole", "Role"),
+    ("JobCommand", "Command"),
+    ("OutputDelivery", "Delivery"),
+];
+
+/// Types of which variants were renamed too, and the names of their rows.
 const ROW_NAMES: [(&str, &str); 8] = [
     ("Root::Overlay", "Root::Layers"),
     ("SandboxMount::Bind", "Place::Bind"),
@@ -41,8 +52,7 @@ struct Table {
 
 impl Table {
     fn row(&mut self, name: &str, bytes: &[u8]) {
-        let row_name = ROW_NAMES.iter().find(|(now, _)| *now == name).map_or(name, |(_, row)| row);
-        write!(self.text, "{row_name} ").expect("text takes all");
+        write!(self.text, "{} ", row_name(name)).expect("text takes all");
         for byte in bytes {
             write!(self.text, "{byte:02x}").expect("text takes all");
         }
@@ -57,6 +67,18 @@ impl Table {
         let bytes = encode(message).expect("a message");
         assert_eq!(&decode::<T>(&bytes).expect("the same message"), message);
         self.row(name, &bytes);
+    }
+}
+
+/// Returns the name in the table of what is called `name` in this version.
+fn row_name(name: &str) -> String {
+    if let Some((_, row)) = ROW_NAMES.iter().find(|(now, _)| *now == name) {
+        return (*row).to_owned();
+    }
+    let variant = name.split_once("::");
+    match variant.and_then(|(of, it)| Some((ROW_TYPES.iter().find(|(now, _)| *now == of)?, it))) {
+        Some(((_, row), variant)) => format!("{row}::{variant}"),
+        None => name.to_owned(),
     }
 }
 
@@ -89,25 +111,25 @@ fn table() -> Table {
     table.message("GuestSettings+user", &samples::guest_settings_for_a_user());
     table.message("Fault", &samples::fault());
     variants! {
-        table, Request: Status Stats Touch Start Attach Wait Jobs Lookup Kill Signal Input Resize
+        table, CallRequest: Status Stats Touch Start Attach Wait Jobs Lookup Kill Signal Input Resize
             ResetSession File Retain Shutdown;
         samples::requests()
     }
-    variants! { table, Event: Started Gap Ended; samples::events() }
+    variants! { table, CallEvent: Started Gap Ended; samples::events() }
     variants! {
-        table, Reply: Done Fault Status Stats Job Jobs Outcome File; samples::replies()
+        table, CallReply: Done Fault Status Stats Job Jobs Outcome File; samples::replies()
     }
     variants! {
         table, FileOp: Read Write Patch List Stat Search Mkdir Move Delete; samples::file_ops()
     }
     variants! { table, FileReply: Read Written List Stat Found Done; samples::file_replies() }
-    variants! { table, Command: Shell Argv; samples::commands() }
+    variants! { table, JobCommand: Shell Argv; samples::commands() }
     variants! { table, ShellText: Inline Streamed; samples::shell_texts() }
-    variants! { table, Delivery: Detached EveryByte Lossy Captured; samples::deliveries() }
+    variants! { table, OutputDelivery: Detached EveryByte Lossy Captured; samples::deliveries() }
     variants! { table, Cause: Exited Signaled TimedOut Killed Lost; samples::causes() }
     variants! { table, JobState: Starting Running Ended; samples::job_states() }
-    variants! { table, Outcome: Known NeverStarted Unknown; samples::outcomes() }
-    variants! { table, Role: User Observer Owner }
+    variants! { table, CommandOutcome: Known NeverStarted Unknown; samples::outcomes() }
+    variants! { table, HostRole: User Observer Owner }
     variants! { table, Stdin: Null Piped }
     variants! { table, SessionState: None Saved Superseded }
     variants! { table, CreateMode: Any New Existing }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::info::{BoardEdit, BoardGuard, BoardInfo};
 use super::slug::{BoardsError, Slug};
-use crate::id::Host;
+use crate::id::HostId;
 use crate::status::Status;
 use crate::store::{Durability, SqliteOptions, SqliteStore};
 use crate::{Board, Error, Result};
@@ -34,7 +34,7 @@ pub enum Make {
 #[derive(Debug, Clone)]
 pub struct Boards {
     pub(super) root: PathBuf,
-    pub(super) host: Host,
+    pub(super) host: HostId,
     pub(super) durability: Durability,
 }
 
@@ -66,7 +66,7 @@ impl ListedBoard {
 
 impl Boards {
     /// Returns the boards below a directory, which need not be there.
-    pub fn at(root: impl Into<PathBuf>, host: Host, durability: Durability) -> Self {
+    pub fn at(root: impl Into<PathBuf>, host: HostId, durability: Durability) -> Self {
         Self { root: root.into(), host, durability }
     }
 
@@ -76,7 +76,7 @@ impl Boards {
     }
 
     /// Returns this host, as the boards know it.
-    pub fn host(&self) -> &Host {
+    pub fn host(&self) -> &HostId {
         &self.host
     }
 

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use clap::Args;
 use vestal_api::{RemovedView, StoppedView};
-use vestal_sandbox::{Engine, Error, FilesOnRemoval, Removal, Summary, SummaryState, Task};
+use vestal_sandbox::{
+    Engine, Error, FilesOnRemoval, Removal, SandboxSummary, SummaryState, TaskName,
+};
 
 use crate::cli::Tasks;
 use crate::console::text;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::{confirm, find};
 
@@ -45,7 +47,7 @@ pub(crate) struct StopArgs {
     tasks: Tasks,
 }
 
-pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<Exit, Failure> {
+pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<Exit, CommandFailure> {
     let engine = context.engine()?;
     let tasks = args.tasks.or_default(&engine)?;
     let (mut plans, mut in_memory) = (Vec::new(), Vec::new());
@@ -53,7 +55,7 @@ pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<Exit, Fail
         // An error is reported by the attempt to stop it.
         let summaries = engine.inspect(task).await.unwrap_or_default();
         let shared = || summaries.iter().filter(|summary| !summary.owned);
-        if shared().any(Summary::has_files_in_memory) {
+        if shared().any(SandboxSummary::has_files_in_memory) {
             plans.push(format!("{task}: workspace and home are in memory and will be lost"));
             in_memory.push(task.clone());
         } else if args.tasks.is_empty() && shared().any(is_running) {
@@ -112,7 +114,7 @@ pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<Exit, Fail
     context.console.conclude(failures)
 }
 
-fn is_running(summary: &Summary) -> bool {
+fn is_running(summary: &SandboxSummary) -> bool {
     summary.state == SummaryState::Running
 }
 
@@ -143,11 +145,11 @@ pub(crate) struct RmArgs {
     tasks: Tasks,
 }
 
-pub(crate) async fn rm(context: &Context, args: RmArgs) -> Result<Exit, Failure> {
+pub(crate) async fn rm(context: &Context, args: RmArgs) -> Result<Exit, CommandFailure> {
     let engine = context.engine()?;
     let tasks = args.tasks.named(&engine)?;
     if tasks.is_empty() {
-        return Err(Failure::usage("name the tasks whose sandboxes to remove"));
+        return Err(CommandFailure::usage("name the tasks whose sandboxes to remove"));
     }
     // What cannot be removed is no reason to keep the rest.
     let (mut plans, mut failures) = (Vec::new(), Vec::new());
@@ -189,7 +191,11 @@ pub(crate) async fn rm(context: &Context, args: RmArgs) -> Result<Exit, Failure>
 }
 
 /// Says what goes and what stays.
-async fn removal_plan(engine: &Engine, task: &Task, files: bool) -> Result<String, Failure> {
+async fn removal_plan(
+    engine: &Engine,
+    task: &TaskName,
+    files: bool,
+) -> Result<String, CommandFailure> {
     let dir = engine.sandboxes_dir().join(engine.key(task).dir_name());
     let kept: Vec<String> = ["workspace", "home", "snapshots"]
         .map(|name| dir.join(name))
@@ -231,7 +237,7 @@ async fn removal_plan(engine: &Engine, task: &Task, files: bool) -> Result<Strin
 }
 
 /// Says what of one instance goes.
-fn part(summary: &Summary) -> String {
+fn part(summary: &SandboxSummary) -> String {
     let description = &summary.description;
     let on = match &description.name {
         Some(name) => format!("on {} (container {name})", summary.backend),
@@ -258,7 +264,7 @@ fn part(summary: &Summary) -> String {
     }
 }
 
-fn describe(task: &Task, removal: &Removal) -> String {
+fn describe(task: &TaskName, removal: &Removal) -> String {
     let dirs = removal.kept.iter().map(|path| path.display().to_string());
     let volumes = removal.kept_volumes.iter().map(|name| format!("volume {name}"));
     let kept: Vec<String> = dirs.chain(volumes).collect();
@@ -285,7 +291,7 @@ pub(crate) struct TouchArgs {
     tasks: Tasks,
 }
 
-pub(crate) async fn touch(context: &Context, args: TouchArgs) -> Result<Exit, Failure> {
+pub(crate) async fn touch(context: &Context, args: TouchArgs) -> Result<Exit, CommandFailure> {
     let engine = context.engine()?;
     for task in &args.tasks.or_default(&engine)? {
         match engine.observe(task).await {

@@ -10,7 +10,7 @@ use vestal_config::Settings;
 use vestal_model::ListCache;
 
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
@@ -47,7 +47,7 @@ enum ModelVerb {
     Setup(setup::SetupArgs),
 }
 
-pub(crate) async fn run(context: &Context, args: ModelArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: ModelArgs) -> Result<Exit, CommandFailure> {
     match args.verb {
         None => list::run(context, args.list).await,
         Some(ModelVerb::List(args)) => list::run(context, args).await,

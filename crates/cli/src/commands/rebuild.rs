@@ -3,13 +3,13 @@
 use clap::Args;
 use vestal_api::RebuiltView;
 use vestal_sandbox::backend::Confinement;
-use vestal_sandbox::{Engine, Rebuild, Summary, SummaryState, Task};
+use vestal_sandbox::{Engine, Rebuild, SandboxSummary, SummaryState, TaskName};
 
 use super::restore;
 use crate::cli::{Busy, OneTask};
 use crate::console::text;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::{confirm, find};
 
@@ -46,7 +46,7 @@ pub(crate) struct RebuildArgs {
     task: OneTask,
 }
 
-pub(crate) async fn run(context: &Context, args: RebuildArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: RebuildArgs) -> Result<Exit, CommandFailure> {
     let engine = context.engine()?;
     let task = args.task.or_default(&engine)?;
     let backend = match &args.backend {
@@ -100,22 +100,22 @@ pub(crate) async fn run(context: &Context, args: RebuildArgs) -> Result<Exit, Fa
 }
 
 /// Returns the name of a backend as the settings know it.
-fn backend(context: &Context, name: &str) -> Result<String, Failure> {
+fn backend(context: &Context, name: &str) -> Result<String, CommandFailure> {
     let named = context.backend_named(name)?.named().map(str::to_owned);
     named.ok_or_else(|| {
-        Failure::usage("to move a sandbox, name the backend")
+        CommandFailure::usage("to move a sandbox, name the backend")
             .advise("`vestal doctor` says which ones work here")
     })
 }
 
 /// Returns the current state of the sandbox.
-async fn current(engine: &Engine, task: &Task) -> Result<Summary, Failure> {
+async fn current(engine: &Engine, task: &TaskName) -> Result<SandboxSummary, CommandFailure> {
     let summaries = match engine.inspect(task).await {
         Ok(summaries) => summaries,
         Err(error) => return Err(find::explain(engine, error).await),
     };
     summaries.into_iter().find(|summary| !summary.owned).ok_or_else(|| {
-        Failure::new(format!("the instance of {task} belongs to a process and ends with it"))
+        CommandFailure::new(format!("the instance of {task} belongs to a process and ends with it"))
             .advise("the next one is created with the current settings anyway")
     })
 }
@@ -123,8 +123,8 @@ async fn current(engine: &Engine, task: &Task) -> Result<Summary, Failure> {
 /// A sandbox that is about to be recreated.
 #[derive(Debug)]
 struct RebuildPlan<'a> {
-    task: &'a Task,
-    current: &'a Summary,
+    task: &'a TaskName,
+    current: &'a SandboxSummary,
     /// The backend it moves to.
     to: Option<&'a str>,
     /// Whether it is a system of its own.

@@ -8,7 +8,7 @@ mod remove;
 
 pub use edit::EditError;
 pub(crate) use edit::{append, set};
-pub use node::{Entry, Node};
+pub use node::{MapEntry, YamlNode};
 pub(crate) use node::{NodeKind, flow, quote};
 pub(crate) use parse::parse;
 pub use parse::{SyntaxError, Yaml, YamlKind};

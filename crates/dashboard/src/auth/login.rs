@@ -19,7 +19,7 @@ use super::tickets::TICKET_LIFE;
 use super::{AuditEvent, PasswordError, Token, clear_cookie, session_cookie};
 use crate::app::App;
 use crate::error::PageError;
-use crate::gate::{Caller, Client, Declared, Limiter, Principal, Right, Route, header_value};
+use crate::gate::{Caller, Client, DeclaredRoute, Limiter, Principal, Right, Route, header_value};
 use crate::shell;
 
 /// Attempts per address and minute. A link has 256 bits; the limit only keeps the log readable.
@@ -49,7 +49,7 @@ impl Default for LoginState {
     }
 }
 
-pub(crate) fn routes() -> Vec<Declared<App>> {
+pub(crate) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/login", login_page).needs(Right::Public),
         Route::post("/api/auth/link", redeem_link).needs(Right::Public),

@@ -7,13 +7,13 @@ use serde::Deserialize;
 use vestal_api::dashboard::{BoardColumnView, BoardPageView, TroubleView};
 use vestal_api::{BoardView, MovedView, TaskDetailsView, TaskView};
 use vestal_board::boards::Slug;
-use vestal_board::store::Query as TaskQuery;
-use vestal_board::{Authority, Board, Completion, Status, TaskId};
+use vestal_board::store::TaskQuery;
+use vestal_board::{Authority, Board, Status, TaskCompletion, TaskId};
 
 use super::bad_request;
 use crate::app::{App, AppState};
 use crate::error::PageError;
-use crate::gate::{Caller, Declared, Right, Route};
+use crate::gate::{Caller, DeclaredRoute, Right, Route};
 
 /// Tasks of a column that are shown; a filter finds the others.
 const SHOWN: u32 = 100;
@@ -30,7 +30,7 @@ const COLUMNS: [Status; 8] = [
     Status::Done,
 ];
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/api/board", show).needs(Right::Viewer),
         Route::get("/api/board/{board}/tasks/{task}", show_task).needs(Right::Viewer),
@@ -118,12 +118,12 @@ async fn show_task(
 
 /// What a person says.
 #[derive(Debug, Deserialize)]
-pub(super) struct Words {
+pub(super) struct SentText {
     #[serde(default)]
     text: String,
 }
 
-type WordsBody = Result<Json<Words>, JsonRejection>;
+type WordsBody = Result<Json<SentText>, JsonRejection>;
 
 fn words(body: WordsBody) -> Result<String, PageError> {
     let Json(words) =
@@ -191,7 +191,7 @@ async fn approve(
     let (board, id) = find(&app, &board, &task).await?;
     expect(&board, &id, &[Status::Review]).await?;
     let summary = (!text.is_empty()).then_some(text);
-    let done = Completion { summary, ..Completion::default() };
+    let done = TaskCompletion { summary, ..TaskCompletion::default() };
     let moved = board.complete(&by(&caller), &id, done).await?;
     Ok(Json(MovedView::new(&moved.task, None, &moved.promoted)))
 }

@@ -5,18 +5,18 @@ use axum::extract::{Query, State};
 use vestal_api::dashboard::{HomeView, NowView, TroubleView};
 use vestal_api::{BoardTaskView, SandboxState, SandboxView};
 use vestal_board::Status;
-use vestal_board::store::{Order, Query as TaskQuery};
+use vestal_board::store::{Order, TaskQuery};
 
 use super::ProfileQuery;
 use super::sandboxes;
 use crate::app::{App, AppState};
 use crate::error::PageError;
-use crate::gate::{Declared, Right, Route};
+use crate::gate::{DeclaredRoute, Right, Route};
 
 /// Tasks of each kind that are shown.
 const SHOWN: u32 = 50;
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/api/now", now).needs(Right::Viewer),
         Route::get("/api/home", home).needs(Right::Viewer),

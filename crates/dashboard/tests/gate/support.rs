@@ -20,7 +20,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_util::sync::CancellationToken;
-use vestal_api::{GatewayStatusView, HealthView, ManagerKind, ManagerView};
+use vestal_api::{GatewayStatusView, HealthReportView, ManagerKind, ManagerView};
 use vestal_board::boards::{Make, Slug};
 use vestal_board::{Authority, Block, BlockKind, Board, NewTask};
 use vestal_config::{Environment, Home, ProfileName, Settings};
@@ -39,8 +39,8 @@ impl ProgramHost for NoProgram {
         Ok(GatewayStatusView { manager, gateways: Vec::new(), dashboard: None })
     }
 
-    async fn health(&self, _: &ProfileName) -> Result<HealthView, String> {
-        Ok(HealthView::new("0", Vec::new()))
+    async fn health(&self, _: &ProfileName) -> Result<HealthReportView, String> {
+        Ok(HealthReportView::new("0", Vec::new()))
     }
 
     fn version(&self) -> &'static str {
@@ -242,7 +242,7 @@ impl World {
     /// Returns the status of the task with this title.
     pub(crate) async fn status_of(&self, title: &str) -> String {
         let board = self.board().await;
-        let tasks = board.list(&vestal_board::store::Query::default()).await.unwrap();
+        let tasks = board.list(&vestal_board::store::TaskQuery::default()).await.unwrap();
         board.close().await.unwrap();
         tasks.iter().find(|task| task.title == title).unwrap().status.to_string()
     }

@@ -20,5 +20,5 @@ mod reports;
 mod start;
 mod workers;
 
-pub(crate) use boot::{SOCKET_NAME, ServeError, StartupHandles, run};
+pub(crate) use boot::{GuestError, SOCKET_NAME, StartupHandles, run};
 pub(crate) use reactor::JobKey;

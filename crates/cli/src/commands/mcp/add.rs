@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use vestal_config::{AnyKey as _, Override, Settings, Value, remove_entry, set_entry};
+use vestal_config::{AnyKey as _, Override, SettingValue, Settings, remove_entry, set_entry};
 use vestal_mcp::{McpServer, McpServerName, keys};
 use vestal_sandbox::settings::secrets;
 
 use super::servers::{failure, probe, summary};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const ADD_HELP: &str = "\
@@ -62,12 +62,12 @@ pub(super) struct AddArgs {
     command: Vec<String>,
 }
 
-pub(super) async fn run(context: &Context, args: AddArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context, args: AddArgs) -> Result<Exit, CommandFailure> {
     let settings = context.settings()?;
     let name = super::named(&args.name)?;
     let known = settings.get(&keys::MCP_SERVERS)?.value;
     if known.get(&name).is_some() && !args.replace {
-        return Err(Failure::new(format!("the MCP server {name} exists already"))
+        return Err(CommandFailure::new(format!("the MCP server {name} exists already"))
             .advise("to replace it: --replace")
             .with_exit(Exit::No));
     }
@@ -93,33 +93,33 @@ pub(super) async fn run(context: &Context, args: AddArgs) -> Result<Exit, Failur
 }
 
 /// Returns what is written into config.yaml.
-fn entry(args: &AddArgs) -> Result<Value, Failure> {
-    let text = |text: &str| Value::Text(text.to_owned());
+fn entry(args: &AddArgs) -> Result<SettingValue, CommandFailure> {
+    let text = |text: &str| SettingValue::Text(text.to_owned());
     let mut fields = BTreeMap::new();
     let mut put = |name: &str, value| drop(fields.insert(name.to_owned(), value));
     if let Some(url) = &args.url {
         put("url", text(url));
         if !args.headers.is_empty() {
-            put("headers", Value::Map(pairs(&HEADERS, &args.headers)?));
+            put("headers", SettingValue::Map(pairs(&HEADERS, &args.headers)?));
         }
     } else if let Some((command, rest)) = args.command.split_first() {
         // A name alone is looked up, and what is started elsewhere begins there.
         let begins_here = command.contains('/') && args.cwd.is_none();
         put("command", text(&if begins_here { whole(command) } else { command.clone() }));
         if !rest.is_empty() {
-            put("args", Value::List(rest.iter().map(|word| text(word)).collect()));
+            put("args", SettingValue::List(rest.iter().map(|word| text(word)).collect()));
         }
         if !args.env.is_empty() {
-            put("env", Value::Map(pairs(&VARIABLES, &args.env)?));
+            put("env", SettingValue::Map(pairs(&VARIABLES, &args.env)?));
         }
         if let Some(cwd) = &args.cwd {
             put("cwd", text(&whole(cwd)));
         }
     }
     if let Some(seconds) = args.timeout {
-        put("timeout", Value::Integer(seconds));
+        put("timeout", SettingValue::Integer(seconds));
     }
-    Ok(Value::Map(fields))
+    Ok(SettingValue::Map(fields))
 }
 
 /// Returns a path that begins in this directory as a whole one: a chat may be
@@ -150,22 +150,22 @@ const VARIABLES: Pairs =
     Pairs { option: "env", between: &['='], is_secret: secrets::is_secret_name };
 
 /// Reads `NAME=VALUE`. A key that is written out is refused, and not repeated.
-fn pairs(kind: &Pairs, given: &[String]) -> Result<BTreeMap<String, Value>, Failure> {
+fn pairs(kind: &Pairs, given: &[String]) -> Result<BTreeMap<String, SettingValue>, CommandFailure> {
     let option = kind.option;
     let mut pairs = BTreeMap::new();
     for pair in given {
         let Some((name, value)) = pair.split_once(kind.between) else {
-            return Err(Failure::usage(format!("--{option} takes NAME=VALUE")));
+            return Err(CommandFailure::usage(format!("--{option} takes NAME=VALUE")));
         };
         let name = name.trim();
         let value = if kind.between.contains(&':') { value.trim() } else { value };
         if (kind.is_secret)(name) && !value.contains("${") {
             let failure =
                 format!("--{option} {name} has a value that looks like a secret written out");
-            return Err(Failure::usage(failure)
+            return Err(CommandFailure::usage(failure)
                 .advise("put it into .env and refer to it: NAME='${NAME_OF_A_VARIABLE}'"));
         }
-        pairs.insert(name.to_owned(), Value::Text(value.to_owned()));
+        pairs.insert(name.to_owned(), SettingValue::Text(value.to_owned()));
     }
     Ok(pairs)
 }
@@ -181,9 +181,9 @@ fn is_key_header(name: &str) -> bool {
 fn understood(
     context: &Context,
     name: &McpServerName,
-    entry: &Value,
-) -> Result<McpServer, Failure> {
-    let all = Value::Map([(name.to_string(), entry.clone())].into());
+    entry: &SettingValue,
+) -> Result<McpServer, CommandFailure> {
+    let all = SettingValue::Map([(name.to_string(), entry.clone())].into());
     let given =
         Override::parse(&vestal_api::schema(), &format!("{}={all}", keys::MCP_SERVERS.name()))?;
     let settings = Settings::load(
@@ -203,15 +203,17 @@ pub(super) struct RemoveArgs {
     name: String,
 }
 
-pub(super) fn remove(context: &Context, args: &RemoveArgs) -> Result<Exit, Failure> {
+pub(super) fn remove(context: &Context, args: &RemoveArgs) -> Result<Exit, CommandFailure> {
     let settings = context.settings()?;
     let name = super::named(&args.name)?;
     let Some(removed) = remove_entry(&settings, keys::MCP_SERVERS.name(), name.as_str())? else {
         // It may be there all the same, from elsewhere than the file.
         super::server(&settings, &name)?;
         let source = settings.get(&keys::MCP_SERVERS)?.source;
-        return Err(Failure::new(format!("{name} is not in config.yaml but comes from {source}"))
-            .with_exit(Exit::No));
+        return Err(CommandFailure::new(format!(
+            "{name} is not in config.yaml but comes from {source}"
+        ))
+        .with_exit(Exit::No));
     };
     context.console.note(&format!("removed {name} from {}", removed.path.display()));
     Ok(Exit::Success)
@@ -229,17 +231,17 @@ mod tests {
         }
         let fine = ["Authorization=Bearer ${TOKEN}", "X-Toolsets: all"].map(str::to_owned);
         let fine = pairs(&HEADERS, &fine).unwrap();
-        assert_eq!(fine["Authorization"], Value::Text("Bearer ${TOKEN}".to_owned()));
-        assert_eq!(fine["X-Toolsets"], Value::Text("all".to_owned()));
+        assert_eq!(fine["Authorization"], SettingValue::Text("Bearer ${TOKEN}".to_owned()));
+        assert_eq!(fine["X-Toolsets"], SettingValue::Text("all".to_owned()));
     }
 
     #[test]
     fn a_variable_keeps_every_character_of_its_value() {
         let given = ["A= x: y ", "HOST:PORT=1"].map(str::to_owned);
         let read = pairs(&VARIABLES, &given[..1]).unwrap();
-        assert_eq!(read["A"], Value::Text(" x: y ".to_owned()));
+        assert_eq!(read["A"], SettingValue::Text(" x: y ".to_owned()));
         let read = pairs(&VARIABLES, &given[1..]).unwrap();
-        assert_eq!(read["HOST:PORT"], Value::Text("1".to_owned()));
+        assert_eq!(read["HOST:PORT"], SettingValue::Text("1".to_owned()));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use vestal_runtime::ProviderModels;
 use super::cache;
 use crate::console::{BOLD, Cell, Console, DIM, Table, text};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 #[derive(Debug, Clone, Args)]
@@ -26,7 +26,7 @@ pub(super) struct ListArgs {
     json: bool,
 }
 
-pub(super) async fn run(context: &Context, args: ListArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context, args: ListArgs) -> Result<Exit, CommandFailure> {
     let settings = context.settings()?;
     if settings::provider_rows(&settings)?.is_empty() {
         return Err(EndpointError::NoModel.into());
@@ -55,7 +55,7 @@ fn default_model(settings: &Settings) -> Option<DefaultModelView> {
     Some(DefaultModelView { provider: name, model })
 }
 
-fn show(console: Console, view: &ModelsView) -> Result<(), Failure> {
+fn show(console: Console, view: &ModelsView) -> Result<(), CommandFailure> {
     match &view.default {
         Some(DefaultModelView { provider, model }) => {
             console.note(&format!("the default is {provider}:{model}"));
@@ -102,12 +102,12 @@ pub(super) struct SetArgs {
     name: String,
 }
 
-pub(super) fn set(context: &Context, args: &SetArgs) -> Result<Exit, Failure> {
+pub(super) fn set(context: &Context, args: &SetArgs) -> Result<Exit, CommandFailure> {
     let before = context.settings()?;
     let name = args.name.trim();
     let (provider, model) = settings::split_model(&before, name)?;
     if model.is_empty() {
-        return Err(Failure::usage("no model given"));
+        return Err(CommandFailure::usage("no model given"));
     }
     if let Some(provider) = &provider {
         refuse_to_move_key(&before, provider)?;
@@ -120,7 +120,7 @@ pub(super) fn set(context: &Context, args: &SetArgs) -> Result<Exit, Failure> {
 
 /// Refuses a provider that would be sent the key of another one: without an
 /// address, `model.api_key` is the key of whomever `model.provider` names.
-fn refuse_to_move_key(before: &Settings, provider: &str) -> Result<(), Failure> {
+fn refuse_to_move_key(before: &Settings, provider: &str) -> Result<(), CommandFailure> {
     let Resolved { value, source } = before.get(&keys::MODEL_API_KEY)?;
     let KeyOwner::BuiltIn(owner) = settings::key_owner(before)? else { return Ok(()) };
     let known = ProviderCandidate::built_in();
@@ -135,12 +135,17 @@ fn refuse_to_move_key(before: &Settings, provider: &str) -> Result<(), Failure> 
     let name = keys::MODEL_API_KEY.name();
     let what =
         format!("{name} from {source} is the key of {owner}, and would be sent to {provider}");
-    Err(Failure::new(what).advise(format!(
+    Err(CommandFailure::new(what).advise(format!(
         "set {variable} in .env instead of {name}: it is sent to that provider only"
     )))
 }
 
-fn write(context: &Context, before: &Settings, key: &str, value: &str) -> Result<(), Failure> {
+fn write(
+    context: &Context,
+    before: &Settings,
+    key: &str,
+    value: &str,
+) -> Result<(), CommandFailure> {
     let outcome = vestal_config::set(before, key, value)?;
     context.console.note(&format!("set {} to {value} in {}", outcome.name, outcome.path.display()));
     if let Some(source) = outcome.hidden_by {
