@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# The container engines of a run and its ordinary user: there before the first
-# phase that needs them, told to the tests by VESTAL_TEST_* variables, gone after
-# the last.
+# The container engines of a run, its ordinary user, and what makes machines with
+# an ssh server: there before the first phase that needs them, told to the tests by
+# VESTAL_TEST_* variables, gone after the last.
 
 readonly ENGINE_PHASES=(test full stress bench soak)
 readonly ENGINE_KINDS=(docker podman rootless)
@@ -13,6 +13,12 @@ readonly ENGINE_NEEDS=(
   newuidmap:uidmap slirp4netns:slirp4netns
   ip:iproute2 iptables:iptables
   busybox:busybox-static bash-static:bash-static debootstrap:debootstrap
+)
+
+# The same of the machines with an ssh server, with the login shells they can have.
+readonly SSH_NEEDS=(
+  /usr/sbin/sshd:openssh-server ssh:openssh-client dash:dash fish:fish tcsh:tcsh
+  python3:python3-minimal pgrep:procps unshare:util-linux
 )
 
 # How the cgroups of this run's engines begin. A run in a run is told whose it is.
@@ -56,8 +62,11 @@ own_engines() {
 engine_packages_present() {
   local need
   local -a packages=()
-  [[ -n $(own_engines) ]] || return 0
-  for need in "${ENGINE_NEEDS[@]}"; do
+  local -a needs=("${SSH_NEEDS[@]}")
+  if [[ -n $(own_engines) ]]; then
+    needs+=("${ENGINE_NEEDS[@]}")
+  fi
+  for need in "${needs[@]}"; do
     command -v "${need%%:*}" >/dev/null || packages+=("${need#*:}")
   done
   ((${#packages[@]} > 0)) || return 0
@@ -67,7 +76,8 @@ engine_packages_present() {
     printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
     chmod 755 /usr/sbin/policy-rc.d
   fi
-  packages_present "${packages[@]}" || echo "the engines need these packages and will not run"
+  packages_present "${packages[@]}" ||
+    echo "the engines and machines with an ssh server need these packages and will not run"
   if grep -qsx /usr/sbin/policy-rc.d "$WORK/remove"; then
     rm -f /usr/sbin/policy-rc.d
   fi
@@ -84,6 +94,7 @@ phase_engines() {
   tell VESTAL_TEST_CGROUP "$(run_name)"
   tell VESTAL_TEST_IMAGES "$(scripts/lib/images --list | tr '\n' ' ')"
   ordinary_user
+  ssh_machines
   mapfile -t kinds < <(own_engines)
   if ((${#kinds[@]} > 0 && EUID != 0)); then
     for kind in "${kinds[@]}"; do
@@ -116,6 +127,16 @@ ordinary_user() {
     mkdir -p "$WORK/u/own/tmp"
     echo "native sandboxes of root: not run, which needs root"
   fi
+}
+
+# Each test on ssh starts a machine of its own.
+ssh_machines() {
+  if ((EUID != 0)); then
+    echo "machines with an ssh server: not started, which needs root"
+    return 0
+  fi
+  tell VESTAL_TEST_SSH_HOST "$PWD/scripts/lib/ssh-host"
+  printf 'machines with an ssh server: %s\n' "$(ssh -V 2>&1)"
 }
 
 start_engine() {

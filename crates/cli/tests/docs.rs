@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Names in pages that stand for any file of that kind, or for one that is yet to be added.
-const PLACEHOLDERS: [&str; 5] = ["foo.rs", "foo_tests.rs", "lib.rs", "mod.rs", "ssh.rs"];
+const PLACEHOLDERS: [&str; 5] = ["foo.rs", "foo_tests.rs", "lib.rs", "mod.rs", "farm.rs"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

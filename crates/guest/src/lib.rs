@@ -5,6 +5,7 @@ mod files;
 mod job_user;
 mod journal;
 mod log;
+mod machine;
 mod orphans;
 mod prepare;
 mod program;

@@ -13,13 +13,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use vestal_wire::Fault;
+use vestal_wire::machine::MachineError;
 
+use crate::machine::Answered;
 use crate::prepare::{self, PrepareError, PrepareOptions};
 use crate::serve::{self, SOCKET_NAME, StartupHandles};
-use crate::{diagnostics, files, process};
+use crate::{diagnostics, files, machine, process};
 
 const USAGE: &str = "usage: vestal-guest serve (--settings-fd N | --settings PATH) [--ready-fd N] [--hold-fd N] [--detach]
        vestal-guest connect SOCKET_DIR
+       vestal-guest machine DIR
        vestal-guest prepare [--user USER] [--fill DIR] [--report FILE]
        vestal-guest erase DIR
        vestal-guest --version";
@@ -38,6 +41,8 @@ enum ProgramError {
     Descriptor { fd: RawFd, source: io::Error },
     #[error("connect: {0}")]
     Connect(io::Error),
+    #[error("machine: {0}")]
+    Machine(#[from] MachineError),
     #[error("prepare: {0}")]
     Prepare(#[from] PrepareError),
     #[error("erase: {}", .0.message)]
@@ -59,6 +64,7 @@ pub fn main() -> ExitCode {
         Some("supervise") => return supervise(),
         Some("serve") => serve(arguments),
         Some("connect") => connect(arguments),
+        Some("machine") => machine(arguments),
         Some("prepare") => prepare(arguments),
         Some("erase") => erase(arguments),
         Some("--version" | "-V") => {
@@ -139,6 +145,18 @@ fn connect(mut arguments: impl Iterator<Item = OsString>) -> Result<(), ProgramE
     match (arguments.next(), arguments.next()) {
         (Some(dir), None) => bridge(dir.as_ref()).map_err(ProgramError::Connect),
         _ => Err(ProgramError::Usage("connect needs exactly one socket directory".into())),
+    }
+}
+
+fn machine(mut arguments: impl Iterator<Item = OsString>) -> Result<(), ProgramError> {
+    let (Some(root), None) = (arguments.next(), arguments.next()) else {
+        return Err(ProgramError::Usage("machine needs exactly one directory".into()));
+    };
+    // The lock ends before the streams are carried: what was read ahead stays in the buffer.
+    let answered = machine::answer(root.as_ref(), &mut io::stdin().lock(), &mut io::stdout())?;
+    match answered {
+        Answered::Done => Ok(()),
+        Answered::Connect(socket_dir) => bridge(&socket_dir).map_err(ProgramError::Connect),
     }
 }
 

@@ -275,8 +275,8 @@ pub enum CopyError {
     },
     /// Its files are kept by an engine on another machine.
     #[error(
-        "the files of the sandbox of task {task:?} are in volumes of its engine ({}), where they \
-         cannot be copied from here",
+        "the files of the sandbox of task {task:?} are in volumes of its engine or on another \
+         machine ({}), where they cannot be copied from here",
         volumes.join(", ")
     )]
     InVolumes {
@@ -284,6 +284,20 @@ pub enum CopyError {
         task: String,
         /// The volumes.
         volumes: Vec<String>,
+    },
+    /// Its files are on this machine, and would not be seen on another one.
+    #[error(
+        "the files of the sandbox of task {task:?} are on this machine ({}), and backend {backend} \
+         keeps files on another one",
+        files.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    )]
+    FilesHere {
+        /// The task.
+        task: String,
+        /// The backend it was to move to.
+        backend: String,
+        /// The directories.
+        files: Vec<PathBuf>,
     },
     /// The disk is too full for the copy.
     #[error("the disk of {} is too full for the copy: {problem}", path.display())]
@@ -336,6 +350,9 @@ impl CopyError {
             Self::InVolumes { .. } => {
                 "use an engine on this machine, or take what is needed with `vestal cp`".to_owned()
             }
+            Self::FilesHere { .. } => "take a sandbox of another task there, and copy what is \
+                                       needed with `vestal cp`"
+                .to_owned(),
             Self::NoSpace { .. } => {
                 "free some space, or remove snapshots that are not needed any more".to_owned()
             }

@@ -10,6 +10,7 @@ pub mod programs;
 pub mod random;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+pub mod ssh;
 mod wait;
 
 pub use self::home::{TestHome, clean_up};

@@ -9,6 +9,7 @@ mod job;
 mod settings;
 
 pub mod limits;
+pub mod machine;
 
 pub use call::{CallEvent, CallReply, CallRequest, Fault, FaultCode, SandboxStats, Status};
 pub use enclosure::{

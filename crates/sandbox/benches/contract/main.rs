@@ -8,7 +8,8 @@
 //! Sandboxes of namespaces are made where this machine can; `bwrap`, which they
 //! are held against, has to be installed. Containers are made with the engine that `VESTAL_TEST_DOCKER_HOST` names, and
 //! a few with the one of `VESTAL_TEST_PODMAN_HOST`; both have the test images.
-//! Without an engine its rows are reported as not run.
+//! Without an engine its rows are reported as not run. A machine with an ssh server is made with the program that
+//! `VESTAL_TEST_SSH_HOST` names.
 //!
 //! Exits with 1 when a bar is missed and with 2 when something did not work.
 //! All it makes is below temporary directories and in those engines, and is
@@ -23,6 +24,7 @@ mod native;
 mod options;
 mod process;
 mod program;
+mod ssh;
 mod stage;
 mod streaming;
 mod workload;
@@ -69,7 +71,8 @@ fn measure(report: &mut BenchReport, plan: Plan) -> Result<()> {
     local(report, plan, &program)?;
     native::measure(report, plan, &program)?;
     containers::docker(report, plan, &program)?;
-    containers::podman(report, plan)
+    containers::podman(report, plan)?;
+    ssh::measure(report, plan)
 }
 
 fn local(report: &mut BenchReport, plan: Plan, program: &BenchProgram) -> Result<()> {

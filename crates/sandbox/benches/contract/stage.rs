@@ -9,6 +9,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use vestal_config::{Environment, Home, Override, Settings};
 use vestal_sandbox::{Engine, FilesOnRemoval, Sandbox, TaskName};
 
+use vestal_testkit::ssh::HOST;
+
 use crate::Result;
 use crate::containers::Api;
 
@@ -26,6 +28,11 @@ pub(crate) enum Ground {
         /// The engine's address.
         host: String,
     },
+    /// Another machine.
+    Ssh {
+        /// The `ssh_config` that knows it.
+        config: PathBuf,
+    },
 }
 
 impl Ground {
@@ -34,25 +41,29 @@ impl Ground {
             Self::Local => "local",
             Self::Native => "native",
             Self::Containers { name, .. } => name,
+            Self::Ssh { .. } => "ssh",
         }
     }
 
     /// Returns the settings of the home. A guest that outlives even a killed
     /// benchmark ends by itself.
-    const fn config(&self) -> &'static str {
-        match self {
-            Self::Local => "terminal:\n  backend: local\n  retention_seconds: 600\n",
-            Self::Native => "terminal:\n  backend: native\n  retention_seconds: 600\n",
+    fn config(&self) -> String {
+        let own = match self {
+            Self::Local => "backend: local".to_owned(),
+            Self::Native => "backend: native".to_owned(),
             Self::Containers { .. } => {
-                "terminal:\n  backend: docker\n  docker_image: vestal-test/base:latest\n  \
-                 retention_seconds: 600\n"
+                "backend: docker\n  docker_image: vestal-test/base:latest".to_owned()
             }
-        }
+            Self::Ssh { config } => {
+                format!("backend: ssh\n  ssh_host: {HOST}\n  ssh_config: {}", config.display())
+            }
+        };
+        format!("terminal:\n  {own}\n  retention_seconds: 600\n")
     }
 
     fn host(&self) -> Option<&str> {
         match self {
-            Self::Local | Self::Native => None,
+            Self::Local | Self::Native | Self::Ssh { .. } => None,
             Self::Containers { host, .. } => Some(host),
         }
     }

@@ -58,6 +58,16 @@ pub enum BackendError {
         /// What to do about it.
         advice: String,
     },
+    /// The machine that instances are on cannot be reached now.
+    #[error("{host} cannot be reached: {reason}")]
+    HostUnreachable {
+        /// The machine.
+        host: String,
+        /// What went wrong.
+        reason: String,
+        /// What to do about it.
+        advice: String,
+    },
     /// The image is not there and cannot be had.
     #[error("image {image} cannot be had: {reason}")]
     NoImage {
@@ -125,6 +135,7 @@ impl BackendError {
         matches!(
             self,
             Self::Unreachable { .. }
+                | Self::HostUnreachable { .. }
                 | Self::NoImage { .. }
                 | Self::Unenforceable { .. }
                 | Self::Advised { .. }
@@ -148,6 +159,7 @@ impl BackendError {
     pub fn advice(&self) -> Option<&str> {
         match self {
             Self::Unreachable { advice, .. }
+            | Self::HostUnreachable { advice, .. }
             | Self::NoImage { advice, .. }
             | Self::Unenforceable { advice, .. }
             | Self::Advised { advice, .. } => Some(advice),

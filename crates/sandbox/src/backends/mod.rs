@@ -9,6 +9,7 @@ pub(crate) mod native;
 mod own_system;
 mod registry;
 mod scope;
+pub(crate) mod ssh;
 
 pub use registry::registered;
 pub(crate) use registry::{REGISTRY, RESERVED_NAMES, Registration};

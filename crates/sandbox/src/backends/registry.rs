@@ -7,7 +7,8 @@ use vestal_config::{Group, Settings};
 use super::docker::Docker;
 use super::local::Local;
 use super::native::Native;
-use super::{docker, local, native};
+use super::ssh::Ssh;
+use super::{docker, local, native, ssh};
 use crate::HomeId;
 use crate::backend::{Backend, Declaration};
 
@@ -39,11 +40,17 @@ pub(crate) const REGISTRY: &[Registration] = &[
         settings: None,
         open: |settings, _| Arc::new(Local::of(settings)),
     },
+    // Never taken unasked: the one before works everywhere.
+    Registration {
+        declaration: &ssh::DECLARATION,
+        settings: Some(&ssh::settings::GROUP),
+        open: |settings, home| Arc::new(Ssh::new(Arc::clone(settings), home.clone())),
+    },
 ];
 
 /// Names of backends that a later version will have.
 pub(crate) const RESERVED_NAMES: &[&str] =
-    &["ssh", "apptainer", "singularity", "modal", "daytona", "kubernetes"];
+    &["apptainer", "singularity", "modal", "daytona", "kubernetes"];
 
 /// Returns what every backend of this version declares, the best first.
 pub fn registered() -> impl Iterator<Item = &'static Declaration> {
@@ -57,11 +64,16 @@ mod tests {
     use vestal_config::AnyKey as _;
 
     use super::*;
+    use crate::backend::Confinement;
     use crate::settings::keys;
 
     #[test]
     fn the_documentation_of_the_setting_names_the_backends_in_their_order() {
-        let names: Vec<&str> = registered().map(|declared| declared.name).collect();
+        // Another machine is taken when it is named, and never unasked.
+        let names: Vec<&str> = registered()
+            .filter(|declared| declared.confinement != Confinement::Remote)
+            .map(|declared| declared.name)
+            .collect();
         let (doc, order) = (keys::BACKEND.doc(), names.join(", else "));
         assert!(doc.ends_with(&format!("{order}.")), "{doc}");
     }

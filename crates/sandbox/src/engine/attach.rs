@@ -208,7 +208,11 @@ impl GreetError {
         match self {
             // The far end of the stream says that no guest listens there.
             Self::Connect(ConnectError::Io(error)) => error.kind() != ErrorKind::ConnectionRefused,
-            Self::Backend(BackendError::Unreachable { .. } | BackendError::Io { .. })
+            Self::Backend(
+                BackendError::Unreachable { .. }
+                | BackendError::HostUnreachable { .. }
+                | BackendError::Io { .. },
+            )
             | Self::Connect(ConnectError::Vanished) => true,
             Self::Backend(_) | Self::Connect(_) => false,
         }

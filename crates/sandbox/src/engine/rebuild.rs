@@ -101,6 +101,11 @@ impl Inner {
             if !volumes.is_empty() {
                 return Err(CopyError::InVolumes { task: task.to_string(), volumes }.into());
             }
+            let files = kept_files(dir);
+            if new.confinement() == Confinement::Remote && !files.is_empty() {
+                let (task, backend) = (task.to_string(), new.name().to_owned());
+                return Err(CopyError::FilesHere { task, backend, files }.into());
+            }
             record.backend = new.name().to_owned();
             self.bind_backend(&mut record)?;
         }

@@ -242,10 +242,6 @@ static RESERVED: &[&str] = &[
     "terminal.singularity_image",
     "terminal.modal_image",
     "terminal.daytona_image",
-    "terminal.ssh_host",
-    "terminal.ssh_user",
-    "terminal.ssh_port",
-    "terminal.ssh_key",
     "terminal.persistent_shell",
     "terminal.sudo_password",
 ];

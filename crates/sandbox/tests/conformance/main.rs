@@ -144,6 +144,16 @@ macro_rules! conformance {
             tests!(toy $walks);
             tests!(toy $remote);
         }
+        mod ssh {
+            tests!(ssh $every);
+            tests!(ssh $own_walks);
+            tests!(ssh $remote);
+            mod machines;
+            mod full {
+                tests!(ssh $guest);
+                tests!(ssh $walks);
+            }
+        }
         mod native_user {
             tests_of_user!("native_user" native of_native $every);
             tests_of_user!("native_user" native of_native $hosted);

@@ -9,7 +9,7 @@ use vestal_sandbox::{Command, FAILPOINTS, SummaryState, TaskName};
 use vestal_testkit::random::{Random, soak};
 use vestal_wire::SessionState;
 
-use crate::support::{Kind, Worker, World, alive, marker, processes_with, until};
+use crate::support::{Worker, World, alive, marker, processes_with, until};
 
 /// Returns the failpoints of one operation, those of the world's backend among
 /// them.
@@ -39,7 +39,7 @@ async fn assert_whole(world: &World, point: &str) {
     let instances = world.sandbox_dir("default").join("instances");
     assert_eq!(std::fs::read_dir(instances).unwrap().count(), 1, "{point}");
     let mut expected = vec!["instances", "lock", "sandbox.json"];
-    if *world.kind() != Kind::Toy {
+    if !world.is_elsewhere() {
         expected.push("state");
     }
     if world.has_system() {

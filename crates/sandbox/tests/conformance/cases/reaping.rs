@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use vestal_sandbox::{Engine, ReapReason, StateBefore, SummaryState, TaskName};
 
-use crate::support::{Kind, World, until};
+use crate::support::{World, until};
 
 /// Makes a directory and what is in it look as old as that.
 fn age(path: &Path, by: Duration) {
@@ -162,7 +162,7 @@ pub(crate) async fn an_age_that_cannot_be_read_reaps_nothing(world: &World) {
     let settings = expire(world, &["future"]).await;
     let engine = world.engine_with(&settings);
     // What tells of the last use: the journal, or where nobody sees that the end.
-    let journal = if *world.kind() == Kind::Toy {
+    let journal = if world.is_elsewhere() {
         world.socket_dir("future", &world.instances_of("future")[0])
     } else {
         world.sandbox_dir("future").join("state/journal")

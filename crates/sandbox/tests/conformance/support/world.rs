@@ -12,17 +12,19 @@ use vestal_testkit::TestHome;
 use vestal_testkit::engines::EngineApi;
 use vestal_testkit::files::{entries, names};
 
+use super::machine::Machine;
 use super::process::{alive, container_guests, container_process, is_below, processes_of};
 use super::toy::{self, ADDRESS};
-use super::{ToyMachine, Worker, until};
+use super::{Worker, until};
 
 /// A home, and everything a case makes in it.
 #[derive(Debug)]
 pub(crate) struct World {
+    /// Where the sandboxes are of a world that does not have them itself. It ends before its
+    /// directory is removed.
+    machine: Option<Machine>,
     root: TestHome,
     kind: Kind,
-    /// Where the sandboxes are of a world that does not have them itself.
-    machine: Option<ToyMachine>,
     own_steps_only: bool,
 }
 
@@ -37,6 +39,8 @@ pub(crate) enum Kind {
     Containers(EngineApi),
     /// Processes of a machine that is reached over TCP alone.
     Toy,
+    /// Processes of a machine that is reached over ssh alone.
+    Ssh,
 }
 
 impl Kind {
@@ -58,6 +62,7 @@ impl Kind {
             Self::Native => "native",
             Self::Containers(_) => "docker",
             Self::Toy => "toy",
+            Self::Ssh => "ssh",
         }
     }
 }
@@ -103,6 +108,27 @@ impl World {
         Self::of(Kind::Toy)
     }
 
+    /// Returns a world whose sandboxes are on a machine with an ssh server.
+    pub(crate) fn ssh() -> Self {
+        Self::of(Kind::Ssh)
+    }
+
+    /// Returns the same on a machine with these options of `ssh-host start`.
+    pub(crate) fn ssh_with(options: &[&str]) -> Self {
+        let root = TestHome::create();
+        let machine = Some(Machine::with_ssh(&root, options));
+        Self { root, kind: Kind::Ssh, machine, own_steps_only: false }
+    }
+
+    /// Checks that nothing of the default task was left by what failed.
+    pub(crate) fn nothing_was_made(&self) {
+        let mut left = self.left_of("default");
+        left.retain(|name| name != "lock");
+        assert_eq!(left, Vec::<String>::new());
+        assert_eq!(self.machine().instances(), Vec::<String>::new());
+        assert_eq!(self.machine().host().processes(), Vec::<u32>::new());
+    }
+
     /// Returns a world whose sandboxes are containers of this engine.
     pub(crate) fn on(engine: EngineApi) -> Self {
         Self::of(Kind::Containers(engine))
@@ -116,7 +142,7 @@ impl World {
     /// Returns a world of this kind.
     pub(crate) fn of(kind: Kind) -> Self {
         let root = TestHome::create();
-        let machine = (kind == Kind::Toy).then(|| ToyMachine::start(root.beside("far")));
+        let machine = Machine::of(&kind, &root);
         Self { root, kind, machine, own_steps_only: false }
     }
 
@@ -141,8 +167,13 @@ impl World {
     }
 
     /// Returns the machine that the sandboxes are on.
-    pub(crate) fn machine(&self) -> &ToyMachine {
-        self.machine.as_ref().expect("only a toy is elsewhere")
+    pub(crate) fn machine(&self) -> &Machine {
+        self.machine.as_ref().expect("only some are elsewhere")
+    }
+
+    /// Returns whether they are on another machine.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.machine.is_some()
     }
 
     /// Returns the name of the backend.
@@ -161,7 +192,7 @@ impl World {
         match self.kind {
             Kind::Local => self.user_home(),
             Kind::Native | Kind::Containers(_) => "/workspace".into(),
-            Kind::Toy => self.start_files(),
+            Kind::Toy | Kind::Ssh => self.machine().seen_there(&self.start_files()),
         }
     }
 
@@ -209,6 +240,10 @@ impl World {
             return settings;
         }
         settings.push(format!("terminal.backend={}", self.backend()));
+        if let Some(machine) = &self.machine {
+            settings.extend(machine.settings());
+            return settings;
+        }
         if self.is_contained() {
             let root = self.root.path().display();
             if matches!(self.kind, Kind::Containers(_)) {
@@ -239,7 +274,8 @@ impl World {
         if let Kind::Containers(engine) = &self.kind {
             variables.push(("DOCKER_HOST".into(), engine.address().to_owned()));
         }
-        variables.extend(self.machine.iter().map(|toy| (ADDRESS.into(), toy.address())));
+        let address = self.machine.as_ref().and_then(Machine::address);
+        variables.extend(address.map(|address| (ADDRESS.into(), address)));
         variables
     }
 
@@ -343,14 +379,23 @@ impl World {
     /// Returns the processes of this world that no living guest looks after.
     pub(crate) fn strays(&self) -> Vec<u32> {
         let guests = self.guests();
-        processes_of(self.root.path())
+        self.processes()
             .into_iter()
             .filter(|pid| !guests.contains(pid) && !is_below(*pid, &guests))
             .collect()
     }
 
+    /// Returns the processes of this world's sandboxes.
+    fn processes(&self) -> Vec<u32> {
+        let elsewhere = self.machine.as_ref().and_then(Machine::processes);
+        elsewhere.unwrap_or_else(|| processes_of(self.root.path()))
+    }
+
     /// Returns a process by the number that its sandbox knows it by.
     pub(crate) fn process(&self, inside: u32) -> u32 {
+        if let Some(machine) = &self.machine {
+            return machine.process(inside);
+        }
         if self.has_system() {
             container_process(self.root.path(), inside).expect("it runs")
         } else {
@@ -362,7 +407,9 @@ impl World {
     pub(crate) fn containers(&self) -> &EngineApi {
         match &self.kind {
             Kind::Containers(engine) => engine,
-            Kind::Local | Kind::Native | Kind::Toy => panic!("this world has no containers"),
+            Kind::Local | Kind::Native | Kind::Toy | Kind::Ssh => {
+                panic!("this world has no containers")
+            }
         }
     }
 
@@ -372,7 +419,7 @@ impl World {
         match (&self.kind, self.home_label()) {
             (Kind::Containers(engine), Some(label)) => engine.containers_with(&label),
             (Kind::Native, _) => self.own_instances(),
-            (Kind::Toy, _) => {
+            (Kind::Toy | Kind::Ssh, _) => {
                 self.machine().instances().iter().map(|id| json!({ "Id": id })).collect()
             }
             _ => Vec::new(),
@@ -449,15 +496,12 @@ impl World {
                 Err(error) => panic!("cannot remove {task}: {error}"),
             }
         }
-        until("no process of this world is left", || async {
-            processes_of(self.root.path()).is_empty()
-        })
-        .await;
+        until("no process of this world is left", || async { self.processes().is_empty() }).await;
         assert_eq!(entries(&self.home().join("sandboxes")), Vec::<PathBuf>::new());
         assert_eq!(control_groups(&instances), Vec::<PathBuf>::new());
         if let Some(machine) = &self.machine {
             assert_eq!(machine.instances(), Vec::<String>::new());
-            assert_eq!(names(&self.root.path().join("far/files")), Vec::<String>::new());
+            assert_eq!(machine.files(), Vec::<String>::new());
         }
         if let (Kind::Containers(engine), Some(label)) = (&self.kind, self.home_label()) {
             // One whose owner was killed is removed by the engine, in its time.
@@ -508,8 +552,12 @@ fn control_groups(instances: &[Value]) -> Vec<PathBuf> {
 }
 
 fn guest_pid(instance: &Path) -> Option<u32> {
+    guest_number(instance).filter(|pid| alive(*pid))
+}
+
+/// Returns the number that the guest of an instance knows itself by.
+pub(super) fn guest_number(instance: &Path) -> Option<u32> {
     let bytes = std::fs::read(instance.join("io/guest.json")).ok()?;
     let said: Value = serde_json::from_slice(&bytes).ok()?;
-    let pid = u32::try_from(said["pid"].as_u64()?).ok()?;
-    alive(pid).then_some(pid)
+    u32::try_from(said["pid"].as_u64()?).ok()
 }

@@ -124,7 +124,7 @@ pub(super) fn read_json<T: for<'de> Deserialize<'de>>(
 
 /// Returns the path of a program: the name itself if it is a path, else the first
 /// match on `PATH`.
-pub(super) fn find_program(name: &Path, environment: &Environment) -> Option<PathBuf> {
+pub(in crate::backends) fn find_program(name: &Path, environment: &Environment) -> Option<PathBuf> {
     let is_program = |path: &Path| {
         use std::os::unix::fs::PermissionsExt as _;
         std::fs::metadata(path)

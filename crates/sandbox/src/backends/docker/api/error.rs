@@ -119,7 +119,7 @@ fn connection_error_text(error: &Error) -> String {
 }
 
 /// Returns untrusted text on one line of bounded length, without control characters.
-pub(in crate::backends::docker) fn one_line(text: &str) -> String {
+pub(in crate::backends) fn one_line(text: &str) -> String {
     let mut line = String::new();
     let mut words = text.split(|c: char| c.is_whitespace() || c.is_control());
     let mut length = 0;

@@ -16,9 +16,12 @@ mod socket;
 mod ssh;
 
 pub(in crate::backends::docker) use client::EngineClient;
+pub(in crate::backends) use context::find_program;
 pub(in crate::backends::docker) use doctor::{DoctorScope, report};
-pub(in crate::backends::docker) use error::{EngineFault, classify, error_text, one_line};
+pub(in crate::backends) use error::one_line;
+pub(in crate::backends::docker) use error::{EngineFault, classify, error_text};
 #[cfg(test)]
 pub(in crate::backends::docker) use image::Reference;
 pub(in crate::backends::docker) use image::{ImageInfo, exists, find_by_id, find_or_pull, full_id};
 pub(in crate::backends::docker) use info::{EngineInfo, Flavour};
+pub(in crate::backends) use socket::{make_private, private_dir};

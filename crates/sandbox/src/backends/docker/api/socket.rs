@@ -53,7 +53,11 @@ impl SocketPath {
 
 /// Returns a directory for sockets of other programs whose names have at most
 /// `name` bytes: `run_dir` if its path is short enough.
-pub(super) fn private_dir(run_dir: &Path, name: usize, environment: &Environment) -> PathBuf {
+pub(in crate::backends) fn private_dir(
+    run_dir: &Path,
+    name: usize,
+    environment: &Environment,
+) -> PathBuf {
     let fits = |dir: &Path| dir.as_os_str().as_bytes().len() + 1 + name <= MAX_SOCKET_PATH;
     if fits(run_dir) {
         return run_dir.to_owned();
@@ -71,7 +75,7 @@ pub(super) fn private_dir(run_dir: &Path, name: usize, environment: &Environment
 }
 
 /// Creates a private directory, or checks that an existing one belongs to this user.
-pub(super) fn make_private(dir: &Path) -> io::Result<()> {
+pub(in crate::backends) fn make_private(dir: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(dir) {
         Ok(()) => return Ok(()),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
