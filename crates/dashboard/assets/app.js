@@ -7,7 +7,10 @@ import { Conversations } from "./pages/conversations.js";
 import { Chat } from "./pages/chat.js";
 import { Doctor, Gateways, Logs, Settings } from "./pages/operations.js";
 
-/** Pages by the shape of their path. */
+/**
+ * Pages by the shape of their path.
+ * @type {[RegExp, string, (parts: any[]) => any][]}
+ */
 const PAGES = [
   [/^\/$/, "Now", () => html`<${Now} />`],
   [/^\/sandboxes$/, "Sandboxes", () => html`<${Sandboxes} />`],
@@ -27,6 +30,9 @@ const PAGES = [
   [/^\/settings$/, "Settings", () => html`<${Settings} />`],
   [/^\/doctor$/, "Doctor", () => html`<${Doctor} />`],
 ];
+
+/** @type {[RegExp, string, (parts: any[]) => any]} */
+const NOT_FOUND = [/^/, "Not found", () => html`<p class="empty">There is no such page.</p>`];
 
 const MENU = [
   ["/", "Now"],
@@ -80,14 +86,14 @@ function Who() {
 
 function App() {
   const path = address.value.pathname;
-  const found = PAGES.map(([shape, name, page]) => [path.match(shape), name, page]).find(([match]) => match);
-  const [match, name, page] = found ?? [null, "Not found", () => html`<p class="empty">There is no such page.</p>`];
+  const [shape, name, page] = PAGES.find(([shape]) => shape.test(path)) ?? NOT_FOUND;
+  const match = [...(path.match(shape) ?? [])];
   useEffect(() => {
     document.title = `${name} · Vestal`;
   }, [name]);
   let parts = match;
   try {
-    parts = match?.map((part) => (part === undefined ? part : decodeURIComponent(part)));
+    parts = match.map((part) => (part === undefined ? part : decodeURIComponent(part)));
   } catch {
     parts = match;
   }
@@ -108,5 +114,6 @@ async function begin() {
   if (about.status === "fulfilled") home.value = about.value;
 }
 
-render(html`<${App} />`, document.getElementById("app"));
+const root = document.getElementById("app");
+if (root) render(html`<${App} />`, root);
 begin();

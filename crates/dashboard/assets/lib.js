@@ -1,10 +1,19 @@
 // What all pages share: drawing, asking the server, hearing of changes, moving between pages.
 import { h, render } from "./vendor/preact.mjs";
-import { useEffect, useRef, useState } from "./vendor/hooks.mjs";
-import { signal } from "./vendor/signals.mjs";
+import * as hooks from "./vendor/hooks.mjs";
+import * as signals from "./vendor/signals.mjs";
 import htm from "./vendor/htm.mjs";
 
-export { render, signal, useEffect, useRef, useState };
+// What begins empty is filled with something later: its type is not that of emptiness.
+/** @template T @typedef {[T] extends [null | undefined] ? any : [T] extends [never[]] ? any[] : T} Filled */
+/** @type {<T>(value: T) => { value: Filled<T> }} */
+export const signal = signals.signal;
+/** @type {<T>(initial: T) => { current: Filled<T> }} */
+export const useRef = hooks.useRef;
+/** @type {<T>(initial: T | (() => T)) => [Filled<T>, (next: Filled<T> | ((old: Filled<T>) => Filled<T>)) => void]} */
+export const useState = hooks.useState;
+export const useEffect = hooks.useEffect;
+export { render };
 
 /** Everything is text here: what an agent or a file says can never become markup. */
 export const html = htm.bind(h);
@@ -15,7 +24,10 @@ export const address = signal(new URL(location.href));
 export const identity = signal(null);
 /** Whether the stream of changes is open. */
 export const connected = signal(true);
-/** The profiles of the home. */
+/**
+ * The profiles of the home.
+ * @type {{ value: { profiles: string[], version: string, home: string } }}
+ */
 export const home = signal({ profiles: [], version: "", home: "" });
 
 export function profile() {
@@ -46,7 +58,8 @@ export function go(path, replace = false) {
 
 addEventListener("popstate", () => (address.value = new URL(location.href)));
 addEventListener("click", (event) => {
-  const anchor = event.target.closest?.("a[href]");
+  const target = /** @type {Element | null} */ (event.target);
+  const anchor = /** @type {HTMLAnchorElement | null | undefined} */ (target?.closest?.("a[href]"));
   const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
   if (!anchor || !isPlain || anchor.target || anchor.origin !== location.origin) return;
   if (anchor.hash && anchor.pathname === location.pathname) return;
@@ -75,7 +88,12 @@ function leave(loginUrl) {
   else location.assign(loginUrl);
 }
 
-/** Asks the server. `probe`: asks who one is, whose 401 is an answer and no reason to leave. */
+/**
+ * Asks the server. `probe`: asks who one is, whose 401 is an answer and no reason to leave.
+ * @param {string} path
+ * @param {{ body?: any, method?: string, probe?: boolean, signal?: AbortSignal }} [how]
+ * @returns {Promise<any>}
+ */
 export async function api(path, { body, method, probe = false, signal: abort } = {}) {
   let response;
   try {
@@ -102,6 +120,7 @@ export async function api(path, { body, method, probe = false, signal: abort } =
 
 // Changes: one stream for all that is shown, closed while nobody looks.
 const listeners = new Set();
+/** @type {EventSource | null} */
 let source = null;
 let cursor = "";
 
@@ -191,6 +210,7 @@ export function useLive(path, wanted) {
 }
 
 // Words for people.
+/** @type {[number, string][]} */
 const SPANS = [
   [86_400, "d"],
   [3_600, "h"],

@@ -1,7 +1,6 @@
 // The login: turns a link or a password into a session.
-const page = document.getElementById("login");
-const status = document.getElementById("status");
-const next = page.dataset.next;
+const next = document.getElementById("login")?.dataset.next ?? "/";
+const status = /** @type {HTMLElement} */ (document.getElementById("status"));
 
 async function send(path, body) {
   const response = await fetch(path, {
@@ -35,7 +34,7 @@ if (token) {
 
 document.getElementById("password-form")?.addEventListener("submit", (event) => {
   event.preventDefault();
-  const field = document.getElementById("password");
+  const field = /** @type {HTMLInputElement} */ (document.getElementById("password"));
   status.className = "";
   status.textContent = "Logging in…";
   send("/api/auth/password", { password: field.value }).catch(() => (status.textContent = "The dashboard does not answer."));

@@ -112,6 +112,7 @@ function Log({ path }) {
   const box = useRef(null);
   const sticks = useRef(true);
   useEffect(() => {
+    /** @type {EventSource | null} */
     let source = null;
     let cursor = "";
     let isOver = false;
@@ -120,9 +121,10 @@ function Log({ path }) {
       source?.close();
       source = null;
       if (document.hidden || isOver) return;
-      source = new EventSource(`${path}?${new URLSearchParams({ cursor })}`);
+      const opened = new EventSource(`${path}?${new URLSearchParams({ cursor })}`);
+      source = opened;
       const on = (name, take) =>
-        source.addEventListener(name, (event) => {
+        opened.addEventListener(name, (event) => {
           if (event.lastEventId) cursor = event.lastEventId;
           take(JSON.parse(event.data));
         });
@@ -135,7 +137,7 @@ function Log({ path }) {
       on("ended", (data) => {
         isOver = true;
         setEnded(data);
-        source.close();
+        opened.close();
       });
     };
     open();

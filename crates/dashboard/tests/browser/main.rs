@@ -8,6 +8,7 @@
 mod support;
 
 mod chat;
+mod types;
 
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
