@@ -35,6 +35,7 @@ const FILES: &[(&str, &str, &[u8])] = files![
     "login.js": JAVASCRIPT,
     "markdown.js": JAVASCRIPT,
     "chat-line.js": JAVASCRIPT,
+    "plot.js": JAVASCRIPT,
     "pages/chat.js": JAVASCRIPT,
     "pages/now.js": JAVASCRIPT,
     "pages/sandboxes.js": JAVASCRIPT,
