@@ -49,6 +49,9 @@ const FILES: &[(&str, &str, &[u8])] = files![
     "vendor/htm.mjs": JAVASCRIPT,
     "vendor/signals.mjs": JAVASCRIPT,
     "vendor/signals-core.mjs": JAVASCRIPT,
+    "vendor/xterm.mjs": JAVASCRIPT,
+    "vendor/xterm.css": CSS,
+    "vendor/addon-fit.mjs": JAVASCRIPT,
 ];
 
 /// Names by which published modules import each other, and the files they are here. The files are
