@@ -5,7 +5,8 @@ import * as signals from "./vendor/signals.mjs";
 import htm from "./vendor/htm.mjs";
 
 // What begins empty is filled with something later: its type is not that of emptiness.
-/** @template T @typedef {[T] extends [null | undefined] ? any : [T] extends [never[]] ? any[] : T} Filled */
+/** @template T @typedef {[T] extends [null | undefined] ? any : [T] extends [never[]] ? any[] : T} Part */
+/** @template T @typedef {[T] extends [null | undefined | never[] | Function] ? Part<T> : { [K in keyof T]: Part<T[K]> }} Filled */
 /** @type {<T>(value: T) => { value: Filled<T> }} */
 export const signal = signals.signal;
 /** @type {<T>(initial: T) => { current: Filled<T> }} */
@@ -15,8 +16,31 @@ export const useState = hooks.useState;
 export const useEffect = hooks.useEffect;
 export { render };
 
+// What commands a terminal, and marks that turn the direction of what follows, have no place in a page:
+// with them a name or a command reads as another one.
+const UNSEEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
+const SCHEME = /^[\s\u0000-\u001f]*([a-z][a-z0-9+.-]*):/i;
+const READ_ALOUD = ["title", "aria-label", "placeholder", "alt", "label"];
+
+function seen(child) {
+  if (Array.isArray(child)) return child.map(seen);
+  return typeof child === "string" ? child.replace(UNSEEN, "\ufffd") : child;
+}
+
+/** Makes an element whose text can be seen as it is, and whose links lead to web pages. */
+function element(type, props, ...children) {
+  if (typeof type === "string" && props) {
+    for (const name of READ_ALOUD) {
+      if (typeof props[name] === "string") props = { ...props, [name]: seen(props[name]) };
+    }
+    const scheme = SCHEME.exec(props.href ?? "")?.[1].toLowerCase();
+    if (scheme && !["http", "https", "blob"].includes(scheme)) props = { ...props, href: undefined };
+  }
+  return h(type, props, ...children.map(seen));
+}
+
 /** Everything is text here: what an agent or a file says can never become markup. */
-export const html = htm.bind(h);
+export const html = htm.bind(element);
 
 /** The address that is shown. */
 export const address = signal(new URL(location.href));
