@@ -10,7 +10,7 @@ pub use edit::EditError;
 pub(crate) use edit::{append, set};
 pub use node::{Entry, Node};
 pub(crate) use node::{NodeKind, flow, quote};
-pub(crate) use parse::parse;
+pub(crate) use parse::{Document, parse};
 pub use parse::{SyntaxError, Yaml, YamlKind};
 pub(crate) use remove::remove;
 
