@@ -20,4 +20,4 @@ pub use admission::{Admission, Admitted, Unlimited};
 pub use catalogue::catalogue;
 pub use connection::{BadFrame, Connection, MAX_FRAME, Outgoing};
 pub use lines::{Line, LineReader};
-pub use server::{ServeSettings, Server, ServerBuilder};
+pub use server::{ServeSettings, Server, ServerBuilder, WaitingQuestion};
