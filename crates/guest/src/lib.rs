@@ -6,6 +6,7 @@ mod job_user;
 mod journal;
 mod log;
 mod orphans;
+mod ports;
 mod prepare;
 mod program;
 mod serve;

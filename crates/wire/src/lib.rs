@@ -10,7 +10,7 @@ mod settings;
 
 pub mod limits;
 
-pub use call::{Event, Fault, FaultCode, Reply, Request, Stats, Status};
+pub use call::{Event, Fault, FaultCode, ListeningPort, Reply, Request, Stats, Status};
 pub use enclosure::{
     Bind, Enclosure, FileIdentity, IdRange, Mapping, Network, OverlayDirs, Purpose, Root,
     SandboxMount, UserLimits, Users,

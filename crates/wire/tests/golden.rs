@@ -90,12 +90,12 @@ fn table() -> Table {
     table.message("Fault", &samples::fault());
     variants! {
         table, Request: Status Stats Touch Start Attach Wait Jobs Lookup Kill Signal Input Resize
-            ResetSession File Retain Shutdown;
+            ResetSession File Retain Shutdown Ports Connect;
         samples::requests()
     }
     variants! { table, Event: Started Gap Ended; samples::events() }
     variants! {
-        table, Reply: Done Fault Status Stats Job Jobs Outcome File; samples::replies()
+        table, Reply: Done Fault Status Stats Job Jobs Outcome File Ports; samples::replies()
     }
     variants! {
         table, FileOp: Read Write Patch List Stat Search Mkdir Move Delete; samples::file_ops()

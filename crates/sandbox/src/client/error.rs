@@ -217,6 +217,7 @@ enum Shape {
     FileStat,
     FileFound,
     FileDone,
+    Ports,
 }
 
 impl Expectation {
@@ -246,6 +247,11 @@ impl Expectation {
             Request::Lookup { id, .. } => {
                 job = Some(id.clone());
                 Shape::Outcome
+            }
+            Request::Ports => Shape::Ports,
+            Request::Connect { .. } => {
+                streams[Stream::Content as usize] = true;
+                Shape::FileDone
             }
             Request::File(call) => {
                 streams[Stream::Content as usize] = matches!(call.op, FileOp::Read { .. });
@@ -319,6 +325,7 @@ impl Shape {
             Reply::File(FileReply::Stat(_)) => Self::FileStat,
             Reply::File(FileReply::Found(_)) => Self::FileFound,
             Reply::File(FileReply::Done) => Self::FileDone,
+            Reply::Ports(_) => Self::Ports,
         })
     }
 }

@@ -10,9 +10,9 @@ pub(crate) use files::{file_ops, file_replies};
 use minicbor::bytes::ByteVec;
 use vestal_wire::{
     AttachJob, Cause, Command, Delivery, EnvVar, Event, Exit, Fault, FaultCode, FileCall, FileOp,
-    FileReply, FrameKind, GuestSettings, Header, Hello, JobId, JobInfo, JobState, Outcome, Reply,
-    Request, Role, SessionState, ShellText, StartJob, Stats, Status, Stdin, Stream, Welcome,
-    WindowSize,
+    FileReply, FrameKind, GuestSettings, Header, Hello, JobId, JobInfo, JobState, ListeningPort,
+    Outcome, Reply, Request, Role, SessionState, ShellText, StartJob, Stats, Status, Stdin, Stream,
+    Welcome, WindowSize,
 };
 
 fn bytes(text: &str) -> ByteVec {
@@ -158,6 +158,8 @@ pub(crate) fn requests() -> Vec<Request> {
         Request::File(FileCall { session: Some("main".into()), start_dir: Some(bytes("/w")), op }),
         Request::Retain { retention_ms: Some(1) },
         Request::Shutdown { grace_ms: 1, if_idle: true },
+        Request::Ports,
+        Request::Connect { port: 8080 },
     ]
 }
 
@@ -192,6 +194,13 @@ pub(crate) fn replies() -> Vec<Reply> {
         Reply::Jobs { jobs: vec![job_info()], more: true },
         Reply::Outcome(Outcome::NeverStarted),
         Reply::File(FileReply::Done),
+        Reply::Ports(vec![ListeningPort {
+            port: 8080,
+            address: "127.0.0.1".into(),
+            pid: 1,
+            program: "p".into(),
+            job: Some(id()),
+        }]),
     ]
 }
 

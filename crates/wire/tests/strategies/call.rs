@@ -1,7 +1,7 @@
 //! Requests, events, replies and faults.
 
 use proptest::prelude::*;
-use vestal_wire::{Event, Fault, FaultCode, Reply, Request};
+use vestal_wire::{Event, Fault, FaultCode, ListeningPort, Reply, Request};
 
 use super::file::{file_call, file_reply};
 use super::greeting::{stats, status};
@@ -26,6 +26,8 @@ pub(crate) fn request() -> impl Strategy<Value = Request> {
         file_call().prop_map(Request::File),
         fields!(Request::Retain { retention_ms: maybe(any::<u64>()) }),
         fields!(Request::Shutdown { grace_ms: any::<u64>(), if_idle: any::<bool>() }),
+        Just(Request::Ports),
+        fields!(Request::Connect { port: any::<u16>() }),
     ]
 }
 
@@ -47,7 +49,18 @@ pub(crate) fn reply() -> impl Strategy<Value = Reply> {
         fields!(Reply::Jobs { jobs: few(job_info()), more: any::<bool>() }),
         outcome().prop_map(Reply::Outcome),
         file_reply().prop_map(Reply::File),
+        few(listening_port()).prop_map(Reply::Ports),
     ]
+}
+
+fn listening_port() -> impl Strategy<Value = ListeningPort> {
+    fields!(ListeningPort {
+        port: any::<u16>(),
+        address: text(),
+        pid: any::<u32>(),
+        program: text(),
+        job: maybe(job_id()),
+    })
 }
 
 pub(crate) fn fault() -> impl Strategy<Value = Fault> {
