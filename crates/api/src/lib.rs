@@ -2,6 +2,7 @@
 
 mod agent_run;
 mod board;
+mod board_page;
 mod conversation;
 pub mod dashboard;
 mod dispatch;
@@ -23,6 +24,7 @@ mod snapshot;
 mod task;
 mod task_change;
 mod task_diff;
+mod task_merge;
 mod transfer;
 mod turn;
 mod usage;
@@ -34,6 +36,7 @@ pub use agent_run::{
 pub use board::{
     AssigneeView, BoardPlaceView, BoardView, CurrentBoardView, RemovedBoardView, RestoredBoardView,
 };
+pub use board_page::{BoardMoveView, BoardTileView, DispatchPlanView, TaskPageView};
 pub use conversation::{
     ConversationDetailsView, ConversationView, DeletedConversationView, EXPORT_VERSION, ExportLine,
     ExportedConversationView, HitView, ParentView, RenamedConversationView, UndoneView, UsageView,
@@ -84,6 +87,7 @@ pub use task_change::{
     TaskContextView, TaskLogView, WorkerEnd,
 };
 pub use task_diff::{ChangeView, ChangedFileView, TaskDiffView};
+pub use task_merge::{ExportedPatchView, MergeObstacleView, MergePlanView, MergedView};
 pub use transfer::{CopiedView, TransferEndpoint, TransferError, TransferPlan};
 pub use turn::{CostOrigin, CostStatus, KnownCost, TurnExitReason, TurnView, dollars};
 pub use usage::{
