@@ -2,10 +2,22 @@
 import { address, api, connected, go, home, html, identity, link, profile, render, useEffect } from "./lib.js";
 import { Now } from "./pages/now.js";
 import { Job, Sandbox, Sandboxes } from "./pages/sandboxes.js";
-import { Board, Task } from "./pages/board.js";
+import { Files } from "./pages/files.js";
+import { Terminals } from "./pages/terminal.js";
+import { Board } from "./pages/board.js";
+import { watchNotices } from "./notices.js";
+import { Review } from "./pages/review.js";
+import { Task } from "./pages/task.js";
+import { Usage } from "./pages/usage.js";
 import { Conversations } from "./pages/conversations.js";
 import { Chat } from "./pages/chat.js";
-import { Doctor, Gateways, Logs, Settings } from "./pages/operations.js";
+import { Doctor, Gateways, Logs } from "./pages/operations.js";
+import { Settings } from "./pages/settings.js";
+import { Keys } from "./pages/keys.js";
+import { Schedule, Schedules } from "./pages/schedules.js";
+import { Profiles } from "./pages/profiles.js";
+import { Models } from "./pages/models.js";
+import { McpServers, Memory, Skill, Skills } from "./pages/extensions.js";
 
 /**
  * Pages by the shape of their path.
@@ -14,6 +26,12 @@ import { Doctor, Gateways, Logs, Settings } from "./pages/operations.js";
 const PAGES = [
   [/^\/$/, "Now", () => html`<${Now} />`],
   [/^\/sandboxes$/, "Sandboxes", () => html`<${Sandboxes} />`],
+  [/^\/sandboxes\/([^/]+)\/([^/]+)\/files$/, "Files", ([, owner, task]) => html`<${Files} owner=${owner} task=${task} />`],
+  [
+    /^\/sandboxes\/([^/]+)\/([^/]+)\/terminal(?:\/([^/]+))?$/,
+    "Terminal",
+    ([, owner, task, job]) => html`<${Terminals} owner=${owner} task=${task} job=${job ?? ""} />`,
+  ],
   [/^\/sandboxes\/([^/]+)\/([^/]+)$/, "Sandbox", ([, owner, task]) => html`<${Sandbox} owner=${owner} task=${task} />`],
   [
     /^\/sandboxes\/([^/]+)\/([^/]+)\/jobs\/([^/]+)$/,
@@ -22,12 +40,23 @@ const PAGES = [
   ],
   [/^\/board(?:\/([^/]+))?$/, "Board", ([, board]) => html`<${Board} board=${board ?? "default"} />`],
   [/^\/board\/([^/]+)\/([^/]+)$/, "Task", ([, board, task]) => html`<${Task} board=${board} task=${task} />`],
+  [/^\/board\/([^/]+)\/([^/]+)\/review$/, "Review", ([, board, task]) => html`<${Review} board=${board} task=${task} />`],
+  [/^\/usage$/, "Usage", () => html`<${Usage} />`],
   [/^\/conversations$/, "Conversations", () => html`<${Conversations} />`],
   [/^\/conversations\/([^/]+)\/([^/]+)$/, "Conversation", ([, owner, id]) => html`<${Chat} owner=${owner} id=${id} />`],
   [/^\/chat$/, "New conversation", () => html`<${Chat} owner=${profile() || "default"} id="" />`],
   [/^\/gateways$/, "Gateways", () => html`<${Gateways} />`],
   [/^\/logs$/, "Logs", () => html`<${Logs} />`],
+  [/^\/schedules$/, "Schedules", () => html`<${Schedules} />`],
+  [/^\/schedules\/([^/]+)\/([^/]+)$/, "Schedule", ([, owner, id]) => html`<${Schedule} owner=${owner} id=${id} />`],
   [/^\/settings$/, "Settings", () => html`<${Settings} />`],
+  [/^\/keys$/, "Keys", () => html`<${Keys} />`],
+  [/^\/models$/, "Models", () => html`<${Models} />`],
+  [/^\/profiles$/, "Profiles", () => html`<${Profiles} />`],
+  [/^\/skills$/, "Skills", () => html`<${Skills} />`],
+  [/^\/skills\/([^/]+)$/, "Skill", ([, name]) => html`<${Skill} name=${name} />`],
+  [/^\/memory$/, "Memory", () => html`<${Memory} />`],
+  [/^\/mcp$/, "MCP servers", () => html`<${McpServers} />`],
   [/^\/doctor$/, "Doctor", () => html`<${Doctor} />`],
 ];
 
@@ -39,15 +68,39 @@ const MENU = [
   ["/board", "Board"],
   ["/conversations", "Conversations"],
   ["/sandboxes", "Sandboxes"],
+  ["/usage", "Usage"],
+  ["/schedules", "Schedules"],
   ["/gateways", "Gateways"],
   ["/logs", "Logs"],
   ["/settings", "Settings"],
   ["/doctor", "Doctor"],
 ];
 
-function Menu() {
+/** What a profile is made of: one entry of the menu, and a row of its own below it. */
+const SETTINGS = [
+  ["/settings", "Settings"],
+  ["/keys", "Keys"],
+  ["/models", "Models"],
+  ["/profiles", "Profiles"],
+  ["/skills", "Skills"],
+  ["/memory", "Memory"],
+  ["/mcp", "MCP servers"],
+];
+
+function isAt(to) {
   const path = address.value.pathname;
-  const isHere = (to) => (to === "/" ? path === "/" : path === to || path.startsWith(`${to}/`));
+  return to === "/" ? path === "/" : path === to || path.startsWith(`${to}/`);
+}
+
+function SettingsTabs() {
+  if (!SETTINGS.some(([to]) => isAt(to))) return null;
+  return html`<nav class="tabs" aria-label="Of a profile">
+    ${SETTINGS.map(([to, name]) => html`<a href=${link(to)} aria-current=${isAt(to) ? "page" : undefined} key=${to}>${name}</a>`)}
+  </nav>`;
+}
+
+function Menu() {
+  const isHere = (to) => (to === "/settings" ? SETTINGS.some(([own]) => isAt(own)) : isAt(to));
   return html`<nav aria-label="Pages">
     ${MENU.map(([to, name]) => html`<a href=${link(to)} aria-current=${isHere(to) ? "page" : undefined} key=${to}>${name}</a>`)}
   </nav>`;
@@ -105,7 +158,7 @@ function App() {
       <${Who} />
     </header>
     ${!connected.value && html`<p class="stale" role="status">Not connected; trying again.</p>`}
-    <main id="main" tabindex="-1">${page(parts)}</main>`;
+    <main id="main" tabindex="-1"><${SettingsTabs} />${page(parts)}</main>`;
 }
 
 async function begin() {
@@ -116,4 +169,4 @@ async function begin() {
 
 const root = document.getElementById("app");
 if (root) render(html`<${App} />`, root);
-begin();
+begin().then(watchNotices);

@@ -73,13 +73,20 @@ export function Bars({ bars, name, words = String, height = 180, title = "" }) {
     });
   };
   const told = bars[chosen];
+  const walk = (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    const next = step && [...event.currentTarget.querySelectorAll("g")][Math.max(chosen, 0) + step];
+    if (!next) return;
+    event.preventDefault();
+    next.focus();
+  };
   return html`<figure class="plot bars">
     ${title && html`<figcaption>${title}</figcaption>`}
     <div class="plot-frame">
       <div class="plot-scale" aria-hidden="true"><span>${words(top)}</span><span>${words(top / 2)}</span><span>${words(0)}</span></div>
-      <svg viewBox=${`0 0 ${WIDTH} ${height}`} preserveAspectRatio="none" role="group" aria-label=${name} onPointerLeave=${() => setChosen(-1)}>
+      <svg viewBox=${`0 0 ${WIDTH} ${height}`} preserveAspectRatio="none" role="group" aria-label=${name} onPointerLeave=${() => setChosen(-1)} onKeyDown=${walk}>
         ${lines.map((value) => html`<path class="axis" key=${value} d=${`M0 ${(height - y(value)).toFixed(1)}H${WIDTH}`} vector-effect="non-scaling-stroke" />`)}
-        ${bars.map((bar, index) => html`<g key=${bar.label} class=${index === chosen ? "chosen" : ""} tabindex="0" role="img"
+        ${bars.map((bar, index) => html`<g key=${bar.label} class=${index === chosen ? "chosen" : ""} tabindex=${index === Math.max(chosen, 0) ? 0 : -1} role="img"
           aria-label=${`${bar.label}: ${words(sums[index])}`} onFocus=${() => setChosen(index)} onBlur=${() => setChosen(-1)} onPointerEnter=${() => setChosen(index)}>
           <rect class="ground" x=${index * step} width=${step} y="0" height=${height} />${stack(bar, index)}</g>`)}
       </svg>
@@ -87,7 +94,7 @@ export function Bars({ bars, name, words = String, height = 180, title = "" }) {
     </div>
     <p class="plot-told quiet" role="status">${told
       ? html`<strong>${told.label}</strong> ${words(sums[chosen])}${told.parts.length > 1 && told.parts.filter((part) => part.value > 0).map((part) => html`<span key=${part.name}> · ${part.name} ${words(part.value)}</span>`)}`
-      : html`<span class="hidden-on-phone">Point at a bar, or reach it by keyboard, for its figures.</span>`}</p>
+      : html`<span class="hidden-on-phone">Point at a bar, or walk along them with the arrow keys, for their figures.</span>`}</p>
   </figure>`;
 }
 
