@@ -16,10 +16,13 @@ mod job;
 pub mod keys;
 mod logs;
 mod model;
+mod operation;
 mod profile;
 mod sandbox;
+mod sandbox_page;
 mod schedule;
 mod schema;
+mod secret_keys;
 mod snapshot;
 mod task;
 mod task_change;
@@ -65,18 +68,24 @@ pub use logs::{
     LogSource, UnknownLogSource, agent_log_files, dashboard_log_dir, errors_log_files, log_sources,
 };
 pub use model::{DefaultModelView, ListSource, ModelsView, ProviderView, explained};
+pub use operation::{OperationPhase, OperationView};
 pub use profile::{
     ChosenProfileView, CreatedProfileView, DeletedProfileView, ExportedProfileView,
-    ImportedProfileView, RenamedProfileView, SettingValueView,
+    ImportedProfileView, RenamedProfileView, SettingValueView, telling_settings,
 };
 pub use sandbox::{
     DriftView, GuestFacts, GuestView, OverridesView, ReapCause, ReapedView, RemovedView,
     SandboxDetailsView, SandboxState, SandboxView, StatsView, StoppedView, TaskStatsView,
 };
+pub use sandbox_page::{
+    ActionPlanView, DirectoryPageView, FilePageView, FileShape, OperationsView, PortView, PortsView,
+    PreviewView, StartedOperationView, TerminalsView, UsageSampleView,
+};
 pub use schedule::{
     ScheduleRequest, ScheduleRunView, ScheduleStatusView, ScheduleView, SchedulesRunner, is_overdue,
 };
 pub use schema::{inherited_variables, schema};
+pub use secret_keys::{KeyUseView, KeyView, KeysPageView, SecretSettingView};
 pub use snapshot::{ForkedView, RebuiltView, RestoredView, SnapshotView};
 pub use task::{
     AttachedFileView, AttachmentView, BoardTaskView, CommentView, EventView, RelativeView,

@@ -61,7 +61,7 @@ const PAGES = [
 ];
 
 /** @type {[RegExp, string, (parts: any[]) => any]} */
-const NOT_FOUND = [/^/, "Not found", () => html`<p class="empty">There is no such page.</p>`];
+const NOT_FOUND = [/^/, "Not found", () => html`<h1>Not found</h1><p class="empty">There is no such page.</p>`];
 
 const MENU = [
   ["/", "Now"],

@@ -104,7 +104,7 @@ export function Sandbox({ owner, task }) {
           <${Fact} name="image">${view.image ?? "–"}</${Fact}>
           <${Fact} name="created"><${When} at=${view.created_at} /></${Fact}>
           <${Fact} name="last used"><${When} at=${view.last_used_at} /></${Fact}>
-          <${Fact} name="directory"><code>${view.dir}</code></${Fact}>
+          <div class="wide"><dt>directory</dt><dd><code>${view.dir}</code></dd></div>
         </dl>
         <${IdleClock} view=${view} touch=${touch} />
         ${view.drift_details.length > 0 && html`<div class="why"><p>Settings have changed since it was made:</p>
@@ -183,7 +183,7 @@ export function Job({ owner, task, job }) {
   };
   const isOperator = identity.value?.right === "operator";
   return html`<p class="crumbs"><a href=${link("/sandboxes")}>Sandboxes</a> / <a href=${link(`/sandboxes/${encodeURIComponent(owner)}/${encodeURIComponent(task)}`)}>${task}</a></p>
-    <${Loaded} live=${live}>${(view) => html`
+    <${Loaded} live=${live} title="Job">${(view) => html`
       <h1 class="command-title"><code>${view.command}</code></h1>
       <p class="line"><${Badge} word=${jobWord(view)} tone=${jobTone(view)} />
         <span class="quiet">${view.id} · <${When} at=${view.started_at} />${view.processes > 0 && ` · ${view.processes} processes`}</span>
