@@ -8,8 +8,9 @@ readonly DENY_AT_LEAST=0.20.0 DENY_VERSION=0.20.2
 # Clients of other people that the API server is tested with.
 readonly OPENAI_PYTHON_VERSION=3.51.0 LLM_VERSION=0.36 OPENAI_NODE_VERSION=7.55.0
 
-# What drives the browser that the dashboard is tested with, and what examines its pages and modules.
-readonly BROWSER_PACKAGES=(playwright-core@1.65.1 axe-core@4.14.0 typescript@7.0.2)
+# What drives the browser that the dashboard is tested with, what examines its pages and modules, and the
+# provider that people log in at.
+readonly BROWSER_PACKAGES=(playwright-core@1.65.1 axe-core@4.14.0 typescript@7.0.2 oidc-provider@9.13.3)
 
 # What a phase needs: "command:Debian package,…".
 needs_of() {

@@ -19,6 +19,9 @@ async function send(path, body) {
   status.textContent = [answer?.detail ?? "the login failed", answer?.advice].filter(Boolean).join(". ");
 }
 
+// What a provider sent the browser back with has been used.
+if (location.pathname !== "/login") history.replaceState(null, "", "/login");
+
 const token = location.hash.slice(1);
 if (token) {
   // The secret leaves the address before anything else happens.
@@ -39,4 +42,23 @@ document.getElementById("password-form")?.addEventListener("submit", (event) => 
   status.textContent = "Logging in…";
   send("/api/auth/password", { password: field.value }).catch(() => (status.textContent = "The dashboard does not answer."));
   field.value = "";
+});
+
+document.getElementById("provider")?.addEventListener("click", async () => {
+  status.className = "";
+  status.textContent = "Asking the provider…";
+  try {
+    const response = await fetch("/api/auth/oidc", {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ next }),
+      credentials: "same-origin",
+    });
+    const answer = await response.json();
+    if (response.ok) return location.assign(answer.address);
+    status.className = "bad-text";
+    status.textContent = answer.detail;
+  } catch {
+    status.textContent = "The dashboard does not answer.";
+  }
 });

@@ -19,8 +19,8 @@ use vestal_board::{Board, Run};
 use vestal_config::{Environment, Home, Override, ProfileName};
 use vestal_dashboard::gate::Right;
 use vestal_dashboard::{
-    AuthStore, Dashboard, DashboardSettings, GatewayChange, InstanceError, InstanceState, MIN_PASSWORD,
-    ProgramHost, ServeError, StopOutcome, find_instance, stop_instance, store_path,
+    AuthStore, Dashboard, DashboardSettings, GatewayChange, InstanceError, InstanceState,
+    MIN_PASSWORD, ProgramHost, ServeError, StopOutcome, find_instance, stop_instance, store_path,
 };
 use vestal_gateway::Shutdown;
 use vestal_supervisor::{READY_VARIABLE, announce_ready};
@@ -578,11 +578,9 @@ impl ProgramHost for Host {
         let home = self.context(profile).home().map(|home| home.dir());
         match home {
             Ok(home) => vestal_gateway::schedules_runner(&home, profile.as_str()).await,
-            Err(failure) => SchedulesRunner {
-                is_running: false,
-                pid: None,
-                reason: Some(in_words(&failure)),
-            },
+            Err(failure) => {
+                SchedulesRunner { is_running: false, pid: None, reason: Some(in_words(&failure)) }
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::exit::Exit;
 
-pub(crate) use lifecycle::{no_answer, stop_before_removal, supervisor_failed};
+pub(crate) use lifecycle::{change, no_answer, stop_before_removal, supervisor_failed};
 pub(super) use run::listen_for_signals;
 pub(super) use status::find as find_gateways;
 
