@@ -85,7 +85,7 @@ addEventListener("click", (event) => {
   const target = /** @type {Element | null} */ (event.target);
   const anchor = /** @type {HTMLAnchorElement | null | undefined} */ (target?.closest?.("a[href]"));
   const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
-  if (!anchor || !isPlain || anchor.target || anchor.origin !== location.origin) return;
+  if (!anchor || !isPlain || anchor.target || anchor.hasAttribute("download") || anchor.origin !== location.origin) return;
   if (anchor.hash && anchor.pathname === location.pathname) return;
   event.preventDefault();
   go(anchor.pathname + anchor.search);
@@ -309,9 +309,11 @@ export function Troubles({ troubles }) {
 }
 
 /** Shows what was loaded, or why not. */
-export function Loaded({ live, children }) {
-  if (live.data === null && live.error) return html`<${Failed} error=${live.error} />`;
-  if (live.data === null) return html`<p class="quiet" role="status">Loading…</p>`;
+export function Loaded({ live, title, children }) {
+  // A page whose heading comes with what is loaded has one until then, too.
+  const heading = title && html`<h1>${title}</h1>`;
+  if (live.data === null && live.error) return html`${heading}<${Failed} error=${live.error} />`;
+  if (live.data === null) return html`${heading}<p class="quiet" role="status">Loading…</p>`;
   return html`${live.error && html`<p class="stale" role="status">Not up to date: ${live.error.message}</p>`}${children(live.data)}`;
 }
 

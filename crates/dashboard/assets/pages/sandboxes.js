@@ -96,7 +96,7 @@ export function Sandbox({ owner, task }) {
                 ask="Its running jobs end. Files, installed tools and shell sessions are kept, unless workspace and home are in memory; the next use starts it again." />`}
           ${!view.owned && html`<${LongAction} owner=${owner} task=${task} verb="snapshot" />
           <${LongAction} owner=${owner} task=${task} verb="fork" />
-          <${LongAction} owner=${owner} task=${task} verb="rebuild" backends=${["native", "docker", "local"]} note="A move to another backend keeps workspace and home." />
+          <${LongAction} owner=${owner} task=${task} verb="rebuild" note="A move to another backend keeps workspace and home." />
           <${LongAction} owner=${owner} task=${task} verb="remove" />`}</span>`}>
         <dl class="facts">
           <${Fact} name="state"><${Badge} word=${view.state} tone=${TONES[view.state]} /></${Fact}>

@@ -65,7 +65,8 @@ function Attempts({ runs, usage, at, hasTree }) {
     ["look at", (run) => html`${hasTree && run.role !== "review" && html`<a href=${link(`${at}/review`, { attempt: run.id })}>changes</a> `}
       ${run.session_id && run.profile && html`<a href=${link(`/conversations/${encodeURIComponent(run.profile)}/${encodeURIComponent(run.session_id)}`)}>conversation</a>`}`],
   ];
-  const known = rows.filter(([, cell]) => shown.some((run) => cell(run)));
+  const isSaid = (value) => value && value !== "–";
+  const known = rows.filter(([, cell]) => shown.some((run) => isSaid(cell(run))));
   return html`<div class="scroll" tabindex="0" role="region" aria-label="Attempts"><table class="attempts"><thead><tr><th scope="col"><span class="hidden">what</span></th>
       ${shown.map((run) => html`<th scope="col" key=${run.id}>${attemptName(runs, run)}</th>`)}</tr></thead>
     <tbody>${known.map(([name, cell]) => html`<tr key=${name}><th scope="row">${name}</th>${shown.map((run) => html`<td key=${run.id}>${cell(run) || html`<span class="quiet">–</span>`}</td>`)}</tr>`)}</tbody></table></div>
@@ -128,11 +129,11 @@ function Attached({ path, files, reload }) {
 }
 
 /** Members of an event that say nothing to people. */
-const DULL = new Set(["by", "person", "comment", "result_len"]);
+const DULL = new Set(["by", "person", "comment", "result_len", "run_id", "expires", "lock", "source_status"]);
 
 function eventWords(payload) {
   if (!payload || typeof payload !== "object") return "";
-  const words = Object.entries(payload).filter(([name, value]) => !DULL.has(name) && value !== null && value !== "");
+  const words = Object.entries(payload).filter(([name, value]) => !DULL.has(name) && value !== null && value !== "" && value.length !== 0);
   return words.map(([name, value]) => `${name.replaceAll("_", " ")}: ${typeof value === "object" ? JSON.stringify(value) : value}`).join(" · ");
 }
 
@@ -195,7 +196,7 @@ export function Task({ board, task }) {
     return "it can be started now";
   };
   return html`<p class="crumbs"><a href=${link(`/board/${encodeURIComponent(board)}`)}>Board</a></p>
-    <${Loaded} live=${live}>${(view) => {
+    <${Loaded} live=${live} title="Task">${(view) => {
       const one = view.task;
       const usage = spent.data;
       const waits = ["blocked", "triage", "scheduled"].includes(one.status);
