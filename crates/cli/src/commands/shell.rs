@@ -3,10 +3,10 @@
 use clap::Args;
 use vestal_api::JobPrefix;
 use vestal_runtime::Terminations;
-use vestal_sandbox::job::{self, Follow, JobStream};
+use vestal_sandbox::job::{Follow, JobStream};
 use vestal_sandbox::{
-    AttachJob, Command, Delivery, Engine, Input, JobId, JobInfo, JobState, Overrides, Sandbox,
-    Task, WindowSize,
+    AttachJob, Delivery, Engine, JobId, JobInfo, JobState, Overrides, Sandbox, Task,
+    interactive_shell, redraw_terminal,
 };
 
 use super::logs::{Tail, tail_start};
@@ -19,10 +19,6 @@ use crate::find;
 use crate::follow::{Outlet, exit_of, take_along, unless_terminated};
 use crate::interact::{self, Detach, Interacted, interact};
 use crate::values::quoted;
-
-/// Runs the best shell there is, in the place of the one that reads this.
-const SHELL_TEXT: &str = "\
-if command -v bash >/dev/null 2>&1; then exec bash -i; else exec \"${SHELL:-sh}\" -i; fi";
 
 /// Bytes shown again of what a shell had printed before one comes back to it.
 const REPLAYED: u64 = 4 << 10;
@@ -133,13 +129,7 @@ fn tell_detached(context: &Context, sandbox: &Sandbox, id: &JobId) {
 }
 
 async fn start(context: &Context, sandbox: &Sandbox, session: &str) -> Result<JobStream, Failure> {
-    // A background job has no say in its session: commands that run beside the
-    // shell are not told that it has the last word.
-    let mut command = Command::shell(SHELL_TEXT)
-        .background()
-        .session(session)
-        .stdin(Input::Piped)
-        .pty(terminal::size_or_default());
+    let mut command = interactive_shell(session, terminal::size_or_default());
     // The terminal is ours, whatever the environment of the sandbox says.
     for name in ["TERM", "COLORTERM"] {
         if let Some(value) = context.environment().non_empty(name) {
@@ -161,7 +151,7 @@ async fn come_back(sandbox: &Sandbox, info: &JobInfo) -> Result<JobStream, Failu
     }
     let connection = sandbox.connection().await?;
     let start = tail_start(&connection, info, Tail::Bytes(REPLAYED)).await?;
-    redraw(&connection, &info.id).await;
+    redraw_terminal(&connection, &info.id, terminal::size_or_default()).await;
     let request = AttachJob {
         id: info.id.clone(),
         stdout_from: start.stdout,
@@ -170,16 +160,4 @@ async fn come_back(sandbox: &Sandbox, info: &JobInfo) -> Result<JobStream, Failu
         delivery: Delivery::EveryByte,
     };
     Ok(sandbox.attach(request).await?)
-}
-
-/// Makes programs that fill the screen draw it anew: they do so when the size
-/// of their terminal changes, and so it is changed there and back.
-async fn redraw(connection: &vestal_sandbox::client::Connection, id: &JobId) {
-    let size = terminal::size_or_default();
-    let other = WindowSize { rows: size.rows.saturating_sub(1).max(1), ..size };
-    for size in [other, size] {
-        if let Err(error) = job::resize(connection, id, size).await {
-            tracing::debug!(%error, "the size was not passed on");
-        }
-    }
 }
