@@ -109,7 +109,6 @@ impl Welcome {
     }
 }
 
-#[expect(clippy::unnecessary_min_or_max, reason = "minor 0 is only the first of many")]
 fn agree(major: u16, minor: u16) -> Result<u16, HelloError> {
     if major == MAJOR { Ok(minor.min(MINOR)) } else { Err(HelloError::Major { theirs: major }) }
 }
