@@ -86,7 +86,6 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::testing::TestHome;
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::key::Secrecy;
+use crate::key::{AnyKey, Secrecy};
 use crate::schema::Schema;
 use crate::yaml::{self, Document, Node, NodeKind, SyntaxError};
 
@@ -231,13 +231,12 @@ impl Finder<'_> {
             Rule::Within(names) if names.contains(&own) => return Rule::All,
             Rule::Within(_) | Rule::ByName => {}
         }
-        match self.schema.find(full).map(|key| key.secrecy()) {
+        match self.schema.find(full).map(AnyKey::secrecy) {
             Some(Secrecy::Secret) => Rule::All,
             Some(Secrecy::Within(names)) => Rule::Within(names),
-            // The owner says that it may be shown.
-            Some(Secrecy::Public) => around,
             None if is_secret_name(own) || self.schema.is_secret(own) => Rule::All,
-            None => around,
+            // Also where its owner says that it may be shown, whatever its name.
+            Some(Secrecy::Public) | None => around,
         }
     }
 
