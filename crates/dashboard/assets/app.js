@@ -1,5 +1,5 @@
 // The frame around all pages.
-import { address, api, connected, go, home, html, identity, link, profile, render, useEffect } from "./lib.js";
+import { address, api, connected, go, home, html, identity, link, profile, render, useEffect, useRef } from "./lib.js";
 import { Now } from "./pages/now.js";
 import { Job, Sandbox, Sandboxes } from "./pages/sandboxes.js";
 import { Files } from "./pages/files.js";
@@ -101,7 +101,14 @@ function SettingsTabs() {
 
 function Menu() {
   const isHere = (to) => (to === "/settings" ? SETTINGS.some(([own]) => isAt(own)) : isAt(to));
-  return html`<nav aria-label="Pages">
+  const bar = useRef(null);
+  const path = address.value.pathname;
+  useEffect(() => {
+    // On a phone the menu is wider than the screen: where one is can be seen.
+    const here = bar.current?.querySelector("[aria-current]");
+    if (here) bar.current.scrollLeft = here.offsetLeft - (bar.current.clientWidth - here.offsetWidth) / 2;
+  }, [path]);
+  return html`<nav aria-label="Pages" ref=${bar}>
     ${MENU.map(([to, name]) => html`<a href=${link(to)} aria-current=${isHere(to) ? "page" : undefined} key=${to}>${name}</a>`)}
   </nav>`;
 }

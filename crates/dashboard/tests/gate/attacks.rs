@@ -1,10 +1,13 @@
 //! What somebody tries who wants in: requests that two readers would read in two ways, paths and methods
 //! that no route has, words of proxies that there are none of, and cookies that almost count.
 
+use std::time::Duration;
+
 use serde_json::json;
 use vestal_dashboard::gate::{Right, RouteKind};
 
 use crate::concrete;
+use crate::fixtures;
 use crate::support::{Asked, World};
 
 /// What only somebody who is in can read.
@@ -261,5 +264,22 @@ async fn what_is_too_large_is_refused_and_not_kept() {
     assert!(!statuses(&answer).contains(&200));
     // It serves on.
     assert_eq!(world.get("/api/home").cookie(&cookie).send().await.status, 200);
+    world.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_never_rests_ends_with_the_session_that_reads_it() {
+    let world = World::start().await;
+    let job =
+        fixtures::start_job(&world.home, "talker", "while :; do echo x; sleep 0.05; done").await;
+    let session = world.login(Right::Viewer).await;
+    let path = format!("/api/sandboxes/default/talker/jobs/{job}/log");
+    let mut log = world.get(&path).cookie(&session).stream().await;
+    log.next_event().await.unwrap();
+    world.end_sessions().await;
+    // What was on its way may still come.
+    let ended = async { while log.next_event().await.is_some() {} };
+    tokio::time::timeout(Duration::from_mins(1), ended).await.unwrap();
+    world.stop_sandboxes().await;
     world.stop().await;
 }

@@ -186,7 +186,8 @@ fn files(home: &Path, all: &str) {
     std::fs::create_dir_all(&logs).unwrap();
     let mut log = String::new();
     for (number, text) in HOSTILE.iter().enumerate() {
-        writeln!(log, "2026-11-15T10:00:{number:02}.000Z WARN [<b>s</b>] <i>t</i>: {text}").unwrap();
+        writeln!(log, "2026-11-15T10:00:{number:02}.000Z WARN [<b>s</b>] <i>t</i>: {text}")
+            .unwrap();
         writeln!(log, "{text}").unwrap();
     }
     std::fs::write(logs.join("agent.log"), log).unwrap();
@@ -203,6 +204,15 @@ fn files(home: &Path, all: &str) {
     make_profile(home, "broken");
     std::fs::write(home.join("profiles/broken/config.yaml"), format!("{}: [", HOSTILE[0])).unwrap();
     std::fs::write(home.join("profiles/broken/state.db"), HOSTILE[1].repeat(100)).unwrap();
+}
+
+/// Starts a job in a sandbox of a home and returns its id.
+pub(crate) async fn start_job(home: &Path, task: &str, command: &str) -> String {
+    let engine = Engine::open(settings(home)).unwrap();
+    let sandbox = engine.sandbox(&task.parse::<Task>().unwrap()).await.unwrap();
+    let job = sandbox.spawn(Command::shell(command)).await.unwrap();
+    engine.close(Duration::from_mins(1)).await;
+    job.id.to_string()
 }
 
 /// A sandbox with a job that says it and files that are called like it.

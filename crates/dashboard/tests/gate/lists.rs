@@ -62,8 +62,11 @@ async fn the_end_of_a_long_log_is_shown_and_what_is_rare_is_found_in_all_of_it()
         let level = if number == 3 { "ERROR" } else { "INFO" };
         let (minute, second) = (number / 60 % 60, number % 60);
         let hour = number / 3600;
-        writeln!(log, "2026-11-15T{hour:02}:{minute:02}:{second:02}.000Z {level} [-] t: entry {number}")
-            .unwrap();
+        writeln!(
+            log,
+            "2026-11-15T{hour:02}:{minute:02}:{second:02}.000Z {level} [-] t: entry {number}"
+        )
+        .unwrap();
     }
     std::fs::write(world.home.join("logs/agent.log"), log).unwrap();
     let session = world.login(Right::Viewer).await;
