@@ -6,9 +6,7 @@ use vestal_sandbox::Summary;
 
 use crate::agent_run::AgentRunQuestion;
 use crate::board::BoardView;
-use crate::conversation::UsageView;
 use crate::extensions::NotesView;
-use crate::gateway::GatewayView;
 use crate::sandbox::SandboxView;
 use crate::schedule::{ScheduleRunView, ScheduleView, SchedulesRunner};
 use crate::task::BoardTaskView;
@@ -249,12 +247,6 @@ pub struct NowView {
     pub sandboxes_total: u64,
     /// How many of them run.
     pub sandboxes_running: u64,
-    /// Questions of conversations that this dashboard has open.
-    pub questions: Vec<WaitingQuestionView>,
-    /// Gateways that have failed or are being started again.
-    pub failing_gateways: Vec<GatewayView>,
-    /// What was spent on models since midnight.
-    pub spent_today: UsageView,
     /// The disk that has the home.
     pub disk: Option<DiskView>,
     /// What could not be read.

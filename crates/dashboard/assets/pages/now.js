@@ -5,6 +5,7 @@ import { Meter } from "../plot.js";
 import { SandboxRow } from "./sandboxes.js";
 import { statusTone } from "./board.js";
 import { cost, count } from "./task.js";
+import { zone } from "./usage.js";
 
 /** A task that waits for somebody, with what they can say to it. */
 function Needed({ task, reload }) {
@@ -67,31 +68,40 @@ function Asked({ one, reload }) {
   </li>`;
 }
 
-function zone() {
-  return Intl.DateTimeFormat().resolvedOptions().timeZone ?? "";
-}
-
 export function Now() {
-  const live = useLive(link("/api/now", { zone: zone() }), ["board", "conversations", "gateways", "sandboxes"]);
+  const live = useLive(link("/api/now"), ["board", "sandboxes"]);
+  // Apart, since words of conversations are news all the time.
+  const asked = useLive(link("/api/questions"), ["conversations"]);
+  const ledger = useLive(link("/api/usage", { by: "profile", days: 1, zone: zone() }), ["conversations"]);
+  const gateways = useLive("/api/gateways", ["gateways"]);
+  const unread = (ledger.data?.unread ?? []).map((one) => ({ subject: `what profile ${one.profile} spent`, detail: one.error, advice: "" }));
+  const failing = (gateways.data?.gateways ?? []).filter((one) => one.reason && (!profile() || one.profile === profile()));
+  const questions = asked.data ?? [];
   return html`<h1>Now${profile() && html` <small>${profile()}</small>`}</h1>
     <${Loaded} live=${live}>${(now) => {
-      const { spent_today: spent, disk } = now;
-      const total = now.needs_you_total + now.questions.length;
+      const spent = ledger.data?.total;
+      const { disk } = now;
+      const total = now.needs_you_total + questions.length;
       return html`
-      <${Troubles} troubles=${now.troubles} />
+      <${Troubles} troubles=${[...now.troubles, ...unread]} />
+      ${gateways.error && html`<${Troubles} troubles=${[{ subject: "gateways", detail: gateways.error.message, advice: gateways.error.advice }]} />`}
       ${disk?.low && html`<${Card} title="The disk is nearly full" tone="bad"><p>${bytes(disk.free_bytes)} are left of ${bytes(disk.total_bytes)} in <code>${plain(disk.path)}</code>. What is no longer needed: <${Command} line="vestal prune --dry-run" /></p></${Card}>`}
-      ${now.failing_gateways.map((one) => html`<${Card} title=${`Gateway of ${one.profile}: ${one.state}`} tone="bad" key=${one.profile} actions=${html`<a href=${link("/logs", { profile: one.profile })}>log</a>`}>
+      ${failing.map((one) => html`<${Card} title=${`Gateway of ${one.profile}: ${one.state}`} tone="bad" key=${one.profile} actions=${html`<a href=${link("/logs", { profile: one.profile })}>log</a>`}>
         <p class="why">${plain(one.reason ?? "")}</p></${Card}>`)}
       <${Card} title=${`Needs you (${total})`} actions=${html`<${NoticeSwitch} />`}>
         ${total > 0
-          ? html`<ul class="plain">${now.questions.map((one) => html`<${Asked} one=${one} reload=${live.reload} key=${`${one.profile}/${one.session}/${one.id}`} />`)}
+          ? html`<ul class="plain">${questions.map((one) => html`<${Asked} one=${one} reload=${asked.reload} key=${`${one.profile}/${one.session}/${one.id}`} />`)}
             ${now.needs_you.map((task) => html`<${Needed} task=${task} reload=${live.reload} key=${`${task.board}/${task.id}`} />`)}</ul>
             ${now.needs_you_total > now.needs_you.length && html`<p class="quiet">and ${now.needs_you_total - now.needs_you.length} more on the <a href=${link("/board", { attention: "1" })}>board</a></p>`}`
           : html`<${Empty}>Nothing waits for you.</${Empty}>`}
       </${Card}>
       <div class="pair">
         <${Card} title="Spent today" actions=${html`<a href=${link("/usage")}>usage</a>`}>
-          ${spent.calls > 0
+          ${ledger.error && !spent
+            ? html`<p class="why">${ledger.error.message}</p>`
+            : !spent
+            ? html`<p class="quiet">…</p>`
+            : spent.calls > 0
             ? html`<p class="big">${cost(spent)}</p><p class="quiet">${count(spent.calls)} calls · ${count(spent.input_tokens + spent.cache_read_tokens)} tokens sent · ${count(spent.output_tokens)} written</p>`
             : html`<${Empty}>Nothing since midnight.</${Empty}>`}
         </${Card}>

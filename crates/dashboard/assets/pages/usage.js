@@ -19,7 +19,8 @@ const SHOWN = 50;
 /** The most days that are bars of their own. */
 const MAX_BARS = 400;
 
-function zone() {
+/** The time zone of whoever looks: their days begin at their midnight. */
+export function zone() {
   return Intl.DateTimeFormat().resolvedOptions().timeZone ?? "";
 }
 

@@ -3,24 +3,20 @@
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, Query, State};
-use jiff::tz::TimeZone;
 use serde::Deserialize;
 use vestal_agent::Approval;
 use vestal_api::dashboard::{DiskView, HomeView, NowView, TroubleView, WaitingQuestionView};
 use vestal_api::{
-    AgentRunQuestion, AgentRunQuestionKind, BoardTaskView, GatewayView, SandboxState, SandboxView,
-    UsageGrouping, UsageReport, UsageReportView,
+    AgentRunQuestion, AgentRunQuestionKind, BoardTaskView, SandboxState, SandboxView,
 };
 use vestal_board::Status;
 use vestal_board::store::{Order, Query as TaskQuery};
 use vestal_config::ProfileName;
-use vestal_conversations::LedgerFilter;
 use vestal_runtime::{AnswerError, RemoteAnswer, RemoteQuestionKind};
 use vestal_serve::WaitingQuestion;
 
-use super::sandboxes;
 use super::task::read;
-use super::usage::{add_ledgers, midnight, zone_of};
+use super::{ProfileQuery, sandboxes};
 use crate::app::{App, AppState};
 use crate::error::PageError;
 use crate::gate::{Declared, Right, Route};
@@ -32,6 +28,7 @@ pub(super) fn routes() -> Vec<Declared<App>> {
     vec![
         Route::get("/api/now", now).needs(Right::Viewer),
         Route::get("/api/home", home).needs(Right::Viewer),
+        Route::get("/api/questions", waiting).needs(Right::Viewer),
         Route::post("/api/questions/{profile}/{session}/{question}", answer).needs(Right::Operator),
     ]
 }
@@ -44,32 +41,15 @@ async fn home(State(app): State<App>) -> Json<HomeView> {
     })
 }
 
-#[derive(Debug, Deserialize)]
-pub(super) struct NowQuery {
-    profile: Option<String>,
-    /// The time zone of whoever looks: what was spent today is counted from its midnight.
-    zone: Option<String>,
-}
-
 async fn now(
     State(app): State<App>,
-    Query(query): Query<NowQuery>,
+    Query(query): Query<ProfileQuery>,
 ) -> Result<Json<NowView>, PageError> {
     let profiles = app.data.profiles_of(query.profile.as_deref())?;
     let of_one = query.profile.filter(|name| !name.is_empty());
-    let zone = zone_of(query.zone.as_deref())?;
-    let (found, tasks, questions, gateways, spent) = tokio::join!(
-        sandboxes::list(&app, &profiles),
-        tasks(&app, of_one.as_deref()),
-        questions(&app, of_one.as_deref()),
-        app.host.gateways(),
-        spent_today(&app, &profiles, zone),
-    );
-    let spent = spent?;
+    let (found, tasks) =
+        tokio::join!(sandboxes::list(&app, &profiles), tasks(&app, of_one.as_deref()));
     let mut view = NowView {
-        questions,
-        failing_gateways: Vec::new(),
-        spent_today: spent.total,
         disk: disk(&app),
         needs_you: tasks.needs_you,
         needs_you_total: tasks.total,
@@ -80,20 +60,6 @@ async fn now(
         troubles: tasks.troubles,
     };
     view.troubles.extend(found.troubles);
-    for ledger in spent.unread {
-        let subject = format!("what profile {} spent", ledger.profile);
-        view.troubles.push(TroubleView::new(subject, &ledger.error));
-    }
-    match gateways {
-        Ok(found) => {
-            let is_shown = |gateway: &GatewayView| {
-                gateway.reason.is_some()
-                    && of_one.as_ref().is_none_or(|name| *name == gateway.profile)
-            };
-            view.failing_gateways.extend(found.gateways.into_iter().filter(is_shown));
-        }
-        Err(error) => view.troubles.push(TroubleView::new("gateways", &error)),
-    }
     for sandbox in found.sandboxes {
         view.sandboxes_running += u64::from(sandbox.state == SandboxState::Running);
         if is_of_interest(&sandbox) {
@@ -101,19 +67,6 @@ async fn now(
         }
     }
     Ok(Json(view))
-}
-
-/// Sums up what was spent on models since midnight.
-async fn spent_today(
-    app: &AppState,
-    profiles: &[ProfileName],
-    zone: TimeZone,
-) -> Result<UsageReportView, PageError> {
-    let since = Some(midnight(&zone, 0)?);
-    let filter = LedgerFilter { since, ..LedgerFilter::default() };
-    let mut report = UsageReport::new(UsageGrouping::Profile, zone, since, None);
-    add_ledgers(app, profiles, &filter, UsageGrouping::Profile, &mut report).await;
-    Ok(report.finish())
 }
 
 /// Returns how full the disk of the home is, if the system says.
@@ -148,6 +101,14 @@ pub(super) async fn questions(app: &AppState, profile: Option<&str>) -> Vec<Wait
         WaitingQuestionView { profile, session, conversation, title, question }
     };
     wanted.map(view).collect()
+}
+
+async fn waiting(
+    State(app): State<App>,
+    Query(query): Query<ProfileQuery>,
+) -> Json<Vec<WaitingQuestionView>> {
+    let profile = query.profile.filter(|name| !name.is_empty());
+    Json(questions(&app, profile.as_deref()).await)
 }
 
 /// An answer to a question of a turn that runs: one of the two.

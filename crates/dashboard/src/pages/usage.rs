@@ -53,7 +53,7 @@ async fn show(
 }
 
 /// Returns the time zone of whoever looks; that of the server where this one is not known.
-pub(super) fn zone_of(name: Option<&str>) -> Result<TimeZone, PageError> {
+fn zone_of(name: Option<&str>) -> Result<TimeZone, PageError> {
     match name.filter(|name| !name.is_empty()) {
         Some(name) => TimeZone::get(name)
             .map_err(|_| PageError::invalid(format!("there is no time zone {name:?}"))),
@@ -62,7 +62,7 @@ pub(super) fn zone_of(name: Option<&str>) -> Result<TimeZone, PageError> {
 }
 
 /// Returns when the day began so many days ago.
-pub(super) fn midnight(zone: &TimeZone, days_ago: i64) -> Result<Timestamp, PageError> {
+fn midnight(zone: &TimeZone, days_ago: i64) -> Result<Timestamp, PageError> {
     let begin = || -> Result<Timestamp, jiff::Error> {
         let today = Zoned::new(Timestamp::now(), zone.clone()).start_of_day()?;
         Ok(today.checked_sub(Span::new().try_days(days_ago)?)?.start_of_day()?.timestamp())

@@ -13,6 +13,7 @@ mod attacks;
 mod board;
 mod chat;
 mod lists;
+mod questions;
 mod sandboxes;
 
 use serde_json::{Value, json};
