@@ -78,8 +78,8 @@ pub use sandbox::{
     SandboxDetailsView, SandboxState, SandboxView, StatsView, StoppedView, TaskStatsView,
 };
 pub use sandbox_page::{
-    ActionPlanView, DirectoryPageView, FilePageView, FileShape, OperationsView, PortView, PortsView,
-    PreviewView, StartedOperationView, TerminalsView, UsageSampleView,
+    ActionPlanView, DirectoryPageView, FilePageView, FileShape, OperationsView, PortView,
+    PortsView, PreviewView, StartedOperationView, TerminalsView, UsageSampleView,
 };
 pub use schedule::{
     ScheduleRequest, ScheduleRunView, ScheduleStatusView, ScheduleView, SchedulesRunner, is_overdue,

@@ -28,10 +28,10 @@ pub use export::{ExportError, ExportedPatch, OnExisting, export};
 pub use gc::{Collected, GcPolicy, KeptTree, gc};
 pub use launcher::{LaunchError, LaunchSpec, Launched, Launcher, ProgramLauncher};
 pub use load::{Room, memory_room};
+pub use locks::{WatchLock, host_lock_path, is_watched};
 pub use merge::{
     MergeError, MergeMethod, MergeObstacle, MergePlan, MergeRequest, Merged, merge, plan_merge,
 };
-pub use locks::{WatchLock, host_lock_path, is_watched};
 pub use stop::{Stopped, stop_worker};
 pub use workspace::{WorkspaceDir, WorkspaceError};
 
