@@ -213,7 +213,8 @@ mod tests {
         };
         assert_eq!(used("WORK_KEY"), [("providers.work", Some("https://models.example/v1"))]);
         assert_eq!(used("WIKI_TOKEN"), [("mcp_servers.wiki", Some("https://wiki.example/mcp"))]);
-        assert_eq!(used("VESTAL_API_KEY"), [("model.base_url", Some("http://127.0.0.1:9/v1"))]);
+        let own = [("model.api_key", None), ("model.base_url", Some("http://127.0.0.1:9/v1"))];
+        assert_eq!(used("VESTAL_API_KEY"), own);
         assert_eq!((key("WORK_KEY").set, key("WORK_KEY").line), (true, Some(1)));
         assert!(!key("WIKI_TOKEN").set && used("OTHER").is_empty());
         assert!(key("OPENAI_API_KEY").overridden && !key("WORK_KEY").overridden);

@@ -133,7 +133,6 @@ impl Place {
             }
             // What was made is in them before they are watched.
             (Self::Profile, b"cron") => Some(Topic::Schedules),
-            (Self::Profile, b"skills") => Some(Topic::Skills),
             (Self::Profile, b"memories") => Some(Topic::Memory),
             (Self::Profiles, _) if is_listing => Some(Topic::Settings),
             (Self::Sandboxes, _) if is_listing => Some(Topic::Sandboxes),
@@ -144,7 +143,7 @@ impl Place {
             (Self::Schedules, b"schedules.db" | b"schedules.db-wal") if is_write => {
                 Some(Topic::Schedules)
             }
-            (Self::Skills, _) => Some(Topic::Skills),
+            (Self::Skills, _) | (Self::Profile, b"skills") => Some(Topic::Skills),
             (Self::Memory, name) if name.ends_with(b".md") => Some(Topic::Memory),
             (Self::Logs, name) if is_write && name != b"dashboard-audit.log" => Some(Topic::Logs),
             // What was written there before it was watched is found by whoever is told of this.

@@ -83,7 +83,7 @@ async fn change(
 ) -> Result<Json<SettingChangedView>, PageError> {
     let (request, settings) = SettingRequest::of(&app, body)?;
     let outcome = set(&settings, &request.key, &request.value)?;
-    Ok(Json(changed(&settings, &request.key, Some(outcome))))
+    Ok(Json(changed(&settings, &request.key, Some(&outcome))))
 }
 
 /// Goes back to the default, as far as the file is concerned.
@@ -93,11 +93,11 @@ async fn reset(
 ) -> Result<Json<SettingChangedView>, PageError> {
     let (request, settings) = SettingRequest::of(&app, body)?;
     let outcome = unset(&settings, &request.key)?;
-    Ok(Json(changed(&settings, &request.key, outcome)))
+    Ok(Json(changed(&settings, &request.key, outcome.as_ref())))
 }
 
-fn changed(before: &Settings, key: &str, outcome: Option<SetOutcome>) -> SettingChangedView {
-    let hidden_by = outcome.as_ref().and_then(|outcome| outcome.hidden_by.as_ref());
+fn changed(before: &Settings, key: &str, outcome: Option<&SetOutcome>) -> SettingChangedView {
+    let hidden_by = outcome.and_then(|outcome| outcome.hidden_by.as_ref());
     SettingChangedView {
         key: key.to_owned(),
         changed: outcome.is_some(),

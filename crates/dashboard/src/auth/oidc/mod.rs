@@ -1,4 +1,4 @@
-//! Logging in at a provider of OpenID Connect: the authorization code flow with PKCE.
+//! Logging in at a provider of `OpenID` Connect: the authorization code flow with PKCE.
 //!
 //! The browser is sent to the provider with a state, a nonce and the hash of a verifier, all of which are
 //! made for this one attempt and kept here; a cookie ties the attempt to the browser that began it. What

@@ -107,14 +107,14 @@ impl Provider {
         let address = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
         let address = Url::parse(&address).map_err(|error| self.unusable(error.to_string()))?;
         let published: Published = self.read(self.client().await?.get(address)).await?;
-        let metadata = Arc::new(self.checked(published)?);
+        let metadata = Arc::new(self.checked(&published)?);
         kept.metadata = Some((Instant::now(), Arc::clone(&metadata)));
         Ok(metadata)
     }
 
     /// Checks what the provider publishes: that it is the one of the settings, and that nobody on the way
     /// to its addresses can change what they say.
-    fn checked(&self, published: Published) -> Result<Metadata, OidcError> {
+    fn checked(&self, published: &Published) -> Result<Metadata, OidcError> {
         if published.issuer != self.settings.issuer_name() {
             return Err(self.unusable(format!(
                 "it calls itself {:?}; set dashboard.oidc_issuer to exactly that if it is right",
@@ -180,7 +180,7 @@ impl Provider {
                 request = request.header(AUTHORIZATION, value);
             }
             Some(secret) => {
-                form.extend([("client_id", client_id.as_str()), ("client_secret", secret)])
+                form.extend([("client_id", client_id.as_str()), ("client_secret", secret)]);
             }
             None => form.push(("client_id", client_id)),
         }

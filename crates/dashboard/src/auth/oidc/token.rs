@@ -16,7 +16,7 @@ const SKEW: i64 = 60;
 /// How old a token may be that was made for a login of now, in seconds.
 const MAX_AGE: i64 = 600;
 
-/// The longest subject that OpenID Connect allows.
+/// The longest subject that `OpenID` Connect allows.
 const MAX_SUBJECT: usize = 255;
 
 /// What is wrong with a token.
