@@ -76,14 +76,11 @@ pub(crate) async fn serve(
         };
         match accepted {
             Ok((stream, peer)) => {
-                let place = match policy.is_shared(peer.ip()) {
-                    true => None,
-                    false => match addresses.enter(peer.ip()) {
-                        Some(place) => Some(place),
-                        // Dropped: it has more than its share.
-                        None => continue,
-                    },
-                };
+                let place = addresses.enter(peer.ip());
+                if place.is_none() && !policy.is_shared(peer.ip()) {
+                    // Dropped: it has more than its share.
+                    continue;
+                }
                 prepare(&stream);
                 let (app, stop) = (app.clone(), stop.clone());
                 connections.spawn(async move {
@@ -147,7 +144,7 @@ impl Drop for AddressPlace {
 fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from(u128::from(v6) & (u128::MAX << 64))),
-        v4 => v4,
+        IpAddr::V4(v4) => IpAddr::V4(v4),
     }
 }
 

@@ -142,7 +142,7 @@ impl PeerPolicy {
     pub fn client(&self, peer: SocketAddr, headers: &HeaderMap) -> Option<Client> {
         let peer = peer.ip().to_canonical();
         let is_proxied = self.is_proxy(peer);
-        let asked = Authority::parse(single(headers, &header::HOST)??)?;
+        let asked = Authority::parse(single(headers, &header::HOST).ok()??)?;
         if !self.is_known(&asked) {
             return None;
         }
@@ -150,10 +150,11 @@ impl PeerPolicy {
         if is_proxied {
             // Beside the host that was asked for, not in its place: a page whose name was made to
             // point to a proxy's own machine can send any such header.
-            if let Some(forwarded) = single(headers, &FORWARDED_HOST)? {
+            if let Some(forwarded) = single(headers, &FORWARDED_HOST).ok()? {
                 host = Authority::parse(forwarded).filter(|host| self.is_known(host))?;
             }
-            said_secure = single(headers, &FORWARDED_PROTO)?.map(|proto| proto == "https");
+            let proto = single(headers, &FORWARDED_PROTO).ok()?;
+            said_secure = proto.map(|proto| proto == "https");
             address = self.address(peer, headers);
         }
         let public = self.public.as_ref().filter(|(_, public)| *public == host);
@@ -211,13 +212,16 @@ impl PeerPolicy {
     }
 }
 
-/// Returns a header that may be there once; nothing where it is there more often or is no text.
-fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<Option<&'h str>> {
+/// A header that is there more often than once, or is no text.
+struct Ambiguous;
+
+/// Returns a header that may be there once.
+fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, Ambiguous> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
-        (None, _) => Some(None),
-        (Some(value), None) => value.to_str().ok().map(Some),
-        (Some(_), Some(_)) => None,
+        (None, _) => Ok(None),
+        (Some(value), None) => value.to_str().map(Some).map_err(|_| Ambiguous),
+        (Some(_), Some(_)) => Err(Ambiguous),
     }
 }
 

@@ -18,7 +18,6 @@ const ODD = [
   "/schedules/default/%3Cb%3Ex",
   "/skills/%3Cimg%20src%3Dx%3E",
   "/usage?days=%3Cimg%20src%3Dx%3E",
-  "/nothing/%3Cimg%20src%3Dx%3E",
   "/conversations?q=%3Cimg%20src%3Dx%20onerror%3Dwindow.owned%3D1%3E",
   "/logs?text=%3Cimg%20src%3Dx%20onerror%3Dwindow.owned%3D1%3E",
   "/settings?text=%3Cimg%20src%3Dx%20onerror%3Dwindow.owned%3D1%3E",
