@@ -63,6 +63,8 @@ pub struct ActionPlanView {
     pub parts: Vec<String>,
     /// Jobs that run and would be in the way.
     pub jobs_running: u32,
+    /// Backends that a sandbox can move to, the best first.
+    pub backends: Vec<String>,
 }
 
 /// A long action that has begun.

@@ -135,7 +135,11 @@ impl Place {
             (Self::Profile, b"cron") => Some(Topic::Schedules),
             (Self::Profile, b"memories") => Some(Topic::Memory),
             (Self::Profiles, _) if is_listing => Some(Topic::Settings),
-            (Self::Sandboxes, _) if is_listing => Some(Topic::Sandboxes),
+            // What was written into the records before they were watched is found by whoever is
+            // told that their directory was made.
+            (Self::Sandboxes, _) | (Self::Run | Self::ProfileRun, b"operations") if is_listing => {
+                Some(Topic::Sandboxes)
+            }
             (Self::Sandbox, b"sandbox.json" | b"intent.json")
             | (Self::SandboxState, b"journal") => Some(Topic::Sandboxes),
             (Self::Boards, _) if is_listing => Some(Topic::Board),
@@ -146,8 +150,6 @@ impl Place {
             (Self::Skills, _) | (Self::Profile, b"skills") => Some(Topic::Skills),
             (Self::Memory, name) if name.ends_with(b".md") => Some(Topic::Memory),
             (Self::Logs, name) if is_write && name != b"dashboard-audit.log" => Some(Topic::Logs),
-            // What was written there before it was watched is found by whoever is told of this.
-            (Self::Run | Self::ProfileRun, b"operations") if is_listing => Some(Topic::Sandboxes),
             // A step in the middle and the end are written by rename.
             (Self::Operations, name) if name.ends_with(b".json") && is_listing => {
                 Some(Topic::Sandboxes)

@@ -27,6 +27,8 @@ pub enum Verb {
     Remove,
     /// The sandbox is stopped.
     Stop,
+    /// The sandbox is started, and made anew where its instance is gone.
+    Start,
 }
 
 impl Verb {
@@ -40,6 +42,7 @@ impl Verb {
             Self::Rebuild => "rebuild",
             Self::Remove => "remove",
             Self::Stop => "stop",
+            Self::Start => "start",
         }
     }
 }
@@ -91,6 +94,8 @@ pub enum Action {
     },
     /// Stops the sandbox.
     Stop,
+    /// Starts the sandbox. Its image may have to be fetched first.
+    Start,
 }
 
 /// What came of an action.
@@ -133,6 +138,7 @@ impl Action {
             Self::Rebuild { .. } => Verb::Rebuild,
             Self::Remove { .. } => Verb::Remove,
             Self::Stop => Verb::Stop,
+            Self::Start => Verb::Start,
         }
     }
 
@@ -197,6 +203,12 @@ impl Action {
                 };
                 Ok(Done::new(words))
             }
+            Self::Start => {
+                // What was never there is not made by a slip of the name.
+                engine.inspect(task).await?;
+                let sandbox = engine.sandbox(task).await?;
+                Ok(Done { words: format!("started {task}"), remarks: sandbox.notice_texts() })
+            }
         }
     }
 }
@@ -238,6 +250,7 @@ impl fmt::Display for Action {
                 f.write_str("removing it with its files")
             }
             Self::Stop => f.write_str("stopping it"),
+            Self::Start => f.write_str("starting it"),
         }
     }
 }

@@ -58,6 +58,10 @@ pub async fn plan(engine: &Engine, task: &Task, action: &Action) -> Result<Vec<S
             Ok(vec![fork_part().to_owned(), "the original is not touched".to_owned()])
         }
         Action::Stop => Ok(stop_parts(&current(engine, task).await?)),
+        Action::Start => {
+            current(engine, task).await?;
+            Ok(vec!["it is started with the current settings".to_owned()])
+        }
     }
 }
 

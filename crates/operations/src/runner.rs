@@ -188,6 +188,9 @@ mod tests {
         let stopped = ended(&store, &id).await;
         assert_eq!(stopped.state(), OperationState::Ended(Outcome::Done), "{stopped:?}");
         assert_eq!(stopped.end.unwrap().words, "stopped web; its files are kept");
+        let id = runner.begin(settings(&home), task.clone(), Action::Start).await.unwrap();
+        let started = ended(&store, &id).await;
+        assert_eq!(started.end.unwrap().words, "started web");
         let removing = runner.begin(settings(&home), task.clone(), Action::Remove { files });
         let id = removing.await.unwrap();
         let removed = ended(&store, &id).await;

@@ -13,7 +13,7 @@ const VERBS = {
 };
 
 /** A button that says what an action takes away, asks for what it needs, and begins it. */
-export function LongAction({ owner, task, verb, snapshot = "", disabled = false, backends = [], note = "" }) {
+export function LongAction({ owner, task, verb, snapshot = "", disabled = false, note = "" }) {
   const { label, title, tone } = VERBS[verb];
   const dialog = useRef(null);
   const [plan, setPlan] = useState(null);
@@ -58,7 +58,7 @@ export function LongAction({ owner, task, verb, snapshot = "", disabled = false,
         <${Labelled} label="A line to remember it by"><input value=${wish.note} autocomplete="off" onInput=${field("note")} /></${Labelled}>`}
       ${verb === "fork" && html`<${Labelled} label="Task of the new sandbox"><input required value=${wish.to} autocomplete="off" onInput=${field("to")} /></${Labelled}>`}
       ${verb === "rebuild" && html`<${Labelled} label="Backend" note=${note}><select value=${wish.backend} onChange=${(event) => ask({ ...wish, backend: event.target.value })}>
-        <option value="">the one it is on</option>${backends.map((name) => html`<option key=${name} value=${name}>${name}</option>`)}</select></${Labelled}>`}
+        <option value="">the one it is on</option>${(plan?.backends ?? []).map((name) => html`<option key=${name} value=${name}>${name}</option>`)}</select></${Labelled}>`}
       ${verb === "remove" && html`<label class="check"><input type="checkbox" checked=${wish.files} onChange=${(event) => ask({ ...wish, files: event.target.checked })} /> with workspace, home and snapshots</label>`}
       ${isBusy && html`<label class="check"><input type="checkbox" checked=${wish.stop} onChange=${(event) => setWish({ ...wish, stop: event.target.checked })} />
         end ${plan.jobs_running} running ${plan.jobs_running === 1 ? "job" : "jobs"} first; otherwise it is refused while jobs run</label>`}

@@ -77,9 +77,9 @@ export function Sandbox({ owner, task }) {
     return answer.files_lost ? "stopped; workspace and home were in memory and are lost" : "stopped; its files are kept";
   };
   const start = async () => {
-    const notices = await api(`${path}/start`, { body: {} });
+    // An image may have to be fetched: how far that is, is said below, also when the page was closed.
+    await api(`${path}/actions`, { body: { verb: "start" } });
     live.reload();
-    return ["started", ...notices].join("; ");
   };
   const touch = async () => {
     await api(`${path}/touch`, { body: {} });

@@ -90,6 +90,7 @@ impl ActionRequest {
                 Action::Remove { files }
             }
             Verb::Stop => Action::Stop,
+            Verb::Start => Action::Start,
         })
     }
 }
@@ -111,7 +112,8 @@ async fn show_plan(
     let parts = plan(&engine, &task, &action).await?;
     let found = engine.inspect(&task).await.unwrap_or_default();
     let jobs_running = found.iter().filter(|one| !one.owned).map(|one| one.jobs_running).sum();
-    Ok(Json(ActionPlanView { what: action.to_string(), parts, jobs_running }))
+    let backends = vestal_sandbox::registered_backends().map(|one| one.name.to_owned()).collect();
+    Ok(Json(ActionPlanView { what: action.to_string(), parts, jobs_running, backends }))
 }
 
 /// Begins an action. It goes on when the page that asked for it is closed.

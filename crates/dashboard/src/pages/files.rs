@@ -79,6 +79,7 @@ fn given<T>(body: Result<Json<T>, JsonRejection>) -> Result<T, PageError> {
     body.map(|Json(body)| body).map_err(|error| bad_request(error.status(), error.body_text()))
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "errors are given away by `map_err`")]
 fn refused(error: FileError) -> PageError {
     let detail = error.to_string();
     let fault = match &error {

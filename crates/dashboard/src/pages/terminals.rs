@@ -50,7 +50,7 @@ const READ_WITHIN: Duration = Duration::from_secs(30);
 const PING_EVERY: Duration = Duration::from_secs(15);
 
 /// How long a page may be silent: it has answered no ping then.
-const SILENT_FOR: Duration = Duration::from_secs(60);
+const SILENT_FOR: Duration = Duration::from_mins(1);
 
 /// How long one frame may take to be sent.
 const SEND_WITHIN: Duration = Duration::from_secs(30);

@@ -172,7 +172,7 @@ pub(crate) async fn divert(State(app): State<App>, request: Request, next: Next)
 
 async fn answer(app: &App, name: &str, request: Request) -> Response {
     if request.uri().path() == ENTRANCE {
-        return entered(app, name, &request).unwrap_or_else(|error| error.into_response());
+        return entered(app, name, &request).unwrap_or_else(PageError::into_response);
     }
     let Some(of) = app.previews.of(name, request.headers()) else {
         return over().into_response();
@@ -188,7 +188,7 @@ async fn answer(app: &App, name: &str, request: Request) -> Response {
         let detail = "the request does not come from a page of this preview";
         return PageError::new(StatusCode::FORBIDDEN, "bad_origin", detail).into_response();
     }
-    proxy::pass_on(app, &of, request).await.unwrap_or_else(|error| error.into_response())
+    proxy::pass_on(app, &of, request).await.unwrap_or_else(PageError::into_response)
 }
 
 /// Reports whether what may change something comes from a page of the preview itself.

@@ -105,8 +105,12 @@ async fn a_terminal_that_is_left_and_come_back_to_loses_and_doubles_no_byte() {
     page.type_in("echo two-$((1+2)); sleep 0.2; echo three-$((2+2))\r").await;
     page.until("two-3\r\n").await;
     let (mut all, position) = (page.seen.clone(), page.position());
-    // The line is lost in the middle of what is printed.
+    // The line is lost in the middle of what is printed, and more is printed meanwhile.
     drop(page);
+    let job = format!("/jobs/{id}");
+    while workshop.get(&job).await["stdout_bytes"].as_u64().unwrap() < position + 5 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     let mut page = workshop.terminal(id, Some(position)).await;
     assert_eq!(page.from, position);
     page.until("three-4\r\n").await;
