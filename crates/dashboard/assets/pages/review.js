@@ -4,6 +4,7 @@ import {
   useState, When,
 } from "../lib.js";
 import { changedPart, lineKey, pairs, parsePatch, partners, tree } from "../diff.js";
+import { computed } from "../vendor/signals.mjs";
 import { statusTone } from "./board.js";
 
 /** @typedef {{ path: string, line: number | null, side: "new" | "old", quote: string | null, text: string }} LineComment */
@@ -66,13 +67,13 @@ function clear() {
   keepDraft();
 }
 
-function isAt(comment, path, key) {
-  return comment.path === path && (key === "" ? comment.line === null : `${comment.side}:${comment.line}` === key);
+function commentKey(comment) {
+  return comment.line === null ? "" : `${comment.side}:${comment.line}`;
 }
 
 /** Comments on one line, and the place to write another. */
 function Remarks({ path, place, quote, isOpen, open, close }) {
-  const here = comments.value.map((comment, index) => ({ comment, index })).filter(({ comment }) => isAt(comment, path, place));
+  const here = comments.value.map((comment, index) => ({ comment, index })).filter(({ comment }) => comment.path === path && commentKey(comment) === place);
   const [text, setText] = useState("");
   const field = useRef(null);
   useEffect(() => {
@@ -141,7 +142,7 @@ function Numbered({ line, number, path, isFirst, open, mayComment }) {
 
 const SIGNS = { same: " ", add: "+", del: "-", note: "\\" };
 
-function Unified({ hunk, path, opened, open, close, isFirst, mayComment }) {
+function Unified({ hunk, path, marked, opened, open, close, isFirst, mayComment }) {
   const known = partners(hunk.lines);
   return hunk.lines.map((line, index) => {
     const place = line.kind === "note" ? null : lineKey(line);
@@ -152,7 +153,7 @@ function Unified({ hunk, path, opened, open, close, isFirst, mayComment }) {
         ${line.kind === "del" && html`<span class="number other"></span>`}
         <span class="sign" aria-hidden="true">${SIGNS[line.kind]}</span>
         <span class="words"><${Words} line=${line} partner=${known.get(line)} /></span></div>
-      ${place && html`<${Remarks} path=${path} place=${place} quote=${line.text} isOpen=${opened === place} open=${open} close=${close} key=${`r${index}`} />`}`;
+      ${place && (marked.has(place) || opened === place) && html`<${Remarks} path=${path} place=${place} quote=${line.text} isOpen=${opened === place} open=${open} close=${close} key=${`r${index}`} />`}`;
   });
 }
 
@@ -166,10 +167,11 @@ function Half({ line, partner, side, path, isFirst, open, mayComment }) {
     <span class="words"><${Words} line=${line} partner=${partner} /></span></div>`;
 }
 
-function Split({ hunk, path, opened, open, close, isFirst, mayComment }) {
+function Split({ hunk, path, marked, opened, open, close, isFirst, mayComment }) {
   const known = partners(hunk.lines);
   return pairs(hunk.lines).map((row, index) => {
-    const places = [row.left, row.right].filter((line, at) => line && line.kind !== "note" && !(at === 0 && line.kind === "same"));
+    const isMarked = (line) => line.kind !== "note" && (marked.has(lineKey(line)) || opened === lineKey(line));
+    const places = [row.left, row.right].filter((line, at) => line && isMarked(line) && !(at === 0 && line.kind === "same"));
     return html`<div class="row" key=${index}>
         <${Half} line=${row.left} partner=${row.left && known.get(row.left)} side="left" path=${path} open=${open} mayComment=${mayComment} />
         <${Half} line=${row.right} partner=${row.right && known.get(row.right)} side="right" path=${path} isFirst=${isFirst && index === 0} open=${open} mayComment=${mayComment} /></div>
@@ -185,6 +187,10 @@ function Count({ path }) {
 
 function FileDiff({ file, patch, index, view, shown, mayComment }) {
   const isSeen = patch && seen.value[file.path] === patch.stamp;
+  // Only a file whose comments have changed is drawn again, and only lines that have some carry the place for them.
+  const own = useRef(null);
+  own.current ??= computed(() => comments.value.filter((comment) => comment.path === file.path && comment.line !== null).map(commentKey).join(" "));
+  const marked = new Set(own.current.value.split(" "));
   const [isOpen, setOpen] = useState(/** @type {boolean | null} */ (null));
   const [opened, setOpened] = useState(/** @type {{ place: string | null }} */ ({ place: null }));
   const showsNow = isOpen ?? (!isSeen && shown);
@@ -214,7 +220,7 @@ function FileDiff({ file, patch, index, view, shown, mayComment }) {
       ? html`<p class="empty">${!patch ? "Its lines are not here." : patch.isBinary ? "A binary file: nothing to be read." : patch.notes.join(" · ") || "No line differs."}</p>`
       : html`<div class=${`lines ${view}`} onKeyDown=${walk}>${patch.hunks.map(
           (hunk, at) => html`<div class="hunk" key=${at}><div class="hunk-head quiet">@@ ${plain(hunk.head)}</div>
-            <${Shown} hunk=${hunk} path=${file.path} opened=${opened.place} open=${open} close=${close} isFirst=${at === 0} mayComment=${mayComment} /></div>`,
+            <${Shown} hunk=${hunk} path=${file.path} marked=${marked} opened=${opened.place} open=${open} close=${close} isFirst=${at === 0} mayComment=${mayComment} /></div>`,
         )}</div>`)}
   </section>`;
 }
