@@ -50,9 +50,6 @@ impl Client {
     async fn head(&mut self, path: &str) -> Result<(usize, Option<String>)> {
         let (mut length, mut cookie, mut status) = (0, None, String::new());
         self.stream.read_line(&mut status).await?;
-        if !status.contains(" 200 ") {
-            return Err(format!("{path} was answered with {}", status.trim()).into());
-        }
         loop {
             let mut line = String::new();
             self.stream.read_line(&mut line).await?;
@@ -62,9 +59,16 @@ impl Client {
             } else if let Some(value) = line.strip_prefix("set-cookie: ") {
                 cookie = value.split(';').next().map(str::to_owned);
             } else if line.is_empty() {
-                return Ok((length, cookie));
+                break;
             }
         }
+        if status.contains(" 200 ") {
+            return Ok((length, cookie));
+        }
+        let mut why = vec![0; length];
+        self.stream.read_exact(&mut why).await?;
+        let why = String::from_utf8_lossy(&why);
+        Err(format!("{path} was answered with {}: {why}", status.trim()).into())
     }
 
     async fn ask(&mut self, method: &str, path: &str, body: &str) -> Result<Answer> {

@@ -50,7 +50,8 @@ impl Stage {
         command
             .args(["dashboard", "--port", "0", "--no-open"])
             .env_clear()
-            .envs([("PATH", "/usr/bin:/bin"), ("HOME", "/nonexistent")])
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", dir.path())
             .env("VESTAL_HOME", &home)
             .current_dir(dir.path())
             .stdin(Stdio::null())
