@@ -1,8 +1,8 @@
 //! The dashboard: its settings, and what its pages and `vestal dashboard` show beyond other views.
 
 use serde::{Deserialize, Serialize};
-use vestal_config::{ConfigText, Field, Finding};
-use vestal_sandbox::Summary;
+use vestal_config::{ConfigText, Field, SettingFinding};
+use vestal_sandbox::SandboxSummary;
 
 use crate::agent_run::AgentRunQuestion;
 use crate::board::BoardView;
@@ -14,10 +14,10 @@ use crate::task::BoardTaskView;
 /// Settings of the dashboard. There is one per home, so they are read from the default profile.
 pub mod keys {
     use vestal_config::{
-        Count, Group, Lines, Protection, Range, Secrecy, Secret, Text, TextLimits,
+        Count, Group, LineMode, Protection, Range, Secrecy, SecretText, Text, TextLimits,
     };
 
-    const LINE: TextLimits = TextLimits { max_bytes: 4096, lines: Lines::One };
+    const LINE: TextLimits = TextLimits { max_bytes: 4096, lines: LineMode::One };
 
     vestal_config::keys! {
         /// Whether the supervisor keeps the dashboard running. `vestal dashboard` serves it without.
@@ -118,8 +118,8 @@ pub mod keys {
 
         /// Secret that proves who this dashboard is to the provider; none for a public client. Its
         /// place is `.env`: `VESTAL_DASHBOARD_OAUTH_CLIENT_SECRET=…`.
-        DASHBOARD_OAUTH_CLIENT_SECRET: Secret = "dashboard.oauth_client_secret" {
-            default: Secret::EMPTY,
+        DASHBOARD_OAUTH_CLIENT_SECRET: SecretText = "dashboard.oauth_client_secret" {
+            default: SecretText::EMPTY,
             limits: (),
             env: ["VESTAL_DASHBOARD_OAUTH_CLIENT_SECRET"],
             secrecy: Secrecy::Secret,
@@ -384,7 +384,7 @@ pub struct SettingsPageView {
     /// Every key with its value; secrets are masked.
     pub rows: Vec<Field>,
     /// What is wrong with them.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<SettingFinding>,
 }
 
 /// What changing a setting did.
@@ -426,7 +426,7 @@ pub struct TextCheckedView {
     /// Whether the file differs from it, or did.
     pub changed: bool,
     /// What is wrong with the settings then, or worth knowing.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<SettingFinding>,
     /// The file after it was written; null where it was only looked at.
     pub now: Option<ConfigTextView>,
 }
@@ -477,8 +477,8 @@ pub struct ProfileSandboxView {
     pub has_system: bool,
 }
 
-impl From<&Summary> for ProfileSandboxView {
-    fn from(own: &Summary) -> Self {
+impl From<&SandboxSummary> for ProfileSandboxView {
+    fn from(own: &SandboxSummary) -> Self {
         Self {
             task: own.task.clone(),
             backend: own.backend.clone(),

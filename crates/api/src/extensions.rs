@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vestal_agent::redact::Redactor;
 use vestal_mcp::{McpConnection, McpServer, McpServerName, Probe, ServerError};
-use vestal_memory::{Entries, Target};
+use vestal_memory::{Entries, NotesTarget};
 use vestal_skills::{Broken, FileInfo, Installed, Need, Proposal, Skill};
 
 /// A skill that can be used.
@@ -248,7 +248,7 @@ impl NotesView {
     pub fn new(
         files: &vestal_memory::NoteFiles,
         enabled: bool,
-        target: Target,
+        target: NotesTarget,
         entries: &Entries,
     ) -> Self {
         Self {

@@ -60,7 +60,7 @@ pub use gateway::{
     GatewayStatusView, GatewayView, ManagerKind, ManagerView, SharedApiAddress, UnitView,
     gateway_command, profile_order, shared_api_addresses,
 };
-pub use health::{CheckView, Health, HealthView};
+pub use health::{Health, HealthCheckView, HealthReportView};
 pub use job::{
     EndCause, JobPhase, JobView, RunSandboxView, RunView, SandboxBefore, SessionResult, timestamp,
 };

@@ -2,7 +2,7 @@
 //! `config check`) are shaped by `vestal-config`, which owns them.
 
 use serde::{Deserialize, Serialize};
-use vestal_config::{AnyKey, Environment, Home, Settings, Source, Value};
+use vestal_config::{AnyKey, Environment, Home, SettingValue, Settings, ValueSource};
 
 /// A profile that was created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,9 +80,9 @@ pub struct SettingValueView {
     /// The key.
     pub key: String,
     /// The value in effect, masked when it is a secret.
-    pub value: Value,
+    pub value: SettingValue,
     /// Where the value comes from.
-    pub source: Source,
+    pub source: ValueSource,
 }
 
 /// Settings of an imported profile that deserve a look before a command is run.

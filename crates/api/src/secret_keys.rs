@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use vestal_agent::settings::ProviderCandidate;
-use vestal_config::{AnyKey, EnvName, Secrecy, Settings, Source, Value};
+use vestal_config::{AnyKey, EnvName, Secrecy, SettingValue, Settings, ValueSource};
 
 use crate::dashboard::TroubleView;
 
@@ -90,7 +90,7 @@ impl KeysPageView {
         let is_set = |key: &&'static dyn AnyKey| key.secrecy() == Secrecy::Secret;
         let secrets = settings.schema().keys().filter(is_set).filter_map(|key| {
             let source = key.resolve(settings).ok()?.source;
-            (source != Source::Default).then(|| SecretSettingView {
+            (source != ValueSource::Default).then(|| SecretSettingView {
                 key: key.name().to_owned(),
                 source: source.to_string(),
                 doc: key.doc().to_owned(),
@@ -121,7 +121,7 @@ fn uses(settings: &Settings, troubles: &mut Vec<TroubleView>) -> Uses {
         add(known.variable, known.provider, Some(known.base_url));
     }
     match settings.get_by_name("model.base_url").map(|found| found.value) {
-        Ok(Value::Text(address)) if !address.is_empty() => {
+        Ok(SettingValue::Text(address)) if !address.is_empty() => {
             add(CUSTOM_KEY, "model.base_url", Some(address));
         }
         _ => {}
@@ -139,12 +139,12 @@ fn uses(settings: &Settings, troubles: &mut Vec<TroubleView>) -> Uses {
                 continue;
             }
         };
-        let Value::Map(entries) = found else { continue };
+        let SettingValue::Map(entries) = found else { continue };
         for (name, entry) in &entries {
             let what = format!("{section}.{name}");
             let address = address(entry);
-            if let Value::Map(members) = entry
-                && let Some(Value::Text(variable)) = members.get("api_key_env")
+            if let SettingValue::Map(members) = entry
+                && let Some(SettingValue::Text(variable)) = members.get("api_key_env")
             {
                 add(variable, &what, address.clone());
             }
@@ -164,23 +164,23 @@ fn uses(settings: &Settings, troubles: &mut Vec<TroubleView>) -> Uses {
 }
 
 /// Returns where a provider or a server is, without a password in it.
-fn address(entry: &Value) -> Option<String> {
-    let Value::Map(members) = entry else { return None };
+fn address(entry: &SettingValue) -> Option<String> {
+    let SettingValue::Map(members) = entry else { return None };
     let found = ["base_url", "url"].iter().find_map(|name| members.get(*name));
-    let Some(Value::Text(address)) = found else { return None };
+    let Some(SettingValue::Text(address)) = found else { return None };
     Some(vestal_mcp::public_url(address)).filter(|address| !address.is_empty())
 }
 
 /// Finds the variables that a value names: `${NAME}`.
-fn references(value: &Value) -> Vec<String> {
+fn references(value: &SettingValue) -> Vec<String> {
     match value {
-        Value::Text(text) => {
+        SettingValue::Text(text) => {
             let names = text.split("${").skip(1).filter_map(|rest| rest.split_once('}'));
             names.map(|(name, _)| name.to_owned()).collect()
         }
-        Value::List(items) => items.iter().flat_map(references).collect(),
-        Value::Map(entries) => entries.values().flat_map(references).collect(),
-        Value::Bool(_) | Value::Integer(_) | Value::Decimal(_) => Vec::new(),
+        SettingValue::List(items) => items.iter().flat_map(references).collect(),
+        SettingValue::Map(entries) => entries.values().flat_map(references).collect(),
+        SettingValue::Bool(_) | SettingValue::Integer(_) | SettingValue::Decimal(_) => Vec::new(),
     }
 }
 

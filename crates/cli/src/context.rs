@@ -8,19 +8,19 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use vestal_config::{
-    AnyKey as _, Audience, Environment, Home, HomeError, Override, ProfileName, Settings,
+    AnyKey as _, Audience, Environment, Home, HomeNotFound, Override, ProfileName, Settings,
 };
 use vestal_profiles::Profiles;
 use vestal_runtime::Terminations;
 use vestal_sandbox::backend::Declaration;
 use vestal_sandbox::{
     BackendChoice, CLOSE_WITHIN, Engine, EngineOptions, Error, Notice, Overrides, Sandbox,
-    StateBefore, Task, keys, registered_backends,
+    StateBefore, TaskName, keys, registered_backends,
 };
 
 use crate::cli::{Global, SandboxFlags};
-use crate::console::{Activity, Console};
-use crate::error::Failure;
+use crate::console::{ActivityLine, Console};
+use crate::error::CommandFailure;
 use crate::follow::unless_terminated;
 use crate::values::quoted;
 
@@ -33,7 +33,7 @@ pub(crate) struct Context {
     pub(crate) console: Console,
     environment: Environment,
     global: Global,
-    activity: Activity,
+    activity: ActivityLine,
     /// Whether `default` takes the place of a chosen profile that cannot be used.
     tolerant: AtomicBool,
     /// Whether that has been said.
@@ -48,7 +48,7 @@ impl Context {
             console,
             environment,
             global,
-            activity: Activity::default(),
+            activity: ActivityLine::default(),
             tolerant: AtomicBool::new(false),
             warned: AtomicBool::new(false),
             pending: Mutex::new(None),
@@ -70,7 +70,7 @@ impl Context {
     }
 
     /// Returns what says what a sandbox is waiting for.
-    pub(crate) fn activity(&self) -> &Activity {
+    pub(crate) fn activity(&self) -> &ActivityLine {
         &self.activity
     }
 
@@ -80,7 +80,7 @@ impl Context {
     }
 
     /// Finds the home of the profile.
-    pub(crate) fn home(&self) -> Result<Home, Failure> {
+    pub(crate) fn home(&self) -> Result<Home, CommandFailure> {
         if self.tolerant.load(Ordering::Relaxed) {
             return self.home_or_default();
         }
@@ -89,7 +89,7 @@ impl Context {
 
     /// As [`Context::home`] for what must always work: in place of a chosen
     /// profile that cannot be used it is `default`, and that is said once.
-    pub(crate) fn home_or_default(&self) -> Result<Home, Failure> {
+    pub(crate) fn home_or_default(&self) -> Result<Home, CommandFailure> {
         let option = self.global.profile.as_deref();
         let (home, trouble) = Home::locate_or_default(&self.environment, option)?;
         if let Some(trouble) = trouble
@@ -107,7 +107,7 @@ impl Context {
 
     /// Makes do with `default` from now on where the chosen profile cannot be
     /// used, and returns what is wrong with the choice for the caller to say.
-    pub(crate) fn tolerate_choice(&self) -> Option<HomeError> {
+    pub(crate) fn tolerate_choice(&self) -> Option<HomeNotFound> {
         self.tolerant.store(true, Ordering::Relaxed);
         let option = self.global.profile.as_deref();
         let (_, trouble) = Home::locate_or_default(&self.environment, option).ok()?;
@@ -117,7 +117,7 @@ impl Context {
 
     /// Refuses a profile that `-p` names and that is not there, for commands
     /// that could do without.
-    pub(crate) fn refuse_unknown_option(&self) -> Result<(), Failure> {
+    pub(crate) fn refuse_unknown_option(&self) -> Result<(), CommandFailure> {
         if self.global.profile.is_some() {
             self.home()?;
         }
@@ -125,22 +125,22 @@ impl Context {
     }
 
     /// Finds all profiles.
-    pub(crate) fn profiles(&self) -> Result<Profiles, Failure> {
+    pub(crate) fn profiles(&self) -> Result<Profiles, CommandFailure> {
         Ok(Profiles::locate(&vestal_api::schema(), &self.environment)?)
     }
 
     /// Finds the home of another profile.
-    pub(crate) fn home_of(&self, profile: &ProfileName) -> Result<Home, Failure> {
+    pub(crate) fn home_of(&self, profile: &ProfileName) -> Result<Home, CommandFailure> {
         Ok(Home::locate(&self.environment, Some(profile.as_str()))?)
     }
 
     /// Loads the settings.
-    pub(crate) fn settings(&self) -> Result<Settings, Failure> {
+    pub(crate) fn settings(&self) -> Result<Settings, CommandFailure> {
         Ok(self.settings_with(self.home()?, Vec::new()))
     }
 
     /// Loads the settings of the default profile.
-    pub(crate) fn settings_of_default(&self) -> Result<Settings, Failure> {
+    pub(crate) fn settings_of_default(&self) -> Result<Settings, CommandFailure> {
         let home = self.home()?.sibling(ProfileName::default_profile());
         Ok(self.settings_with(home, Vec::new()))
     }
@@ -150,7 +150,7 @@ impl Context {
         &self,
         profile: ProfileName,
         environment: Environment,
-    ) -> Result<Settings, Failure> {
+    ) -> Result<Settings, CommandFailure> {
         let home = self.home()?.sibling(profile);
         Ok(Settings::load(&vestal_api::schema(), home, environment, Vec::new()))
     }
@@ -172,12 +172,12 @@ impl Context {
     }
 
     /// Opens the engine of the profile.
-    pub(crate) fn engine(&self) -> Result<Engine, Failure> {
+    pub(crate) fn engine(&self) -> Result<Engine, CommandFailure> {
         self.engine_of(self.home()?)
     }
 
     /// Opens the engine of another profile's home.
-    pub(crate) fn engine_of(&self, home: Home) -> Result<Engine, Failure> {
+    pub(crate) fn engine_of(&self, home: Home) -> Result<Engine, CommandFailure> {
         let settings = self.settings_with(home, Vec::new());
         // A directory that was removed still has a name, which errors can tell.
         let removed = || self.environment.get("PWD").map(PathBuf::from);
@@ -192,7 +192,7 @@ impl Context {
     }
 
     /// Returns the backend that a name on the command line stands for.
-    pub(crate) fn backend_named(&self, name: &str) -> Result<BackendChoice, Failure> {
+    pub(crate) fn backend_named(&self, name: &str) -> Result<BackendChoice, CommandFailure> {
         let named =
             Override::parse(&vestal_api::schema(), &format!("{}={name}", keys::BACKEND.name()))?
                 .given_as("-b");
@@ -200,7 +200,7 @@ impl Context {
     }
 
     /// Returns what is asked for one sandbox alone.
-    pub(crate) fn overrides(&self, wanted: &SandboxFlags) -> Result<Overrides, Failure> {
+    pub(crate) fn overrides(&self, wanted: &SandboxFlags) -> Result<Overrides, CommandFailure> {
         let SandboxFlags { backend, image, mount_cwd } = wanted;
         if backend.is_none() && image.is_none() && !mount_cwd {
             return Ok(Overrides::default());
@@ -225,7 +225,8 @@ impl Context {
         }
         if *mount_cwd {
             let here = std::env::current_dir();
-            let here = here.map_err(|error| Failure::io("find the current directory", &error))?;
+            let here =
+                here.map_err(|error| CommandFailure::io("find the current directory", &error))?;
             overrides.mount = Some(here);
         }
         Ok(overrides)
@@ -236,9 +237,9 @@ impl Context {
     pub(crate) async fn sandbox(
         &self,
         engine: &Engine,
-        task: &Task,
+        task: &TaskName,
         overrides: &Overrides,
-    ) -> Result<Sandbox, Failure> {
+    ) -> Result<Sandbox, CommandFailure> {
         let attach = Box::pin(self.attach(engine, task, overrides));
         let sandbox = self.activity.while_waiting(attach).await?;
         if overrides.image.is_some() {
@@ -262,16 +263,16 @@ impl Context {
     async fn attach(
         &self,
         engine: &Engine,
-        task: &Task,
+        task: &TaskName,
         overrides: &Overrides,
-    ) -> Result<Sandbox, Failure> {
+    ) -> Result<Sandbox, CommandFailure> {
         let (engine, task, overrides) = (engine.clone(), task.clone(), overrides.clone());
         let mut pending = self.pending.lock().await;
         let attach =
             tokio::spawn(async move { Box::pin(engine.sandbox_with(&task, &overrides)).await });
         let attached = pending.insert(attach).await;
         *pending = None;
-        let failed = |error| Failure::new(format!("the sandbox was given up: {error}"));
+        let failed = |error| CommandFailure::new(format!("the sandbox was given up: {error}"));
         Ok(attached.map_err(failed)??)
     }
 
@@ -324,7 +325,7 @@ pub(crate) fn declared_backend(name: &str) -> Option<&'static Declaration> {
 }
 
 /// Refuses a flag that a backend can do nothing with, and names those that can.
-fn refuse_unsuited(declared: &Declaration, flag: &str, image: bool) -> Result<(), Failure> {
+fn refuse_unsuited(declared: &Declaration, flag: &str, image: bool) -> Result<(), CommandFailure> {
     let suits = |declared: &Declaration| {
         if image { declared.takes_images } else { declared.mounts_host_directories() }
     };
@@ -339,17 +340,17 @@ fn refuse_unsuited(declared: &Declaration, flag: &str, image: bool) -> Result<()
         None => format!("for a sandbox with a root filesystem of its own: {others}"),
     };
     let message = format!("the backend {} does not support {flag}", declared.name);
-    Err(Failure::usage(message).advise(advice))
+    Err(CommandFailure::usage(message).advise(advice))
 }
 
 /// Refuses a sandbox that was made from another image than the one asked for:
 /// the command was written for that one.
-fn refuse_other_image(engine: &Engine, sandbox: &Sandbox) -> Result<(), Failure> {
+fn refuse_other_image(engine: &Engine, sandbox: &Sandbox) -> Result<(), CommandFailure> {
     let (task, backend) = (sandbox.task(), sandbox.backend());
     if engine.takes_images(backend) == Some(false) {
         let message = format!("sandbox {task} is on the backend {backend}, which has no images");
         let mut failure =
-            Failure::new(message).advise("to give the image a sandbox of its own: -t TASK");
+            CommandFailure::new(message).advise("to give the image a sandbox of its own: -t TASK");
         if let Some(other) = registered_backends().find(|other| other.takes_images) {
             let task = quoted(task.as_str());
             let moving =
@@ -366,7 +367,7 @@ fn refuse_other_image(engine: &Engine, sandbox: &Sandbox) -> Result<(), Failure>
     let Some(drift) = drift else { return Ok(()) };
     let default = || keys::DOCKER_IMAGE.default_value().as_str().to_owned();
     let (was, now) = (drift.was.clone(), drift.now.clone());
-    Err(Failure::new(format!(
+    Err(CommandFailure::new(format!(
         "sandbox {} was created from image {}, not from {}",
         sandbox.task(),
         was.unwrap_or_else(default),

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::check::{Finding, Severity};
+use crate::check::{SettingFinding, Severity};
 use crate::error::FileProblem;
 use crate::files::{self, ConfigFile};
 use crate::hidden::{HiddenText, MarkerError};
-use crate::layers::Source;
+use crate::layers::ValueSource;
 use crate::set::LockedFile;
 use crate::settings::Settings;
 
@@ -35,7 +35,7 @@ pub struct ConfigTextOutcome {
     /// Whether the file differs from it, or did.
     pub is_changed: bool,
     /// What is wrong with the settings then, or worth knowing.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<SettingFinding>,
 }
 
 /// Why a text was not shown or not written. The file is as it was.
@@ -81,7 +81,7 @@ pub enum ConfigTextError {
     #[error("the text has {}; nothing was written", mistakes(findings.len()))]
     Invalid {
         /// What is wrong.
-        findings: Vec<Finding>,
+        findings: Vec<SettingFinding>,
     },
     /// The file cannot be written.
     #[error("failed to write {}: {error}", path.display())]
@@ -148,12 +148,12 @@ pub fn use_config_text(
     let after = parsed(settings, &text)?;
     let findings = after.check();
     let known = parsed(settings, &before).map(|before| before.check()).unwrap_or_default();
-    let is_new = |finding: &&Finding| {
+    let is_new = |finding: &&SettingFinding| {
         finding.severity == Severity::Error
-            && matches!(finding.place, Some(Source::File { .. }))
+            && matches!(finding.place, Some(ValueSource::File { .. }))
             && !known.iter().any(|old| old.severity == finding.severity && old.name == finding.name)
     };
-    let wrong: Vec<Finding> = findings.iter().filter(is_new).cloned().collect();
+    let wrong: Vec<SettingFinding> = findings.iter().filter(is_new).cloned().collect();
     if !wrong.is_empty() {
         return Err(ConfigTextError::Invalid { findings: wrong });
     }

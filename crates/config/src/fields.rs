@@ -3,18 +3,18 @@
 use serde::Serialize;
 
 use crate::key::{AnyKey, Protection, Secrecy};
-use crate::layers::Layer;
-use crate::settings::{Row, Settings};
-use crate::value::Value;
+use crate::layers::SettingLayer;
+use crate::settings::{SettingRow, Settings};
+use crate::value::SettingValue;
 
 /// A key with its value in effect and everything that a person should know to change it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Field {
     /// The key and the value in effect.
     #[serde(flatten)]
-    pub row: Row,
+    pub row: SettingRow,
     /// The value without any setting; none where it is a secret.
-    pub default: Option<Value>,
+    pub default: Option<SettingValue>,
     /// The same in words, where they say more.
     pub default_in_words: Option<String>,
     /// What is allowed, in words.
@@ -59,15 +59,17 @@ impl Settings {
         Some(self.field_of(key, self.row(key)))
     }
 
-    fn field_of(&self, key: &dyn AnyKey, row: Row) -> Field {
+    fn field_of(&self, key: &dyn AnyKey, row: SettingRow) -> Field {
         let secrecy = match key.secrecy() {
             Secrecy::Public => FieldSecrecy::Public,
             Secrecy::Secret => FieldSecrecy::Secret,
             Secrecy::Within(_) => FieldSecrecy::Within,
         };
-        let is_in_file =
-            |given: &crate::layers::Given<'_>| !matches!(key.read_untyped(given.input), Ok(None));
-        let in_file = self.given(Layer::File, key).is_ok_and(|given| given.iter().any(is_in_file));
+        let is_in_file = |given: &crate::layers::GivenValue<'_>| {
+            !matches!(key.read_untyped(given.input), Ok(None))
+        };
+        let in_file =
+            self.given(SettingLayer::File, key).is_ok_and(|given| given.iter().any(is_in_file));
         Field {
             default: (secrecy != FieldSecrecy::Secret).then(|| key.default_untyped()),
             default_in_words: key.default_in_words(),

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::key::{AnyKey, Secrecy};
 use crate::schema::Schema;
-use crate::yaml::{self, Document, Node, NodeKind, SyntaxError};
+use crate::yaml::{self, NodeKind, SyntaxError, YamlDocument, YamlNode};
 
 /// Words at the end of a name whose value is taken for a secret, also where no key has the name: it may
 /// be misspelt, or commented out.
@@ -154,7 +154,7 @@ fn overlaps(a: &Range<usize>, b: &Range<usize>) -> bool {
 /// Finds what is secret because of where it stands, and collects the values themselves.
 fn by_place(
     text: &str,
-    document: &Document,
+    document: &YamlDocument,
     schema: &Schema,
     values: &mut Vec<String>,
 ) -> Vec<Piece> {
@@ -195,7 +195,7 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
-    fn walk(&mut self, node: &Node, name: &str, rule: Rule) {
+    fn walk(&mut self, node: &YamlNode, name: &str, rule: Rule) {
         match &node.kind {
             NodeKind::Scalar { text, .. } => {
                 if matches!(rule, Rule::All) && !node.is_null() && !is_reference(text) {

@@ -27,46 +27,46 @@ mod yaml;
 #[expect(unreachable_pub, reason = "what declares keys and choices makes them public")]
 mod testing;
 
-pub use check::{Audience, Finding, Severity};
+pub use check::{Audience, SettingFinding, Severity};
 pub use config_text::{
     ConfigText, ConfigTextError, ConfigTextOutcome, TextUse, config_text, use_config_text,
 };
 pub use entries::{AppendOutcome, TakeOutcome, append, remove_entry, set_entry, take_out};
 pub use environment::{Environment, Unresolved, Variable, VariableScope};
 pub use error::{
-    ConfigError, Conflict, Duplicate, FileError, FileProblem, InvalidValue, Misspelling,
-    NotASection,
+    ConfigError, Conflict, Duplicate, FileProblem, InvalidValue, Misspelling, NotASection,
+    SettingsFileError,
 };
 pub use fields::{Field, FieldSecrecy};
 pub use files::read_text;
-pub use home::{Home, HomeError, ProfileName, is_within};
-pub use key::{AnyKey, IsolatingSetting, Key, Protection, Secrecy};
+pub use home::{Home, HomeNotFound, ProfileName, is_within};
+pub use key::{AnyKey, IsolatingSetting, Protection, Secrecy, SettingKey};
 pub use kinds::{
-    Bytes, Count, CountOrNone, Cpus, DAY, EnvName, EnvNames, EnvPairs, Fraction, Lines, Megabytes,
-    Moment, Names, Patterns, Range, Seconds, SecondsOrNever, Secret, Setting, Text, TextLimits,
-    YEAR,
+    ByteSize, Count, CountOrNone, Cpus, DAY, EnvName, EnvNames, EnvPairs, Fraction, LineMode,
+    Megabytes, Moment, Names, Patterns, Range, Seconds, SecondsOrNever, SecretText, Setting, Text,
+    TextLimits, YEAR,
 };
-pub use layers::{Override, Source};
+pub use layers::{Override, ValueSource};
 pub use portable::PortableSettings;
 pub use schema::{Group, Schema, SecretVariables};
 pub use set::{SetError, SetOutcome, check_value, set, unset};
 pub use set_variable::{SetVariableError, remove_variable, set_variable};
-pub use settings::{Resolved, Row, Settings};
+pub use settings::{Resolved, SettingRow, Settings};
 #[cfg(test)]
 use testing::{keys, schema};
-pub use value::{Decimal, Value};
+pub use value::{Decimal, SettingValue};
 pub use yaml::{EditError, SyntaxError, Yaml, YamlKind};
 
 pub mod kind {
     //! What a type of setting is made of, for owners that declare types of their own.
     //!
-    //! A type implements [`Setting`](crate::Setting): it reads an [`Input`] or returns a [`Refusal`].
+    //! A type implements [`Setting`](crate::Setting): it reads an [`SettingInput`] or returns a [`ValueRefusal`].
     //! One that is a choice of words is declared with [`choices!`](crate::choices!).
 
     pub use serde_json::Value as Json;
 
     pub use crate::kinds::{Fields, choose, expand, is_name, one_of, path, scaled, texts, words};
     pub use crate::misspelt::closest;
-    pub use crate::value::{Input, Refusal};
-    pub use crate::yaml::{Entry, Node};
+    pub use crate::value::{SettingInput, ValueRefusal};
+    pub use crate::yaml::{MapEntry, YamlNode};
 }

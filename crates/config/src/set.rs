@@ -10,11 +10,11 @@ use thiserror::Error;
 use crate::error::{ConfigError, FileProblem};
 use crate::files;
 use crate::key::{AnyKey, Secrecy};
-use crate::layers::{Given, Layer, Override, Source};
+use crate::layers::{GivenValue, Override, SettingLayer, ValueSource};
 use crate::schema::Schema;
 use crate::settings::{self, Settings};
-use crate::value::{Input, MASK};
-use crate::yaml::{self, EditError, Node};
+use crate::value::{MASK, SettingInput};
+use crate::yaml::{self, EditError, YamlNode};
 
 #[cfg(test)]
 #[path = "set_tests.rs"]
@@ -28,7 +28,7 @@ pub struct SetOutcome {
     /// The file that was changed.
     pub path: PathBuf,
     /// What hides the new value, if something does.
-    pub hidden_by: Option<Source>,
+    pub hidden_by: Option<ValueSource>,
 }
 
 /// Why a key was not set. The file is as it was.
@@ -112,9 +112,9 @@ pub fn set(settings: &Settings, name: &str, value: &str) -> Result<SetOutcome, S
     let key = settings.schema.require(name)?;
     let node = wanted(key, name, value, &settings.home().config_file())?;
     let edit = |text: &str, path: &[&str]| yaml::set(text, path, &node);
-    let is_right = |written: &Node| {
-        let value = key.read_untyped(Input::Node(written));
-        value.is_ok() && value == key.read_untyped(Input::Node(&node))
+    let is_right = |written: &YamlNode| {
+        let value = key.read_untyped(SettingInput::Node(written));
+        value.is_ok() && value == key.read_untyped(SettingInput::Node(&node))
     };
     edit_file(settings, key, edit, is_right)
 }
@@ -174,7 +174,7 @@ pub(crate) fn edit_file(
     settings: &Settings,
     key: &dyn AnyKey,
     edit: impl FnOnce(&str, &[&str]) -> Result<String, EditError>,
-    is_right: impl FnOnce(&Node) -> bool,
+    is_right: impl FnOnce(&YamlNode) -> bool,
 ) -> Result<SetOutcome, SetError> {
     let link = settings.home().config_file();
     let target =
@@ -199,15 +199,15 @@ pub(crate) fn edit_file(
 }
 
 /// Returns the value as it will stand in the file, once it is known to be allowed.
-fn wanted(key: &dyn AnyKey, name: &str, value: &str, path: &Path) -> Result<Node, SetError> {
+fn wanted(key: &dyn AnyKey, name: &str, value: &str, path: &Path) -> Result<YamlNode, SetError> {
     if key.secrecy() != Secrecy::Public && value.contains(MASK) {
         return Err(SetError::Masked { key: key.name() });
     }
     let given = Override::new(name, value);
     let input = given.input();
     let invalid = |refusal| {
-        let source = Source::as_given();
-        ConfigError::Invalid(settings::invalid(key, &Given { source, input }, refusal))
+        let source = ValueSource::as_given();
+        ConfigError::Invalid(settings::invalid(key, &GivenValue { source, input }, refusal))
     };
     let read = key.read_untyped(input).map_err(invalid)?;
     // A value that would have no effect is refused here, though a file may have it.
@@ -220,16 +220,16 @@ fn wanted(key: &dyn AnyKey, name: &str, value: &str, path: &Path) -> Result<Node
     let not_text =
         || SetError::Edit { key: key.name(), path: path.to_owned(), reason: EditError::Unsafe };
     match input {
-        Input::Node(node) => Ok(node.clone()),
-        Input::Text(text) => {
+        SettingInput::Node(node) => Ok(node.clone()),
+        SettingInput::Text(text) => {
             let text = text.to_str().ok_or_else(not_text)?;
-            Ok(Node::scalar_for(text, key.schema()["type"] == "string"))
+            Ok(YamlNode::scalar_for(text, key.schema()["type"] == "string"))
         }
     }
 }
 
 /// Returns the name under which the file already has the key, else its own name.
-fn name_in_file(schema: &Schema, root: Option<&Node>, key: &dyn AnyKey) -> &'static str {
+fn name_in_file(schema: &Schema, root: Option<&YamlNode>, key: &dyn AnyKey) -> &'static str {
     let present = |name: &&&'static str| {
         let node = root.and_then(|root| at(root, name));
         node.is_some_and(|node| !schema.is_whole_section(name, node))
@@ -240,15 +240,15 @@ fn name_in_file(schema: &Schema, root: Option<&Node>, key: &dyn AnyKey) -> &'sta
     key.aliases().iter().find(present).copied().unwrap_or(key.name())
 }
 
-fn at<'a>(root: &'a Node, name: &str) -> Option<&'a Node> {
+fn at<'a>(root: &'a YamlNode, name: &str) -> Option<&'a YamlNode> {
     root.at(&name.split('.').collect::<Vec<_>>())
 }
 
 /// Returns what is asked before `config.yaml` and says something.
-fn hidden_by(settings: &Settings, key: &dyn AnyKey) -> Option<Source> {
-    Layer::ORDER
+fn hidden_by(settings: &Settings, key: &dyn AnyKey) -> Option<ValueSource> {
+    SettingLayer::ORDER
         .into_iter()
-        .filter(|layer| *layer != Layer::File)
+        .filter(|layer| *layer != SettingLayer::File)
         .filter_map(|layer| settings.given(layer, key).ok())
         .flatten()
         .find(|given| !matches!(key.read_untyped(given.input), Ok(None)))

@@ -69,7 +69,7 @@ fn what_hides_the_new_value_is_told() {
     let home = TestHome::new();
     let settings = home.settings(&[("TERMINAL_TIMEOUT", "9"), ("TERMINAL_CWD", "")], &[]);
     let hidden = set(&settings, "terminal.timeout", "5").expect("set").hidden_by;
-    assert_eq!(hidden, Some(Source::Environment { name: "TERMINAL_TIMEOUT".to_owned() }));
+    assert_eq!(hidden, Some(ValueSource::Environment { name: "TERMINAL_TIMEOUT".to_owned() }));
     assert_eq!(set(&settings, "terminal.cwd", "/x").expect("set").hidden_by, None);
 }
 
@@ -149,7 +149,10 @@ fn sets_at_the_same_time_lose_nothing() {
         }
     });
     let rows = home.settings(&[], &[]).rows();
-    assert!(rows.iter().all(|row| matches!(row.source, Some(Source::File { .. }))), "{rows:?}");
+    assert!(
+        rows.iter().all(|row| matches!(row.source, Some(ValueSource::File { .. }))),
+        "{rows:?}"
+    );
 }
 
 proptest! {

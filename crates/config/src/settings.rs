@@ -7,14 +7,14 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::environment::Environment;
-use crate::error::{ConfigError, Conflict, FileError, InvalidValue};
+use crate::error::{ConfigError, Conflict, InvalidValue, SettingsFileError};
 use crate::files::{self, ConfigFile, EnvFile};
 use crate::home::Home;
-use crate::key::{AnyKey, Key, Secrecy};
+use crate::key::{AnyKey, Secrecy, SettingKey};
 use crate::kinds::{EnvName, Setting};
-use crate::layers::{Given, Layer, Override, Source};
+use crate::layers::{GivenValue, Override, SettingLayer, ValueSource};
 use crate::schema::Schema;
-use crate::value::{MASK, Refusal, Value};
+use crate::value::{MASK, SettingValue, ValueRefusal};
 
 #[cfg(test)]
 #[path = "precedence_tests.rs"]
@@ -30,14 +30,14 @@ pub struct Resolved<T> {
     /// The value.
     pub value: T,
     /// Where it came from.
-    pub source: Source,
+    pub source: ValueSource,
 }
 
 impl<T> Resolved<T> {
     /// Reports whether the value is the default because no place sets the key. A
     /// value that is set does not count, even when it equals the default.
     pub fn is_default(&self) -> bool {
-        self.source == Source::Default
+        self.source == ValueSource::Default
     }
 }
 
@@ -50,8 +50,8 @@ pub struct Settings {
     pub(crate) home: Home,
     pub(crate) env: Environment,
     pub(crate) overrides: Vec<Override>,
-    pub(crate) dotenv: Result<EnvFile, Arc<FileError>>,
-    pub(crate) file: Result<ConfigFile, Arc<FileError>>,
+    pub(crate) dotenv: Result<EnvFile, Arc<SettingsFileError>>,
+    pub(crate) file: Result<ConfigFile, Arc<SettingsFileError>>,
 }
 
 impl Settings {
@@ -90,39 +90,42 @@ impl Settings {
     /// A list or a map is taken whole from one place, never merged. A place
     /// that names the key but says nothing (an empty variable, YAML's null) is
     /// passed over.
-    pub fn get<T: Setting>(&self, key: &Key<T>) -> Result<Resolved<T>, ConfigError> {
-        for layer in Layer::ORDER {
+    pub fn get<T: Setting>(&self, key: &SettingKey<T>) -> Result<Resolved<T>, ConfigError> {
+        for layer in SettingLayer::ORDER {
             if let Some(found) = agreed(key, self.given(layer, key)?)? {
                 return Ok(found);
             }
         }
-        Ok(Resolved { value: key.default.clone(), source: Source::Default })
+        Ok(Resolved { value: key.default.clone(), source: ValueSource::Default })
     }
 
     /// Returns the value of the key with this name, or another name of it.
     /// Secrets are not masked: a caller that names the key gets the value.
-    pub fn get_by_name(&self, name: &str) -> Result<Resolved<Value>, ConfigError> {
+    pub fn get_by_name(&self, name: &str) -> Result<Resolved<SettingValue>, ConfigError> {
         self.schema.require(name)?.resolve(self)
     }
 
     /// Returns the variables of `.env` with the line of each that decides it.
-    pub fn file_variables(&self) -> Result<BTreeMap<EnvName, usize>, Arc<FileError>> {
+    pub fn file_variables(&self) -> Result<BTreeMap<EnvName, usize>, Arc<SettingsFileError>> {
         let file = self.dotenv.as_ref().map_err(Arc::clone)?;
         Ok(file.content.entries.iter().map(|entry| (entry.name.clone(), entry.line)).collect())
     }
 
     /// Returns a variable from the environment, else from `.env`. An empty one
     /// counts as unset.
-    pub fn variable(&self, name: &EnvName) -> Result<Option<Resolved<OsString>>, Arc<FileError>> {
+    pub fn variable(
+        &self,
+        name: &EnvName,
+    ) -> Result<Option<Resolved<OsString>>, Arc<SettingsFileError>> {
         let name = name.as_str();
         if let Some(value) = self.env.non_empty(name) {
-            let source = Source::Environment { name: name.to_owned() };
+            let source = ValueSource::Environment { name: name.to_owned() };
             return Ok(Some(Resolved { value: value.to_owned(), source }));
         }
         let file = self.dotenv.as_ref().map_err(Arc::clone)?;
         Ok(file.content.get(name).filter(|entry| !entry.value().is_empty()).map(|entry| {
             let (path, line) = (file.path.clone(), entry.line);
-            let source = Source::DotEnv { path, line, name: name.to_owned() };
+            let source = ValueSource::DotEnv { path, line, name: name.to_owned() };
             Resolved { value: entry.value().to_owned(), source }
         }))
     }
@@ -137,10 +140,10 @@ impl std::fmt::Debug for Settings {
 
 /// Reads what one place says under a key's several names, which must agree.
 fn agreed<T: Setting>(
-    key: &Key<T>,
-    given: Vec<Given<'_>>,
+    key: &SettingKey<T>,
+    given: Vec<GivenValue<'_>>,
 ) -> Result<Option<Resolved<T>>, ConfigError> {
-    let mut first: Option<(T, Given<'_>)> = None;
+    let mut first: Option<(T, GivenValue<'_>)> = None;
     for given in given {
         if given.input.is_unset(T::TILDE_IS_HOME) {
             continue;
@@ -163,7 +166,11 @@ fn agreed<T: Setting>(
     Ok(first.map(|(value, given)| Resolved { value, source: given.source }))
 }
 
-pub(crate) fn invalid(key: &dyn AnyKey, given: &Given<'_>, refusal: Refusal) -> Box<InvalidValue> {
+pub(crate) fn invalid(
+    key: &dyn AnyKey,
+    given: &GivenValue<'_>,
+    refusal: ValueRefusal,
+) -> Box<InvalidValue> {
     let value = if refusal.secret { MASK.to_owned() } else { shown(key, given) };
     Box::new(InvalidValue {
         key: key.name(),
@@ -175,7 +182,7 @@ pub(crate) fn invalid(key: &dyn AnyKey, given: &Given<'_>, refusal: Refusal) -> 
     })
 }
 
-fn shown(key: &dyn AnyKey, given: &Given<'_>) -> String {
+fn shown(key: &dyn AnyKey, given: &GivenValue<'_>) -> String {
     match key.secrecy() {
         Secrecy::Public => given.input.shown(),
         Secrecy::Secret | Secrecy::Within(_) => MASK.to_owned(),
@@ -184,13 +191,13 @@ fn shown(key: &dyn AnyKey, given: &Given<'_>) -> String {
 
 /// A key and the value in effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Row {
+pub struct SettingRow {
     /// The key.
     pub key: &'static str,
     /// The value, masked when secret; none when it cannot be read.
-    pub value: Option<Value>,
+    pub value: Option<SettingValue>,
     /// Where the value came from; none when it cannot be read.
-    pub source: Option<Source>,
+    pub source: Option<ValueSource>,
     /// Whether the value differs from the default.
     pub changed: bool,
     /// Why there is no value.
@@ -201,14 +208,14 @@ pub struct Row {
 
 impl Settings {
     /// Returns every key with the value in effect, in the order of the documentation.
-    pub fn rows(&self) -> Vec<Row> {
+    pub fn rows(&self) -> Vec<SettingRow> {
         self.schema.keys().map(|key| self.row(key)).collect()
     }
 
-    pub(crate) fn row(&self, key: &dyn AnyKey) -> Row {
+    pub(crate) fn row(&self, key: &dyn AnyKey) -> SettingRow {
         let (key_name, doc) = (key.name(), key.doc());
         match key.resolve(self) {
-            Ok(resolved) => Row {
+            Ok(resolved) => SettingRow {
                 key: key_name,
                 changed: resolved.value != key.default_untyped(),
                 value: Some(key.secrecy().shown(resolved.value)),
@@ -216,7 +223,7 @@ impl Settings {
                 error: None,
                 doc,
             },
-            Err(error) => Row {
+            Err(error) => SettingRow {
                 key: key_name,
                 value: None,
                 source: None,

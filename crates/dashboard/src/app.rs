@@ -17,7 +17,7 @@ use crate::auth::{self, Audit, AuthStore, LoginState, Oidc, Tickets, audit_log_f
 use crate::data::{Data, ProgramHost};
 use crate::events;
 use crate::gate::{Gate, PeerPolicy, RouteEntry, Routes};
-use crate::instance::{Instance, InstanceError};
+use crate::instance::{DashboardInstance, InstanceError};
 use crate::pages::{self, Chats};
 use crate::preview::{self, Previews};
 use crate::samples::Samples;
@@ -80,7 +80,7 @@ fn taken(source: &io::Error) -> &'static str {
 /// A dashboard that listens, and serves once it is run.
 #[derive(Debug)]
 pub struct Dashboard {
-    instance: Instance,
+    instance: DashboardInstance,
     listener: TcpListener,
     address: SocketAddr,
     url: String,
@@ -97,7 +97,7 @@ impl Dashboard {
         host: Arc<dyn ProgramHost>,
     ) -> Result<Self, ServeError> {
         let root = home.sibling(vestal_config::ProfileName::default_profile());
-        let instance = Instance::claim(&root.run_dir())?;
+        let instance = DashboardInstance::claim(&root.run_dir())?;
         let store = AuthStore::open(&auth::store_path(root.root())).await?;
         settings.check_provider(&store).await?;
         let wanted = SocketAddr::new(settings.host, settings.port);

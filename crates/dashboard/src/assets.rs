@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::app::App;
 use crate::error::PageError;
-use crate::gate::{Declared, Right, Route};
+use crate::gate::{DeclaredRoute, Right, Route};
 
 const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
@@ -115,7 +115,7 @@ pub(crate) fn base() -> &'static str {
     &ASSETS.base
 }
 
-pub(crate) fn routes() -> Vec<Declared<App>> {
+pub(crate) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/assets/{version}/{*name}", asset).needs(Right::Public),
         Route::get("/favicon.ico", favicon).needs(Right::Public),

@@ -11,13 +11,15 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use tokio::sync::Mutex;
-use vestal_api::{DispatchPlanView, GatewayStatusView, HealthView, SchedulesRunner, WorkerEnd};
+use vestal_api::{
+    DispatchPlanView, GatewayStatusView, HealthReportView, SchedulesRunner, WorkerEnd,
+};
 use vestal_board::boards::{Boards, BoardsError, ListedBoard, Slug};
 use vestal_board::{Board, Run};
 use vestal_config::{Environment, Home, ProfileName, Settings};
-use vestal_conversations::Store;
+use vestal_conversations::ConversationStore;
 use vestal_sandbox::{CLOSE_WITHIN, Engine};
-use vestal_schedules::Store as Schedules;
+use vestal_schedules::ScheduleStore as Schedules;
 
 use crate::error::PageError;
 
@@ -41,7 +43,7 @@ pub trait ProgramHost: Send + Sync + fmt::Debug {
     async fn schedules_runner(&self, profile: &ProfileName) -> SchedulesRunner;
 
     /// Examines a profile, as `vestal doctor` does.
-    async fn health(&self, profile: &ProfileName) -> Result<HealthView, String>;
+    async fn health(&self, profile: &ProfileName) -> Result<HealthReportView, String>;
 
     /// Says what a dispatcher of this host would do with a board now.
     async fn dispatch_plan(&self, board: &Slug) -> Result<DispatchPlanView, String>;
@@ -79,7 +81,7 @@ pub(crate) struct Data {
     environment: Environment,
     engines: Mutex<HashMap<ProfileName, OpenEngine>>,
     boards: Mutex<HashMap<String, OpenBoard>>,
-    stores: Mutex<HashMap<PathBuf, Store>>,
+    stores: Mutex<HashMap<PathBuf, ConversationStore>>,
     schedules: Mutex<HashMap<PathBuf, Schedules>>,
 }
 
@@ -202,13 +204,13 @@ impl Data {
     pub(crate) async fn conversations(
         &self,
         profile: &ProfileName,
-    ) -> Result<Option<Store>, PageError> {
+    ) -> Result<Option<ConversationStore>, PageError> {
         let path = self.root.sibling(profile.clone()).dir().join("state.db");
         let mut stores = self.stores.lock().await;
         if let Some(store) = stores.get(&path) {
             return Ok(Some(store.clone()));
         }
-        let Some(store) = Store::open_existing(&path).await? else { return Ok(None) };
+        let Some(store) = ConversationStore::open_existing(&path).await? else { return Ok(None) };
         stores.insert(path, store.clone());
         Ok(Some(store))
     }

@@ -13,13 +13,13 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::app::App;
-use crate::gate::{Caller, Declared, Right, Route};
+use crate::gate::{Caller, DeclaredRoute, Right, Route};
 use crate::watch::{Numbers, Topic};
 
 /// How often a silent stream shows that it is alive, and looks whether its session still counts.
 pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-pub(crate) fn routes() -> Vec<Declared<App>> {
+pub(crate) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![Route::get("/api/events", events).needs(Right::Viewer)]
 }
 

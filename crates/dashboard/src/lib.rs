@@ -26,6 +26,6 @@ pub use auth::{
 pub use data::{GatewayChange, ProgramHost};
 pub use error::PageError;
 pub use instance::{
-    Instance, InstanceError, InstanceState, StopOutcome, find_instance, stop_instance,
+    DashboardInstance, DashboardState, InstanceError, StopOutcome, find_instance, stop_instance,
 };
 pub use settings::{DashboardSettings, SettingsError};

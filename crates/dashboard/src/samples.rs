@@ -10,7 +10,7 @@ use tokio::sync::broadcast;
 use vestal_api::UsageSampleView;
 use vestal_config::ProfileName;
 use vestal_sandbox::client::Connection;
-use vestal_sandbox::{Engine, Stats, Status, Task};
+use vestal_sandbox::{Engine, SandboxStats, Status, TaskName};
 
 use crate::error::PageError;
 
@@ -29,7 +29,7 @@ const MAX_SANDBOXES: usize = 64;
 /// How long a guest may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
-type SampledKey = (ProfileName, Task);
+type SampledKey = (ProfileName, TaskName);
 
 /// The samples of all sandboxes that were looked at lately.
 #[derive(Debug, Default)]
@@ -76,7 +76,7 @@ impl Samples {
         &self,
         profile: &ProfileName,
         engine: &Engine,
-        task: &Task,
+        task: &TaskName,
     ) -> Result<Looking, PageError> {
         let connection = engine.observe(task).await?;
         let sampled = self.of((profile.clone(), task.clone()));
@@ -122,7 +122,7 @@ impl Sampled {
     }
 
     /// Adds a sample and tells it.
-    fn take(&self, stats: &Stats, status: &Status) {
+    fn take(&self, stats: &SandboxStats, status: &Status) {
         let now = Instant::now();
         let mut state = self.lock();
         let before = state.before.replace((now, stats.cpu_ms));
@@ -151,7 +151,7 @@ fn share(span: Duration, cpu_ms: u64) -> f64 {
     (share * 1000.0).round() / 1000.0
 }
 
-async fn measure(sampled: Arc<Sampled>, engine: Engine, task: Task, connection: Connection) {
+async fn measure(sampled: Arc<Sampled>, engine: Engine, task: TaskName, connection: Connection) {
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -201,7 +201,7 @@ mod tests {
     async fn samples_that_nobody_looks_at_take_bounded_memory() {
         let samples = Samples::default();
         let profile = ProfileName::default_profile();
-        let key = |at: usize| (profile.clone(), format!("t{at}").parse::<Task>().unwrap());
+        let key = |at: usize| (profile.clone(), format!("t{at}").parse::<TaskName>().unwrap());
         let first = samples.of(key(0));
         let _looked_at = first.news.subscribe();
         for at in 1..3 * MAX_SANDBOXES {

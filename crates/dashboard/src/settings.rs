@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use async_recursion::async_recursion as boxed;
 use axum::http::HeaderName;
 use vestal_api::dashboard::keys;
-use vestal_config::{ConfigError, Key, Settings, Text};
+use vestal_config::{ConfigError, SettingKey, Settings, Text};
 
 use crate::auth::{AuthStore, OidcSettings, People, is_trustworthy};
-use crate::gate::{Network, ParseNetworkError};
+use crate::gate::{AddressRange, ParseNetworkError};
 
 /// What a dashboard is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct DashboardSettings {
     pub public_url: Option<String>,
     /// Whether everybody who reaches it may do everything.
     pub is_insecure: bool,
-    pub(crate) proxies: Vec<Network>,
+    pub(crate) proxies: Vec<AddressRange>,
     pub(crate) proxy_header: Option<HeaderName>,
     /// What people may do whom the proxy names.
     pub(crate) proxy_people: People,
@@ -91,7 +91,7 @@ impl DashboardSettings {
         host: Option<&str>,
         port: Option<u16>,
     ) -> Result<Self, SettingsError> {
-        let text = |key: &Key<Text>| -> Result<Option<String>, ConfigError> {
+        let text = |key: &SettingKey<Text>| -> Result<Option<String>, ConfigError> {
             Ok(settings.get(key)?.value.get().map(str::to_owned))
         };
         let configured = text(&keys::DASHBOARD_HOST)?;
@@ -101,7 +101,7 @@ impl DashboardSettings {
         };
         let configured_port = settings.get(&keys::DASHBOARD_PORT)?.value.get();
         let proxies = text(&keys::DASHBOARD_TRUSTED_PROXIES)?.unwrap_or_default();
-        let proxies: Vec<Network> = proxies
+        let proxies: Vec<AddressRange> = proxies
             .split(',')
             .map(str::trim)
             .filter(|proxy| !proxy.is_empty())
@@ -150,12 +150,12 @@ impl DashboardSettings {
 
 /// Reads what a login at a provider needs: all of it, or none.
 fn oidc(settings: &Settings) -> Result<Option<OidcSettings>, SettingsError> {
-    let text = |key: &Key<Text>| -> Result<String, ConfigError> {
+    let text = |key: &SettingKey<Text>| -> Result<String, ConfigError> {
         Ok(settings.get(key)?.value.get().unwrap_or_default().trim().to_owned())
     };
     let issuer = text(&keys::DASHBOARD_OIDC_ISSUER)?;
     let client_id = text(&keys::DASHBOARD_OAUTH_CLIENT_ID)?;
-    let half = |set: &Key<Text>, missing: &Key<Text>| SettingsError::HalfProvider {
+    let half = |set: &SettingKey<Text>, missing: &SettingKey<Text>| SettingsError::HalfProvider {
         set: set.name,
         missing: missing.name,
     };

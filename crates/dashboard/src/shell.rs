@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::assets;
 use crate::auth::Oidc;
 use crate::error::PageError;
-use crate::gate::{Declared, Right, Route};
+use crate::gate::{DeclaredRoute, Right, Route};
 
 #[derive(Template)]
 #[template(path = "shell.html")]
@@ -63,7 +63,7 @@ const PAGES: &[&str] = &[
     "/doctor",
 ];
 
-pub(crate) fn routes() -> Vec<Declared<App>> {
+pub(crate) fn routes() -> Vec<DeclaredRoute<App>> {
     PAGES.iter().map(|path| Route::get(path, page).needs(Right::Viewer)).collect()
 }
 

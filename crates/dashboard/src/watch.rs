@@ -202,7 +202,7 @@ impl Watch {
 }
 
 async fn run(root: Home, sender: watch::Sender<Numbers>) {
-    let mut files = match Files::new(root) {
+    let mut files = match WatchedFiles::new(root) {
         Ok(files) => files,
         Err(error) => {
             tracing::warn!(%error, "changes cannot be watched; pages are told every 30 s");
@@ -248,14 +248,14 @@ fn tell(sender: &watch::Sender<Numbers>, changed: [bool; Topic::ALL.len()]) {
 }
 
 /// The directories that are watched.
-struct Files {
+struct WatchedFiles {
     root: Home,
     fd: AsyncFd<OwnedFd>,
     places: HashMap<i32, (Place, PathBuf)>,
     known: HashMap<PathBuf, i32>,
 }
 
-impl Files {
+impl WatchedFiles {
     fn new(root: Home) -> io::Result<Self> {
         let fd = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         #[expect(deprecated, reason = "an owned descriptor stays the same one, as it has to")]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 use tokio::process::{Child, Command};
 use vestal_config::Environment;
-use vestal_process::{Patience, ProcessId, Session};
+use vestal_process::{EndPatience, ProcessId, ProcessSession};
 
 use crate::workspace::WorkspaceError;
 
@@ -192,8 +192,8 @@ impl GitAt<'_> {
             return Ok((code, printed, stderr));
         }
         if let Some(leader) = process {
-            let session = Session { leader, marks: Vec::new() };
-            let patience = Patience { grace: Duration::ZERO, kill: Duration::from_secs(5) };
+            let session = ProcessSession { leader, marks: Vec::new() };
+            let patience = EndPatience { grace: Duration::ZERO, kill: Duration::from_secs(5) };
             if let Err(error) = session.end(patience).await {
                 tracing::warn!(%error, "cannot end a git that takes too long");
             }

@@ -25,9 +25,9 @@ pub use diff::{Change, ChangedFile, DiffError, DiffRange, TaskDiff, diff};
 pub use dispatcher::{DispatchMode, Dispatcher, DispatcherOptions, PATIENCE};
 pub use event::DispatchEvent;
 pub use export::{ExportError, ExportedPatch, OnExisting, export};
-pub use gc::{Collected, GcPolicy, KeptTree, gc};
+pub use gc::{CollectedLeftovers, GcPolicy, KeptTree, gc};
 pub use launcher::{LaunchError, LaunchSpec, Launched, Launcher, ProgramLauncher};
-pub use load::{Room, memory_room};
+pub use load::{MemoryRoom, memory_room};
 pub use locks::{WatchLock, host_lock_path, is_watched};
 pub use merge::{
     MergeError, MergeMethod, MergeObstacle, MergePlan, MergeRequest, Merged, merge, plan_merge,

@@ -3,11 +3,11 @@ use std::fs;
 use vestal_board::testing::task;
 
 use super::*;
-use crate::workspace::tests::Fixture;
+use crate::workspace::tests::WorkspaceFixture;
 
 /// A repository and a task with a tree of it, in which something was committed and something was not.
 struct Merging {
-    fixture: Fixture,
+    fixture: WorkspaceFixture,
     repository: PathBuf,
     tree: PathBuf,
     task: Task,
@@ -15,7 +15,7 @@ struct Merging {
 
 impl Merging {
     async fn new() -> Self {
-        let fixture = Fixture::new();
+        let fixture = WorkspaceFixture::new();
         let repository = fixture.repository("repository");
         fixture.sh(
             &repository,

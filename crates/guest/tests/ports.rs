@@ -7,7 +7,7 @@ use std::net::{Shutdown, TcpListener};
 
 use support::{Client, Said, TestGuest, fault, id, shell};
 use vestal_testkit::wait_for;
-use vestal_wire::{FaultCode, FileReply, ListeningPort, Reply, Request, Stream};
+use vestal_wire::{CallReply, CallRequest, FaultCode, FileReply, ListeningPort, Stream};
 
 /// What a job of the tests below runs: listens, and gives back what it is sent, twice.
 #[test]
@@ -33,8 +33,8 @@ fn listening(client: &mut Client) -> ListeningPort {
     let own = std::env::current_exe().unwrap();
     let run = format!("{} --exact listens_and_gives_back --ignored", own.display());
     client.background(shell("server", &run));
-    let found = wait_for("a job listens", || match client.call(&Request::Ports) {
-        Reply::Ports(ports) => ports.into_iter().next(),
+    let found = wait_for("a job listens", || match client.call(&CallRequest::Ports) {
+        CallReply::Ports(ports) => ports.into_iter().next(),
         other => panic!("{other:?}"),
     });
     assert_eq!((found.address.as_str(), &found.job), ("127.0.0.1", &Some(id("server"))));
@@ -46,7 +46,7 @@ fn a_port_that_a_job_listens_on_is_listed_and_reached_byte_for_byte() {
     let guest = TestGuest::start();
     let mut client = guest.client();
     let found = listening(&mut client);
-    let channel = client.open(&Request::Connect { port: found.port });
+    let channel = client.open(&CallRequest::Connect { port: found.port });
     let sent: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
     for piece in sent.chunks(40_000) {
         client.send_data(channel, Stream::Input, piece);
@@ -61,7 +61,7 @@ fn a_port_that_a_job_listens_on_is_listed_and_reached_byte_for_byte() {
     client.send_end(channel, Stream::Input);
     let (output, reply) = client.follow(channel);
     assert_eq!(output.stdout, b"bye");
-    assert_eq!(reply, Reply::File(FileReply::Done));
+    assert_eq!(reply, CallReply::File(FileReply::Done));
 }
 
 #[test]
@@ -72,9 +72,9 @@ fn a_port_of_another_program_of_the_machine_is_neither_listed_nor_reached() {
     let port = foreign.local_addr().unwrap().port();
     let found = listening(&mut client);
     assert_ne!(found.port, port);
-    assert_eq!(client.call(&Request::Ports), Reply::Ports(vec![found]));
-    let refused = fault(client.call(&Request::Connect { port }));
+    assert_eq!(client.call(&CallRequest::Ports), CallReply::Ports(vec![found]));
+    let refused = fault(client.call(&CallRequest::Connect { port }));
     assert_eq!(refused.code, FaultCode::NotFound, "{refused}");
     client.kill(&id("server"));
-    assert_eq!(client.call(&Request::Ports), Reply::Ports(Vec::new()));
+    assert_eq!(client.call(&CallRequest::Ports), CallReply::Ports(Vec::new()));
 }

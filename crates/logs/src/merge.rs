@@ -5,9 +5,9 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use jiff::Timestamp;
 
-use crate::entry::{Entry, Level};
+use crate::entry::{Level, LogEntry};
 use crate::files::LogFiles;
-use crate::read_entries::{EntryReader, PendingEntry, Source};
+use crate::read_entries::{EntryReader, MergedLog, PendingEntry};
 
 /// Entries among which one that stands in several logs is recognised. Its copies have the same time,
 /// so they are close to each other.
@@ -18,7 +18,7 @@ const TAILS: [u64; 2] = [256 << 10, 4 << 20];
 
 /// Which entries are wanted. The default wants all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Filter {
+pub struct LogFilter {
     /// At least as serious as this; entries that do not say are information.
     pub level: Option<Level>,
     /// Of this conversation: its id, a beginning of it, or its last part.
@@ -27,9 +27,9 @@ pub struct Filter {
     pub since: Option<Timestamp>,
 }
 
-impl Filter {
+impl LogFilter {
     /// Reports whether an entry is wanted.
-    pub fn matches(&self, entry: &Entry) -> bool {
+    pub fn matches(&self, entry: &LogEntry) -> bool {
         self.level.is_none_or(|level| entry.effective_level() >= level)
             && self.since.is_none_or(|since| entry.at.is_some_and(|at| at >= since))
             && self.session.as_deref().is_none_or(|wanted| {
@@ -50,7 +50,7 @@ pub struct SourcedEntry {
     /// Whose log it is.
     pub owner: Option<String>,
     /// The entry.
-    pub entry: Entry,
+    pub entry: LogEntry,
 }
 
 /// Logs that are read together. Memory is bounded by an entry and a chunk of each, and by the end of
@@ -60,18 +60,18 @@ pub struct SourcedEntry {
 /// text is one entry. As often as it stands in the log that has it most often, it is returned.
 #[derive(Debug)]
 pub struct Merged {
-    heads: Vec<Head>,
-    filter: Filter,
+    heads: Vec<LogHead>,
+    filter: LogFilter,
     recent: Recent,
 }
 
 /// A log and its next entry.
 #[derive(Debug)]
-struct Head {
+struct LogHead {
     reader: EntryReader,
     /// Entries that were read already, to know where the last ones begin.
-    read: VecDeque<Entry>,
-    next: Option<Entry>,
+    read: VecDeque<LogEntry>,
+    next: Option<LogEntry>,
     /// The latest time so far: a log whose clock went back is not held up by it.
     time: Option<Timestamp>,
     /// Whether there is no more of it in this look: it is not asked again for each entry of others.
@@ -84,8 +84,8 @@ struct Head {
 
 impl Merged {
     /// Returns the entries of logs that a filter wants, from the oldest on.
-    pub fn new(sources: impl IntoIterator<Item = Source>, filter: Filter) -> Self {
-        let head = |source| Head {
+    pub fn new(sources: impl IntoIterator<Item = MergedLog>, filter: LogFilter) -> Self {
+        let head = |source| LogHead {
             reader: EntryReader::new(source),
             read: VecDeque::new(),
             next: None,
@@ -162,9 +162,9 @@ impl Merged {
     }
 }
 
-impl Head {
+impl LogHead {
     /// Goes to the last entries that are wanted, where they are found near the end.
-    fn skip_to_last(&mut self, count: usize, filter: &Filter) {
+    fn skip_to_last(&mut self, count: usize, filter: &LogFilter) {
         if std::mem::replace(&mut self.has_begun, true) {
             return;
         }
@@ -188,7 +188,7 @@ impl Head {
 
     /// Reads on to the next entry that is wanted. A log that cannot be read is told about in its
     /// place, and does not keep the others from being read.
-    fn fill(&mut self, filter: &Filter, pending: PendingEntry) {
+    fn fill(&mut self, filter: &LogFilter, pending: PendingEntry) {
         self.has_begun = true;
         if self.next.is_none()
             && let Some(entry) = self.read.pop_front()
@@ -209,7 +209,7 @@ impl Head {
                     self.has_failed = true;
                     let path = self.reader.source().files.path().display();
                     let text = format!("{path} cannot be read: {error}");
-                    self.next = Some(Entry::notice(self.time, Level::Error, text));
+                    self.next = Some(LogEntry::notice(self.time, Level::Error, text));
                 }
             }
         }
@@ -226,7 +226,7 @@ struct Recent {
 
 impl Recent {
     /// Reports whether an entry is not one that another log has shown.
-    fn is_new(&mut self, log: usize, owner: Option<&str>, entry: &Entry) -> bool {
+    fn is_new(&mut self, log: usize, owner: Option<&str>, entry: &LogEntry) -> bool {
         // What is not in the shape of entries says too little to be recognised.
         if entry.target.is_none() || entry.is_notice {
             return true;

@@ -18,8 +18,8 @@ fn files(dir: &Path, name: &str) -> LogFiles {
     LogFiles::new(dir.join(name), 10_000, 3)
 }
 
-fn source(dir: &Path, name: &'static str) -> Source {
-    Source::new(name, Some("default".to_owned()), files(dir, name))
+fn source(dir: &Path, name: &'static str) -> MergedLog {
+    MergedLog::new(name, Some("default".to_owned()), files(dir, name))
 }
 
 fn write(dir: &Path, name: &str, lines: &[String]) {
@@ -42,7 +42,7 @@ fn entries_of_several_logs_are_in_the_order_of_their_times() {
     write(dir.path(), "b", &[info(2, "two"), info(5, "five"), info(3, "late"), info(7, "seven")]);
     std::fs::write(dir.path().join("c"), "no time\n").unwrap();
     let mut merged =
-        Merged::new(["a", "b", "c"].map(|name| source(dir.path(), name)), Filter::default());
+        Merged::new(["a", "b", "c"].map(|name| source(dir.path(), name)), LogFilter::default());
     let found = messages(merged.last(100));
     assert_eq!(found, ["no time", "one", "two", "four", "five", "late", "six", "seven"]);
 }
@@ -56,23 +56,24 @@ fn the_last_entries_are_those_that_match_and_reach_into_full_files() {
     lines.push(line(301, Level::Info, None, "end"));
     write(dir.path(), "a", &lines);
     assert!(dir.path().join("a.1").exists());
-    let last = |filter: Filter, count| {
+    let last = |filter: LogFilter, count| {
         messages(Merged::new([source(dir.path(), "a")], filter).last(count))
     };
-    let warnings = Filter { level: Some(Level::Warn), ..Filter::default() };
+    let warnings = LogFilter { level: Some(Level::Warn), ..LogFilter::default() };
     // Their further lines go with them, and those of others do not.
     assert_eq!(last(warnings.clone(), 5), ["first\nwarning", "second\nwarning\n\n  indented"]);
     assert_eq!(last(warnings, 1), ["second\nwarning\n\n  indented"]);
-    assert_eq!(last(Filter::default(), 2), ["second\nwarning\n\n  indented", "end"]);
-    assert_eq!(last(Filter::default(), 0), Vec::<String>::new());
-    let young = Filter { since: Some(at(300)), ..Filter::default() };
+    assert_eq!(last(LogFilter::default(), 2), ["second\nwarning\n\n  indented", "end"]);
+    assert_eq!(last(LogFilter::default(), 0), Vec::<String>::new());
+    let young = LogFilter { since: Some(at(300)), ..LogFilter::default() };
     assert_eq!(last(young, 50), ["second\nwarning\n\n  indented", "end"]);
 }
 
 #[test]
 fn a_conversation_is_found_by_a_part_of_its_id() {
-    let entry = |session| Entry { session, ..Entry::notice(None, Level::Info, String::new()) };
-    let filter = |id: &str| Filter { session: Some(id.to_owned()), ..Filter::default() };
+    let entry =
+        |session| LogEntry { session, ..LogEntry::notice(None, Level::Info, String::new()) };
+    let filter = |id: &str| LogFilter { session: Some(id.to_owned()), ..LogFilter::default() };
     let own = entry(Some("20260131-100000-k3v9qd".to_owned()));
     for id in ["20260131-100000-k3v9qd", "20260131-10", "k3v9qd"] {
         assert!(filter(id).matches(&own), "{id}");
@@ -99,20 +100,21 @@ fn an_entry_that_stands_in_several_logs_is_one() {
         .collect();
     write(dir.path(), "current", &noted);
     let names = ["current", "agent", "errors"];
-    let found = Merged::new(names.map(|name| source(dir.path(), name)), Filter::default()).last(50);
+    let found =
+        Merged::new(names.map(|name| source(dir.path(), name)), LogFilter::default()).last(50);
     let expected = ["disk\nfull", "disk\nfull", "went on", "plain", "plain"];
     assert_eq!(messages(found), expected);
     // Those of another owner are others.
-    let other = Source { owner: Some("work".to_owned()), ..source(dir.path(), "errors") };
+    let other = MergedLog { owner: Some("work".to_owned()), ..source(dir.path(), "errors") };
     let sources = [source(dir.path(), "agent"), other];
-    assert_eq!(messages(Merged::new(sources, Filter::default()).last(50)).len(), 5);
+    assert_eq!(messages(Merged::new(sources, LogFilter::default()).last(50)).len(), 5);
 }
 
 #[test]
 fn what_comes_is_seen_once_and_whole_across_rotation() {
     let dir = tempfile::tempdir().unwrap();
     let mut merged =
-        Merged::new(["a", "b"].map(|name| source(dir.path(), name)), Filter::default());
+        Merged::new(["a", "b"].map(|name| source(dir.path(), name)), LogFilter::default());
     write(dir.path(), "a", &[line(0, Level::Info, None, "before")]);
     assert_eq!(messages(merged.last(1)), ["before"]);
     let (mut seen, mut written) = (Vec::new(), Vec::new());
@@ -144,7 +146,7 @@ fn a_log_that_cannot_be_read_is_told_and_keeps_no_other_from_being_read() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("a")).unwrap();
     write(dir.path(), "b", &[line(1, Level::Info, None, "one")]);
-    let errors = Filter { level: Some(Level::Info), ..Filter::default() };
+    let errors = LogFilter { level: Some(Level::Info), ..LogFilter::default() };
     let mut merged = Merged::new(["a", "b"].map(|name| source(dir.path(), name)), errors);
     let found = messages(merged.last(10));
     assert_eq!(found.len(), 2, "{found:?}");
@@ -169,7 +171,7 @@ fn what_was_printed_beside_a_warning_is_no_warning() {
     ];
     write(dir.path(), "a", &lines);
     let last = |level| {
-        let filter = Filter { level: Some(level), ..Filter::default() };
+        let filter = LogFilter { level: Some(level), ..LogFilter::default() };
         Merged::new([source(dir.path(), "a")], filter).last(50)
     };
     assert_eq!(messages(last(Level::Warn)), ["careful\nof this", "failed"]);
@@ -190,7 +192,7 @@ fn what_was_printed_beside_a_warning_is_no_warning() {
 fn of_a_long_log_only_the_end_is_read_and_it_says_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let big = |name: &str| LogFiles::new(dir.path().join(name), 300_000, 5);
-    let of = |name: &'static str| Source::new(name, Some("default".to_owned()), big(name));
+    let of = |name: &'static str| MergedLog::new(name, Some("default".to_owned()), big(name));
     for (name, step) in [("a", 2), ("b", 3)] {
         let mut log = LogWriter::new(big(name));
         for number in 0..6000 {
@@ -201,7 +203,7 @@ fn of_a_long_log_only_the_end_is_read_and_it_says_the_same() {
     }
     assert!(dir.path().join("a.2").exists());
     for (level, count) in [(None, 1), (None, 50), (None, 5000), (Some(Level::Error), 5)] {
-        let filter = Filter { level, ..Filter::default() };
+        let filter = LogFilter { level, ..LogFilter::default() };
         // All of them are wanted, so all is read.
         let mut whole = messages(Merged::new(["a", "b"].map(of), filter.clone()).last(usize::MAX));
         whole.drain(..whole.len() - count);

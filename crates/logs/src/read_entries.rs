@@ -4,16 +4,16 @@ use std::io;
 
 use jiff::Timestamp;
 
-use crate::entry::{Entry, Level, Parsed};
+use crate::entry::{Level, LogEntry, Parsed};
 use crate::files::LogFiles;
-use crate::read_lines::{LineReader, Next};
+use crate::read_lines::{LogReader, NextLine};
 
 /// Bytes of one entry that are held; a longer one becomes several.
 const MAX_BYTES: usize = 1 << 20;
 
 /// One of the logs that are read together.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct MergedLog {
     /// What it is called, such as `agent`.
     pub name: &'static str,
     /// Whose it is, such as a profile; nothing if it is everybody's.
@@ -26,7 +26,7 @@ pub struct Source {
     pub only: Option<String>,
 }
 
-impl Source {
+impl MergedLog {
     /// Returns a source whose lines have the shape of entries.
     pub fn new(name: &'static str, owner: Option<String>, files: LogFiles) -> Self {
         Self { name, owner, files, level_of: |_| None, only: None }
@@ -45,14 +45,14 @@ pub enum PendingEntry {
 /// A place in a log, between entries.
 #[derive(Debug)]
 pub struct EntryReader {
-    source: Source,
-    lines: LineReader,
+    source: MergedLog,
+    lines: LogReader,
     /// The entry whose lines are being read.
-    pending: Option<Entry>,
+    pending: Option<LogEntry>,
     /// The entry before, without its message: lines that continue it may come late.
-    previous: Option<Entry>,
+    previous: Option<LogEntry>,
     /// A notice that comes after the pending entry.
-    gap: Option<Entry>,
+    gap: Option<LogEntry>,
     /// Whether what is older than the entry before was read already.
     skips_older: bool,
     /// Whether a line was read since this look began.
@@ -63,18 +63,18 @@ pub struct EntryReader {
 
 impl EntryReader {
     /// Returns a reader at the oldest entry of a log.
-    pub fn new(source: Source) -> Self {
-        Self::of(LineReader::new(source.files.clone()), source)
+    pub fn new(source: MergedLog) -> Self {
+        Self::of(LogReader::new(source.files.clone()), source)
     }
 
     /// Returns a reader at an entry that begins at most so many bytes before the end of a log;
     /// nothing where the log is not longer than that.
-    pub fn near_end(source: Source, bytes: u64) -> io::Result<Option<Self>> {
-        let lines = LineReader::near_end(source.files.clone(), bytes)?;
+    pub fn near_end(source: MergedLog, bytes: u64) -> io::Result<Option<Self>> {
+        let lines = LogReader::near_end(source.files.clone(), bytes)?;
         Ok(lines.map(|lines| Self { is_within: true, ..Self::of(lines, source) }))
     }
 
-    fn of(lines: LineReader, source: Source) -> Self {
+    fn of(lines: LogReader, source: MergedLog) -> Self {
         Self {
             source,
             lines,
@@ -98,20 +98,20 @@ impl EntryReader {
     }
 
     /// Returns the log.
-    pub fn source(&self) -> &Source {
+    pub fn source(&self) -> &MergedLog {
         &self.source
     }
 
     /// Returns the next entry; nothing if there is none for now.
-    pub fn next_entry(&mut self, pending: PendingEntry) -> io::Result<Option<Entry>> {
+    pub fn next_entry(&mut self, pending: PendingEntry) -> io::Result<Option<LogEntry>> {
         loop {
             if let Some(gap) = self.gap.take() {
                 return Ok(Some(gap));
             }
             let complete = match self.lines.next_line()? {
-                Next::Line(line) => {
+                NextLine::Line(line) => {
                     self.was_added_to = true;
-                    match Entry::parse(line) {
+                    match LogEntry::parse(line) {
                         // Whose lines these are, and how old an entry without a time is, stands
                         // before where this began.
                         Parsed::Begins(entry) if self.is_within && entry.at.is_none() => continue,
@@ -125,15 +125,15 @@ impl EntryReader {
                         Parsed::Continues(line) => self.add(&line),
                     }
                 }
-                Next::Gap => {
+                NextLine::Gap => {
                     self.skips_older = true;
                     let at = self.pending.as_ref().or(self.previous.as_ref());
                     let text = "entries are missing here: they were removed before they were read";
                     let at = at.and_then(|entry| entry.at);
-                    self.gap = Some(Entry::notice(at, Level::Warn, text.to_owned()));
+                    self.gap = Some(LogEntry::notice(at, Level::Warn, text.to_owned()));
                     self.pending.take()
                 }
-                Next::End => {
+                NextLine::End => {
                     if pending == PendingEntry::Leave && self.was_added_to {
                         return Ok(None);
                     }
@@ -149,7 +149,7 @@ impl EntryReader {
 
     /// Adds a line to the pending entry. What continues one that was passed on has its time and its
     /// level; without any it stands for itself.
-    fn add(&mut self, line: &str) -> Option<Entry> {
+    fn add(&mut self, line: &str) -> Option<LogEntry> {
         match &mut self.pending {
             Some(entry) if entry.message.len() + line.len() <= MAX_BYTES => {
                 entry.message.push('\n');
@@ -161,7 +161,7 @@ impl EntryReader {
                 let header = complete.as_ref().or(self.previous.as_ref());
                 *pending = Some(match header {
                     Some(header) => header.continued(line.to_owned()),
-                    None => Entry::raw(None, line),
+                    None => LogEntry::raw(None, line),
                 });
                 complete
             }
@@ -169,7 +169,7 @@ impl EntryReader {
     }
 
     /// Returns an entry if it belongs to the source and was not read before.
-    fn accept(&mut self, mut entry: Entry) -> Option<Entry> {
+    fn accept(&mut self, mut entry: LogEntry) -> Option<LogEntry> {
         if entry.target.is_none() && entry.level.is_none() {
             entry.level = (self.source.level_of)(&entry.message);
         }

@@ -15,7 +15,7 @@ const CHUNK: usize = 64 << 10;
 
 /// A place in a log. Holds one file open, and at most a line and a chunk of bytes.
 #[derive(Debug)]
-pub struct LineReader {
+pub struct LogReader {
     files: LogFiles,
     open: Option<OpenFile>,
     buffer: Vec<u8>,
@@ -36,7 +36,7 @@ struct OpenFile {
 
 /// What comes next in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next<'a> {
+pub enum NextLine<'a> {
     /// A line, without its newline.
     Line(&'a [u8]),
     /// Lines are missing here: they were removed before they were read.
@@ -51,7 +51,7 @@ enum Step {
     End,
 }
 
-impl LineReader {
+impl LogReader {
     /// Returns a reader at the oldest line of a log, which need not exist yet.
     pub fn new(files: LogFiles) -> Self {
         Self { files, open: None, buffer: Vec::new(), start: 0, searched: 0 }
@@ -85,11 +85,11 @@ impl LineReader {
     }
 
     /// Returns the next line. After the end there may be more later.
-    pub fn next_line(&mut self) -> io::Result<Next<'_>> {
+    pub fn next_line(&mut self) -> io::Result<NextLine<'_>> {
         Ok(match self.step()? {
-            Step::Line(range) => Next::Line(&self.buffer[range]),
-            Step::Gap => Next::Gap,
-            Step::End => Next::End,
+            Step::Line(range) => NextLine::Line(&self.buffer[range]),
+            Step::Gap => NextLine::Gap,
+            Step::End => NextLine::End,
         })
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use thiserror::Error;
-use vestal_config::{AnyKey as _, ConfigError, Override, Settings, Value};
+use vestal_config::{AnyKey as _, ConfigError, Override, SettingValue, Settings};
 use vestal_sandbox::settings::secrets;
 
 use crate::keys;
@@ -58,10 +58,12 @@ pub enum NewServerError {
 
 impl NewMcpServer {
     /// Returns what is written into config.yaml.
-    pub fn entry(&self) -> Result<Value, NewServerError> {
-        let text = |text: &str| Value::Text(text.to_owned());
+    pub fn entry(&self) -> Result<SettingValue, NewServerError> {
+        let text = |text: &str| SettingValue::Text(text.to_owned());
         let pairs = |pairs: &BTreeMap<String, String>| {
-            Value::Map(pairs.iter().map(|(name, value)| (name.clone(), text(value))).collect())
+            SettingValue::Map(
+                pairs.iter().map(|(name, value)| (name.clone(), text(value))).collect(),
+            )
         };
         let url = self.url.as_deref().map(str::trim).filter(|url| !url.is_empty());
         let mut fields = BTreeMap::new();
@@ -79,7 +81,7 @@ impl NewMcpServer {
             (None, Some((command, args))) => {
                 put("command", text(command));
                 if !args.is_empty() {
-                    put("args", Value::List(args.iter().map(|word| text(word)).collect()));
+                    put("args", SettingValue::List(args.iter().map(|word| text(word)).collect()));
                 }
                 if !self.env.is_empty() {
                     refuse_secrets("the variable", &self.env, secrets::is_secret_name)?;
@@ -91,20 +93,20 @@ impl NewMcpServer {
             }
         }
         if let Some(seconds) = self.timeout {
-            put("timeout", Value::Integer(seconds));
+            put("timeout", SettingValue::Integer(seconds));
         }
-        Ok(Value::Map(fields))
+        Ok(SettingValue::Map(fields))
     }
 
     /// Reads an entry as the settings would.
     pub fn understood(
         settings: &Settings,
         name: &str,
-        entry: &Value,
+        entry: &SettingValue,
     ) -> Result<(McpServerName, McpServer), NewServerError> {
         let wrong = || NewServerError::Name { name: name.to_owned() };
         let name = McpServerName::new(name.trim()).ok_or_else(wrong)?;
-        let all = Value::Map([(name.to_string(), entry.clone())].into());
+        let all = SettingValue::Map([(name.to_string(), entry.clone())].into());
         let key = keys::MCP_SERVERS.name();
         let given = Override::parse(settings.schema(), &format!("{key}={all}"))?;
         let (home, environment) = (settings.home().clone(), settings.environment().clone());

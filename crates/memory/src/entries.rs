@@ -169,7 +169,7 @@ fn is_hidden(letter: char) -> bool {
 /// What notes are about, which decides the file they are in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Target {
+pub enum NotesTarget {
     /// The agent's own: `MEMORY.md`.
     Memory,
     /// The person it works for: `USER.md`.
@@ -184,7 +184,7 @@ pub struct UnknownTarget {
     pub word: String,
 }
 
-impl Target {
+impl NotesTarget {
     /// All of them, in the order they are shown in.
     pub const ALL: [Self; 2] = [Self::Memory, Self::User];
 
@@ -205,7 +205,7 @@ impl Target {
     }
 }
 
-impl FromStr for Target {
+impl FromStr for NotesTarget {
     type Err = UnknownTarget;
 
     fn from_str(word: &str) -> Result<Self, UnknownTarget> {
@@ -217,7 +217,7 @@ impl FromStr for Target {
     }
 }
 
-impl fmt::Display for Target {
+impl fmt::Display for NotesTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.word())
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use async_recursion::async_recursion as boxed;
 use serde::{Deserialize, Serialize};
 use vestal_sandbox::{
-    Engine, Error, FilesOnRemoval, Rebuild, SnapshotName, Summary, Task, WhileBusy,
+    Engine, Error, FilesOnRemoval, Rebuild, SandboxSummary, SnapshotName, TaskName, WhileBusy,
 };
 
 /// The kind of an action, as records and pages have it.
@@ -74,7 +74,7 @@ pub enum Action {
     /// Makes a new sandbox as a copy.
     Fork {
         /// The task of the new one.
-        to: Task,
+        to: TaskName,
         /// The snapshot that is copied; nothing: the sandbox as it is.
         snapshot: Option<SnapshotName>,
         /// What to do while jobs run.
@@ -145,7 +145,7 @@ impl Action {
     /// Does it, by the call of the engine that the command line makes. Dropped half-way it undoes
     /// what it has begun; [`Engine::close`] waits for that.
     #[boxed]
-    pub async fn perform(&self, engine: &Engine, task: &Task) -> Result<Done, ActionError> {
+    pub async fn perform(&self, engine: &Engine, task: &TaskName) -> Result<Done, ActionError> {
         match self {
             Self::Snapshot { name, note, busy } => {
                 let kept = engine.snapshot(task, name, note.as_deref(), *busy).await?;
@@ -191,7 +191,7 @@ impl Action {
             }
             Self::Stop => {
                 let found = engine.inspect(task).await?;
-                let in_memory = found.iter().any(Summary::has_files_in_memory);
+                let in_memory = found.iter().any(SandboxSummary::has_files_in_memory);
                 let words = match (engine.stop(task).await?, in_memory) {
                     (false, _) => format!("{task} was not running"),
                     (true, false) => format!("stopped {task}; its files are kept"),
@@ -215,7 +215,7 @@ impl Action {
 
 /// Returns the task of a fork. A directory that is mounted in the first sandbox is in the new one
 /// too, and so is part of its task.
-async fn fork_target(engine: &Engine, from: &Task, new: &Task) -> Result<Task, Error> {
+async fn fork_target(engine: &Engine, from: &TaskName, new: &TaskName) -> Result<TaskName, Error> {
     let summaries = engine.inspect(from).await.unwrap_or_default();
     let mounted = summaries.into_iter().find_map(|summary| summary.overrides.mount);
     match mounted {
@@ -296,7 +296,7 @@ mod tests {
     fn an_action_says_what_it_does_before_it_does_it() {
         let busy = WhileBusy::Refuse;
         let name: SnapshotName = "good".parse().unwrap();
-        let to: Task = "copy".parse().unwrap();
+        let to: TaskName = "copy".parse().unwrap();
         let fork = Action::Fork { to, snapshot: Some(name.clone()), busy };
         assert_eq!(fork.to_string(), "forking its snapshot good to copy");
         assert_eq!(Action::Restore { name, busy }.to_string(), "restoring it to good");

@@ -4,15 +4,15 @@ use async_recursion::async_recursion as boxed;
 use jiff::Timestamp;
 use vestal_sandbox::backend::Confinement;
 use vestal_sandbox::{
-    CopyError, Engine, Error, FilesOnRemoval, Snapshot, SnapshotName, Summary, SummaryState, Task,
-    keys,
+    CopyError, Engine, Error, FilesOnRemoval, SandboxSummary, Snapshot, SnapshotName, SummaryState,
+    TaskName, keys,
 };
 
 use crate::action::{Action, bytes_in_words};
 
 /// Says what goes and what stays when an action is done, in parts of a sentence.
 #[boxed]
-pub async fn plan(engine: &Engine, task: &Task, action: &Action) -> Result<Vec<String>, Error> {
+pub async fn plan(engine: &Engine, task: &TaskName, action: &Action) -> Result<Vec<String>, Error> {
     match action {
         Action::Remove { files } => removal(engine, task, *files).await,
         Action::Restore { name, .. } => {
@@ -66,7 +66,7 @@ pub async fn plan(engine: &Engine, task: &Task, action: &Action) -> Result<Vec<S
 }
 
 /// Says what a copy of a sandbox as it is does to it.
-async fn standstill(engine: &Engine, task: &Task) -> Vec<String> {
+async fn standstill(engine: &Engine, task: &TaskName) -> Vec<String> {
     let Ok(summary) = current(engine, task).await else { return Vec::new() };
     let mut parts = Vec::new();
     if let Some(mount) = &summary.overrides.mount {
@@ -85,13 +85,17 @@ const fn fork_part() -> &'static str {
 }
 
 /// Returns the sandbox that all processes share; an error where there is none.
-async fn current(engine: &Engine, task: &Task) -> Result<Summary, Error> {
+async fn current(engine: &Engine, task: &TaskName) -> Result<SandboxSummary, Error> {
     let found = engine.inspect(task).await?;
     let shared = found.into_iter().find(|summary| !summary.owned);
     shared.ok_or_else(|| Error::NoSandbox { task: task.to_string() })
 }
 
-async fn snapshot(engine: &Engine, task: &Task, name: &SnapshotName) -> Result<Snapshot, Error> {
+async fn snapshot(
+    engine: &Engine,
+    task: &TaskName,
+    name: &SnapshotName,
+) -> Result<Snapshot, Error> {
     let all = engine.snapshots(Some(task)).await?;
     let found = all.into_iter().find(|snapshot| snapshot.name == *name);
     found.ok_or_else(|| {
@@ -99,7 +103,7 @@ async fn snapshot(engine: &Engine, task: &Task, name: &SnapshotName) -> Result<S
     })
 }
 
-fn stop_parts(summary: &Summary) -> Vec<String> {
+fn stop_parts(summary: &SandboxSummary) -> Vec<String> {
     let mut parts = Vec::new();
     if summary.jobs_running > 0 {
         let jobs = count(summary.jobs_running, "running job");
@@ -116,7 +120,7 @@ fn stop_parts(summary: &Summary) -> Vec<String> {
 
 async fn removal(
     engine: &Engine,
-    task: &Task,
+    task: &TaskName,
     files: FilesOnRemoval,
 ) -> Result<Vec<String>, Error> {
     let dir = engine.sandboxes_dir().join(engine.key(task).dir_name());
@@ -164,7 +168,7 @@ async fn removal(
 }
 
 /// Says what of one instance goes.
-fn removal_part(summary: &Summary) -> String {
+fn removal_part(summary: &SandboxSummary) -> String {
     let description = &summary.description;
     let on = match &description.name {
         Some(name) => format!("on {} (container {name})", summary.backend),
@@ -191,7 +195,11 @@ fn removal_part(summary: &Summary) -> String {
     }
 }
 
-fn restore_parts(snapshot: &Snapshot, current: Option<&Summary>, now: Timestamp) -> Vec<String> {
+fn restore_parts(
+    snapshot: &Snapshot,
+    current: Option<&SandboxSummary>,
+    now: Timestamp,
+) -> Vec<String> {
     let Snapshot { task, name, system, created_at, .. } = snapshot;
     let what = if *system {
         "workspace, home and everything installed"
@@ -228,7 +236,7 @@ enum FilesOutlook {
 }
 
 fn rebuild_parts(
-    current: &Summary,
+    current: &SandboxSummary,
     to: Option<&str>,
     confined: bool,
     files: FilesOutlook,

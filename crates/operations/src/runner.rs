@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use vestal_config::Settings;
-use vestal_sandbox::{Engine, EngineOptions, ProgressSink, Task};
+use vestal_sandbox::{Engine, EngineOptions, ProgressSink, TaskName};
 
 use crate::action::{Action, ActionError, Done};
 use crate::record::{
@@ -48,7 +48,7 @@ impl Runner {
     pub async fn begin(
         &self,
         settings: Settings,
-        task: Task,
+        task: TaskName,
         action: Action,
     ) -> Result<OperationId, OperationError> {
         let store = OperationStore::of(settings.home());
@@ -96,7 +96,7 @@ impl Runner {
 /// Does the action, or gives it up when the process ends.
 async fn see_done(
     engine: &Engine,
-    task: &Task,
+    task: &TaskName,
     action: &Action,
     stop: &CancellationToken,
 ) -> OperationEnd {
@@ -178,7 +178,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::at(dir.path().join("home"));
         let engine = Engine::open(settings(&home)).unwrap();
-        let task: Task = "web".parse().unwrap();
+        let task: TaskName = "web".parse().unwrap();
         let sandbox = engine.sandbox(&task).await.unwrap();
         sandbox.run(Command::shell("true")).await.unwrap();
         let (runner, store) = (Runner::new("test"), OperationStore::of(&home));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use vestal_config::{ConfigError, Environment, Home, ProfileName, Settings, Source};
+use vestal_config::{ConfigError, Environment, Home, ProfileName, Settings, ValueSource};
 
 use crate::create::read_description;
 use crate::error::ProfileError;
@@ -113,7 +113,7 @@ fn named(settings: &Settings, key: &str) -> Result<Option<String>, ConfigError> 
     }
     let found = settings.get_by_name(key)?;
     let text = Some(found.value.to_string()).filter(|text| !text.is_empty());
-    Ok(text.filter(|_| found.source != Source::Default))
+    Ok(text.filter(|_| found.source != ValueSource::Default))
 }
 
 /// Returns where a profile keeps its sandboxes.
@@ -131,7 +131,7 @@ fn entries(dir: &Path, counts: impl Fn(&Path) -> bool) -> usize {
 
 /// The profiles there are.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Listing {
+pub struct ProfileListing {
     /// `default` first, then the others by name.
     pub profiles: Vec<ProfileView>,
     /// What is among the profiles and is none.
@@ -150,10 +150,10 @@ pub struct Stray {
 impl Profiles {
     /// Lists every profile. One that is damaged says so itself and keeps no
     /// other from being listed.
-    pub fn list(&self, current: Option<&Home>) -> Listing {
+    pub fn list(&self, current: Option<&Home>) -> ProfileListing {
         let profiles =
             self.root.profiles().into_iter().map(|name| self.view(&name, current)).collect();
-        Listing { profiles, strays: self.strays() }
+        ProfileListing { profiles, strays: self.strays() }
     }
 
     /// Returns what is among the profiles and is none.

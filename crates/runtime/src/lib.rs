@@ -14,7 +14,7 @@ mod signals;
 mod verbs;
 
 pub use conversation::{
-    OpenRequest, Opened, Placement, SANDBOX_CHOICE, SandboxChoice, Toolsets, Which,
+    ConversationChoice, OpenRequest, Opened, Placement, SANDBOX_CHOICE, SandboxChoice, Toolsets,
 };
 pub use model_choice::{ChooseModelError, ModelChoice, choose_model};
 pub use models::{ListModelsError, ProviderModels, list_models};

@@ -3,7 +3,9 @@
 use vestal_agent::keys;
 use vestal_agent::settings::{self, EndpointError, KeyOwner, ProviderCandidate};
 use vestal_api::closest_name;
-use vestal_config::{AnyKey as _, ConfigError, Resolved, SetError, SetOutcome, Settings, Source};
+use vestal_config::{
+    AnyKey as _, ConfigError, Resolved, SetError, SetOutcome, Settings, ValueSource,
+};
 
 /// What was written, and what is wrong with the choice as far as that is known without asking anybody.
 #[derive(Debug)]
@@ -31,7 +33,7 @@ pub enum ChooseModelError {
         /// The setting with the key.
         key: &'static str,
         /// Where it is set.
-        source_of_key: Source,
+        source_of_key: ValueSource,
         /// Whose key it is.
         owner: String,
         /// Who would get it.

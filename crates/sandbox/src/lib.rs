@@ -27,18 +27,18 @@ pub mod job;
 pub mod settings;
 
 pub use backends::registered as registered_backends;
-pub use command::{Command, Input, InvalidCommand, new_job_id};
+pub use command::{Command, CommandInput, InvalidCommand, new_job_id};
 pub use embedded::GUEST;
 pub use engine::{
     CLOSE_WITHIN, DiskUsage, Engine, EngineOptions, FilesOnRemoval, Pruned, ReapReason, Reaped,
-    Removal, StateBefore, Summary, SummaryState,
+    Removal, SandboxSummary, StateBefore, SummaryState,
 };
 pub use error::{CopyError, Error};
 #[cfg(feature = "failpoints")]
 pub use failpoint::NAMES as FAILPOINTS;
-pub use key::{HomeId, InvalidTask, Key, Task, label_value};
+pub use key::{HomeId, InvalidTask, Key, TaskName, label_value};
 pub use notice::{Notice, Progress, ProgressSink, Wording};
-pub use output::{Captured, Output};
+pub use output::{Captured, CapturedOutput};
 pub use overrides::Overrides;
 pub use ports::{PortStream, connect_port, listening_ports};
 pub use profile::{ProfileSandboxes, ProfileSandboxesError};
@@ -53,7 +53,8 @@ pub use spec::{Ceiling, Drift, Spec, Tightening};
 pub use store::{HomeError, LockError, StoreError};
 pub use vestal_process::{ProcessHandle, ProcessId, boot_id};
 pub use vestal_wire::{
-    AttachJob, Cause, CreateMode, Delivery, DirectoryEntry, Edit, EnvVar, Exit, Fault, FaultCode,
-    FileKind, Found, InvalidJobId, JobId, JobInfo, JobState, ListeningPort, Match, Metadata,
-    SearchQuery, SessionState, Stats, Status, Stream, Version, WindowSize,
+    AttachJob, Cause, CreateMode, DirectoryEntry, EnvVar, Fault, FaultCode, FileEdit, FileKind,
+    FileVersion, FoundMatches, InvalidJobId, JobExit, JobId, JobInfo, JobState, ListeningPort,
+    Match, Metadata, OutputDelivery, SandboxStats, SearchQuery, SessionState, Status, Stream,
+    WindowSize,
 };

@@ -11,9 +11,9 @@ use tokio::io::{
 };
 use tokio::sync::oneshot;
 use vestal_wire::limits::{MAX_DATA, MAX_PORTS};
-use vestal_wire::{ListeningPort, Reply, Request, Stream};
+use vestal_wire::{CallReply, CallRequest, ListeningPort, Stream};
 
-use crate::client::{CallError, Channel, Connection, Incoming, Violation};
+use crate::client::{CallError, Channel, ChannelMessage, Connection, Violation};
 
 /// How long a guest may take to look.
 const LOOK_WITHIN: Duration = Duration::from_secs(10);
@@ -26,9 +26,9 @@ const MAX_TEXT: usize = 256;
 /// protocol refuses it ([`crate::FaultCode::Unsupported`]).
 #[boxed]
 pub async fn listening_ports(connection: &Connection) -> Result<Vec<ListeningPort>, CallError> {
-    match connection.call_within(Request::Ports, LOOK_WITHIN).await? {
-        Reply::Ports(ports) if is_possible(&ports) => Ok(ports),
-        Reply::Ports(_) => Err(connection.violate(Violation::Claim("ports that cannot be"))),
+    match connection.call_within(CallRequest::Ports, LOOK_WITHIN).await? {
+        CallReply::Ports(ports) if is_possible(&ports) => Ok(ports),
+        CallReply::Ports(_) => Err(connection.violate(Violation::Claim("ports that cannot be"))),
         _ => Err(connection.wrong_reply()),
     }
 }
@@ -49,7 +49,7 @@ pub struct PortStream {
 /// whatever else fails, ends the stream, and [`PortStream::failure`] says why.
 #[boxed]
 pub async fn connect_port(connection: &Connection, port: u16) -> Result<PortStream, CallError> {
-    let channel = connection.channel(Request::Connect { port }).await?;
+    let channel = connection.channel(CallRequest::Connect { port }).await?;
     let (near, far) = tokio::io::duplex(MAX_DATA);
     let (tell, ended) = oneshot::channel();
     tokio::spawn(async move {
@@ -82,13 +82,13 @@ async fn copy(mut channel: Channel, far: DuplexStream) -> Result<(), CallError> 
     let receive = async {
         loop {
             match channel.recv().await? {
-                Some(Incoming::Data(Stream::Content, bytes)) => {
+                Some(ChannelMessage::Data(Stream::Content, bytes)) => {
                     // The near end is gone: dropping the channel tells the guest.
                     if to_here.write_all(&bytes).await.is_err() {
                         return Ok(());
                     }
                 }
-                Some(Incoming::Reply(_)) | None => return Ok(()),
+                Some(ChannelMessage::Reply(_)) | None => return Ok(()),
                 Some(_) => {}
             }
         }

@@ -4,7 +4,7 @@ use async_recursion::async_recursion as boxed;
 use vestal_wire::{JobId, WindowSize};
 
 use crate::client::Connection;
-use crate::{Command, Input, job};
+use crate::{Command, CommandInput, job};
 
 /// Runs the best shell there is, in the place of the one that reads this.
 const SHELL_TEXT: &str = "\
@@ -16,7 +16,7 @@ if command -v bash >/dev/null 2>&1; then exec bash -i; else exec \"${SHELL:-sh}\
 pub fn interactive_shell(session: &str, size: WindowSize) -> Command {
     // A background job has no say in its session: commands that run beside the shell are not
     // told that it has the last word.
-    Command::shell(SHELL_TEXT).background().session(session).stdin(Input::Piped).pty(size)
+    Command::shell(SHELL_TEXT).background().session(session).stdin(CommandInput::Piped).pty(size)
 }
 
 /// Makes programs that fill the screen draw it anew: they do so when the size of their terminal

@@ -16,8 +16,8 @@ mod slash;
 mod turns;
 mod views;
 
-pub use admission::{Admission, Admitted, Unlimited};
+pub use admission::{Admission, TurnPermit, Unlimited};
 pub use catalogue::catalogue;
-pub use connection::{BadFrame, Connection, MAX_FRAME, Outgoing};
-pub use lines::{Line, LineReader};
+pub use connection::{BadFrame, ClientConnection, ClientFrames, MAX_FRAME};
+pub use lines::{FrameLine, FrameReader};
 pub use server::{ServeSettings, Server, ServerBuilder, WaitingQuestion};

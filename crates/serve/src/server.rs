@@ -19,11 +19,13 @@ use vestal_conversations::ConversationId;
 use vestal_runtime::{AnswerError, RemoteAnswer, RemoteHuman, RemoteQuestion, Runtime};
 
 use crate::admission::{Admission, Unlimited};
-use crate::connection::{Connection, Outgoing};
+use crate::connection::{ClientConnection, ClientFrames};
 use crate::error::{self, RpcError};
 use crate::hub::Hub;
 use crate::outbox::Outbox;
-use crate::session::{Facts, Opening, STOPPING, Session, SessionParts, no_session};
+use crate::session::{
+    ConversationOpening, STOPPING, Session, SessionFacts, SessionParts, no_session,
+};
 
 /// How long requests that are under way may take at the end.
 const END_WITHIN: Duration = Duration::from_secs(5);
@@ -53,9 +55,9 @@ impl ServeSettings {
 
 /// Serves conversations to any number of connections. Cheap to clone; clones share everything.
 #[derive(Clone)]
-pub struct Server(Arc<Shared>);
+pub struct Server(Arc<ServeState>);
 
-struct Shared {
+struct ServeState {
     runtime: Runtime,
     settings: ServeSettings,
     admission: Arc<dyn Admission>,
@@ -118,7 +120,7 @@ impl ServerBuilder {
     pub fn build(self) -> Result<Server, ConfigError> {
         let Self { runtime, settings, admission, source, cwd } = self;
         let configured = Arc::clone(runtime.settings());
-        Ok(Server(Arc::new(Shared {
+        Ok(Server(Arc::new(ServeState {
             approval_timeout: configured.get(&agent_keys::APPROVALS_TIMEOUT)?.value.duration(),
             approval_mode: configured.get(&agent_keys::APPROVALS_MODE)?.value.to_string(),
             runtime,
@@ -138,8 +140,8 @@ impl ServerBuilder {
 
 /// A session to be made.
 pub(crate) struct NewSession {
-    pub(crate) opening: Opening,
-    pub(crate) facts: Facts,
+    pub(crate) opening: ConversationOpening,
+    pub(crate) facts: SessionFacts,
     pub(crate) close_on_disconnect: bool,
     pub(crate) is_resumed: bool,
 }
@@ -171,14 +173,14 @@ impl Server {
 
     /// Takes a connection: what the client sends goes into the first, what it is sent comes out of
     /// the second, `gateway.ready` first of all.
-    pub fn connect(&self) -> (Connection, Outgoing) {
+    pub fn connect(&self) -> (ClientConnection, ClientFrames) {
         let id = self.0.next_connection.fetch_add(1, Ordering::Relaxed);
         let outbox = Outbox::new();
         self.lock_connections().insert(id, outbox.clone());
         if self.0.closing.is_cancelled() {
             outbox.close(STOPPING);
         }
-        Connection::new(self.clone(), id, outbox)
+        ClientConnection::new(self.clone(), id, outbox)
     }
 
     /// Returns the questions of all live sessions that wait for an answer, for a front end of this

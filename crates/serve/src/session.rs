@@ -15,13 +15,13 @@ use vestal_api::keys::BusyInputMode;
 use vestal_model::Image;
 use vestal_runtime::{AnswerError, RemoteAnswer, RemoteHuman, Runtime};
 
-use crate::admission::{Admission, Admitted};
+use crate::admission::{Admission, TurnPermit};
 use crate::error::{self, RpcError};
 use crate::events::{EventBody, ReturnedPrompt, StatusKind};
 use crate::hub::Hub;
 
-pub(crate) use held::{Handles, Held, Opening};
-pub(crate) use view::Facts;
+pub(crate) use held::{ConversationOpening, Handles, HeldConversation};
+pub(crate) use view::SessionFacts;
 
 /// Characters of a prompt that lists show.
 const PREVIEW: usize = 200;
@@ -38,8 +38,8 @@ pub(crate) struct Session {
     pub(crate) admission: Arc<dyn Admission>,
     pub(crate) tasks: TaskTracker,
     /// Locked by whoever works in the conversation.
-    pub(crate) conversation: Arc<tokio::sync::Mutex<Held>>,
-    pub(crate) state: Mutex<SessionState>,
+    pub(crate) conversation: Arc<tokio::sync::Mutex<HeldConversation>>,
+    pub(crate) state: Mutex<LiveSessionState>,
     /// Whether nothing is being done.
     pub(crate) idle: watch::Sender<bool>,
     /// Cancelled when the session is closed.
@@ -56,7 +56,7 @@ pub(crate) struct Session {
 
 /// What is being done in a session.
 #[derive(Debug)]
-pub(crate) enum Phase {
+pub(crate) enum SessionPhase {
     Idle,
     /// A turn, which this interrupts.
     Turn(CancellationToken),
@@ -69,7 +69,7 @@ pub(crate) enum Phase {
 
 /// Something to be done in the conversation, in the order it came.
 #[derive(Debug)]
-pub(crate) enum Work {
+pub(crate) enum SessionWork {
     Prompt(Prompt),
     /// The model hears of its background jobs.
     JobNews,
@@ -110,12 +110,12 @@ pub(crate) enum Submitted {
 }
 
 #[derive(Debug)]
-pub(crate) struct SessionState {
-    pub(crate) phase: Phase,
-    pub(crate) queue: VecDeque<Work>,
+pub(crate) struct LiveSessionState {
+    pub(crate) phase: SessionPhase,
+    pub(crate) queue: VecDeque<SessionWork>,
     /// Whether somebody wants what runs to end, with all that was said for it and after it.
     pub(crate) is_interrupted: bool,
-    pub(crate) facts: Facts,
+    pub(crate) facts: SessionFacts,
     pub(crate) handles: Option<Handles>,
     /// Pictures that go with the next prompt.
     pictures: Vec<Image>,
@@ -136,13 +136,13 @@ pub(crate) struct SessionState {
     attachments: u64,
 }
 
-impl SessionState {
+impl LiveSessionState {
     /// Takes the prompts that wait. News of jobs is not lost with them: it comes with the next turn.
     pub(crate) fn take_waiting(&mut self) -> Vec<ReturnedPrompt> {
         let waiting = std::mem::take(&mut self.queue).into_iter();
         let prompts = waiting.filter_map(|work| match work {
-            Work::Prompt(prompt) => Some(prompt.into()),
-            Work::JobNews => None,
+            SessionWork::Prompt(prompt) => Some(prompt.into()),
+            SessionWork::JobNews => None,
         });
         prompts.collect()
     }
@@ -168,8 +168,8 @@ pub(crate) struct SessionParts {
     pub(crate) runtime: Runtime,
     pub(crate) admission: Arc<dyn Admission>,
     pub(crate) tasks: TaskTracker,
-    pub(crate) opening: Opening,
-    pub(crate) facts: Facts,
+    pub(crate) opening: ConversationOpening,
+    pub(crate) facts: SessionFacts,
     pub(crate) busy: BusyInputMode,
     pub(crate) closing: CancellationToken,
     pub(crate) close_on_disconnect: bool,
@@ -199,11 +199,11 @@ impl Session {
             runtime: parts.runtime,
             admission: parts.admission,
             tasks: parts.tasks,
-            conversation: Arc::new(tokio::sync::Mutex::new(Held::Unopened(Box::new(
+            conversation: Arc::new(tokio::sync::Mutex::new(HeldConversation::Unopened(Box::new(
                 parts.opening,
             )))),
-            state: Mutex::new(SessionState {
-                phase: Phase::Idle,
+            state: Mutex::new(LiveSessionState {
+                phase: SessionPhase::Idle,
                 queue: VecDeque::new(),
                 is_interrupted: false,
                 facts: parts.facts,
@@ -230,17 +230,17 @@ impl Session {
         })
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, SessionState> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, LiveSessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reports whether a turn or other work in the conversation is being done.
     pub(crate) fn is_running(&self) -> bool {
-        matches!(self.lock().phase, Phase::Turn(_) | Phase::Exclusive(_))
+        matches!(self.lock().phase, SessionPhase::Turn(_) | SessionPhase::Exclusive(_))
     }
 
     pub(crate) fn is_ended(&self) -> bool {
-        matches!(self.lock().phase, Phase::Ended)
+        matches!(self.lock().phase, SessionPhase::Ended)
     }
 
     /// Reports whether no new work is taken. Whoever asks under the lock of the state, as whoever
@@ -264,7 +264,7 @@ impl Session {
         mode: Option<BusyInputMode>,
     ) -> Result<Submitted, RpcError> {
         let mut state = self.lock();
-        if matches!(state.phase, Phase::Ended) {
+        if matches!(state.phase, SessionPhase::Ended) {
             return Err(no_session(&self.id));
         }
         if self.is_closing() {
@@ -278,15 +278,15 @@ impl Session {
         let mode = mode.unwrap_or(state.busy);
         let preview: String = prompt.text.chars().take(PREVIEW).collect();
         let submitted = match &state.phase {
-            Phase::Ended => return Err(no_session(&self.id)),
-            Phase::Idle => {
+            SessionPhase::Ended => return Err(no_session(&self.id)),
+            SessionPhase::Idle => {
                 let admitted = self.admit()?;
                 state.job_turns = 0;
-                state.queue.push_back(Work::Prompt(prompt));
+                state.queue.push_back(SessionWork::Prompt(prompt));
                 self.start(&mut state, admitted);
                 Submitted::Streaming
             }
-            Phase::Turn(turn) => match &state.handles {
+            SessionPhase::Turn(turn) => match &state.handles {
                 Some(handles)
                     if mode == BusyInputMode::Steer
                         && prompt.is_plain()
@@ -303,7 +303,7 @@ impl Session {
                 }
             },
             // Nobody would hear it meanwhile: it is said afterwards, whatever the mode.
-            Phase::Exclusive(work) => {
+            SessionPhase::Exclusive(work) => {
                 if mode == BusyInputMode::Interrupt {
                     work.cancel();
                 }
@@ -317,14 +317,14 @@ impl Session {
         Ok(submitted)
     }
 
-    fn enqueue(&self, state: &mut SessionState, prompt: Prompt) -> Submitted {
+    fn enqueue(&self, state: &mut LiveSessionState, prompt: Prompt) -> Submitted {
         let text = prompt.text.clone();
-        state.queue.push_back(Work::Prompt(prompt));
+        state.queue.push_back(SessionWork::Prompt(prompt));
         self.hub.emit(&EventBody::StatusUpdate { kind: StatusKind::Queued, text });
         Submitted::Queued
     }
 
-    pub(crate) fn admit(&self) -> Result<Admitted, RpcError> {
+    pub(crate) fn admit(&self) -> Result<TurnPermit, RpcError> {
         self.admission.admit().map_err(|reason| {
             RpcError::new(error::REFUSED, reason).advise("try again when another turn has ended")
         })
@@ -338,11 +338,11 @@ impl Session {
         dropped.extend(state.take_unheard().into_iter().map(ReturnedPrompt::said));
         std::mem::take(&mut state.side).cancel();
         let was_running = match &state.phase {
-            Phase::Turn(running) | Phase::Exclusive(running) => {
+            SessionPhase::Turn(running) | SessionPhase::Exclusive(running) => {
                 running.cancel();
                 true
             }
-            Phase::Idle | Phase::Ended => false,
+            SessionPhase::Idle | SessionPhase::Ended => false,
         };
         state.is_interrupted = was_running;
         drop(state);
@@ -375,7 +375,7 @@ impl Session {
     pub(crate) fn steer(&self, text: &str) -> bool {
         let state = self.lock();
         match (&state.phase, &state.handles) {
-            (Phase::Turn(turn), Some(handles)) if !turn.is_cancelled() => {
+            (SessionPhase::Turn(turn), Some(handles)) if !turn.is_cancelled() => {
                 handles.control.steer(text);
                 true
             }
@@ -400,11 +400,11 @@ impl Session {
         let waiting = {
             let mut state = self.lock();
             match &state.phase {
-                Phase::Ended => return false,
-                Phase::Turn(running) | Phase::Exclusive(running) => running.cancel(),
-                Phase::Idle => {}
+                SessionPhase::Ended => return false,
+                SessionPhase::Turn(running) | SessionPhase::Exclusive(running) => running.cancel(),
+                SessionPhase::Idle => {}
             }
-            state.phase = Phase::Ended;
+            state.phase = SessionPhase::Ended;
             state.side.cancel();
             if let Some(watch) = state.job_watch.take() {
                 watch.cancel();
@@ -413,9 +413,10 @@ impl Session {
         };
         self.tell_returned(waiting, reason);
         self.life.cancel();
-        let held = std::mem::replace(&mut *self.conversation.lock().await, Held::Closed);
+        let held =
+            std::mem::replace(&mut *self.conversation.lock().await, HeldConversation::Closed);
         self.idle.send_replace(true);
-        if let Held::Open(conversation) = held {
+        if let HeldConversation::Open(conversation) = held {
             let id = conversation.id().clone();
             if let Err(error) = conversation.close(EndReason::Left).await {
                 tracing::warn!(conversation = %id, %error, "a conversation was not closed");

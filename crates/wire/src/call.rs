@@ -4,29 +4,29 @@ use minicbor::{Decode, Encode};
 
 use crate::file::{FileCall, FileReply};
 use crate::frame::Stream;
-use crate::job::{AttachJob, JobId, JobInfo, Outcome, StartJob, WindowSize};
+use crate::job::{AttachJob, CommandOutcome, JobId, JobInfo, StartJob, WindowSize};
 
 /// A request from a host process to a guest.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub enum Request {
-    /// Returns the guest's state as [`Reply::Status`]. Does not count as use.
+pub enum CallRequest {
+    /// Returns the guest's state as [`CallReply::Status`]. Does not count as use.
     #[n(0)]
     Status,
-    /// Returns the sandbox's resource usage as [`Reply::Stats`]. Does not count
+    /// Returns the sandbox's resource usage as [`CallReply::Stats`]. Does not count
     /// as use.
     #[n(1)]
     Stats,
     /// Resets the idle clock.
     #[n(2)]
     Touch,
-    /// Runs a command. Answered by [`Event::Started`], output, [`Event::Ended`]
-    /// and [`Reply::Job`].
+    /// Runs a command. Answered by [`CallEvent::Started`], output, [`CallEvent::Ended`]
+    /// and [`CallReply::Job`].
     #[n(3)]
     Start(#[n(0)] Box<StartJob>),
-    /// Follows a job. Answered like [`Request::Start`].
+    /// Follows a job. Answered like [`CallRequest::Start`].
     #[n(4)]
     Attach(#[n(0)] AttachJob),
-    /// Waits until a job has ended or the time is up. Answered by [`Reply::Job`].
+    /// Waits until a job has ended or the time is up. Answered by [`CallReply::Job`].
     #[n(5)]
     Wait {
         /// The job.
@@ -36,7 +36,7 @@ pub enum Request {
         #[n(1)]
         timeout_ms: Option<u64>,
     },
-    /// Returns the jobs on record, oldest first, as [`Reply::Jobs`].
+    /// Returns the jobs on record, oldest first, as [`CallReply::Jobs`].
     #[n(6)]
     Jobs {
         /// Only jobs that run or have processes left.
@@ -46,7 +46,7 @@ pub enum Request {
         #[n(1)]
         limit: u32,
     },
-    /// Returns what became of a command, as [`Reply::Outcome`]. An id reported as
+    /// Returns what became of a command, as [`CallReply::Outcome`]. An id reported as
     /// "never started" is refused afterwards.
     #[n(7)]
     Lookup {
@@ -60,7 +60,7 @@ pub enum Request {
         #[n(2)]
         boot: String,
     },
-    /// Kills every process of a job. Answered by [`Reply::Job`] once none is left.
+    /// Kills every process of a job. Answered by [`CallReply::Job`] once none is left.
     #[n(8)]
     Kill {
         /// The job.
@@ -104,7 +104,7 @@ pub enum Request {
         #[n(0)]
         name: String,
     },
-    /// Performs a file operation. Answered by [`Reply::File`].
+    /// Performs a file operation. Answered by [`CallReply::File`].
     #[n(13)]
     File(#[n(0)] FileCall),
     /// Changes the retention time.
@@ -115,7 +115,7 @@ pub enum Request {
         retention_ms: Option<u64>,
     },
     /// Shuts the guest down: jobs get SIGTERM, and after the grace period
-    /// SIGKILL. Answered by [`Reply::Done`] when all processes of jobs are gone
+    /// SIGKILL. Answered by [`CallReply::Done`] when all processes of jobs are gone
     /// and no new job can start; then the connection closes.
     #[n(15)]
     Shutdown {
@@ -128,7 +128,7 @@ pub enum Request {
         if_idle: bool,
     },
     /// Returns the TCP ports that processes of jobs listen on, as
-    /// [`Reply::Ports`]. Since 1.1.
+    /// [`CallReply::Ports`]. Since 1.1.
     #[n(16)]
     Ports,
     /// Connects to a TCP port that a process of a job listens on:
@@ -145,7 +145,7 @@ pub enum Request {
 
 /// A message on a channel before its reply.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub enum Event {
+pub enum CallEvent {
     /// The command runs. From now on it cannot be "never started".
     #[n(0)]
     Started {
@@ -169,7 +169,7 @@ pub enum Event {
     Ended(#[n(0)] Box<JobInfo>),
 }
 
-impl Event {
+impl CallEvent {
     /// Returns the event for a gap in `stream`.
     pub const fn gap(stream: Stream, bytes: u64) -> Self {
         Self::Gap { stream: stream as u8, bytes }
@@ -178,7 +178,7 @@ impl Event {
 
 /// The reply to a request, which closes the channel.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub enum Reply {
+pub enum CallReply {
     /// The request was carried out.
     #[n(0)]
     Done,
@@ -190,7 +190,7 @@ pub enum Reply {
     Status(#[n(0)] Status),
     /// Resource usage of the sandbox.
     #[n(3)]
-    Stats(#[n(0)] Stats),
+    Stats(#[n(0)] SandboxStats),
     /// A job.
     #[n(4)]
     Job(#[n(0)] Box<JobInfo>),
@@ -206,7 +206,7 @@ pub enum Reply {
     },
     /// What became of a command.
     #[n(6)]
-    Outcome(#[n(0)] Outcome),
+    Outcome(#[n(0)] CommandOutcome),
     /// Result of an operation on files.
     #[n(7)]
     File(#[n(0)] FileReply),
@@ -318,7 +318,7 @@ pub struct Status {
 /// Resource usage of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Stats {
+pub struct SandboxStats {
     /// Processes of the sandbox, without the guest's own.
     #[n(0)]
     pub processes: u32,

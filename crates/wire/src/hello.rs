@@ -13,7 +13,7 @@ pub const MINOR: u16 = 1;
 /// The role of a host process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
 #[cbor(index_only)]
-pub enum Role {
+pub enum HostRole {
     /// It uses the sandbox: its calls reset the idle clock.
     #[n(0)]
     User,
@@ -39,7 +39,7 @@ pub struct Hello {
     pub minor: u16,
     /// The role of the host.
     #[n(2)]
-    pub role: Role,
+    pub role: HostRole,
     /// The expected instance; a guest of another instance refuses the connection.
     /// Absent only if the host does not know it.
     #[n(3)]
@@ -90,7 +90,7 @@ pub enum HelloError {
 
 impl Hello {
     /// Returns the hello of this version.
-    pub fn new(role: Role, instance: Option<String>) -> Self {
+    pub fn new(role: HostRole, instance: Option<String>) -> Self {
         Self { major: MAJOR, minor: MINOR, role, instance }
     }
 

@@ -10,22 +10,24 @@ mod settings;
 
 pub mod limits;
 
-pub use call::{Event, Fault, FaultCode, ListeningPort, Reply, Request, Stats, Status};
+pub use call::{
+    CallEvent, CallReply, CallRequest, Fault, FaultCode, ListeningPort, SandboxStats, Status,
+};
 pub use enclosure::{
     Bind, Enclosure, FileIdentity, IdRange, Mapping, Network, OverlayDirs, Purpose, Root,
-    SandboxMount, UserLimits, Users,
+    SandboxMount, UserLimits, UserMapping,
 };
 pub use file::{
-    CreateMode, DirectoryEntry, Edit, FileCall, FileKind, FileOp, FileReply, Found, Match,
-    Metadata, SearchQuery, Version,
+    CreateMode, DirectoryEntry, FileCall, FileEdit, FileKind, FileOp, FileReply, FileVersion,
+    FoundMatches, Match, Metadata, SearchQuery,
 };
 pub use frame::{
     DecodeError, EncodeError, FrameError, FrameKind, HEADER_LEN, Header, Stream, decode, encode,
     read_frame, write_frame,
 };
-pub use hello::{Hello, HelloError, MAJOR, MINOR, Role, Welcome};
+pub use hello::{Hello, HelloError, HostRole, MAJOR, MINOR, Welcome};
 pub use job::{
-    AttachJob, Cause, Command, Delivery, EnvVar, Exit, InvalidJobId, JobId, JobInfo, JobState,
-    Outcome, SessionState, ShellText, StartJob, Stdin, WindowSize,
+    AttachJob, Cause, CommandOutcome, EnvVar, InvalidJobId, JobCommand, JobExit, JobId, JobInfo,
+    JobState, OutputDelivery, SessionState, ShellText, StartJob, Stdin, WindowSize,
 };
 pub use settings::{GuestSettings, NOT_A_JOURNAL};

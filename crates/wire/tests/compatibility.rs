@@ -10,9 +10,9 @@ use std::fmt::Debug;
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode, Encoder};
 use vestal_wire::{
-    AttachJob, Delivery, Event, Exit, Fault, FaultCode, FileCall, FileOp, GuestSettings, Hello,
-    HelloError, JobId, MAJOR, MINOR, Reply, Request, Role, Stats, Status, Version, Welcome,
-    WindowSize, decode, encode,
+    AttachJob, CallEvent, CallReply, CallRequest, Fault, FaultCode, FileCall, FileOp, FileVersion,
+    GuestSettings, Hello, HelloError, HostRole, JobExit, JobId, MAJOR, MINOR, OutputDelivery,
+    SandboxStats, Status, Welcome, WindowSize, decode, encode,
 };
 
 /// Numbers that no field has yet: 23, 200 and 65,536.
@@ -67,7 +67,7 @@ fn by_hand(
 
 #[test]
 fn an_unknown_field_of_a_map_is_passed_over() {
-    unknown_fields_are_passed_over(&Hello::new(Role::Owner, Some("i1".into())), 0);
+    unknown_fields_are_passed_over(&Hello::new(HostRole::Owner, Some("i1".into())), 0);
     unknown_fields_are_passed_over(&welcome(), 0);
     unknown_fields_are_passed_over(&settings(), 0);
     let status = Status {
@@ -79,7 +79,8 @@ fn an_unknown_field_of_a_map_is_passed_over() {
         last_used_ms: 5,
     };
     unknown_fields_are_passed_over(&status, 0);
-    let stats = Stats { processes: 1, memory_bytes: 2, cpu_ms: 3, log_bytes: 4, guest_bytes: 5 };
+    let stats =
+        SandboxStats { processes: 1, memory_bytes: 2, cpu_ms: 3, log_bytes: 4, guest_bytes: 5 };
     unknown_fields_are_passed_over(&stats, 0);
     // Inside a variant: [4, [{…}]].
     let attach = AttachJob {
@@ -87,9 +88,9 @@ fn an_unknown_field_of_a_map_is_passed_over() {
         stdout_from: 1,
         stderr_from: 2,
         follow: true,
-        delivery: Delivery::Lossy,
+        delivery: OutputDelivery::Lossy,
     };
-    unknown_fields_are_passed_over(&Request::Attach(attach), 3);
+    unknown_fields_are_passed_over(&CallRequest::Attach(attach), 3);
 }
 
 #[test]
@@ -101,20 +102,20 @@ fn further_elements_of_an_array_are_passed_over() {
 
         // A variant's fields are an array beside its number.
         let signal = by_hand(|e| e.array(2)?.u32(9)?.array(3)?.str("j-1")?.i32(15)?.ok());
-        let decoded = decode::<Request>(&[&signal, value].concat()).unwrap();
-        assert_eq!(decoded, Request::Signal { id: id(), signal: 15 });
+        let decoded = decode::<CallRequest>(&[&signal, value].concat()).unwrap();
+        assert_eq!(decoded, CallRequest::Signal { id: id(), signal: 15 });
 
         // So are those of a variant that has none today.
         let touch = by_hand(|e| e.array(2)?.u32(2)?.array(1)?.ok());
-        let decoded = decode::<Request>(&[&touch, value].concat()).unwrap();
-        assert_eq!(decoded, Request::Touch);
+        let decoded = decode::<CallRequest>(&[&touch, value].concat()).unwrap();
+        assert_eq!(decoded, CallRequest::Touch);
     }
 }
 
 #[test]
 fn a_missing_optional_field_is_absent() {
     let hello = by_hand(|e| e.map(3)?.u32(0)?.u16(1)?.u32(1)?.u16(0)?.u32(2)?.u32(1)?.ok());
-    let expected = Hello { major: 1, minor: 0, role: Role::Observer, instance: None };
+    let expected = Hello { major: 1, minor: 0, role: HostRole::Observer, instance: None };
     assert_eq!(decode::<Hello>(&hello).unwrap(), expected);
 
     let call = by_hand(|e| {
@@ -126,8 +127,8 @@ fn a_missing_optional_field_is_absent() {
     assert_eq!(decode::<FileCall>(&call).unwrap(), expected);
 
     let wait = by_hand(|e| e.array(2)?.u32(5)?.array(1)?.str("j-1")?.ok());
-    let expected = Request::Wait { id: id(), timeout_ms: None };
-    assert_eq!(decode::<Request>(&wait).unwrap(), expected);
+    let expected = CallRequest::Wait { id: id(), timeout_ms: None };
+    assert_eq!(decode::<CallRequest>(&wait).unwrap(), expected);
 
     let fault = by_hand(|e| e.array(2)?.u32(6)?.str("busy")?.ok());
     assert_eq!(decode::<Fault>(&fault).unwrap(), Fault::new(FaultCode::Busy, "busy"));
@@ -159,36 +160,36 @@ fn a_missing_field_that_is_not_optional_is_an_error() {
     let hello = by_hand(|e| e.map(1)?.u32(0)?.u16(1)?.ok());
     assert!(decode::<Hello>(&hello).is_err());
     let version = by_hand(|e| e.array(2)?.u64(1)?.u64(2)?.ok());
-    assert!(decode::<Version>(&version).is_err());
+    assert!(decode::<FileVersion>(&version).is_err());
 }
 
 #[test]
 fn an_unknown_variant_is_an_error() {
     for variant in [18, 23, 24, 255, u32::MAX] {
         let call = by_hand(|e| e.array(2)?.u32(variant)?.array(0)?.ok());
-        assert!(decode::<Request>(&call).is_err(), "{variant}");
-        assert!(decode::<Event>(&call).is_err(), "{variant}");
-        assert!(decode::<Reply>(&call).is_err(), "{variant}");
+        assert!(decode::<CallRequest>(&call).is_err(), "{variant}");
+        assert!(decode::<CallEvent>(&call).is_err(), "{variant}");
+        assert!(decode::<CallReply>(&call).is_err(), "{variant}");
         assert!(decode::<FileOp>(&call).is_err(), "{variant}");
         let code = by_hand(|e| e.u32(variant)?.ok());
         assert!(decode::<FaultCode>(&code).is_err(), "{variant}");
-        assert!(decode::<Role>(&code).is_err(), "{variant}");
+        assert!(decode::<HostRole>(&code).is_err(), "{variant}");
     }
     // Within another message as well.
     let unknown_cause = by_hand(|e| e.array(2)?.u8(0)?.array(2)?.u32(99)?.array(0)?.ok());
-    assert!(decode::<Exit>(&unknown_cause).is_err());
+    assert!(decode::<JobExit>(&unknown_cause).is_err());
 }
 
 #[test]
 fn fields_may_come_in_any_order() {
     let hello = by_hand(|e| e.map(3)?.u32(2)?.u32(0)?.u32(1)?.u16(7)?.u32(0)?.u16(3)?.ok());
-    let expected = Hello { major: 3, minor: 7, role: Role::User, instance: None };
+    let expected = Hello { major: 3, minor: 7, role: HostRole::User, instance: None };
     assert_eq!(decode::<Hello>(&hello).unwrap(), expected);
 }
 
 #[test]
 fn sides_agree_on_the_older_minor_and_refuse_another_major() {
-    let hello = |major, minor| Hello { major, minor, role: Role::User, instance: None };
+    let hello = |major, minor| Hello { major, minor, role: HostRole::User, instance: None };
     assert_eq!(hello(MAJOR, MINOR).agree(), Ok(MINOR));
     assert_eq!(hello(MAJOR, MINOR + 9).agree(), Ok(MINOR));
     assert_eq!(hello(MAJOR, 0).agree(), Ok(0));

@@ -13,9 +13,9 @@ use std::fmt::{Debug, Write as _};
 
 use minicbor::{Decode, Encode};
 use vestal_wire::{
-    Cause, Command, CreateMode, Delivery, Event, FaultCode, FileKind, FileOp, FileReply, FrameKind,
-    JobState, Mapping, Network, Outcome, Purpose, Reply, Request, Role, Root, SandboxMount,
-    SessionState, ShellText, Stdin, Stream, decode, encode,
+    CallEvent, CallReply, CallRequest, Cause, CommandOutcome, CreateMode, FaultCode, FileKind,
+    FileOp, FileReply, FrameKind, HostRole, JobCommand, JobState, Mapping, Network, OutputDelivery,
+    Purpose, Root, SandboxMount, SessionState, ShellText, Stdin, Stream, decode, encode,
 };
 
 const GOLDEN: &str = include_str!("golden.txt");
@@ -89,25 +89,25 @@ fn table() -> Table {
     table.message("GuestSettings+user", &samples::guest_settings_for_a_user());
     table.message("Fault", &samples::fault());
     variants! {
-        table, Request: Status Stats Touch Start Attach Wait Jobs Lookup Kill Signal Input Resize
+        table, CallRequest: Status Stats Touch Start Attach Wait Jobs Lookup Kill Signal Input Resize
             ResetSession File Retain Shutdown Ports Connect;
         samples::requests()
     }
-    variants! { table, Event: Started Gap Ended; samples::events() }
+    variants! { table, CallEvent: Started Gap Ended; samples::events() }
     variants! {
-        table, Reply: Done Fault Status Stats Job Jobs Outcome File Ports; samples::replies()
+        table, CallReply: Done Fault Status Stats Job Jobs CommandOutcome File Ports; samples::replies()
     }
     variants! {
         table, FileOp: Read Write Patch List Stat Search Mkdir Move Delete; samples::file_ops()
     }
     variants! { table, FileReply: Read Written List Stat Found Done; samples::file_replies() }
-    variants! { table, Command: Shell Argv; samples::commands() }
+    variants! { table, JobCommand: Shell Argv; samples::commands() }
     variants! { table, ShellText: Inline Streamed; samples::shell_texts() }
-    variants! { table, Delivery: Detached EveryByte Lossy Captured; samples::deliveries() }
+    variants! { table, OutputDelivery: Detached EveryByte Lossy Captured; samples::deliveries() }
     variants! { table, Cause: Exited Signaled TimedOut Killed Lost; samples::causes() }
     variants! { table, JobState: Starting Running Ended; samples::job_states() }
-    variants! { table, Outcome: Known NeverStarted Unknown; samples::outcomes() }
-    variants! { table, Role: User Observer Owner }
+    variants! { table, CommandOutcome: Known NeverStarted Unknown; samples::outcomes() }
+    variants! { table, HostRole: User Observer Owner }
     variants! { table, Stdin: Null Piped }
     variants! { table, SessionState: None Saved Superseded }
     variants! { table, CreateMode: Any New Existing }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::info::{BoardEdit, BoardGuard, BoardInfo};
 use super::slug::{BoardsError, Slug};
-use crate::id::Host;
+use crate::id::HostId;
 use crate::status::Status;
 use crate::store::{Durability, SqliteOptions, SqliteStore};
 use crate::{Board, Error, Result};
@@ -34,7 +34,7 @@ pub enum Make {
 #[derive(Debug, Clone)]
 pub struct Boards {
     pub(super) root: PathBuf,
-    pub(super) host: Host,
+    pub(super) host: HostId,
     pub(super) durability: Durability,
 }
 
@@ -58,7 +58,7 @@ pub struct ListedBoard {
 }
 
 /// What a list says about a board: its own account, or why there is none.
-type Description = Result<Option<(BoardInfo, crate::verbs::Stats)>>;
+type Description = Result<Option<(BoardInfo, crate::verbs::BoardStats)>>;
 
 impl ListedBoard {
     /// Returns a board whose tasks were not counted.
@@ -69,7 +69,7 @@ impl ListedBoard {
 
 impl Boards {
     /// Returns the boards below a directory, which need not be there.
-    pub fn at(root: impl Into<PathBuf>, host: Host, durability: Durability) -> Self {
+    pub fn at(root: impl Into<PathBuf>, host: HostId, durability: Durability) -> Self {
         Self { root: root.into(), host, durability }
     }
 
@@ -79,7 +79,7 @@ impl Boards {
     }
 
     /// Returns this host, as the boards know it.
-    pub fn host(&self) -> &Host {
+    pub fn host(&self) -> &HostId {
         &self.host
     }
 

@@ -17,14 +17,14 @@ pub mod steps;
 pub(crate) mod transition;
 
 pub use context::HandedOver;
-pub use create::{Created, Creation, Initial, NewTask};
-pub use diagnostics::{Finding, Rule, Severity, Thresholds};
-pub use edit::Edit;
+pub use create::{CreatedTask, Creation, Initial, NewTask};
+pub use diagnostics::{Rule, Severity, TaskFinding, Thresholds};
+pub use edit::TaskEdit;
 pub use limits::{
     MAX_BODY, MAX_COMMENT, MAX_DEPTH, MAX_KEY, MAX_METADATA, MAX_NAME, MAX_REASON, MAX_TITLE,
     TASKS_PER_RUN,
 };
-pub use moves::{Block, Completion, Promotion};
-pub use reads::{Sheet, Stats};
+pub use moves::{Block, Promotion, TaskCompletion};
+pub use reads::{BoardStats, Sheet};
 pub use runs::{Claim, Heartbeat, RunEnd};
 pub use transition::Moved;

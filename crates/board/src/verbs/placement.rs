@@ -4,8 +4,8 @@
 
 use async_recursion::async_recursion as boxed;
 
-use super::{Block, Completion, Moved, Promotion};
-use crate::error::{Error, Refusal};
+use super::{Block, Moved, Promotion, TaskCompletion};
+use crate::error::{BoardRefusal, Error};
 use crate::id::{Authority, TaskId};
 use crate::status::{Status, words};
 use crate::time::Time;
@@ -136,7 +136,7 @@ impl Board {
     pub async fn place(&self, by: &Authority, id: &TaskId, placement: Placement) -> Result<Moved> {
         let Placement { from, to, words, at, force } = placement;
         let status = self.get(id).await?.status;
-        let refuse = || Refusal::Status { verb: "move", task: id.clone(), status };
+        let refuse = || BoardRefusal::Status { verb: "move", task: id.clone(), status };
         if status != from {
             return Err(refuse().into());
         }
@@ -148,7 +148,7 @@ impl Board {
         }
         let done = || {
             let summary = (!words.is_empty()).then(|| words.clone());
-            Completion { summary, ..Completion::default() }
+            TaskCompletion { summary, ..TaskCompletion::default() }
         };
         match way.verb {
             PlacementVerb::Promote => {

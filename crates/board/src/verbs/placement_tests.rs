@@ -35,8 +35,8 @@ async fn task(board: &Board, status: Status) -> TaskId {
             let block = Block { reason: "why".to_owned(), kind: None };
             board.block(&by, &id, block).await.unwrap();
         }
-        Status::Review => drop(board.submit(&by, &id, Completion::default()).await.unwrap()),
-        Status::Done => drop(board.complete(&by, &id, Completion::default()).await.unwrap()),
+        Status::Review => drop(board.submit(&by, &id, TaskCompletion::default()).await.unwrap()),
+        Status::Done => drop(board.complete(&by, &id, TaskCompletion::default()).await.unwrap()),
         Status::Archived => drop(board.archive(&by, &id).await.unwrap()),
     }
     assert_eq!(board.get(&id).await.unwrap().status, status);
@@ -56,7 +56,7 @@ async fn every_way_leads_where_it_says_and_there_is_no_other() {
             let moved = board.place(&person(), &id, placement).await;
             match (known, moved) {
                 (true, Ok(moved)) => assert_eq!(moved.task.status, target, "{from} → {target}"),
-                (false, Err(Error::Refused(Refusal::Status { .. }))) => {}
+                (false, Err(Error::Refused(BoardRefusal::Status { .. }))) => {}
                 (_, other) => panic!("{from} → {target}: {other:?}"),
             }
         }

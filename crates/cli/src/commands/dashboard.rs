@@ -13,16 +13,18 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use vestal_api::dashboard::{DashboardLinkView, DashboardStatusView};
-use vestal_api::{DispatchPlanView, GatewayStatusView, HealthView, SchedulesRunner, WorkerEnd};
+use vestal_api::{
+    DispatchPlanView, GatewayStatusView, HealthReportView, SchedulesRunner, WorkerEnd,
+};
 use vestal_board::boards::Slug;
 use vestal_board::{Board, Run};
 use vestal_config::{Environment, Home, Override, ProfileName};
 use vestal_dashboard::gate::Right;
 use vestal_dashboard::{
-    AuthStore, Dashboard, DashboardSettings, GatewayChange, InstanceError, InstanceState,
+    AuthStore, Dashboard, DashboardSettings, DashboardState, GatewayChange, InstanceError,
     MIN_PASSWORD, ProgramHost, ServeError, StopOutcome, find_instance, stop_instance, store_path,
 };
-use vestal_gateway::Shutdown;
+use vestal_gateway::ShutdownCause;
 use vestal_supervisor::{READY_VARIABLE, announce_ready};
 
 use super::{doctor, gateway, kanban};
@@ -30,7 +32,7 @@ use crate::agent;
 use crate::cli::Global;
 use crate::console::Console;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 /// How long a dashboard may take to end.
@@ -154,21 +156,21 @@ impl DashboardArgs {
     }
 }
 
-pub(crate) async fn run(context: &Context, args: DashboardArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: DashboardArgs) -> Result<Exit, CommandFailure> {
     let root = context.profiles()?.root().clone();
     match args.verb {
         Some(DashboardVerb::Link { viewer, json }) => link(context, &root, viewer, json).await,
         Some(DashboardVerb::Password { remove }) => password(context, &root, remove).await,
         Some(DashboardVerb::Logout) => logout(context, &root).await,
         Some(DashboardVerb::Run(args)) => {
-            let caller = if args.supervised { Caller::Supervisor } else { Caller::Script };
+            let caller = if args.supervised { LinkReader::Supervisor } else { LinkReader::Script };
             serve(context, &root, &args.address, caller).await
         }
         None if args.status => status(context, &root, args.json),
         None if args.stop => stop(context, &root).await,
         None => {
             let opens = !args.no_open && has_browser(context.environment());
-            let caller = if opens { Caller::Browser } else { Caller::Person };
+            let caller = if opens { LinkReader::Browser } else { LinkReader::Person };
             serve(context, &root, &args.address, caller).await
         }
     }
@@ -176,7 +178,7 @@ pub(crate) async fn run(context: &Context, args: DashboardArgs) -> Result<Exit, 
 
 /// Who is told of a dashboard that is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Caller {
+enum LinkReader {
     /// A person with a browser, which is opened.
     Browser,
     /// A person, who opens the link.
@@ -191,24 +193,24 @@ async fn serve(
     context: &Context,
     root: &Home,
     flags: &AddressFlags,
-    caller: Caller,
-) -> Result<Exit, Failure> {
-    let permanent = if caller == Caller::Supervisor { Exit::Permanent } else { Exit::No };
+    caller: LinkReader,
+) -> Result<Exit, CommandFailure> {
+    let permanent = if caller == LinkReader::Supervisor { Exit::Permanent } else { Exit::No };
     let loaded = context.settings_of_default()?;
     agent::begin_log(&loaded)?;
     let wanted = DashboardSettings::new(&loaded, flags.host.as_deref(), flags.port);
     let mut wanted =
-        wanted.map_err(|error| Failure::new(error.to_string()).with_exit(permanent))?;
+        wanted.map_err(|error| CommandFailure::new(error.to_string()).with_exit(permanent))?;
     wanted.is_insecure |= flags.insecure;
     let (sender, mut signals) = mpsc::channel(4);
     gateway::listen_for_signals(context.environment(), sender)
-        .map_err(|error| Failure::io("listen for signals", &error))?;
+        .map_err(|error| CommandFailure::io("listen for signals", &error))?;
     let environment = context.environment().clone();
-    let host = Arc::new(Host::new(context));
+    let host = Arc::new(DashboardHost::new(context));
     let dashboard = match Dashboard::start(root, environment, &wanted, host).await {
         Ok(dashboard) => dashboard,
         Err(ServeError::Instance(InstanceError::AlreadyRunning(Some(state))))
-            if matches!(caller, Caller::Browser | Caller::Person) =>
+            if matches!(caller, LinkReader::Browser | LinkReader::Person) =>
         {
             return reuse(context, root, &state, caller).await;
         }
@@ -221,19 +223,19 @@ async fn serve(
         ));
     }
     let opened = match caller {
-        Caller::Browser | Caller::Person => {
+        LinkReader::Browser | LinkReader::Person => {
             let link = dashboard.store().create_link(Right::Operator, Timestamp::now()).await;
-            let link = link.map_err(|error| Failure::new(error.to_string()))?;
+            let link = link.map_err(|error| CommandFailure::new(error.to_string()))?;
             Some(show_link(context, root, &link.url(dashboard.url()), caller)?)
         }
-        Caller::Script => {
+        LinkReader::Script => {
             context.console.note(&format!(
                 "the dashboard is at {}; to get in: vestal dashboard link",
                 dashboard.url()
             ));
             None
         }
-        Caller::Supervisor => {
+        LinkReader::Supervisor => {
             let descriptor = context.environment().non_empty(READY_VARIABLE);
             let announced = descriptor.and_then(|name| name.to_str()).map(announce_ready);
             if let Some(Err(error)) = announced {
@@ -246,21 +248,21 @@ async fn serve(
     let stop = CancellationToken::new();
     let stopping = stop.clone();
     let why = tokio::spawn(async move {
-        let why = signals.recv().await.unwrap_or(Shutdown::Unplanned);
+        let why = signals.recv().await.unwrap_or(ShutdownCause::Unplanned);
         stopping.cancel();
         why
     });
     dashboard.serve(stop).await;
     drop(opened);
-    Ok(match why.await.unwrap_or(Shutdown::Unplanned) {
-        Shutdown::Planned => Exit::Success,
-        Shutdown::Unplanned => Exit::No,
-        Shutdown::Restart => Exit::Restart,
+    Ok(match why.await.unwrap_or(ShutdownCause::Unplanned) {
+        ShutdownCause::Planned => Exit::Success,
+        ShutdownCause::Unplanned => Exit::No,
+        ShutdownCause::Restart => Exit::Restart,
     })
 }
 
 /// Says why it is not served. What only a person can change is final.
-fn not_served(error: &ServeError, permanent: Exit) -> Failure {
+fn not_served(error: &ServeError, permanent: Exit) -> CommandFailure {
     let is_final = match error {
         ServeError::Settings(_) | ServeError::Instance(InstanceError::AlreadyRunning(_)) => true,
         ServeError::Listen { source, .. } => matches!(
@@ -269,20 +271,24 @@ fn not_served(error: &ServeError, permanent: Exit) -> Failure {
         ),
         ServeError::Instance(InstanceError::Home { .. }) | ServeError::Store(_) => false,
     };
-    Failure::new(error.to_string()).with_exit(if is_final { permanent } else { Exit::Failed })
+    CommandFailure::new(error.to_string()).with_exit(if is_final {
+        permanent
+    } else {
+        Exit::Failed
+    })
 }
 
 /// Leads a person to the dashboard that runs.
 async fn reuse(
     context: &Context,
     root: &Home,
-    state: &InstanceState,
-    caller: Caller,
-) -> Result<Exit, Failure> {
+    state: &DashboardState,
+    caller: LinkReader,
+) -> Result<Exit, CommandFailure> {
     context.console.note(&format!("the dashboard of this home runs already at {}", state.url));
     let link = new_link(root, state, Right::Operator).await?;
     let opened = show_link(context, root, &link.url, caller)?;
-    if caller == Caller::Browser {
+    if caller == LinkReader::Browser {
         // The browser has to have read the file before it goes.
         tokio::time::sleep(Duration::from_secs(5)).await;
     }
@@ -292,13 +298,13 @@ async fn reuse(
 
 async fn new_link(
     root: &Home,
-    state: &InstanceState,
+    state: &DashboardState,
     right: Right,
-) -> Result<DashboardLinkView, Failure> {
+) -> Result<DashboardLinkView, CommandFailure> {
     let store = open_store(root).await?;
     let link = store.create_link(right, Timestamp::now()).await;
     store.close().await;
-    let link = link.map_err(|error| Failure::new(error.to_string()))?;
+    let link = link.map_err(|error| CommandFailure::new(error.to_string()))?;
     Ok(DashboardLinkView {
         url: link.url(&state.url),
         right: right.as_str().to_owned(),
@@ -306,12 +312,12 @@ async fn new_link(
     })
 }
 
-async fn open_store(root: &Home) -> Result<AuthStore, Failure> {
+async fn open_store(root: &Home) -> Result<AuthStore, CommandFailure> {
     let dir = root.root();
     std::fs::create_dir_all(dir)
-        .map_err(|error| Failure::io(&format!("make {}", dir.display()), &error))?;
+        .map_err(|error| CommandFailure::io(&format!("make {}", dir.display()), &error))?;
     let store = AuthStore::open(&store_path(dir)).await;
-    store.map_err(|error| Failure::new(error.to_string()))
+    store.map_err(|error| CommandFailure::new(error.to_string()))
 }
 
 /// Prints a link, and has a browser open it.
@@ -319,13 +325,13 @@ fn show_link(
     context: &Context,
     root: &Home,
     url: &str,
-    caller: Caller,
-) -> Result<Option<OpenPage>, Failure> {
+    caller: LinkReader,
+) -> Result<Option<OpenPage>, CommandFailure> {
     context.console.print(url)?;
     context.console.note(
         "the link lets one browser in, once, within ten minutes; more: vestal dashboard link",
     );
-    if caller != Caller::Browser {
+    if caller != LinkReader::Browser {
         return Ok(None);
     }
     match OpenPage::open(&root.run_dir(), url) {
@@ -337,7 +343,12 @@ fn show_link(
     }
 }
 
-async fn link(context: &Context, root: &Home, viewer: bool, json: bool) -> Result<Exit, Failure> {
+async fn link(
+    context: &Context,
+    root: &Home,
+    viewer: bool,
+    json: bool,
+) -> Result<Exit, CommandFailure> {
     let Some(state) = find_instance(&root.run_dir()) else {
         return Err(not_running());
     };
@@ -352,16 +363,16 @@ async fn link(context: &Context, root: &Home, viewer: bool, json: bool) -> Resul
     Ok(Exit::Success)
 }
 
-fn not_running() -> Failure {
-    Failure::new("no dashboard of this home runs")
+fn not_running() -> CommandFailure {
+    CommandFailure::new("no dashboard of this home runs")
         .advise("to start one: vestal dashboard")
         .with_exit(Exit::No)
 }
 
-async fn password(context: &Context, root: &Home, remove: bool) -> Result<Exit, Failure> {
+async fn password(context: &Context, root: &Home, remove: bool) -> Result<Exit, CommandFailure> {
     let store = open_store(root).await?;
     let failed = |error: vestal_dashboard::PasswordError| {
-        Failure::new(error.to_string()).with_exit(Exit::No)
+        CommandFailure::new(error.to_string()).with_exit(Exit::No)
     };
     let done = if remove {
         store.remove_password(Timestamp::now()).await.map_err(failed)
@@ -382,36 +393,37 @@ async fn password(context: &Context, root: &Home, remove: bool) -> Result<Exit, 
 }
 
 /// Asks for a password twice on a terminal; elsewhere it is the first line of standard input.
-fn read_password(console: Console) -> Result<String, Failure> {
+fn read_password(console: Console) -> Result<String, CommandFailure> {
     if !std::io::stdin().is_terminal() {
         let mut text = String::new();
         let read = std::io::stdin().take(4096).read_to_string(&mut text);
-        read.map_err(|error| Failure::io("read the password", &error))?;
+        read.map_err(|error| CommandFailure::io("read the password", &error))?;
         return Ok(text.lines().next().unwrap_or_default().to_owned());
     }
-    let nothing = || Failure::new("no password was given; nothing was changed").with_exit(Exit::No);
+    let nothing =
+        || CommandFailure::new("no password was given; nothing was changed").with_exit(Exit::No);
     let question = format!("Password, at least {MIN_PASSWORD} characters: ");
     let first = console.ask_secret(&question).ok_or_else(nothing)?;
     let second = console.ask_secret("Once more: ").ok_or_else(nothing)?;
     if first != second {
         let message = "the two are not the same; nothing was changed";
-        return Err(Failure::new(message).with_exit(Exit::No));
+        return Err(CommandFailure::new(message).with_exit(Exit::No));
     }
     Ok(first)
 }
 
-async fn logout(context: &Context, root: &Home) -> Result<Exit, Failure> {
+async fn logout(context: &Context, root: &Home) -> Result<Exit, CommandFailure> {
     let store = open_store(root).await?;
     let ended = store.end_all().await;
     store.close().await;
-    let ended = ended.map_err(|error| Failure::new(error.to_string()))?;
+    let ended = ended.map_err(|error| CommandFailure::new(error.to_string()))?;
     let sessions =
         if ended == 1 { "1 session has".to_owned() } else { format!("{ended} sessions have") };
     context.console.note(&format!("{sessions} ended, and no link counts any more"));
     Ok(Exit::Success)
 }
 
-fn status(context: &Context, root: &Home, json: bool) -> Result<Exit, Failure> {
+fn status(context: &Context, root: &Home, json: bool) -> Result<Exit, CommandFailure> {
     let found = find_instance(&root.run_dir());
     let exit = if found.is_some() { Exit::Success } else { Exit::No };
     if json {
@@ -451,11 +463,11 @@ fn status(context: &Context, root: &Home, json: bool) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-async fn stop(context: &Context, root: &Home) -> Result<Exit, Failure> {
+async fn stop(context: &Context, root: &Home) -> Result<Exit, CommandFailure> {
     let run = root.run_dir();
     let stopping = stop_instance(&run, STOP_WITHIN);
     let stopped = context.console.while_waiting("stopping the dashboard", stopping).await;
-    match stopped.map_err(|error| Failure::io("stop the dashboard", &error))? {
+    match stopped.map_err(|error| CommandFailure::io("stop the dashboard", &error))? {
         StopOutcome::Stopped => {
             context.console.note("the dashboard was stopped");
             Ok(Exit::Success)
@@ -465,7 +477,7 @@ async fn stop(context: &Context, root: &Home) -> Result<Exit, Failure> {
             Ok(Exit::No)
         }
         StopOutcome::StillRunning => {
-            Err(Failure::new("the dashboard was told to stop and still runs")
+            Err(CommandFailure::new("the dashboard was told to stop and still runs")
                 .advise("to see it: vestal dashboard --status"))
         }
     }
@@ -525,13 +537,13 @@ impl Drop for OpenPage {
 
 /// What the dashboard asks of this program.
 #[derive(Debug)]
-struct Host {
+struct DashboardHost {
     console: Console,
     environment: Environment,
     set: Vec<Override>,
 }
 
-impl Host {
+impl DashboardHost {
     fn new(context: &Context) -> Self {
         let environment = context.environment().clone();
         Self { console: context.console, environment, set: context.global().set.clone() }
@@ -545,14 +557,14 @@ impl Host {
 }
 
 /// Returns what went wrong and what to do about it, for a page.
-fn in_words(failure: &Failure) -> String {
+fn in_words(failure: &CommandFailure) -> String {
     let message = failure.message().unwrap_or("it failed").to_owned();
     let lines: Vec<String> = std::iter::once(message).chain(failure.advice().to_vec()).collect();
     lines.join("\n")
 }
 
 #[async_trait]
-impl ProgramHost for Host {
+impl ProgramHost for DashboardHost {
     async fn gateways(&self) -> Result<GatewayStatusView, String> {
         let context = self.context(&ProfileName::default_profile());
         let found = gateway::find_gateways(&context, None).await;
@@ -584,9 +596,9 @@ impl ProgramHost for Host {
         }
     }
 
-    async fn health(&self, profile: &ProfileName) -> Result<HealthView, String> {
+    async fn health(&self, profile: &ProfileName) -> Result<HealthReportView, String> {
         let context = self.context(profile);
-        Ok(HealthView::new(self.version(), doctor::examine(&context).await))
+        Ok(HealthReportView::new(self.version(), doctor::examine(&context).await))
     }
 
     async fn dispatch_plan(&self, board: &Slug) -> Result<DispatchPlanView, String> {

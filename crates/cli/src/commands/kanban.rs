@@ -20,13 +20,13 @@ mod values;
 use clap::{Args, Command, FromArgMatches as _, Subcommand};
 use vestal_api::{DispatchPlanView, WorkerEnd};
 use vestal_board::boards::Slug;
-use vestal_board::store::Query;
+use vestal_board::store::TaskQuery;
 use vestal_board::{Board, Run};
 use vestal_gateway::DispatcherHost;
 
 use self::board_context::BoardContext;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
@@ -104,7 +104,7 @@ enum KanbanVerb {
     Worker(runs::WorkerArgs),
 }
 
-pub(crate) async fn run(context: &Context, args: KanbanArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: KanbanArgs) -> Result<Exit, CommandFailure> {
     let ctx = BoardContext::new(context, args.board.as_deref()).await?;
     let done = Box::pin(act(&ctx, args.verb)).await;
     ctx.close().await;
@@ -115,7 +115,7 @@ pub(crate) async fn run(context: &Context, args: KanbanArgs) -> Result<Exit, Fai
 const NAMED: u32 = 500;
 
 /// Returns the dispatcher of all boards, for a gateway to host.
-pub(crate) async fn hosted_dispatcher(context: &Context) -> Result<DispatcherHost, Failure> {
+pub(crate) async fn hosted_dispatcher(context: &Context) -> Result<DispatcherHost, CommandFailure> {
     dispatch::hosted(&BoardContext::new(context, None).await?)
 }
 
@@ -123,7 +123,7 @@ pub(crate) async fn hosted_dispatcher(context: &Context) -> Result<DispatcherHos
 pub(crate) async fn dispatch_plan(
     context: &Context,
     board: &Slug,
-) -> Result<DispatchPlanView, Failure> {
+) -> Result<DispatchPlanView, CommandFailure> {
     let ctx = BoardContext::new(context, Some(board.as_str())).await?;
     let plan = dispatch::plan_of(&ctx).await;
     ctx.close().await;
@@ -135,13 +135,13 @@ pub(crate) async fn stop_worker(
     context: &Context,
     board: &Board,
     run: &Run,
-) -> Result<WorkerEnd, Failure> {
+) -> Result<WorkerEnd, CommandFailure> {
     let ctx = BoardContext::new(context, Some(board.slug())).await?;
     ctx.end_worker(board, run).await
 }
 
 /// Returns the names of the boards there are.
-pub(crate) async fn board_names(context: &Context) -> Result<Vec<String>, Failure> {
+pub(crate) async fn board_names(context: &Context) -> Result<Vec<String>, CommandFailure> {
     let ctx = BoardContext::new(context, None).await?;
     let mut names: Vec<String> = ctx.boards().names()?.iter().map(ToString::to_string).collect();
     // The default board always exists, even before the first write.
@@ -153,15 +153,15 @@ pub(crate) async fn board_names(context: &Context) -> Result<Vec<String>, Failur
 }
 
 /// Returns the names of the first tasks of the current board, in the order of a list.
-pub(crate) async fn task_names(context: &Context) -> Result<Vec<String>, Failure> {
+pub(crate) async fn task_names(context: &Context) -> Result<Vec<String>, CommandFailure> {
     let ctx = BoardContext::new(context, None).await?;
     let Some(board) = ctx.board_if_any().await? else { return Ok(Vec::new()) };
-    let tasks = board.list(&Query { limit: Some(NAMED), ..Query::default() }).await?;
+    let tasks = board.list(&TaskQuery { limit: Some(NAMED), ..TaskQuery::default() }).await?;
     ctx.close().await;
     Ok(tasks.iter().map(|task| task.id.to_string()).collect())
 }
 
-async fn act(ctx: &BoardContext<'_>, verb: KanbanVerb) -> Result<Exit, Failure> {
+async fn act(ctx: &BoardContext<'_>, verb: KanbanVerb) -> Result<Exit, CommandFailure> {
     match verb {
         KanbanVerb::Init(args) => stats::init(ctx, &args),
         KanbanVerb::Boards(args) => boards::run(ctx, args).await,
@@ -218,7 +218,7 @@ const SHORT_HELP: &str = "\
 /kanban VERB --help                how a verb is used; /kanban --help lists all of them";
 
 /// Runs the words that follow `/kanban` in a conversation: the same verbs, without asking a model.
-pub(crate) async fn run_words(context: &Context, words: &[String]) -> Result<Exit, Failure> {
+pub(crate) async fn run_words(context: &Context, words: &[String]) -> Result<Exit, CommandFailure> {
     if words.is_empty() {
         context.console.print(SHORT_HELP)?;
         return Ok(Exit::Success);

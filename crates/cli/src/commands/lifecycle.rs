@@ -5,12 +5,12 @@ use std::time::Duration;
 use clap::Args;
 use vestal_api::{RemovedView, StoppedView};
 use vestal_operations::Action;
-use vestal_sandbox::{Engine, FilesOnRemoval, Removal, Summary, SummaryState, Task};
+use vestal_sandbox::{Engine, FilesOnRemoval, Removal, SandboxSummary, SummaryState, TaskName};
 
 use crate::cli::Tasks;
 use crate::console::text;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::{confirm, find};
 
@@ -46,7 +46,7 @@ pub(crate) struct StopArgs {
     tasks: Tasks,
 }
 
-pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<Exit, Failure> {
+pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<Exit, CommandFailure> {
     let engine = context.engine()?;
     let tasks = args.tasks.or_default(&engine)?;
     let (mut plans, mut in_memory) = (Vec::new(), Vec::new());
@@ -54,7 +54,7 @@ pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<Exit, Fail
         // An error is reported by the attempt to stop it.
         let summaries = engine.inspect(task).await.unwrap_or_default();
         let shared = || summaries.iter().filter(|summary| !summary.owned);
-        if shared().any(Summary::has_files_in_memory) {
+        if shared().any(SandboxSummary::has_files_in_memory) {
             plans.push(format!("{task}: workspace and home are in memory and will be lost"));
             in_memory.push(task.clone());
         } else if args.tasks.is_empty() && shared().any(is_running) {
@@ -113,7 +113,7 @@ pub(crate) async fn stop(context: &Context, args: StopArgs) -> Result<Exit, Fail
     context.console.conclude(failures)
 }
 
-fn is_running(summary: &Summary) -> bool {
+fn is_running(summary: &SandboxSummary) -> bool {
     summary.state == SummaryState::Running
 }
 
@@ -144,11 +144,11 @@ pub(crate) struct RmArgs {
     tasks: Tasks,
 }
 
-pub(crate) async fn rm(context: &Context, args: RmArgs) -> Result<Exit, Failure> {
+pub(crate) async fn rm(context: &Context, args: RmArgs) -> Result<Exit, CommandFailure> {
     let engine = context.engine()?;
     let tasks = args.tasks.named(&engine)?;
     if tasks.is_empty() {
-        return Err(Failure::usage("name the tasks whose sandboxes to remove"));
+        return Err(CommandFailure::usage("name the tasks whose sandboxes to remove"));
     }
     let files = if args.files { FilesOnRemoval::Remove } else { FilesOnRemoval::Keep };
     // What cannot be removed is no reason to keep the rest.
@@ -192,16 +192,16 @@ pub(crate) async fn rm(context: &Context, args: RmArgs) -> Result<Exit, Failure>
 /// Says what goes and what stays.
 async fn removal_plan(
     engine: &Engine,
-    task: &Task,
+    task: &TaskName,
     files: FilesOnRemoval,
-) -> Result<String, Failure> {
+) -> Result<String, CommandFailure> {
     match vestal_operations::plan(engine, task, &Action::Remove { files }).await {
         Ok(parts) => Ok(format!("{task}: {}", parts.join("; "))),
         Err(error) => Err(find::explain(engine, error).await),
     }
 }
 
-fn describe(task: &Task, removal: &Removal) -> String {
+fn describe(task: &TaskName, removal: &Removal) -> String {
     let dirs = removal.kept.iter().map(|path| path.display().to_string());
     let volumes = removal.kept_volumes.iter().map(|name| format!("volume {name}"));
     let kept: Vec<String> = dirs.chain(volumes).collect();
@@ -228,7 +228,7 @@ pub(crate) struct TouchArgs {
     tasks: Tasks,
 }
 
-pub(crate) async fn touch(context: &Context, args: TouchArgs) -> Result<Exit, Failure> {
+pub(crate) async fn touch(context: &Context, args: TouchArgs) -> Result<Exit, CommandFailure> {
     let engine = context.engine()?;
     for task in &args.tasks.or_default(&engine)? {
         match engine.observe(task).await {

@@ -8,7 +8,7 @@ pub(crate) use setup::set_up;
 use clap::{Args, Subcommand};
 
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
@@ -45,7 +45,7 @@ enum ModelVerb {
     Setup(setup::SetupArgs),
 }
 
-pub(crate) async fn run(context: &Context, args: ModelArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: ModelArgs) -> Result<Exit, CommandFailure> {
     match args.verb {
         None => list::run(context, args.list).await,
         Some(ModelVerb::List(args)) => list::run(context, args).await,

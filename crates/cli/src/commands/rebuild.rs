@@ -3,13 +3,13 @@
 use clap::Args;
 use vestal_api::RebuiltView;
 use vestal_operations::Action;
-use vestal_sandbox::{Engine, Rebuild, Task};
+use vestal_sandbox::{Engine, Rebuild, TaskName};
 
 use super::restore;
 use crate::cli::{Busy, OneTask};
 use crate::console::text;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::{confirm, find};
 
@@ -46,7 +46,7 @@ pub(crate) struct RebuildArgs {
     task: OneTask,
 }
 
-pub(crate) async fn run(context: &Context, args: RebuildArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: RebuildArgs) -> Result<Exit, CommandFailure> {
     let engine = context.engine()?;
     let task = args.task.or_default(&engine)?;
     let backend = match &args.backend {
@@ -93,16 +93,16 @@ pub(crate) async fn run(context: &Context, args: RebuildArgs) -> Result<Exit, Fa
 }
 
 /// Returns the name of a backend as the settings know it.
-fn backend(context: &Context, name: &str) -> Result<String, Failure> {
+fn backend(context: &Context, name: &str) -> Result<String, CommandFailure> {
     let named = context.backend_named(name)?.named().map(str::to_owned);
     named.ok_or_else(|| {
-        Failure::usage("to move a sandbox, name the backend")
+        CommandFailure::usage("to move a sandbox, name the backend")
             .advise("`vestal doctor` says which ones work here")
     })
 }
 
 /// Refuses a sandbox that belongs to a process.
-async fn refuse_owned(engine: &Engine, task: &Task) -> Result<(), Failure> {
+async fn refuse_owned(engine: &Engine, task: &TaskName) -> Result<(), CommandFailure> {
     let summaries = match engine.inspect(task).await {
         Ok(summaries) => summaries,
         Err(error) => return Err(find::explain(engine, error).await),
@@ -110,6 +110,8 @@ async fn refuse_owned(engine: &Engine, task: &Task) -> Result<(), Failure> {
     if summaries.iter().any(|summary| !summary.owned) {
         return Ok(());
     }
-    Err(Failure::new(format!("the instance of {task} belongs to a process and ends with it"))
-        .advise("the next one is created with the current settings anyway"))
+    Err(CommandFailure::new(format!(
+        "the instance of {task} belongs to a process and ends with it"
+    ))
+    .advise("the next one is created with the current settings anyway"))
 }

@@ -8,12 +8,12 @@ use jiff::Timestamp;
 use vestal_api::{ForkedView, RestoredView};
 use vestal_operations::Action;
 use vestal_runtime::{Termination, Terminations};
-use vestal_sandbox::{Engine, Error, Snapshot, SnapshotName, Task};
+use vestal_sandbox::{Engine, Error, Snapshot, SnapshotName, TaskName};
 
 use crate::cli::Busy;
 use crate::console::text;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::follow::unless_terminated;
 use crate::values::quoted;
@@ -34,7 +34,7 @@ Examples:
 pub(crate) struct RestoreArgs {
     /// Task whose sandbox to use.
     #[arg(value_name = "TASK")]
-    task: Task,
+    task: TaskName,
 
     /// Name of the snapshot; `vestal snapshots` lists them.
     #[arg(value_name = "NAME")]
@@ -52,7 +52,7 @@ pub(crate) struct RestoreArgs {
     json: bool,
 }
 
-pub(crate) async fn run(context: &Context, args: RestoreArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: RestoreArgs) -> Result<Exit, CommandFailure> {
     let engine = context.engine()?;
     let task = find::task(&engine, Some(&args.task))?;
     let snapshot = snapshot(&engine, &task, &args.name).await?;
@@ -102,11 +102,11 @@ Examples:
 pub(crate) struct ForkArgs {
     /// Task whose sandbox to copy.
     #[arg(value_name = "TASK")]
-    task: Task,
+    task: TaskName,
 
     /// Task of the new sandbox; it must not exist.
     #[arg(value_name = "NEW")]
-    new: Task,
+    new: TaskName,
 
     /// Copy this snapshot instead of the current state.
     #[arg(long, value_name = "NAME")]
@@ -120,7 +120,7 @@ pub(crate) struct ForkArgs {
     json: bool,
 }
 
-pub(crate) async fn fork(context: &Context, args: ForkArgs) -> Result<Exit, Failure> {
+pub(crate) async fn fork(context: &Context, args: ForkArgs) -> Result<Exit, CommandFailure> {
     let engine = context.engine()?;
     let from = find::task(&engine, Some(&args.task))?;
     match &args.from {
@@ -147,7 +147,11 @@ pub(crate) async fn fork(context: &Context, args: ForkArgs) -> Result<Exit, Fail
 
 /// Returns the task of the new sandbox. A directory that is mounted in the
 /// first one is in the new one too, and so is part of its task.
-async fn target(engine: &Engine, from: &Task, new: &Task) -> Result<Task, Failure> {
+async fn target(
+    engine: &Engine,
+    from: &TaskName,
+    new: &TaskName,
+) -> Result<TaskName, CommandFailure> {
     let summaries = engine.inspect(from).await.unwrap_or_default();
     let mounted = summaries.into_iter().find_map(|summary| summary.overrides.mount);
     match mounted {
@@ -165,9 +169,9 @@ pub(crate) async fn see_done<T>(
     engine: &Engine,
     what: &str,
     work: impl Future<Output = Result<T, Error>>,
-) -> Result<Result<T, Termination>, Failure> {
+) -> Result<Result<T, Termination>, CommandFailure> {
     let mut signals =
-        Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
+        Terminations::listen().map_err(|error| CommandFailure::io("listen for signals", &error))?;
     let work = context.activity().while_doing(context.console, what, Box::pin(work));
     match unless_terminated(&mut signals, work).await {
         Ok(Ok(done)) => Ok(Ok(done)),
@@ -194,7 +198,7 @@ async fn undo(context: &Context, engine: &Engine, signals: &mut Terminations) {
 }
 
 /// Returns the failure of a call that needs the sandbox to stand still.
-async fn explain(engine: &Engine, error: Error) -> Failure {
+async fn explain(engine: &Engine, error: Error) -> CommandFailure {
     let busy = matches!(error, Error::Busy { .. });
     let failure = find::explain(engine, error).await;
     if busy { failure.advise("to stop it first: --stop") } else { failure }
@@ -204,9 +208,9 @@ async fn explain(engine: &Engine, error: Error) -> Failure {
 /// that was probably meant.
 pub(crate) async fn snapshot(
     engine: &Engine,
-    task: &Task,
+    task: &TaskName,
     name: &SnapshotName,
-) -> Result<Snapshot, Failure> {
+) -> Result<Snapshot, CommandFailure> {
     let mut all = match engine.snapshots(Some(task)).await {
         Ok(all) => all,
         Err(error) => return Err(find::explain(engine, error).await),
@@ -217,7 +221,7 @@ pub(crate) async fn snapshot(
     if all.is_empty() {
         find::existing(engine, task).await?;
     }
-    let failure = Failure::new(format!("sandbox {task} has no snapshot {name}"));
+    let failure = CommandFailure::new(format!("sandbox {task} has no snapshot {name}"));
     let failure = failure.suggest(name.as_str(), all.iter().map(|snapshot| snapshot.name.as_str()));
     let task = quoted(task.as_str());
     Err(if all.is_empty() {

@@ -5,15 +5,15 @@ use vestal_api::JobPrefix;
 use vestal_runtime::Terminations;
 use vestal_sandbox::job::{Follow, JobStream};
 use vestal_sandbox::{
-    AttachJob, Delivery, Engine, JobId, JobInfo, JobState, Overrides, Sandbox, Task,
+    AttachJob, Engine, JobId, JobInfo, JobState, OutputDelivery, Overrides, Sandbox, TaskName,
     interactive_shell, redraw_terminal,
 };
 
-use super::logs::{Tail, tail_start};
+use super::logs::{LogTail, tail_start};
 use crate::cli::SandboxFlags;
 use crate::console::terminal;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::find;
 use crate::follow::{Outlet, exit_of, take_along, unless_terminated};
@@ -37,7 +37,7 @@ Examples:
 pub(crate) struct ShellArgs {
     /// Task whose sandbox to use [default: default].
     #[arg(short, long, value_name = "TASK")]
-    task: Option<Task>,
+    task: Option<TaskName>,
 
     #[command(flatten)]
     wanted: SandboxFlags,
@@ -51,13 +51,15 @@ pub(crate) struct ShellArgs {
     attach: Option<JobPrefix>,
 }
 
-pub(crate) async fn run(context: &Context, args: ShellArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: ShellArgs) -> Result<Exit, CommandFailure> {
     if !interact::is_possible() {
-        return Err(Failure::usage("a shell needs a terminal, but standard input is not one")
-            .advise("to run a command without one: vestal run CMD"));
+        return Err(CommandFailure::usage(
+            "a shell needs a terminal, but standard input is not one",
+        )
+        .advise("to run a command without one: vestal run CMD"));
     }
     let mut signals =
-        Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
+        Terminations::listen().map_err(|error| CommandFailure::io("listen for signals", &error))?;
     let engine = context.engine()?;
     let opening = open(context, &engine, &args, &mut signals);
     let result = Box::pin(opening).await;
@@ -70,7 +72,7 @@ async fn open(
     engine: &Engine,
     args: &ShellArgs,
     signals: &mut Terminations,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let prepared = Box::pin(prepare(context, engine, args));
     let (sandbox, job) = match unless_terminated(signals, prepared).await {
         Ok(prepared) => prepared?,
@@ -102,10 +104,10 @@ async fn prepare(
     context: &Context,
     engine: &Engine,
     args: &ShellArgs,
-) -> Result<(Sandbox, JobStream), Failure> {
+) -> Result<(Sandbox, JobStream), CommandFailure> {
     match &args.attach {
         None => {
-            let task = args.task.clone().unwrap_or_else(Task::default_task);
+            let task = args.task.clone().unwrap_or_else(TaskName::default_task);
             let overrides = context.overrides(&args.wanted)?;
             let sandbox = context.sandbox(engine, &task, &overrides).await?;
             let job = start(context, &sandbox, &args.session).await?;
@@ -128,7 +130,11 @@ fn tell_detached(context: &Context, sandbox: &Sandbox, id: &JobId) {
     ));
 }
 
-async fn start(context: &Context, sandbox: &Sandbox, session: &str) -> Result<JobStream, Failure> {
+async fn start(
+    context: &Context,
+    sandbox: &Sandbox,
+    session: &str,
+) -> Result<JobStream, CommandFailure> {
     let mut command = interactive_shell(session, terminal::size_or_default());
     // The terminal is ours, whatever the environment of the sandbox says.
     for name in ["TERM", "COLORTERM"] {
@@ -140,24 +146,24 @@ async fn start(context: &Context, sandbox: &Sandbox, session: &str) -> Result<Jo
 }
 
 /// Follows a job on a terminal again, from a little before where it is.
-async fn come_back(sandbox: &Sandbox, info: &JobInfo) -> Result<JobStream, Failure> {
+async fn come_back(sandbox: &Sandbox, info: &JobInfo) -> Result<JobStream, CommandFailure> {
     if !info.pty {
-        return Err(Failure::new(format!("job {} does not run on a terminal", info.id))
+        return Err(CommandFailure::new(format!("job {} does not run on a terminal", info.id))
             .advise(format!("to follow it: vestal logs -f {}", info.id)));
     }
     if let JobState::Ended(_) = info.state {
-        return Err(Failure::new(format!("job {} has ended", info.id))
+        return Err(CommandFailure::new(format!("job {} has ended", info.id))
             .advise(format!("what it printed: vestal logs {}", info.id)));
     }
     let connection = sandbox.connection().await?;
-    let start = tail_start(&connection, info, Tail::Bytes(REPLAYED)).await?;
+    let start = tail_start(&connection, info, LogTail::Bytes(REPLAYED)).await?;
     redraw_terminal(&connection, &info.id, terminal::size_or_default()).await;
     let request = AttachJob {
         id: info.id.clone(),
         stdout_from: start.stdout,
         stderr_from: start.stderr,
         follow: true,
-        delivery: Delivery::EveryByte,
+        delivery: OutputDelivery::EveryByte,
     };
     Ok(sandbox.attach(request).await?)
 }

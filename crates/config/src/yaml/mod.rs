@@ -8,10 +8,10 @@ mod remove;
 
 pub use edit::EditError;
 pub(crate) use edit::{append, set};
-pub use node::{Entry, Node};
+pub use node::{MapEntry, YamlNode};
 pub(crate) use node::{NodeKind, flow, quote};
-pub(crate) use parse::{Document, parse};
 pub use parse::{SyntaxError, Yaml, YamlKind};
+pub(crate) use parse::{YamlDocument, parse};
 pub(crate) use remove::remove;
 
 #[cfg(test)]

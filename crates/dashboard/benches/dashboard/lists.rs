@@ -3,14 +3,14 @@
 use std::time::Instant;
 
 use vestal_bench::Result;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 
 use crate::Plan;
 use crate::client::Client;
 use crate::stage::Stage;
 
-pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let mut rows = vec![first_page(stage, plan).await?];
     let Plan { tasks, conversations, sandboxes, .. } = plan;
     let megabytes = plan.log_bytes / 1_000_000;
@@ -33,14 +33,14 @@ pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
             client.get(path).await?;
             samples.push(start.elapsed());
         }
-        rows.push(Row::times(what, &samples).bar(Bar::AtMost(Figure::Milliseconds(30.0))));
+        rows.push(BenchRow::times(what, &samples).bar(Bar::AtMost(Figure::Milliseconds(30.0))));
     }
     Ok(rows)
 }
 
 /// Loads the first page as a browser does that has nothing of it yet: the document, its files one
 /// after the other, and what they ask for.
-async fn first_page(stage: &Stage, plan: Plan) -> Result<Row> {
+async fn first_page(stage: &Stage, plan: Plan) -> Result<BenchRow> {
     let mut samples = Samples::default();
     for _ in 0..plan.requests {
         let mut client = Client::connect(&stage.login).await?;
@@ -57,7 +57,7 @@ async fn first_page(stage: &Stage, plan: Plan) -> Result<Row> {
         }
         samples.push(start.elapsed());
     }
-    Ok(Row::times("the first page with its files and what it shows", &samples)
+    Ok(BenchRow::times("the first page with its files and what it shows", &samples)
         .bar(Bar::AtMost(Figure::Milliseconds(100.0)))
         .note("without what a browser takes to draw it"))
 }

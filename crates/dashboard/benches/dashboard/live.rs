@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use vestal_bench::Result;
 use vestal_bench::process::resident;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 use vestal_board::{Authority, NewTask};
 use vestal_testkit::processes::cpu_ticks;
@@ -21,14 +21,14 @@ const TICKS: f64 = 100.0;
 /// After a change all is told once more, since it may be visible only then.
 const SETTLED: Duration = Duration::from_secs(1);
 
-pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let mut rows = vec![changes(stage, plan).await?, keys(stage, plan).await?];
     rows.extend(idle(stage, plan).await?);
     Ok(rows)
 }
 
 /// From a change of another process to the answer that shows it.
-async fn changes(stage: &Stage, plan: Plan) -> Result<Row> {
+async fn changes(stage: &Stage, plan: Plan) -> Result<BenchRow> {
     let mut events = Client::connect(&stage.login).await?.listen("board").await?;
     let mut client = Client::connect(&stage.login).await?;
     let mut samples = Samples::default();
@@ -44,13 +44,13 @@ async fn changes(stage: &Stage, plan: Plan) -> Result<Row> {
         client.get("/api/board").await?;
         samples.push(start.elapsed());
     }
-    Ok(Row::times("a change by another process until a page has it", &samples)
+    Ok(BenchRow::times("a change by another process until a page has it", &samples)
         .bar(Bar::AtMost(Figure::Milliseconds(100.0)))
         .note("without what a browser takes to draw it"))
 }
 
 /// From a key in a terminal page to its echo there.
-async fn keys(stage: &Stage, plan: Plan) -> Result<Row> {
+async fn keys(stage: &Stage, plan: Plan) -> Result<BenchRow> {
     let terminals = "/api/sandboxes/default/task-0/terminals";
     let mut client = Client::connect(&stage.login).await?;
     let opened = client.post(terminals, r#"{"rows":24,"cols":80}"#).await?.body;
@@ -71,11 +71,11 @@ async fn keys(stage: &Stage, plan: Plan) -> Result<Row> {
     }
     type_in(&mut socket, "\u{3}exit\n").await?;
     let p95 = Figure::time(samples.p95());
-    Ok(Row::single("a key in a terminal until its echo is there, p95", p95)
+    Ok(BenchRow::single("a key in a terminal until its echo is there, p95", p95)
         .bar(Bar::AtMost(Figure::Milliseconds(15.0))))
 }
 
-async fn idle(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+async fn idle(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let mut pages = Vec::new();
     for topics in ["board,sandboxes", "conversations,settings", "logs,gateways"] {
         pages.push(Client::connect(&stage.login).await?.listen(topics).await?);
@@ -88,13 +88,13 @@ async fn idle(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
     let per_second = f64::from(ticks) / TICKS * 1000.0 / start.elapsed().as_secs_f64();
     drop(pages);
     Ok(vec![
-        Row::single(
+        BenchRow::single(
             "memory of a server with three open pages",
             Figure::size(resident(stage.pid())?),
         )
         .bar(Bar::AtMost(Figure::Mebibytes(40.0)))
         .note("after all lists above were asked for"),
-        Row::single("processor time of three open pages, each second", {
+        BenchRow::single("processor time of three open pages, each second", {
             Figure::Milliseconds(per_second)
         })
         .bar(Bar::AtMost(Figure::Milliseconds(5.0)))

@@ -12,7 +12,7 @@ use vestal_bench::Result;
 use vestal_board::boards::{Boards, Slug};
 use vestal_board::{Authority, Board, NewTask};
 use vestal_config::{Environment, Home, Settings};
-use vestal_conversations::{New, NewMessage, Store};
+use vestal_conversations::{ConversationStore, New, NewMessage};
 use vestal_sandbox::{Command as SandboxCommand, Engine};
 
 use crate::Plan;
@@ -103,7 +103,7 @@ async fn add_tasks(boards: &Boards, count: usize) -> Result<Board> {
 }
 
 async fn converse(path: &std::path::Path, count: usize) -> Result<()> {
-    let store = Store::open(path).await?;
+    let store = ConversationStore::open(path).await?;
     for number in 0..count {
         let new = New {
             id: None,

@@ -19,7 +19,7 @@ use super::tickets::TICKET_LIFE;
 use super::{AuditEvent, PasswordError, Token, clear_cookie, session_cookie};
 use crate::app::App;
 use crate::error::PageError;
-use crate::gate::{Caller, Client, Declared, Limiter, Principal, Right, Route, header_value};
+use crate::gate::{Caller, Client, DeclaredRoute, Limiter, Principal, Right, Route, header_value};
 use crate::shell;
 
 /// Attempts per address and minute. A link has 256 bits; the limit only keeps the log readable.
@@ -68,7 +68,7 @@ impl LoginState {
     }
 }
 
-pub(crate) fn routes() -> Vec<Declared<App>> {
+pub(crate) fn routes() -> Vec<DeclaredRoute<App>> {
     let mut routes = super::oidc::routes();
     routes.extend([
         Route::get("/login", login_page).needs(Right::Public),

@@ -118,9 +118,9 @@ pub enum LinkError {
 
 /// The store. Clones share the connections.
 #[derive(Clone)]
-pub struct AuthStore(Arc<Shared>);
+pub struct AuthStore(Arc<AuthStoreShared>);
 
-struct Shared {
+struct AuthStoreShared {
     path: PathBuf,
     mark: String,
     readers: SqlitePool,
@@ -151,7 +151,7 @@ impl AuthStore {
         let mark = row.try_get(0).map_err(explained)?;
         drop(reader);
         let path = path.to_owned();
-        Ok(Self(Arc::new(Shared { path, mark, readers, writer: Mutex::new(None) })))
+        Ok(Self(Arc::new(AuthStoreShared { path, mark, readers, writer: Mutex::new(None) })))
     }
 
     /// Closes the file for all clones. Nothing is lost without it.

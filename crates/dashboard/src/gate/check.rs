@@ -11,7 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use jiff::Timestamp;
 
-use super::peer::{Authority, Client, PeerPolicy};
+use super::peer::{Client, HostAndPort, PeerPolicy};
 use super::right::{Principal, Right};
 use super::routes::RouteKind;
 use crate::auth::{
@@ -182,7 +182,7 @@ pub(super) async fn enter(
 fn is_target_of_host(request: &Request) -> bool {
     let Some(target) = request.uri().authority() else { return true };
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-    host.and_then(Authority::parse) == Authority::parse(target.as_str())
+    host.and_then(HostAndPort::parse) == HostAndPort::parse(target.as_str())
 }
 
 /// Reports whether the one `Origin` is the server's own. An absent one is not.

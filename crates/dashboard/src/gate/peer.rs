@@ -14,7 +14,7 @@ const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto")
 
 /// A range of addresses, such as `10.0.0.0/8` or `::1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Network {
+pub struct AddressRange {
     address: IpAddr,
     prefix: u8,
 }
@@ -24,7 +24,7 @@ pub struct Network {
 #[error("{0:?} is not an address or a network, such as 10.0.0.7 or 10.0.0.0/8")]
 pub struct ParseNetworkError(String);
 
-impl FromStr for Network {
+impl FromStr for AddressRange {
     type Err = ParseNetworkError;
 
     fn from_str(text: &str) -> Result<Self, ParseNetworkError> {
@@ -45,7 +45,7 @@ impl FromStr for Network {
     }
 }
 
-impl Network {
+impl AddressRange {
     /// Reports whether an address is in it.
     pub fn contains(&self, address: IpAddr) -> bool {
         let bits = |address: IpAddr| match address {
@@ -61,12 +61,12 @@ impl Network {
 
 /// A host and port as they stand in a `Host` header, in small letters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Authority {
+pub struct HostAndPort {
     host: String,
     port: Option<u16>,
 }
 
-impl Authority {
+impl HostAndPort {
     /// Reads a `Host` header. Nothing else may be in it: no user, no path.
     pub fn parse(text: &str) -> Option<Self> {
         let authority: UriAuthority = text.parse().ok()?;
@@ -120,14 +120,14 @@ pub struct Client {
 #[derive(Debug, Clone)]
 pub struct PeerPolicy {
     bound: SocketAddr,
-    public: Option<(bool, Authority)>,
-    proxies: Vec<Network>,
+    public: Option<(bool, HostAndPort)>,
+    proxies: Vec<AddressRange>,
 }
 
 impl PeerPolicy {
     /// Returns the policy of a server at an address. `public_url` is what clients call it, if that
     /// is not the address.
-    pub fn new(bound: SocketAddr, public_url: Option<&str>, proxies: Vec<Network>) -> Self {
+    pub fn new(bound: SocketAddr, public_url: Option<&str>, proxies: Vec<AddressRange>) -> Self {
         Self { bound, public: public_url.and_then(split_url), proxies }
     }
 
@@ -142,7 +142,7 @@ impl PeerPolicy {
     pub fn client(&self, peer: SocketAddr, headers: &HeaderMap) -> Option<Client> {
         let peer = peer.ip().to_canonical();
         let is_proxied = self.is_proxy(peer);
-        let asked = Authority::parse(single(headers, &header::HOST).ok()??)?;
+        let asked = HostAndPort::parse(single(headers, &header::HOST).ok()??)?;
         if !self.is_known(&asked) {
             return None;
         }
@@ -151,7 +151,7 @@ impl PeerPolicy {
             // Beside the host that was asked for, not in its place: a page whose name was made to
             // point to a proxy's own machine can send any such header.
             if let Some(forwarded) = single(headers, &FORWARDED_HOST).ok()? {
-                host = Authority::parse(forwarded).filter(|host| self.is_known(host))?;
+                host = HostAndPort::parse(forwarded).filter(|host| self.is_known(host))?;
             }
             let proto = single(headers, &FORWARDED_PROTO).ok()?;
             said_secure = proto.map(|proto| proto == "https");
@@ -171,7 +171,7 @@ impl PeerPolicy {
         address.is_loopback() || self.is_proxy(address)
     }
 
-    fn is_known(&self, host: &Authority) -> bool {
+    fn is_known(&self, host: &HostAndPort) -> bool {
         self.public.as_ref().is_some_and(|(_, public)| public == host) || self.is_own(host)
     }
 
@@ -181,7 +181,7 @@ impl PeerPolicy {
 
     /// Reports whether a host is an address of this server. An address cannot be made to point
     /// elsewhere, so where the server listens everywhere, any address will do.
-    fn is_own(&self, host: &Authority) -> bool {
+    fn is_own(&self, host: &HostAndPort) -> bool {
         if host.port.unwrap_or(80) != self.bound.port() {
             return false;
         }
@@ -227,14 +227,14 @@ fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h st
 
 /// Splits `https://host[:port]` into whether it is encrypted, and the rest. The default port of the
 /// scheme is left out, as browsers do.
-fn split_url(url: &str) -> Option<(bool, Authority)> {
+fn split_url(url: &str) -> Option<(bool, HostAndPort)> {
     let url = url.trim().trim_end_matches('/');
     let (is_secure, rest) = match url.split_once("://")? {
         ("https", rest) => (true, rest),
         ("http", rest) => (false, rest),
         _ => return None,
     };
-    let mut authority = Authority::parse(rest)?;
+    let mut authority = HostAndPort::parse(rest)?;
     if authority.port == Some(if is_secure { 443 } else { 80 }) {
         authority.port = None;
     }
@@ -341,15 +341,15 @@ mod tests {
 
     #[test]
     fn a_network_has_the_addresses_of_its_prefix() {
-        let network: Network = "10.1.0.0/16".parse().unwrap();
+        let network: AddressRange = "10.1.0.0/16".parse().unwrap();
         assert!(network.contains("10.1.255.1".parse().unwrap()));
         assert!(network.contains("::ffff:10.1.0.1".parse().unwrap()));
         assert!(!network.contains("10.2.0.1".parse().unwrap()));
-        let all: Network = "::/0".parse().unwrap();
+        let all: AddressRange = "::/0".parse().unwrap();
         assert!(all.contains("2001:db8::1".parse().unwrap()));
         assert!(!all.contains("10.0.0.1".parse().unwrap()));
         for bad in ["", "10.0.0.0/33", "10.0.0", "::1/129", "a/8", "10.0.0.0/-1"] {
-            assert!(bad.parse::<Network>().is_err(), "{bad}");
+            assert!(bad.parse::<AddressRange>().is_err(), "{bad}");
         }
     }
 }

@@ -12,16 +12,16 @@ use vestal_operations::{
 };
 use vestal_sandbox::{FilesOnRemoval, InvalidSnapshotName, InvalidTask, SnapshotName, WhileBusy};
 
-use super::sandboxes::Target;
+use super::sandboxes::SandboxTarget;
 use super::{ProfileQuery, bad_request};
 use crate::app::{App, AppState};
 use crate::error::PageError;
-use crate::gate::{Declared, Right, Route};
+use crate::gate::{DeclaredRoute, Right, Route};
 
 /// The longest note of a snapshot.
 const MAX_NOTE: usize = 1000;
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/api/sandboxes/{profile}/{task}/plan", show_plan).needs(Right::Viewer),
         Route::post("/api/sandboxes/{profile}/{task}/actions", begin).needs(Right::Operator),
@@ -107,7 +107,7 @@ async fn show_plan(
     if request.verb == Verb::Fork && request.to.is_empty() {
         "new".clone_into(&mut request.to);
     }
-    let Target { engine, task } = Target::find(&app, &profile, &task).await?;
+    let SandboxTarget { engine, task } = SandboxTarget::find(&app, &profile, &task).await?;
     let action = request.action()?;
     let parts = plan(&engine, &task, &action).await?;
     let found = engine.inspect(&task).await.unwrap_or_default();
@@ -124,7 +124,7 @@ async fn begin(
 ) -> Result<Json<StartedOperationView>, PageError> {
     let Json(request) = body.map_err(|error| bad_request(error.status(), error.body_text()))?;
     let home = app.data.profile(&profile)?;
-    let target = Target::find(&app, &profile, &task).await?;
+    let target = SandboxTarget::find(&app, &profile, &task).await?;
     let action = request.action()?;
     let settings = app.data.settings(home.profile());
     let id = app.actions.begin(settings, target.task, action).await?;

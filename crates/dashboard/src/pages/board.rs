@@ -14,17 +14,17 @@ use vestal_api::{
     WorkerEnd,
 };
 use vestal_board::boards::{Make, Slug};
-use vestal_board::store::{Query as TaskQuery, Read};
+use vestal_board::store::{Read, TaskQuery};
 use vestal_board::verbs::placement::Placement;
 use vestal_board::verbs::{Initial, Moved, NewTask};
-use vestal_board::{Board, RunId, Status, Task, Time, Workspace};
+use vestal_board::{Board, RunId, Status, Task, TaskWorkspace, Time};
 use vestal_config::ProfileName;
 
 use super::bad_request;
 use super::task::{by, find};
 use crate::app::{App, AppState};
 use crate::error::PageError;
-use crate::gate::{Caller, Declared, Right, Route};
+use crate::gate::{Caller, DeclaredRoute, Right, Route};
 
 /// Tasks of a column that are shown; a filter finds the others.
 const SHOWN: u32 = 100;
@@ -47,7 +47,7 @@ const COLUMNS: [Status; 8] = [
     Status::Done,
 ];
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/api/board", show).needs(Right::Viewer),
         Route::get("/api/board/{board}/plan", plan).needs(Right::Viewer),
@@ -256,8 +256,8 @@ async fn create(
         parents.push(board.find(parent).await?);
     }
     let workspace = match body.repository.trim() {
-        "" => Workspace::Scratch,
-        path => Workspace::Worktree { path: PathBuf::from(path), branch: None },
+        "" => TaskWorkspace::Scratch,
+        path => TaskWorkspace::Worktree { path: PathBuf::from(path), branch: None },
     };
     let new = NewTask {
         title: body.title,

@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc};
 use vestal_config::ProfileName;
 use vestal_runtime::{AnswerError, RemoteAnswer, Runtime};
-use vestal_serve::{BadFrame, MAX_FRAME, Outgoing, ServeSettings, Server, WaitingQuestion};
+use vestal_serve::{BadFrame, ClientFrames, MAX_FRAME, ServeSettings, Server, WaitingQuestion};
 
 use super::bad_request;
 use crate::app::{App, AppState};
 use crate::error::PageError;
-use crate::gate::{Caller, Declared, Right, Route};
+use crate::gate::{Caller, DeclaredRoute, Right, Route};
 
 /// How often a page is asked whether it is there, and its session whether it still counts.
 const PING_EVERY: Duration = Duration::from_secs(30);
@@ -69,16 +69,16 @@ const SESSION_KEYS: &[&str] = &["model", "busy"];
 /// Members of `session.create` that the page uses. The others name directories of the host.
 const CREATE_MEMBERS: &[&str] = &["model", "provider", "title"];
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![Route::websocket("/api/chat/{profile}", connect).needs(Right::Operator)]
 }
 
 /// The servers of conversations, one for each profile that somebody has talked to.
 #[derive(Debug, Default)]
-pub(crate) struct Chats(Mutex<HashMap<ProfileName, Chat>>);
+pub(crate) struct Chats(Mutex<HashMap<ProfileName, ProfileChat>>);
 
 #[derive(Debug)]
-struct Chat {
+struct ProfileChat {
     server: Server,
     runtime: Runtime,
 }
@@ -105,14 +105,14 @@ impl Chats {
         let runtime = runtime.await.map_err(|error| unusable(error.to_string()))?;
         let server = Server::builder(runtime.clone(), wanted).source("dashboard").build();
         let server = server.map_err(|error| unusable(error.to_string()))?;
-        chats.insert(profile.clone(), Chat { server: server.clone(), runtime });
+        chats.insert(profile.clone(), ProfileChat { server: server.clone(), runtime });
         Ok(server)
     }
 
     /// Returns what waits for an answer, with the profile it is of.
     pub(crate) async fn questions(&self) -> Vec<(ProfileName, WaitingQuestion)> {
         let chats = self.0.lock().await;
-        let of_one = |(profile, chat): (&ProfileName, &Chat)| {
+        let of_one = |(profile, chat): (&ProfileName, &ProfileChat)| {
             let (profile, open) = (profile.clone(), chat.server.waiting_questions());
             open.into_iter().map(move |question| (profile.clone(), question))
         };
@@ -133,8 +133,8 @@ impl Chats {
 
     /// Interrupts what runs, closes every session, and tells every page.
     pub(crate) async fn close(&self) {
-        let chats: Vec<Chat> = self.0.lock().await.drain().map(|(_, chat)| chat).collect();
-        let closing = chats.into_iter().map(async |chat: Chat| {
+        let chats: Vec<ProfileChat> = self.0.lock().await.drain().map(|(_, chat)| chat).collect();
+        let closing = chats.into_iter().map(async |chat: ProfileChat| {
             chat.server.shutdown(STOPPING).await;
             chat.runtime.close().await;
         });
@@ -245,7 +245,7 @@ async fn write(
     app: App,
     caller: Caller,
     mut sink: SplitSink<WebSocket, Message>,
-    outgoing: Outgoing,
+    outgoing: ClientFrames,
     mut refusals: mpsc::Receiver<String>,
 ) {
     let mut pings = tokio::time::interval(PING_EVERY);

@@ -15,15 +15,15 @@ use vestal_api::{
 };
 use vestal_config::{AnyKey as _, Settings, remove_entry, set_entry};
 use vestal_mcp::{McpServerName, NewMcpServer, Servers};
-use vestal_memory::{Enabled, Entries, MemoryError, NoteChange, NoteFiles, Target};
+use vestal_memory::{Enabled, Entries, MemoryError, NoteChange, NoteFiles, NotesTarget};
 use vestal_skills::{SkillError, Skills, SwitchedSkill};
 
 use super::{OneProfileQuery, bad_request};
 use crate::app::{App, AppState};
 use crate::error::PageError;
-use crate::gate::{Declared, Right, Route};
+use crate::gate::{DeclaredRoute, Right, Route};
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/api/skills", list_skills).needs(Right::Viewer),
         Route::get("/api/skills/{profile}/{name}", show_skill).needs(Right::Viewer),
@@ -109,7 +109,7 @@ fn note_files(settings: &Settings) -> Result<NoteFiles, PageError> {
 }
 
 /// Returns notes with their text, which is what a person edits.
-fn notes_view(settings: &Settings, target: Target) -> Result<NotesPageView, PageError> {
+fn notes_view(settings: &Settings, target: NotesTarget) -> Result<NotesPageView, PageError> {
     let files = note_files(settings)?;
     let enabled = Enabled::of(settings).is_ok_and(|enabled| enabled.has(target));
     let (text, error) = match files.read_text(target) {
@@ -126,7 +126,7 @@ async fn notes(
     Query(query): Query<OneProfileQuery>,
 ) -> Result<Json<Vec<NotesPageView>>, PageError> {
     let settings = app.data.settings(&query.name(&app)?);
-    let views = Target::ALL.into_iter().map(|target| notes_view(&settings, target));
+    let views = NotesTarget::ALL.into_iter().map(|target| notes_view(&settings, target));
     Ok(Json(views.collect::<Result<_, _>>()?))
 }
 
@@ -144,7 +144,7 @@ async fn write_notes(
 ) -> Result<Json<NotesPageView>, PageError> {
     let Json(request) =
         body.map_err(|rejection| bad_request(rejection.status(), rejection.body_text()))?;
-    let target: Target = target
+    let target: NotesTarget = target
         .parse()
         .map_err(|error: vestal_memory::UnknownTarget| PageError::not_found(error.to_string()))?;
     let settings = settings_of(&app, &profile)?;

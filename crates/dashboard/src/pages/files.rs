@@ -21,13 +21,13 @@ use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::{
     Depth, FileError, Files, Links, Overwrite, Parents, WriteOptions, Written,
 };
-use vestal_sandbox::{CreateMode, FaultCode, FileKind, Metadata, Version};
+use vestal_sandbox::{CreateMode, FaultCode, FileKind, FileVersion, Metadata};
 
 use super::bad_request;
-use super::sandboxes::Target;
+use super::sandboxes::SandboxTarget;
 use crate::app::{App, AppState};
 use crate::error::PageError;
-use crate::gate::{Declared, Right, Route};
+use crate::gate::{DeclaredRoute, Right, Route};
 
 /// Entries that one answer lists.
 const LISTED: u32 = 1000;
@@ -44,7 +44,7 @@ const PIECE: usize = 64 << 10;
 /// Bytes by which a picture is known.
 const SIGNATURE: u64 = 16;
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     // Whoever may only look does not look into files: in a sandbox of this machine these are all files
     // of whoever runs the dashboard, with keys and passwords among them.
     const DIRECTORY: &str = "/api/sandboxes/{profile}/{task}/files";
@@ -66,7 +66,7 @@ type SandboxPath = Path<(String, String)>;
 
 /// Returns the files of a sandbox that runs. Looking at them starts nothing, and is no use of it.
 async fn files(app: &AppState, profile: &str, task: &str) -> Result<Files, PageError> {
-    let target = Target::find(app, profile, task).await?;
+    let target = SandboxTarget::find(app, profile, task).await?;
     let connection = target.engine.observe(&target.task).await?;
     Ok(Files::new(connection))
 }
@@ -291,14 +291,14 @@ fn percent_encoded(name: &str) -> String {
 }
 
 /// Returns a version as a page keeps it: numbers of 64 bits are more than a script can hold.
-fn version_text(version: &Version) -> String {
+fn version_text(version: &FileVersion) -> String {
     format!("{}.{}.{}", version.inode, version.size, version.mtime_ns)
 }
 
-fn version_of(text: &str) -> Result<Version, PageError> {
+fn version_of(text: &str) -> Result<FileVersion, PageError> {
     let parse = || {
         let mut parts = text.split('.');
-        let version = Version {
+        let version = FileVersion {
             inode: parts.next()?.parse().ok()?,
             size: parts.next()?.parse().ok()?,
             mtime_ns: parts.next()?.parse().ok()?,
@@ -446,7 +446,7 @@ mod tests {
 
     #[test]
     fn a_version_is_read_as_it_was_written_and_nothing_else_is() {
-        let version = Version { inode: u64::MAX, size: 7, mtime_ns: -1 };
+        let version = FileVersion { inode: u64::MAX, size: 7, mtime_ns: -1 };
         assert_eq!(version_of(&version_text(&version)).unwrap(), version);
         for bad in ["", "1", "1.2", "1.2.3.4", "1.-2.3", "x.2.3"] {
             assert!(version_of(bad).is_err(), "{bad}");

@@ -16,14 +16,14 @@ use serde::Deserialize;
 use serde_json::json;
 use vestal_api::JobView;
 use vestal_sandbox::job::{self, AfterInput, JobEvent, JobStream};
-use vestal_sandbox::{AttachJob, Delivery, Input, JobId, JobInfo, JobState, Stream};
+use vestal_sandbox::{AttachJob, CommandInput, JobId, JobInfo, JobState, OutputDelivery, Stream};
 
 use super::bad_request;
-use super::sandboxes::Target;
+use super::sandboxes::SandboxTarget;
 use crate::app::App;
 use crate::error::PageError;
 use crate::events::{self, KEEP_ALIVE};
-use crate::gate::{Caller, Declared, Right, Route};
+use crate::gate::{Caller, DeclaredRoute, Right, Route};
 
 /// How much of the end of a log a page begins with, unless it has a cursor.
 const TAIL_BYTES: u64 = 256 << 10;
@@ -35,7 +35,7 @@ const ASK_EVERY: Duration = Duration::from_secs(1);
 const MAX_INPUT: usize = 64 << 10;
 const READ_WITHIN: Duration = Duration::from_secs(10);
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/api/sandboxes/{profile}/{task}/jobs/{job}", show).needs(Right::Viewer),
         Route::get("/api/sandboxes/{profile}/{task}/jobs/{job}/log", log).needs(Right::Viewer),
@@ -52,7 +52,7 @@ pub(super) fn job_id(text: &str) -> Result<JobId, PageError> {
         .map_err(|error: vestal_sandbox::InvalidJobId| PageError::invalid(error.to_string()))
 }
 
-pub(super) async fn find(target: &Target, id: &JobId) -> Result<JobInfo, PageError> {
+pub(super) async fn find(target: &SandboxTarget, id: &JobId) -> Result<JobInfo, PageError> {
     let connection = target.engine.observe(&target.task).await?;
     Ok(job::wait(&connection, id, Some(Duration::ZERO)).await?)
 }
@@ -61,7 +61,7 @@ async fn show(
     State(app): State<App>,
     Path((profile, task, id)): JobPath,
 ) -> Result<Json<JobView>, PageError> {
-    let target = Target::find(&app, &profile, &task).await?;
+    let target = SandboxTarget::find(&app, &profile, &task).await?;
     let info = find(&target, &job_id(&id)?).await?;
     Ok(Json(JobView::new(target.task.as_str(), &info)))
 }
@@ -71,7 +71,7 @@ async fn kill(
     State(app): State<App>,
     Path((profile, task, id)): JobPath,
 ) -> Result<Json<JobView>, PageError> {
-    let target = Target::find(&app, &profile, &task).await?;
+    let target = SandboxTarget::find(&app, &profile, &task).await?;
     // What does not run is not started to be killed.
     let connection = target.engine.observe(&target.task).await?;
     let info = job::kill(&connection, &job_id(&id)?).await?;
@@ -118,7 +118,7 @@ async fn log(
     headers: HeaderMap,
     Query(query): Query<LogQuery>,
 ) -> Result<Response, PageError> {
-    let target = Target::find(&app, &profile, &task).await?;
+    let target = SandboxTarget::find(&app, &profile, &task).await?;
     let info = find(&target, &job_id(&id)?).await?;
     let last = headers.get("last-event-id").and_then(|last| last.to_str().ok());
     let given = Offsets::parse(last.unwrap_or(&query.cursor));
@@ -129,8 +129,8 @@ async fn log(
         stderr_from: offsets.stderr,
         follow: true,
         delivery: match info.state {
-            JobState::Ended(_) => Delivery::EveryByte,
-            JobState::Starting | JobState::Running => Delivery::Lossy,
+            JobState::Ended(_) => OutputDelivery::EveryByte,
+            JobState::Starting | JobState::Running => OutputDelivery::Lossy,
         },
     };
     let job = target.engine.observe_job(&target.task, request).await?;
@@ -235,7 +235,7 @@ async fn input(
     Path((profile, task, id)): JobPath,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, PageError> {
-    let target = Target::find(&app, &profile, &task).await?;
+    let target = SandboxTarget::find(&app, &profile, &task).await?;
     let id = job_id(&id)?;
     let upgrade =
         upgrade.map_err(|rejection| bad_request(rejection.status(), rejection.body_text()))?;
@@ -243,7 +243,7 @@ async fn input(
     Ok(upgrade.on_upgrade(move |socket| write(app, caller, target, id, socket)))
 }
 
-async fn write(app: App, caller: Caller, target: Target, id: JobId, mut socket: WebSocket) {
+async fn write(app: App, caller: Caller, target: SandboxTarget, id: JobId, mut socket: WebSocket) {
     loop {
         let message = tokio::select! {
             () = app.stop.cancelled() => return,
@@ -259,7 +259,7 @@ async fn write(app: App, caller: Caller, target: Target, id: JobId, mut socket: 
         }
         let written = async {
             let connection = target.engine.observe(&target.task).await?;
-            let input = Input::Bytes(text.as_bytes().to_vec());
+            let input = CommandInput::Bytes(text.as_bytes().to_vec());
             job::write(&connection, &id, input, AfterInput::KeepOpen).await?;
             Ok::<_, PageError>(())
         };

@@ -8,15 +8,17 @@ use axum::extract::{Query, State};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use vestal_api::KeysPageView;
-use vestal_config::{EnvName, SetVariableError, Settings, Source, remove_variable, set_variable};
+use vestal_config::{
+    EnvName, SetVariableError, Settings, ValueSource, remove_variable, set_variable,
+};
 
 use super::{OneProfileQuery, bad_request};
 use crate::app::App;
 use crate::auth::AuditEvent;
 use crate::error::PageError;
-use crate::gate::{Caller, Declared, Right, Route};
+use crate::gate::{Caller, DeclaredRoute, Right, Route};
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/api/keys", list).needs(Right::Viewer),
         Route::post("/api/keys/set", change).needs(Right::Operator),
@@ -104,7 +106,7 @@ async fn reveal(
     })?;
     let found =
         settings.variable(&name).map_err(|error| PageError::unavailable(error.to_string()))?;
-    let value = found.filter(|found| matches!(found.source, Source::DotEnv { .. }));
+    let value = found.filter(|found| matches!(found.source, ValueSource::DotEnv { .. }));
     let Some(value) = value else {
         app.gate.audit.record(&event("not_found"));
         return Err(PageError::not_found(format!(

@@ -32,10 +32,10 @@ pub(crate) use chat::Chats;
 
 use crate::app::App;
 use crate::error::PageError;
-use crate::gate::Declared;
+use crate::gate::DeclaredRoute;
 
 /// All routes of pages.
-pub(crate) fn routes() -> Vec<Declared<App>> {
+pub(crate) fn routes() -> Vec<DeclaredRoute<App>> {
     let parts = [
         now::routes(),
         notices::routes(),

@@ -13,9 +13,9 @@ use vestal_runtime::{ChooseModelError, ProviderModels, choose_model};
 use super::{OneProfileQuery, bad_request};
 use crate::app::App;
 use crate::error::PageError;
-use crate::gate::{Declared, Right, Route};
+use crate::gate::{DeclaredRoute, Right, Route};
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/api/models", list).needs(Right::Viewer),
         Route::post("/api/models/refresh", refresh).needs(Right::Operator),

@@ -19,13 +19,13 @@ use vestal_board::Status;
 use super::now;
 use crate::app::{App, AppState};
 use crate::events::{self, KEEP_ALIVE};
-use crate::gate::{Caller, Declared, Right, Route};
+use crate::gate::{Caller, DeclaredRoute, Right, Route};
 use crate::watch::{Numbers, Topic};
 
 /// The shortest time between two looks at what needs a person.
 const PAUSE: Duration = Duration::from_secs(1);
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![Route::get("/api/notices", follow).needs(Right::Viewer)]
 }
 

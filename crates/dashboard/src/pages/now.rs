@@ -10,7 +10,7 @@ use vestal_api::{
     AgentRunQuestion, AgentRunQuestionKind, BoardTaskView, SandboxState, SandboxView,
 };
 use vestal_board::Status;
-use vestal_board::store::{Order, Query as TaskQuery};
+use vestal_board::store::{Order, TaskQuery};
 use vestal_config::ProfileName;
 use vestal_runtime::{AnswerError, RemoteAnswer, RemoteQuestionKind};
 use vestal_serve::WaitingQuestion;
@@ -19,12 +19,12 @@ use super::task::read;
 use super::{ProfileQuery, sandboxes};
 use crate::app::{App, AppState};
 use crate::error::PageError;
-use crate::gate::{Declared, Right, Route};
+use crate::gate::{DeclaredRoute, Right, Route};
 
 /// Tasks of each kind that are shown.
 const SHOWN: u32 = 50;
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/api/now", now).needs(Right::Viewer),
         Route::get("/api/home", home).needs(Right::Viewer),

@@ -5,20 +5,20 @@ use std::str::FromStr as _;
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use serde::Deserialize;
-use vestal_api::{GatewayLogLineView, GatewayStatusView, HealthView, LogSource, log_sources};
-use vestal_logs::{Filter, Level, Merged};
+use vestal_api::{GatewayLogLineView, GatewayStatusView, HealthReportView, LogSource, log_sources};
+use vestal_logs::{Level, LogFilter, Merged};
 
 use super::OneProfileQuery;
 use crate::app::App;
 use crate::data::GatewayChange;
 use crate::error::PageError;
-use crate::gate::{Declared, Right, Route};
+use crate::gate::{DeclaredRoute, Right, Route};
 
 /// The newest entries of logs that a page shows, and at most.
 const ENTRIES: usize = 200;
 const MAX_ENTRIES: usize = 2000;
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/api/gateways", gateways).needs(Right::Viewer),
         Route::post("/api/gateways/{profile}/start", start_gateway).needs(Right::Operator),
@@ -102,7 +102,7 @@ async fn logs(
         Some(name) => Some(vec![app.data.profile(&name)?.profile().clone()]),
         None => None,
     };
-    let filter = Filter { level, session: given(query.session), since: None };
+    let filter = LogFilter { level, session: given(query.session), since: None };
     let text = given(query.text).map(|text| text.to_lowercase());
     let count = query.entries.unwrap_or(ENTRIES).min(MAX_ENTRIES);
     let root = app.data.root().clone();
@@ -126,7 +126,7 @@ async fn logs(
 async fn doctor(
     State(app): State<App>,
     Query(query): Query<OneProfileQuery>,
-) -> Result<Json<HealthView>, PageError> {
+) -> Result<Json<HealthReportView>, PageError> {
     let profile = query.name(&app)?;
     let found = app.host.health(&profile).await.map_err(PageError::unavailable)?;
     Ok(Json(found))

@@ -6,13 +6,13 @@ use vestal_api::{PortView, PortsView, PreviewView};
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::{Error, FaultCode, listening_ports};
 
-use super::sandboxes::Target;
+use super::sandboxes::SandboxTarget;
 use crate::app::App;
 use crate::error::PageError;
-use crate::gate::{Caller, Declared, Right, Route};
+use crate::gate::{Caller, DeclaredRoute, Right, Route};
 use crate::preview;
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/api/sandboxes/{profile}/{task}/ports", list).needs(Right::Viewer),
         Route::post("/api/sandboxes/{profile}/{task}/ports/{port}/preview", open)
@@ -25,7 +25,7 @@ async fn list(
     caller: Caller,
     Path((profile, task)): Path<(String, String)>,
 ) -> Result<Json<PortsView>, PageError> {
-    let target = Target::find(&app, &profile, &task).await?;
+    let target = SandboxTarget::find(&app, &profile, &task).await?;
     let none = |why: &str| PortsView { ports: Vec::new(), no_preview: Some(why.to_owned()) };
     let connection = match target.engine.observe(&target.task).await {
         Ok(connection) => connection,
@@ -52,7 +52,7 @@ async fn open(
     Path((profile, task, port)): Path<(String, String, u16)>,
 ) -> Result<Json<PreviewView>, PageError> {
     let home = app.data.profile(&profile)?;
-    let target = Target::find(&app, &profile, &task).await?;
+    let target = SandboxTarget::find(&app, &profile, &task).await?;
     let connection = target.engine.observe(&target.task).await?;
     let ports = listening_ports(&connection).await?;
     if ports.iter().all(|found| found.port != port) {

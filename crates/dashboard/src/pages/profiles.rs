@@ -10,15 +10,15 @@ use serde::Deserialize;
 use vestal_api::dashboard::ProfilePlanView;
 use vestal_api::{CreatedProfileView, DeletedProfileView, ImportedProfileView, RenamedProfileView};
 use vestal_config::{Home, ProfileName};
-use vestal_profiles::{Listing, ProfileError, ProfileStart, Profiles};
+use vestal_profiles::{ProfileError, ProfileListing, ProfileStart, Profiles};
 use vestal_sandbox::{Engine, ProfileSandboxes, ProfileSandboxesError};
 
 use super::bad_request;
 use crate::app::{App, AppState};
 use crate::error::PageError;
-use crate::gate::{Declared, Right, Route, header_value};
+use crate::gate::{DeclaredRoute, Right, Route, header_value};
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/api/profiles", list).needs(Right::Viewer),
         Route::get("/api/profiles/{profile}/plan", plan).needs(Right::Viewer),
@@ -38,7 +38,7 @@ fn named(name: &str) -> Result<ProfileName, PageError> {
     ProfileName::new(name.trim()).map_err(|error| PageError::invalid(error.to_string()))
 }
 
-async fn list(State(app): State<App>) -> Json<Listing> {
+async fn list(State(app): State<App>) -> Json<ProfileListing> {
     Json(profiles(&app).list(None))
 }
 

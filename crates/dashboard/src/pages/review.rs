@@ -8,7 +8,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use vestal_api::{MergePlanView, MergedView, MovedView, TaskDetailsView, TaskDiffView};
 use vestal_board::review::Review;
-use vestal_board::{Board, Completion, RunId, Status, TaskId};
+use vestal_board::{Board, RunId, Status, TaskCompletion, TaskId};
 use vestal_dispatcher::{
     DiffError, DiffRange, MergeError, MergeMethod, MergeRequest, TaskDiff, diff, merge, plan_merge,
 };
@@ -17,12 +17,12 @@ use super::board::settled;
 use super::task::{as_download, by, expect, find, read};
 use crate::app::{App, AppState};
 use crate::error::PageError;
-use crate::gate::{Caller, Declared, Right, Route};
+use crate::gate::{Caller, DeclaredRoute, Right, Route};
 
 /// The largest patch that a page shows; a larger one is for download.
 const MAX_SHOWN: usize = 4 << 20;
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/api/board/{board}/tasks/{task}/diff", show).needs(Right::Viewer),
         Route::get("/api/board/{board}/tasks/{task}/patch", patch).needs(Right::Viewer),
@@ -200,7 +200,7 @@ async fn merge_task(
     let merged = merge(&board, &by(&caller), &id, &request, app.data.environment()).await;
     let merged = merged.map_err(not_merged)?;
     if approve {
-        let moved = board.complete(&by(&caller), &id, Completion::default()).await?;
+        let moved = board.complete(&by(&caller), &id, TaskCompletion::default()).await?;
         settled(&app, &board, moved).await;
     }
     Ok(Json(MergedView::new(id.as_str(), &merged, approve)))

@@ -9,12 +9,12 @@ use vestal_api::{GuestFacts, SandboxDetailsView, SandboxView, StoppedView};
 use vestal_config::ProfileName;
 use vestal_sandbox::client::{CallError, Connection};
 use vestal_sandbox::job::{self, JobFilter};
-use vestal_sandbox::{Engine, Error, Sandbox, Task};
+use vestal_sandbox::{Engine, Error, Sandbox, TaskName};
 
 use super::ProfileQuery;
 use crate::app::{App, AppState};
 use crate::error::PageError;
-use crate::gate::{Declared, Right, Route};
+use crate::gate::{DeclaredRoute, Right, Route};
 
 /// The newest jobs that a page shows.
 const JOBS_SHOWN: u32 = 100;
@@ -22,7 +22,7 @@ const JOBS_SHOWN: u32 = 100;
 /// How long a guest may take over a question about itself.
 const SHORT_CALL: Duration = Duration::from_secs(10);
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/api/sandboxes", list_all).needs(Right::Viewer),
         Route::get("/api/sandboxes/{profile}/{task}", show).needs(Right::Viewer),
@@ -33,12 +33,12 @@ pub(super) fn routes() -> Vec<Declared<App>> {
 }
 
 /// The engine and the task that a path names.
-pub(super) struct Target {
+pub(super) struct SandboxTarget {
     pub(super) engine: Engine,
-    pub(super) task: Task,
+    pub(super) task: TaskName,
 }
 
-impl Target {
+impl SandboxTarget {
     pub(super) async fn find(app: &AppState, profile: &str, task: &str) -> Result<Self, PageError> {
         let home = app.data.profile(profile)?;
         let engine = app.data.engine(home.profile()).await?;
@@ -93,7 +93,7 @@ async fn show(
     State(app): State<App>,
     Path((profile, task)): Path<(String, String)>,
 ) -> Result<Json<SandboxDetailsView>, PageError> {
-    let Target { engine, task } = Target::find(&app, &profile, &task).await?;
+    let SandboxTarget { engine, task } = SandboxTarget::find(&app, &profile, &task).await?;
     let found = engine.inspect(&task).await?;
     let summary = found.iter().find(|summary| !summary.owned).or_else(|| found.first());
     let absent = || PageError::from(Error::NoSandbox { task: task.to_string() });
@@ -121,7 +121,7 @@ async fn start(
     State(app): State<App>,
     Path((profile, task)): Path<(String, String)>,
 ) -> Result<Json<Vec<String>>, PageError> {
-    let target = Target::find(&app, &profile, &task).await?;
+    let target = SandboxTarget::find(&app, &profile, &task).await?;
     Ok(Json(target.started().await?.notice_texts()))
 }
 
@@ -130,7 +130,7 @@ async fn touch(
     State(app): State<App>,
     Path((profile, task)): Path<(String, String)>,
 ) -> Result<Json<()>, PageError> {
-    let Target { engine, task } = Target::find(&app, &profile, &task).await?;
+    let SandboxTarget { engine, task } = SandboxTarget::find(&app, &profile, &task).await?;
     engine.observe(&task).await?.touch(SHORT_CALL).await?;
     Ok(Json(()))
 }
@@ -140,9 +140,9 @@ async fn stop(
     State(app): State<App>,
     Path((profile, task)): Path<(String, String)>,
 ) -> Result<Json<StoppedView>, PageError> {
-    let Target { engine, task } = Target::find(&app, &profile, &task).await?;
+    let SandboxTarget { engine, task } = SandboxTarget::find(&app, &profile, &task).await?;
     let found = engine.inspect(&task).await?;
-    let files_lost = found.iter().any(vestal_sandbox::Summary::has_files_in_memory);
+    let files_lost = found.iter().any(vestal_sandbox::SandboxSummary::has_files_in_memory);
     let was_running = engine.stop(&task).await?;
     let files_lost = files_lost && was_running;
     Ok(Json(StoppedView { task: task.to_string(), was_running, files_lost }))

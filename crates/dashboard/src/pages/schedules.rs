@@ -10,17 +10,17 @@ use vestal_api::dashboard::{OfProfileView, ScheduleDetailsView, SchedulesPageVie
 use vestal_api::{ScheduleRequest, ScheduleRunView, ScheduleView};
 use vestal_config::Settings;
 use vestal_runtime::{ProfileSchedules, ScheduleError};
-use vestal_schedules::{ScheduleId, Store};
+use vestal_schedules::{ScheduleId, ScheduleStore};
 
 use super::{ProfileQuery, bad_request};
 use crate::app::{App, AppState};
 use crate::error::PageError;
-use crate::gate::{Declared, Right, Route};
+use crate::gate::{DeclaredRoute, Right, Route};
 
 /// Runs of a schedule that are shown.
 const RUNS: u32 = 50;
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/api/schedules", list).needs(Right::Viewer),
         Route::get("/api/schedules/{profile}/{id}", show).needs(Right::Viewer),
@@ -76,7 +76,7 @@ async fn list(
 /// A schedule that a path names.
 struct Found {
     settings: Arc<Settings>,
-    store: Store,
+    store: ScheduleStore,
     id: ScheduleId,
 }
 

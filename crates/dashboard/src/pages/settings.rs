@@ -16,9 +16,9 @@ use vestal_config::{
 use super::{OneProfileQuery, bad_request};
 use crate::app::App;
 use crate::error::PageError;
-use crate::gate::{Declared, Right, Route};
+use crate::gate::{DeclaredRoute, Right, Route};
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/api/settings", show).needs(Right::Viewer),
         Route::post("/api/settings/check", check).needs(Right::Operator),

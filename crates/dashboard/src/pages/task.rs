@@ -12,8 +12,10 @@ use vestal_api::{
     BoardMoveView, MovedView, TaskDetailsView, TaskPageView, UsageGrouping, UsageReport,
     UsageReportView,
 };
-use vestal_board::verbs::Edit;
-use vestal_board::{AttachmentSource, Authority, Board, Completion, NewAttachment, Status, TaskId};
+use vestal_board::verbs::TaskEdit;
+use vestal_board::{
+    AttachmentSource, Authority, Board, NewAttachment, Status, TaskCompletion, TaskId,
+};
 use vestal_config::ProfileName;
 use vestal_conversations::{LedgerFilter, WorkItem};
 
@@ -22,9 +24,9 @@ use super::board::{settled, slug};
 use super::usage::{add_ledgers, task_work};
 use crate::app::{App, AppState};
 use crate::error::PageError;
-use crate::gate::{Caller, Declared, Right, Route};
+use crate::gate::{Caller, DeclaredRoute, Right, Route};
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/api/board/{board}/tasks/{task}", show).needs(Right::Viewer),
         Route::get("/api/board/{board}/tasks/{task}/usage", usage).needs(Right::Viewer),
@@ -188,7 +190,7 @@ async fn edit(
     let Json(EditBody { title, body, priority, assignee }) = read(body)?;
     let (board, id) = find(&app, &board, &task).await?;
     if title.is_some() || body.is_some() || priority.is_some() {
-        let edit = Edit { title, body, priority, ..Edit::default() };
+        let edit = TaskEdit { title, body, priority, ..TaskEdit::default() };
         board.edit(&by(&caller), &id, edit).await?;
     }
     if let Some(name) = assignee {
@@ -317,7 +319,7 @@ async fn approve(
     let (board, id) = find(&app, &board, &task).await?;
     expect(&board, &id, &[Status::Review]).await?;
     let summary = (!text.is_empty()).then_some(text);
-    let done = Completion { summary, ..Completion::default() };
+    let done = TaskCompletion { summary, ..TaskCompletion::default() };
     let moved = board.complete(&by(&caller), &id, done).await?;
     Ok(Json(settled(&app, &board, moved).await))
 }

@@ -26,7 +26,7 @@ use super::task::find;
 use crate::app::App;
 use crate::error::PageError;
 use crate::events::{self, KEEP_ALIVE};
-use crate::gate::{Caller, Declared, Right, Route};
+use crate::gate::{Caller, DeclaredRoute, Right, Route};
 
 /// How much of the end of a log a page begins with, unless it has a cursor.
 const TAIL_BYTES: u64 = 256 << 10;
@@ -37,7 +37,7 @@ const PIECE: usize = 64 << 10;
 /// Lines that are written together are sent together.
 const TOGETHER: Duration = Duration::from_millis(30);
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![Route::get("/api/board/{board}/tasks/{task}/log", follow).needs(Right::Viewer)]
 }
 

@@ -22,16 +22,16 @@ use vestal_api::{JobView, TerminalsView};
 use vestal_sandbox::client::Connection;
 use vestal_sandbox::job::{self, AfterInput, JobEvent, JobFilter, JobStream};
 use vestal_sandbox::{
-    AttachJob, Delivery, Error, Input, JobId, JobInfo, JobState, WindowSize, interactive_shell,
-    redraw_terminal,
+    AttachJob, CommandInput, Error, JobId, JobInfo, JobState, OutputDelivery, WindowSize,
+    interactive_shell, redraw_terminal,
 };
 
 use super::bad_request;
 use super::jobs::{find, job_id};
-use super::sandboxes::Target;
+use super::sandboxes::SandboxTarget;
 use crate::app::App;
 use crate::error::PageError;
-use crate::gate::{Caller, Declared, Right, Route};
+use crate::gate::{Caller, DeclaredRoute, Right, Route};
 
 /// How much of what was printed a page that comes anew is shown again.
 const REPLAYED: u64 = 256 << 10;
@@ -61,7 +61,7 @@ const MAX_SIZE: u16 = 1000;
 /// The shell session that a terminal starts from, as `vestal shell` does.
 const SESSION: &str = "main";
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     const ALL: &str = "/api/sandboxes/{profile}/{task}/terminals";
     const ONE: &str = "/api/sandboxes/{profile}/{task}/terminals/{job}";
     vec![
@@ -76,7 +76,7 @@ async fn list(
     State(app): State<App>,
     Path((profile, task)): Path<(String, String)>,
 ) -> Result<Json<TerminalsView>, PageError> {
-    let target = Target::find(&app, &profile, &task).await?;
+    let target = SandboxTarget::find(&app, &profile, &task).await?;
     let connection = match target.engine.observe(&target.task).await {
         Ok(connection) => connection,
         // One that does not run has none.
@@ -110,7 +110,7 @@ async fn open(
     body: Result<Json<PageSize>, JsonRejection>,
 ) -> Result<Json<JobView>, PageError> {
     let Json(size) = body.map_err(|error| bad_request(error.status(), error.body_text()))?;
-    let target = Target::find(&app, &profile, &task).await?;
+    let target = SandboxTarget::find(&app, &profile, &task).await?;
     let sandbox = target.started().await?;
     // What is drawn here is a terminal of this kind, whatever the sandbox says of it.
     let command = interactive_shell(SESSION, size.window())
@@ -135,7 +135,7 @@ async fn connect(
     query: Result<Query<ConnectQuery>, QueryRejection>,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, PageError> {
-    let target = Target::find(&app, &profile, &task).await?;
+    let target = SandboxTarget::find(&app, &profile, &task).await?;
     let id = job_id(&id)?;
     let Query(query) = query.map_err(|error| bad_request(error.status(), error.body_text()))?;
     let size = PageSize { rows: query.rows, cols: query.cols }.window();
@@ -159,7 +159,7 @@ async fn connect(
 struct Terminal {
     app: App,
     caller: Caller,
-    target: Target,
+    target: SandboxTarget,
     job: JobStream,
     /// The offset of the next byte that is sent.
     position: u64,
@@ -187,7 +187,7 @@ impl Terminal {
     async fn attach(
         app: App,
         caller: Caller,
-        target: Target,
+        target: SandboxTarget,
         id: JobId,
         from: Option<u64>,
         size: WindowSize,
@@ -205,7 +205,7 @@ impl Terminal {
             stdout_from: position,
             stderr_from: info.stderr_bytes,
             follow: true,
-            delivery: Delivery::EveryByte,
+            delivery: OutputDelivery::EveryByte,
         };
         let job = target.engine.observe_job(&target.task, request).await?;
         if !matches!(info.state, JobState::Ended(_)) {
@@ -359,7 +359,7 @@ async fn pass_on<F: Future<Output = Result<Connection, Error>>>(
                 };
                 match typed {
                     Typed::Bytes(bytes) => {
-                        let input = Input::Bytes(bytes.to_vec());
+                        let input = CommandInput::Bytes(bytes.to_vec());
                         job::write(&open, &id, input, AfterInput::KeepOpen).await?;
                     }
                     Typed::Size(size) => job::resize(&open, &id, size).await?,

@@ -12,7 +12,7 @@ use vestal_conversations::{LedgerFilter, WorkItem};
 
 use crate::app::{App, AppState};
 use crate::error::PageError;
-use crate::gate::{Declared, Right, Route};
+use crate::gate::{DeclaredRoute, Right, Route};
 
 /// The days that a page shows unless it says how many.
 const DAYS: i64 = 30;
@@ -20,7 +20,7 @@ const DAYS: i64 = 30;
 /// The most days that are shown as days.
 const MAX_DAYS: i64 = 3660;
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![Route::get("/api/usage", show).needs(Right::Viewer)]
 }
 

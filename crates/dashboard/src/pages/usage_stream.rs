@@ -10,14 +10,14 @@ use futures_util::stream;
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::sandboxes::Target;
+use super::sandboxes::SandboxTarget;
 use crate::app::App;
 use crate::error::PageError;
 use crate::events::{self, KEEP_ALIVE};
-use crate::gate::{Caller, Declared, Right, Route};
+use crate::gate::{Caller, DeclaredRoute, Right, Route};
 use crate::samples::{Looking, News};
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![Route::get("/api/sandboxes/{profile}/{task}/usage", follow).needs(Right::Viewer)]
 }
 
@@ -27,7 +27,7 @@ async fn follow(
     Path((profile, task)): Path<(String, String)>,
 ) -> Result<Response, PageError> {
     let home = app.data.profile(&profile)?;
-    let Target { engine, task } = Target::find(&app, &profile, &task).await?;
+    let SandboxTarget { engine, task } = SandboxTarget::find(&app, &profile, &task).await?;
     let looking = app.samples.look(home.profile(), &engine, &task).await?;
     let kept = serde_json::to_string(&looking.kept).unwrap_or_default();
     let pending = VecDeque::from([Event::default().event("kept").data(kept)]);

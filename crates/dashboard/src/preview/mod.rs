@@ -17,12 +17,12 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use vestal_config::ProfileName;
-use vestal_sandbox::Task;
+use vestal_sandbox::TaskName;
 
 use crate::app::App;
 use crate::auth::Token;
 use crate::error::PageError;
-use crate::gate::{Authority, Caller, header_value};
+use crate::gate::{Caller, HostAndPort, header_value};
 
 /// What hosts of previews end with. Browsers find every name below it on their own machine.
 const SUFFIX: &str = ".localhost";
@@ -43,7 +43,7 @@ const MAX_PREVIEWS: usize = 64;
 #[derive(Debug, Clone)]
 pub(crate) struct Previewed {
     pub(crate) profile: ProfileName,
-    pub(crate) task: Task,
+    pub(crate) task: TaskName,
     pub(crate) port: u16,
     caller: Caller,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Previews(Mutex<HashMap<String, Preview>>);
 /// Says why there are no previews at the address that a caller uses; nothing where there are.
 pub(crate) fn why_none(caller: &Caller) -> Option<String> {
     let origin = &caller.client.origin;
-    let host = origin.strip_prefix("http://").and_then(Authority::parse);
+    let host = origin.strip_prefix("http://").and_then(HostAndPort::parse);
     let is_near = host.is_some_and(|host| {
         let is_loopback = |ip: IpAddr| ip.is_loopback();
         host.host() == "localhost" || host.ip().is_some_and(is_loopback)
@@ -83,7 +83,7 @@ impl Previews {
     pub(crate) fn open(
         &self,
         profile: ProfileName,
-        task: Task,
+        task: TaskName,
         port: u16,
         caller: Caller,
     ) -> Result<String, PageError> {
@@ -95,7 +95,7 @@ impl Previews {
         getrandom::fill(&mut name).map_err(random)?;
         let name = u128::from_ne_bytes(name);
         let name = format!("p{name:032x}");
-        let host = caller.client.origin.strip_prefix("http://").and_then(Authority::parse);
+        let host = caller.client.origin.strip_prefix("http://").and_then(HostAndPort::parse);
         let own_port = host.and_then(|host| host.port()).unwrap_or(80);
         let ticket = Token::generate().map_err(random)?;
         let address =
@@ -157,7 +157,7 @@ fn over() -> PageError {
 fn preview_name(headers: &HeaderMap) -> Option<String> {
     let mut hosts = headers.get_all(header::HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else { return None };
-    let host = Authority::parse(host.to_str().ok()?)?;
+    let host = HostAndPort::parse(host.to_str().ok()?)?;
     host.host().strip_suffix(SUFFIX).map(str::to_owned)
 }
 

@@ -11,7 +11,9 @@ use async_trait::async_trait;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use vestal_board::boards::{Make, Slug};
-use vestal_board::{Authority, Board, Completion, Fence, NewTask, TaskId, Workspace, settings};
+use vestal_board::{
+    Authority, Board, Fence, NewTask, TaskCompletion, TaskId, TaskWorkspace, settings,
+};
 use vestal_config::{Environment, Home, ProfileName, Settings};
 use vestal_dashboard::gate::Right;
 use vestal_dispatcher::{
@@ -97,9 +99,9 @@ impl Workshop {
         Self { board, repository, settings }
     }
 
-    async fn create(&self, title: &str, workspace: Workspace) -> TaskId {
+    async fn create(&self, title: &str, workspace: TaskWorkspace) -> TaskId {
         let assignee = Some(ProfileName::default_profile());
-        let needs_review = workspace != Workspace::Scratch;
+        let needs_review = workspace != TaskWorkspace::Scratch;
         let title = title.to_owned();
         let new = NewTask { title, workspace, assignee, needs_review, ..NewTask::default() };
         self.board.create(&Authority::Person("user".into()), new).await.unwrap().task.id
@@ -108,7 +110,7 @@ impl Workshop {
     /// Adds a task whose work was done by a worker in its working tree and handed in.
     async fn hand_in(&self, title: &str, work: &'static str) -> TaskId {
         let path = self.repository.clone();
-        let id = self.create(title, Workspace::Worktree { path, branch: None }).await;
+        let id = self.create(title, TaskWorkspace::Worktree { path, branch: None }).await;
         self.work(&id, work).await;
         id
     }
@@ -135,7 +137,7 @@ impl Workshop {
         let profile = ProfileName::default_profile();
         let worker = Authority::Worker(Fence { task: id.clone(), run, profile });
         let summary = Some("it is done, I think".to_owned());
-        let done = Completion { summary, ..Completion::default() };
+        let done = TaskCompletion { summary, ..TaskCompletion::default() };
         let moved = self.board.submit(&worker, id, done).await.unwrap();
         let ended = moved.ended.unwrap();
         vestal_dispatcher::stop_worker(&self.board, &ended, None, PATIENCE).await.unwrap();
@@ -160,8 +162,8 @@ async fn a_person_steers_the_board_and_reviews_what_was_changed() {
     let shop = Workshop::new(&world).await;
     let reviewed = shop.hand_in("Say hello to somebody", HOSTILE).await;
     let merged = shop.hand_in("Add a file", "echo new > added.txt").await;
-    shop.create("Move me by keyboard", Workspace::Scratch).await;
-    shop.create("Drag me", Workspace::Scratch).await;
+    shop.create("Move me by keyboard", TaskWorkspace::Scratch).await;
+    shop.create("Drag me", TaskWorkspace::Scratch).await;
     let log = vestal_board::log_path(shop.board.dir(), &reviewed);
     std::fs::create_dir_all(log.parent().unwrap()).unwrap();
     std::fs::write(&log, "the worker begins\n").unwrap();

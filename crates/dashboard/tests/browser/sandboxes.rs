@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use vestal_config::{Environment, Home, Settings};
 use vestal_dashboard::gate::Right;
-use vestal_sandbox::{Command, Engine, FilesOnRemoval, Task};
+use vestal_sandbox::{Command, Engine, FilesOnRemoval, TaskName};
 
 use crate::support::World;
 use crate::{WITHIN, browser, say};
@@ -60,7 +60,7 @@ async fn a_person_works_in_a_sandbox_in_the_browser() {
         .unwrap();
     std::fs::write(files.join("server.cjs"), SERVER).unwrap();
     let engine = engine(&world);
-    let task: Task = "web".parse().unwrap();
+    let task: TaskName = "web".parse().unwrap();
     let sandbox = engine.sandbox(&task).await.unwrap();
     sandbox.run(Command::shell("true").session("main")).await.unwrap();
     let server = Command::argv(["node", files.join("server.cjs").to_str().unwrap()]);

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use vestal_board::boards::{Make, Slug};
 use vestal_board::{Authority, Block, BlockKind, Board, NewTask};
 use vestal_config::{Environment, Home, ProfileName, Settings};
-use vestal_conversations::{New, NewMessage, Store, Title};
-use vestal_sandbox::{Command, Engine, Task};
+use vestal_conversations::{ConversationStore, New, NewMessage, Title};
+use vestal_sandbox::{Command, Engine, TaskName};
 
 use crate::support::gateways_path;
 
@@ -67,13 +67,17 @@ pub(crate) async fn add_tasks(home: &Path, assignee: &str, titles: &[&str]) {
 }
 
 /// Opens the conversations of a profile, making their file.
-pub(crate) async fn conversations(home: &Path, profile: &str) -> Store {
+pub(crate) async fn conversations(home: &Path, profile: &str) -> ConversationStore {
     let home = Home::at(home).sibling(ProfileName::new(profile).unwrap());
-    Store::open(home.dir().join("state.db")).await.unwrap()
+    ConversationStore::open(home.dir().join("state.db")).await.unwrap()
 }
 
 /// Stores a conversation, whose messages are as the model's crate writes them.
-pub(crate) async fn converse(store: &Store, title: Option<&str>, messages: &[Value]) -> String {
+pub(crate) async fn converse(
+    store: &ConversationStore,
+    title: Option<&str>,
+    messages: &[Value],
+) -> String {
     let new = New {
         id: None,
         title: title.map(|title| Title::Generated(title.to_owned())),
@@ -209,7 +213,7 @@ fn files(home: &Path, all: &str) {
 /// Starts a job in a sandbox of a home and returns its id.
 pub(crate) async fn start_job(home: &Path, task: &str, command: &str) -> String {
     let engine = Engine::open(settings(home)).unwrap();
-    let sandbox = engine.sandbox(&task.parse::<Task>().unwrap()).await.unwrap();
+    let sandbox = engine.sandbox(&task.parse::<TaskName>().unwrap()).await.unwrap();
     let job = sandbox.spawn(Command::shell(command)).await.unwrap();
     engine.close(Duration::from_mins(1)).await;
     job.id.to_string()
@@ -218,7 +222,7 @@ pub(crate) async fn start_job(home: &Path, task: &str, command: &str) -> String 
 /// A sandbox with a job that says it and files that are called like it.
 async fn sandbox(home: &Path, all: &str) -> Vec<String> {
     let engine = Engine::open(settings(home)).unwrap();
-    let sandbox = engine.sandbox(&"<img src=x>".parse::<Task>().unwrap()).await.unwrap();
+    let sandbox = engine.sandbox(&"<img src=x>".parse::<TaskName>().unwrap()).await.unwrap();
     let names = r"mkdir -p names; cd names; : > '<img src=x onerror=window.owned=1>'; : > '<script>x'; : > $'\033[31mred'";
     sandbox.run(Command::shell(names)).await.unwrap();
     let quoted = all.replace('\0', "").replace('\'', r"'\''");

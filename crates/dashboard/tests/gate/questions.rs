@@ -2,16 +2,16 @@
 
 use serde_json::json;
 use vestal_dashboard::gate::Right;
-use vestal_scripted_model::{Reply, Rule, Script, ScriptedModel};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedModel, ScriptedReply};
 
 use crate::support::World;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_of_a_turn_is_listed_for_all_and_answered_by_an_operator_once() {
-    let dangerous = Reply::tool_call("terminal", json!({ "command": "rm -rf ./precious" }));
+    let dangerous = ScriptedReply::tool_call("terminal", json!({ "command": "rm -rf ./precious" }));
     let model = ScriptedModel::start(Script::rules([
-        Rule::when_user_contains("remove").reply(dangerous),
-        Rule::after_tool_results(1).reply(Reply::text("so be it")),
+        ReplyRule::when_user_contains("remove").reply(dangerous),
+        ReplyRule::after_tool_results(1).reply(ScriptedReply::text("so be it")),
     ]));
     let world = World::start_with_model(&model).await;
     let operator = world.login(Right::Operator).await;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use vestal_config::{Environment, Home, Settings};
 use vestal_dashboard::gate::Right;
-use vestal_sandbox::{Command, Engine, FilesOnRemoval, Task};
+use vestal_sandbox::{Command, Engine, FilesOnRemoval, TaskName};
 
 use crate::support::{Socket, World};
 
@@ -14,7 +14,7 @@ use crate::support::{Socket, World};
 struct Workshop {
     world: World,
     engine: Engine,
-    task: Task,
+    task: TaskName,
     cookie: String,
 }
 
@@ -27,7 +27,7 @@ impl Workshop {
         let home = Home::at(&world.home);
         let settings = Settings::load(&vestal_api::schema(), home, environment, Vec::new());
         let engine = Engine::open(settings).unwrap();
-        let task: Task = "web".parse().unwrap();
+        let task: TaskName = "web".parse().unwrap();
         let sandbox = engine.sandbox(&task).await.unwrap();
         sandbox.run(Command::shell("true")).await.unwrap();
         let cookie = world.login(Right::Operator).await;

@@ -21,8 +21,8 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_util::sync::CancellationToken;
 use vestal_api::{
-    DispatchPlanView, GatewayStatusView, HealthView, ManagerKind, ManagerView, SchedulesRunner,
-    WorkerEnd,
+    DispatchPlanView, GatewayStatusView, HealthReportView, ManagerKind, ManagerView,
+    SchedulesRunner, WorkerEnd,
 };
 use vestal_board::boards::{Make, Slug};
 use vestal_board::dispatch::DispatchResult;
@@ -66,8 +66,8 @@ impl ProgramHost for NoProgram {
         SchedulesRunner { is_running: false, pid: None, reason }
     }
 
-    async fn health(&self, _: &ProfileName) -> Result<HealthView, String> {
-        Ok(HealthView::new("0", Vec::new()))
+    async fn health(&self, _: &ProfileName) -> Result<HealthReportView, String> {
+        Ok(HealthReportView::new("0", Vec::new()))
     }
 
     async fn dispatch_plan(&self, _: &Slug) -> Result<DispatchPlanView, String> {
@@ -323,7 +323,7 @@ impl World {
     /// Returns the status of the task with this title.
     pub(crate) async fn status_of(&self, title: &str) -> String {
         let board = self.board().await;
-        let tasks = board.list(&vestal_board::store::Query::default()).await.unwrap();
+        let tasks = board.list(&vestal_board::store::TaskQuery::default()).await.unwrap();
         board.close().await.unwrap();
         tasks.iter().find(|task| task.title == title).unwrap().status.to_string()
     }

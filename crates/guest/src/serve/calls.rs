@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use vestal_wire::{
-    Fault, FaultCode, FileCall, FileReply, JobId, JobInfo, JobState, Reply, Request, Status,
-    Stream, WindowSize,
+    CallReply, CallRequest, Fault, FaultCode, FileCall, FileReply, JobId, JobInfo, JobState,
+    Status, Stream, WindowSize,
 };
 
 use super::connections::OpenCall;
@@ -34,36 +34,38 @@ const INFO_OVERHEAD: usize = 256;
 
 impl Guest {
     /// Handles a request.
-    pub(super) fn call(&mut self, at: ChannelId, kind: CallKind, request: Request) {
+    pub(super) fn call(&mut self, at: ChannelId, kind: CallKind, request: CallRequest) {
         if kind == CallKind::Use {
             self.connections.clock.touch();
         }
         match request {
-            Request::Status => self.connections.reply(at, &Reply::Status(self.status())),
-            Request::Stats => self.stats(at, kind),
-            Request::Touch => self.touch(at),
-            Request::Start(start) => self.start(at, kind, *start),
-            Request::Attach(attach) => self.attach(at, kind, &attach),
-            Request::Wait { id, timeout_ms } => self.wait(at, kind, &id, timeout_ms),
-            Request::Jobs { running, limit } => self.list(at, running, limit),
-            Request::Lookup { id, incarnation, boot } => {
+            CallRequest::Status => self.connections.reply(at, &CallReply::Status(self.status())),
+            CallRequest::Stats => self.stats(at, kind),
+            CallRequest::Touch => self.touch(at),
+            CallRequest::Start(start) => self.start(at, kind, *start),
+            CallRequest::Attach(attach) => self.attach(at, kind, &attach),
+            CallRequest::Wait { id, timeout_ms } => self.wait(at, kind, &id, timeout_ms),
+            CallRequest::Jobs { running, limit } => self.list(at, running, limit),
+            CallRequest::Lookup { id, incarnation, boot } => {
                 let outcome = self.jobs.lookup(&id, &incarnation, &boot);
-                self.connections.reply(at, &Reply::Outcome(outcome));
+                self.connections.reply(at, &CallReply::Outcome(outcome));
             }
-            Request::Kill { id } => self.kill(at, kind, &id),
-            Request::Signal { id, signal } => self.signal(at, &id, signal),
-            Request::Input { id, close } => self.open_input(at, kind, &id, close),
-            Request::Resize { id, size } => self.resize(at, &id, size),
-            Request::ResetSession { name } => self.reset_session(at, &name),
-            Request::File(call) => self.open_file(at, kind, call),
-            Request::Retain { retention_ms } => {
+            CallRequest::Kill { id } => self.kill(at, kind, &id),
+            CallRequest::Signal { id, signal } => self.signal(at, &id, signal),
+            CallRequest::Input { id, close } => self.open_input(at, kind, &id, close),
+            CallRequest::Resize { id, size } => self.resize(at, &id, size),
+            CallRequest::ResetSession { name } => self.reset_session(at, &name),
+            CallRequest::File(call) => self.open_file(at, kind, call),
+            CallRequest::Retain { retention_ms } => {
                 let retention = retention_ms.map(Duration::from_millis);
                 self.connections.clock.set_retention(retention);
-                self.connections.reply(at, &Reply::Done);
+                self.connections.reply(at, &CallReply::Done);
             }
-            Request::Shutdown { grace_ms, if_idle } => self.shutdown(at, kind, grace_ms, if_idle),
-            Request::Ports => self.ports(at, kind),
-            Request::Connect { port } => self.connect(at, kind, port),
+            CallRequest::Shutdown { grace_ms, if_idle } => {
+                self.shutdown(at, kind, grace_ms, if_idle)
+            }
+            CallRequest::Ports => self.ports(at, kind),
+            CallRequest::Connect { port } => self.connect(at, kind, port),
         }
     }
 
@@ -103,7 +105,7 @@ impl Guest {
         let mailbox = Arc::clone(&self.mailbox);
         let begun = self.workers.run(move || {
             let stats = crate::stats::collect(&supervisors, log_bytes);
-            mailbox.post(WorkerMessage::Reply(at, Box::new(Reply::Stats(stats))));
+            mailbox.post(WorkerMessage::Reply(at, Box::new(CallReply::Stats(stats))));
         });
         match begun {
             Ok(()) => self.connections.open(at, OpenCall::Work, kind),
@@ -116,7 +118,7 @@ impl Guest {
         let begun = self.workers.run(move || {
             let found = crate::ports::listening(&supervisors);
             let ports = found.into_iter().map(|found| found.shown).collect();
-            mailbox.post(WorkerMessage::Reply(at, Box::new(Reply::Ports(ports))));
+            mailbox.post(WorkerMessage::Reply(at, Box::new(CallReply::Ports(ports))));
         });
         match begun {
             Ok(()) => self.connections.open(at, OpenCall::Work, kind),
@@ -153,7 +155,7 @@ impl Guest {
 
     fn touch(&mut self, at: ChannelId) {
         self.connections.clock.touch();
-        self.connections.reply(at, &Reply::Done);
+        self.connections.reply(at, &CallReply::Done);
     }
 
     fn list(&mut self, at: ChannelId, running: bool, limit: u32) {
@@ -177,7 +179,7 @@ impl Guest {
             listed.push(self.describe(job));
         }
         listed.reverse();
-        self.connections.reply(at, &Reply::Jobs { jobs: listed, more });
+        self.connections.reply(at, &CallReply::Jobs { jobs: listed, more });
     }
 
     fn wait(&mut self, at: ChannelId, kind: CallKind, id: &JobId, timeout_ms: Option<u64>) {
@@ -218,7 +220,7 @@ impl Guest {
             return;
         };
         let info = self.describe(job);
-        self.connections.reply(at, &Reply::Job(Box::new(info)));
+        self.connections.reply(at, &CallReply::Job(Box::new(info)));
     }
 
     fn kill(&mut self, at: ChannelId, kind: CallKind, id: &JobId) {
@@ -253,7 +255,7 @@ impl Guest {
             .and_then(|job| job.live.as_ref()?.supervisor)
             .and_then(|id| self.pool.get_mut(id));
         match supervisor.map(|supervisor| supervisor.signal(signal)) {
-            Some(Ok(())) => self.connections.reply(at, &Reply::Done),
+            Some(Ok(())) => self.connections.reply(at, &CallReply::Done),
             Some(Err(error)) => self.connections.fault(at, FaultCode::System, error.to_string()),
             None => self.connections.fault(at, FaultCode::Invalid, "no process of the job is left"),
         }
@@ -276,10 +278,10 @@ impl Guest {
             if let Some(plan) = &mut live.plan {
                 plan.start.pty = Some(size);
             }
-            return self.connections.reply(at, &Reply::Done);
+            return self.connections.reply(at, &CallReply::Done);
         }
         match live.outputs[0].as_ref().map(|output| process::resize(output.fd.as_fd(), size)) {
-            Some(Ok(())) => self.connections.reply(at, &Reply::Done),
+            Some(Ok(())) => self.connections.reply(at, &CallReply::Done),
             Some(Err(error)) => self.connections.fault(at, FaultCode::System, error.to_string()),
             None => self.connections.fault(at, FaultCode::Invalid, "the job's terminal is closed"),
         }
@@ -290,7 +292,7 @@ impl Guest {
             return self.connections.fault(at, FaultCode::Invalid, "the session name is not valid");
         }
         match self.sessions.reset(name) {
-            Ok(()) => self.connections.reply(at, &Reply::Done),
+            Ok(()) => self.connections.reply(at, &CallReply::Done),
             Err(error) => self.connections.fault(
                 at,
                 FaultCode::System,
@@ -373,13 +375,13 @@ impl Guest {
 
     fn answer_file(&mut self, at: ChannelId, result: Result<FileReply, Fault>) {
         let reply = match result {
-            Ok(reply) => Reply::File(reply),
-            Err(fault) => Reply::Fault(fault),
+            Ok(reply) => CallReply::File(reply),
+            Err(fault) => CallReply::Fault(fault),
         };
         self.connections.reply(at, &reply);
     }
 
-    fn answer_work(&mut self, at: ChannelId, reply: &Reply) {
+    fn answer_work(&mut self, at: ChannelId, reply: &CallReply) {
         let Some(channel) = self.connections.channel(at) else {
             return;
         };

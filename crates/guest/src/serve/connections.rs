@@ -7,7 +7,8 @@ use std::sync::Arc;
 use minicbor::Encode;
 use vestal_wire::limits::WINDOW;
 use vestal_wire::{
-    EncodeError, Event, Fault, FaultCode, FrameKind, Reply, Role, StartJob, Stream, encode,
+    CallEvent, CallReply, EncodeError, Fault, FaultCode, FrameKind, HostRole, StartJob, Stream,
+    encode,
 };
 
 use super::connection::{ConnectionState, HostConnection};
@@ -71,7 +72,7 @@ impl HostConnections {
 
     /// Returns how many owners are connected.
     pub(super) fn owners(&self) -> usize {
-        self.map.values().filter(|conn| conn.role == Some(Role::Owner)).count()
+        self.map.values().filter(|conn| conn.role == Some(HostRole::Owner)).count()
     }
 
     /// Returns whether another client has a call open that counts as use.
@@ -94,14 +95,14 @@ impl HostConnections {
     }
 
     /// Sends an event.
-    pub(super) fn event(&mut self, to: ChannelId, event: &Event) {
+    pub(super) fn event(&mut self, to: ChannelId, event: &CallEvent) {
         // Events are always shorter than the limit, because their parts are
         // bounded.
         self.message(to, FrameKind::Event, event).ok();
     }
 
     /// Sends the reply and closes the channel.
-    pub(super) fn reply(&mut self, to: ChannelId, reply: &Reply) {
+    pub(super) fn reply(&mut self, to: ChannelId, reply: &CallReply) {
         let Some(conn) = self.map.get_mut(&to.conn) else {
             return;
         };
@@ -110,13 +111,13 @@ impl HostConnections {
         }
         if let Err(error) = self.message(to, FrameKind::Reply, reply) {
             let fault = Fault::new(FaultCode::NoSpace, format!("the answer is too long: {error}"));
-            self.message(to, FrameKind::Reply, &Reply::Fault(fault)).ok();
+            self.message(to, FrameKind::Reply, &CallReply::Fault(fault)).ok();
         }
     }
 
     /// Replies with a fault.
     pub(super) fn fault(&mut self, to: ChannelId, code: FaultCode, message: impl Into<String>) {
-        self.reply(to, &Reply::Fault(Fault::new(code, message)));
+        self.reply(to, &CallReply::Fault(Fault::new(code, message)));
     }
 
     /// Sends output of a job, for which the channel has credit.

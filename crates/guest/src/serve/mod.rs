@@ -21,5 +21,5 @@ mod start;
 mod tunnel;
 mod workers;
 
-pub(crate) use boot::{SOCKET_NAME, ServeError, StartupHandles, run};
+pub(crate) use boot::{GuestError, SOCKET_NAME, StartupHandles, run};
 pub(crate) use reactor::JobKey;

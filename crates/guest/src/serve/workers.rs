@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::event::EventfdFlags;
 use vestal_wire::limits::{MAX_DATA, WINDOW};
-use vestal_wire::{Fault, FaultCode, FileReply, Reply};
+use vestal_wire::{CallReply, Fault, FaultCode, FileReply};
 
 use super::connection::QUEUE_OUTPUT;
 use super::reactor::ChannelId;
@@ -38,7 +38,7 @@ pub(super) enum WorkerMessage {
     /// The file operation on this channel has made progress.
     Transfer(ChannelId),
     /// The reply to the call on this channel.
-    Reply(ChannelId, Box<Reply>),
+    Reply(ChannelId, Box<CallReply>),
     /// Orphans were killed, except for these, which may not be killed.
     OrphansKilled(Vec<u32>),
 }

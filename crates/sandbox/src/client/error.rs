@@ -4,8 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use vestal_wire::{
-    EncodeError, Fault, FileOp, FileReply, FrameKind, HelloError, JobId, Outcome, Reply, Request,
-    Stream,
+    CallReply, CallRequest, CommandOutcome, EncodeError, Fault, FileOp, FileReply, FrameKind,
+    HelloError, JobId, Stream,
 };
 
 use super::inbox::STREAMS;
@@ -222,48 +222,48 @@ enum Shape {
 
 impl Expectation {
     /// Returns what may answer `request`.
-    pub(crate) fn of(request: &Request) -> Self {
+    pub(crate) fn of(request: &CallRequest) -> Self {
         let mut streams = [false; STREAMS];
         let mut events = false;
         let mut job = None;
         let shape = match request {
-            Request::Status => Shape::Status,
-            Request::Stats => Shape::Stats,
-            Request::Start(start) => {
+            CallRequest::Status => Shape::Status,
+            CallRequest::Stats => Shape::Stats,
+            CallRequest::Start(start) => {
                 events = true;
                 job = Some(start.id.clone());
                 Shape::Job
             }
-            Request::Attach(attach) => {
+            CallRequest::Attach(attach) => {
                 events = true;
                 job = Some(attach.id.clone());
                 Shape::Job
             }
-            Request::Wait { id, .. } | Request::Kill { id } => {
+            CallRequest::Wait { id, .. } | CallRequest::Kill { id } => {
                 job = Some(id.clone());
                 Shape::Job
             }
-            Request::Jobs { .. } => Shape::Jobs,
-            Request::Lookup { id, .. } => {
+            CallRequest::Jobs { .. } => Shape::Jobs,
+            CallRequest::Lookup { id, .. } => {
                 job = Some(id.clone());
                 Shape::Outcome
             }
-            Request::Ports => Shape::Ports,
-            Request::Connect { .. } => {
+            CallRequest::Ports => Shape::Ports,
+            CallRequest::Connect { .. } => {
                 streams[Stream::Content as usize] = true;
                 Shape::FileDone
             }
-            Request::File(call) => {
+            CallRequest::File(call) => {
                 streams[Stream::Content as usize] = matches!(call.op, FileOp::Read { .. });
                 Shape::of_file(&call.op)
             }
-            Request::Touch
-            | Request::Signal { .. }
-            | Request::Input { .. }
-            | Request::Resize { .. }
-            | Request::ResetSession { .. }
-            | Request::Retain { .. }
-            | Request::Shutdown { .. } => Shape::Done,
+            CallRequest::Touch
+            | CallRequest::Signal { .. }
+            | CallRequest::Input { .. }
+            | CallRequest::Resize { .. }
+            | CallRequest::ResetSession { .. }
+            | CallRequest::Retain { .. }
+            | CallRequest::Shutdown { .. } => Shape::Done,
         };
         if events {
             streams[Stream::Stdout as usize] = true;
@@ -288,9 +288,11 @@ impl Expectation {
     }
 
     /// Returns whether `reply` is of the type the request asks for.
-    pub(crate) fn accepts(&self, reply: &Reply) -> bool {
+    pub(crate) fn accepts(&self, reply: &CallReply) -> bool {
         let about = match reply {
-            Reply::Job(info) | Reply::Outcome(Outcome::Known(info)) => self.is_about(&info.id),
+            CallReply::Job(info) | CallReply::Outcome(CommandOutcome::Known(info)) => {
+                self.is_about(&info.id)
+            }
             _ => true,
         };
         about && Shape::of_reply(reply).is_none_or(|shape| shape == self.shape)
@@ -310,22 +312,22 @@ impl Shape {
     }
 
     /// Returns the shape of a reply; a fault answers everything and has none.
-    const fn of_reply(reply: &Reply) -> Option<Self> {
+    const fn of_reply(reply: &CallReply) -> Option<Self> {
         Some(match reply {
-            Reply::Fault(_) => return None,
-            Reply::Done => Self::Done,
-            Reply::Status(_) => Self::Status,
-            Reply::Stats(_) => Self::Stats,
-            Reply::Job(_) => Self::Job,
-            Reply::Jobs { .. } => Self::Jobs,
-            Reply::Outcome(_) => Self::Outcome,
-            Reply::File(FileReply::Read { .. }) => Self::FileRead,
-            Reply::File(FileReply::Written { .. }) => Self::FileWritten,
-            Reply::File(FileReply::List { .. }) => Self::FileList,
-            Reply::File(FileReply::Stat(_)) => Self::FileStat,
-            Reply::File(FileReply::Found(_)) => Self::FileFound,
-            Reply::File(FileReply::Done) => Self::FileDone,
-            Reply::Ports(_) => Self::Ports,
+            CallReply::Fault(_) => return None,
+            CallReply::Done => Self::Done,
+            CallReply::Status(_) => Self::Status,
+            CallReply::Stats(_) => Self::Stats,
+            CallReply::Job(_) => Self::Job,
+            CallReply::Jobs { .. } => Self::Jobs,
+            CallReply::Outcome(_) => Self::Outcome,
+            CallReply::File(FileReply::Read { .. }) => Self::FileRead,
+            CallReply::File(FileReply::Written { .. }) => Self::FileWritten,
+            CallReply::File(FileReply::List { .. }) => Self::FileList,
+            CallReply::File(FileReply::Stat(_)) => Self::FileStat,
+            CallReply::File(FileReply::Found(_)) => Self::FileFound,
+            CallReply::File(FileReply::Done) => Self::FileDone,
+            CallReply::Ports(_) => Self::Ports,
         })
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use async_recursion::async_recursion as boxed;
 
 use super::Engine;
-use crate::{Error, Task};
+use crate::{Error, TaskName};
 
 /// How long the files of a sandbox are counted, and how many of them.
 const COUNT_WITHIN: Duration = Duration::from_secs(5);
@@ -30,7 +30,7 @@ impl Engine {
     /// Returns what a sandbox takes in its directory on this machine. What its backend keeps
     /// elsewhere, such as a container's own filesystem, is not among it.
     #[boxed]
-    pub async fn disk_usage(&self, task: &Task) -> Result<DiskUsage, Error> {
+    pub async fn disk_usage(&self, task: &TaskName) -> Result<DiskUsage, Error> {
         let dir = self.inner.dir(&self.inner.key(task));
         if !dir.exists() {
             return Err(Error::NoSandbox { task: task.to_string() });

@@ -23,7 +23,7 @@ mod sweep;
 
 pub use attach::StateBefore;
 pub use disk::DiskUsage;
-pub use list::{Summary, SummaryState};
+pub use list::{SandboxSummary, SummaryState};
 pub use open::{Engine, EngineOptions};
 pub use owned::CLOSE_WITHIN;
 pub use reap::{Pruned, ReapReason, Reaped};
@@ -32,4 +32,4 @@ pub use remove::{FilesOnRemoval, Removal};
 pub(crate) use attach::{Attached, greet, greet_existing};
 pub(crate) use open::Inner;
 pub(crate) use owned::OwnedInstance;
-pub(crate) use remove::Interrupt;
+pub(crate) use remove::StopScope;

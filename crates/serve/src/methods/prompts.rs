@@ -6,13 +6,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vestal_agent::{Approval, EndReason, EventSink, TurnResult};
 use vestal_api::keys::BusyInputMode;
-use vestal_conversations::Kind;
+use vestal_conversations::MessageKind;
 use vestal_model::{Message, Part, UserMessage};
 use vestal_runtime::{OpenRequest, RemoteAnswer, RemoteQuestionKind};
 
 use super::images::{ImageInput, check_room};
-use super::{Call, SessionParams};
-use crate::admission::Admitted;
+use super::{MethodCall, SessionParams};
+use crate::admission::TurnPermit;
 use crate::error::{self, RpcError};
 use crate::events::{EventBody, TurnStatus};
 use crate::session::{Prompt, Session, Submitted};
@@ -52,7 +52,10 @@ enum SubmitStatus {
     Steered,
 }
 
-pub(super) async fn submit(call: Call, params: SubmitParams) -> Result<SubmitResult, RpcError> {
+pub(super) async fn submit(
+    call: MethodCall,
+    params: SubmitParams,
+) -> Result<SubmitResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
     // Whoever says something wants to hear the answer.
     session.watch(call.connection, &call.outbox);
@@ -102,7 +105,7 @@ async fn turns_from(session: &Session, ordinal: u32) -> Result<u32, RpcError> {
             let is_said = |message: &Message| matches!(message, Message::User(_));
             let said = messages
                 .iter()
-                .filter(|stored| stored.kind == Kind::Said && is_said(&stored.message));
+                .filter(|stored| stored.kind == MessageKind::Said && is_said(&stored.message));
             u32::try_from(said.count()).unwrap_or(u32::MAX)
         }
         None => 0,
@@ -131,7 +134,7 @@ enum InterruptStatus {
 }
 
 pub(super) async fn interrupt(
-    call: Call,
+    call: MethodCall,
     params: SessionParams,
 ) -> Result<InterruptResult, RpcError> {
     let (was_running, dropped) = call.server.session(&params.session_id)?.interrupt();
@@ -164,7 +167,7 @@ enum SteerStatus {
     Rejected,
 }
 
-pub(super) async fn steer(call: Call, params: SteerParams) -> Result<SteerResult, RpcError> {
+pub(super) async fn steer(call: MethodCall, params: SteerParams) -> Result<SteerResult, RpcError> {
     if params.text.trim().is_empty() {
         return Err(RpcError::empty("text"));
     }
@@ -190,7 +193,7 @@ pub(crate) struct BackgroundResult {
 }
 
 pub(super) async fn background(
-    call: Call,
+    call: MethodCall,
     params: BackgroundParams,
 ) -> Result<BackgroundResult, RpcError> {
     if params.text.trim().is_empty() {
@@ -235,7 +238,7 @@ async fn run_background(
     session: &Arc<Session>,
     source: String,
     text: String,
-    admitted: &Admitted,
+    admitted: &TurnPermit,
 ) -> Result<TurnResult, RpcError> {
     let facts = session.facts();
     let model = facts.provider.zip(facts.model).map(|(name, model)| format!("{name}:{model}"));
@@ -294,7 +297,10 @@ pub(crate) struct ApproveResult {
     resolved: usize,
 }
 
-pub(super) async fn approve(call: Call, params: ApproveParams) -> Result<ApproveResult, RpcError> {
+pub(super) async fn approve(
+    call: MethodCall,
+    params: ApproveParams,
+) -> Result<ApproveResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
     let approval = match params.choice {
         ApprovalChoice::Once => Approval::Once,
@@ -354,7 +360,10 @@ enum ClarifyStatus {
     Expired,
 }
 
-pub(super) async fn clarify(call: Call, params: ClarifyParams) -> Result<ClarifyResult, RpcError> {
+pub(super) async fn clarify(
+    call: MethodCall,
+    params: ClarifyParams,
+) -> Result<ClarifyResult, RpcError> {
     let (session, id) = split_request_id(&params.request_id);
     let session = session.and_then(|session| call.server.session(session).ok());
     let expired = Ok(ClarifyResult { status: ClarifyStatus::Expired });

@@ -9,10 +9,10 @@ pub(crate) use files::{file_ops, file_replies};
 
 use minicbor::bytes::ByteVec;
 use vestal_wire::{
-    AttachJob, Cause, Command, Delivery, EnvVar, Event, Exit, Fault, FaultCode, FileCall, FileOp,
-    FileReply, FrameKind, GuestSettings, Header, Hello, JobId, JobInfo, JobState, ListeningPort,
-    Outcome, Reply, Request, Role, SessionState, ShellText, StartJob, Stats, Status, Stdin, Stream,
-    Welcome, WindowSize,
+    AttachJob, CallEvent, CallReply, CallRequest, Cause, CommandOutcome, EnvVar, Fault, FaultCode,
+    FileCall, FileOp, FileReply, FrameKind, GuestSettings, Header, Hello, HostRole, JobCommand,
+    JobExit, JobId, JobInfo, JobState, ListeningPort, OutputDelivery, SandboxStats, SessionState,
+    ShellText, StartJob, Status, Stdin, Stream, Welcome, WindowSize,
 };
 
 fn bytes(text: &str) -> ByteVec {
@@ -32,7 +32,7 @@ pub(crate) fn header() -> Header {
 }
 
 pub(crate) fn hello() -> Hello {
-    Hello { major: 1, minor: 2, role: Role::Owner, instance: Some("i".into()) }
+    Hello { major: 1, minor: 2, role: HostRole::Owner, instance: Some("i".into()) }
 }
 
 pub(crate) fn welcome() -> Welcome {
@@ -86,14 +86,14 @@ pub(crate) fn fault() -> Fault {
     Fault { code: FaultCode::NotFound, message: "m".into(), errno: Some(2) }
 }
 
-fn exit() -> Exit {
-    Exit { code: Some(3), cause: Cause::Exited }
+fn exit() -> JobExit {
+    JobExit { code: Some(3), cause: Cause::Exited }
 }
 
 fn start_job() -> StartJob {
     StartJob {
         id: id(),
-        command: Command::Shell(ShellText::Inline(bytes("true"))),
+        command: JobCommand::Shell(ShellText::Inline(bytes("true"))),
         session: Some("main".into()),
         workdir: Some(bytes("/d")),
         start_dir: Some(bytes("/w")),
@@ -104,7 +104,7 @@ fn start_job() -> StartJob {
         merge: true,
         timeout_ms: Some(1000),
         background: false,
-        delivery: Delivery::EveryByte,
+        delivery: OutputDelivery::EveryByte,
     }
 }
 
@@ -133,49 +133,53 @@ fn job_info() -> JobInfo {
     }
 }
 
-pub(crate) fn requests() -> Vec<Request> {
+pub(crate) fn requests() -> Vec<CallRequest> {
     let op = FileOp::Stat { path: bytes("x"), follow: true };
     vec![
-        Request::Status,
-        Request::Stats,
-        Request::Touch,
-        Request::Start(Box::new(start_job())),
-        Request::Attach(AttachJob {
+        CallRequest::Status,
+        CallRequest::Stats,
+        CallRequest::Touch,
+        CallRequest::Start(Box::new(start_job())),
+        CallRequest::Attach(AttachJob {
             id: id(),
             stdout_from: 1,
             stderr_from: 2,
             follow: true,
-            delivery: Delivery::Lossy,
+            delivery: OutputDelivery::Lossy,
         }),
-        Request::Wait { id: id(), timeout_ms: Some(1) },
-        Request::Jobs { running: true, limit: 2 },
-        Request::Lookup { id: id(), incarnation: "n".into(), boot: "b".into() },
-        Request::Kill { id: id() },
-        Request::Signal { id: id(), signal: 15 },
-        Request::Input { id: id(), close: true },
-        Request::Resize { id: id(), size: WindowSize { rows: 24, cols: 80 } },
-        Request::ResetSession { name: "main".into() },
-        Request::File(FileCall { session: Some("main".into()), start_dir: Some(bytes("/w")), op }),
-        Request::Retain { retention_ms: Some(1) },
-        Request::Shutdown { grace_ms: 1, if_idle: true },
-        Request::Ports,
-        Request::Connect { port: 8080 },
+        CallRequest::Wait { id: id(), timeout_ms: Some(1) },
+        CallRequest::Jobs { running: true, limit: 2 },
+        CallRequest::Lookup { id: id(), incarnation: "n".into(), boot: "b".into() },
+        CallRequest::Kill { id: id() },
+        CallRequest::Signal { id: id(), signal: 15 },
+        CallRequest::Input { id: id(), close: true },
+        CallRequest::Resize { id: id(), size: WindowSize { rows: 24, cols: 80 } },
+        CallRequest::ResetSession { name: "main".into() },
+        CallRequest::File(FileCall {
+            session: Some("main".into()),
+            start_dir: Some(bytes("/w")),
+            op,
+        }),
+        CallRequest::Retain { retention_ms: Some(1) },
+        CallRequest::Shutdown { grace_ms: 1, if_idle: true },
+        CallRequest::Ports,
+        CallRequest::Connect { port: 8080 },
     ]
 }
 
-pub(crate) fn events() -> Vec<Event> {
+pub(crate) fn events() -> Vec<CallEvent> {
     vec![
-        Event::Started { pid: 1 },
-        Event::gap(Stream::Stderr, 3),
-        Event::Ended(Box::new(job_info())),
+        CallEvent::Started { pid: 1 },
+        CallEvent::gap(Stream::Stderr, 3),
+        CallEvent::Ended(Box::new(job_info())),
     ]
 }
 
-pub(crate) fn replies() -> Vec<Reply> {
+pub(crate) fn replies() -> Vec<CallReply> {
     vec![
-        Reply::Done,
-        Reply::Fault(fault()),
-        Reply::Status(Status {
+        CallReply::Done,
+        CallReply::Fault(fault()),
+        CallReply::Status(Status {
             idle_ms: 1,
             expires_in_ms: Some(2),
             jobs_running: 3,
@@ -183,18 +187,18 @@ pub(crate) fn replies() -> Vec<Reply> {
             up_ms: 5,
             last_used_ms: 6,
         }),
-        Reply::Stats(Stats {
+        CallReply::Stats(SandboxStats {
             processes: 1,
             memory_bytes: 2,
             cpu_ms: 3,
             log_bytes: 4,
             guest_bytes: 5,
         }),
-        Reply::Job(Box::new(job_info())),
-        Reply::Jobs { jobs: vec![job_info()], more: true },
-        Reply::Outcome(Outcome::NeverStarted),
-        Reply::File(FileReply::Done),
-        Reply::Ports(vec![ListeningPort {
+        CallReply::Job(Box::new(job_info())),
+        CallReply::Jobs { jobs: vec![job_info()], more: true },
+        CallReply::Outcome(CommandOutcome::NeverStarted),
+        CallReply::File(FileReply::Done),
+        CallReply::Ports(vec![ListeningPort {
             port: 8080,
             address: "127.0.0.1".into(),
             pid: 1,
@@ -204,20 +208,20 @@ pub(crate) fn replies() -> Vec<Reply> {
     ]
 }
 
-pub(crate) fn commands() -> Vec<Command> {
-    vec![Command::Shell(ShellText::Streamed), Command::Argv(vec![bytes("ls"), bytes("-l")])]
+pub(crate) fn commands() -> Vec<JobCommand> {
+    vec![JobCommand::Shell(ShellText::Streamed), JobCommand::Argv(vec![bytes("ls"), bytes("-l")])]
 }
 
 pub(crate) fn shell_texts() -> Vec<ShellText> {
     vec![ShellText::Inline(bytes("true")), ShellText::Streamed]
 }
 
-pub(crate) fn deliveries() -> Vec<Delivery> {
+pub(crate) fn deliveries() -> Vec<OutputDelivery> {
     vec![
-        Delivery::Detached,
-        Delivery::EveryByte,
-        Delivery::Lossy,
-        Delivery::Captured { head: 1, tail: 2 },
+        OutputDelivery::Detached,
+        OutputDelivery::EveryByte,
+        OutputDelivery::Lossy,
+        OutputDelivery::Captured { head: 1, tail: 2 },
     ]
 }
 
@@ -229,6 +233,10 @@ pub(crate) fn job_states() -> Vec<JobState> {
     vec![JobState::Starting, JobState::Running, JobState::Ended(exit())]
 }
 
-pub(crate) fn outcomes() -> Vec<Outcome> {
-    vec![Outcome::Known(Box::new(job_info())), Outcome::NeverStarted, Outcome::Unknown]
+pub(crate) fn outcomes() -> Vec<CommandOutcome> {
+    vec![
+        CommandOutcome::Known(Box::new(job_info())),
+        CommandOutcome::NeverStarted,
+        CommandOutcome::Unknown,
+    ]
 }

@@ -1,55 +1,55 @@
 //! Requests, events, replies and faults.
 
 use proptest::prelude::*;
-use vestal_wire::{Event, Fault, FaultCode, ListeningPort, Reply, Request};
+use vestal_wire::{CallEvent, CallReply, CallRequest, Fault, FaultCode, ListeningPort};
 
 use super::file::{file_call, file_reply};
 use super::greeting::{stats, status};
 use super::job::{attach_job, job_id, job_info, outcome, start_job, window_size};
 use super::{few, maybe, text};
 
-pub(crate) fn request() -> impl Strategy<Value = Request> {
+pub(crate) fn request() -> impl Strategy<Value = CallRequest> {
     prop_oneof![
-        Just(Request::Status),
-        Just(Request::Stats),
-        Just(Request::Touch),
-        start_job().prop_map(|start| Request::Start(Box::new(start))),
-        attach_job().prop_map(Request::Attach),
-        fields!(Request::Wait { id: job_id(), timeout_ms: maybe(any::<u64>()) }),
-        fields!(Request::Jobs { running: any::<bool>(), limit: any::<u32>() }),
-        fields!(Request::Lookup { id: job_id(), incarnation: text(), boot: text() }),
-        fields!(Request::Kill { id: job_id() }),
-        fields!(Request::Signal { id: job_id(), signal: any::<i32>() }),
-        fields!(Request::Input { id: job_id(), close: any::<bool>() }),
-        fields!(Request::Resize { id: job_id(), size: window_size() }),
-        fields!(Request::ResetSession { name: text() }),
-        file_call().prop_map(Request::File),
-        fields!(Request::Retain { retention_ms: maybe(any::<u64>()) }),
-        fields!(Request::Shutdown { grace_ms: any::<u64>(), if_idle: any::<bool>() }),
-        Just(Request::Ports),
-        fields!(Request::Connect { port: any::<u16>() }),
+        Just(CallRequest::Status),
+        Just(CallRequest::Stats),
+        Just(CallRequest::Touch),
+        start_job().prop_map(|start| CallRequest::Start(Box::new(start))),
+        attach_job().prop_map(CallRequest::Attach),
+        fields!(CallRequest::Wait { id: job_id(), timeout_ms: maybe(any::<u64>()) }),
+        fields!(CallRequest::Jobs { running: any::<bool>(), limit: any::<u32>() }),
+        fields!(CallRequest::Lookup { id: job_id(), incarnation: text(), boot: text() }),
+        fields!(CallRequest::Kill { id: job_id() }),
+        fields!(CallRequest::Signal { id: job_id(), signal: any::<i32>() }),
+        fields!(CallRequest::Input { id: job_id(), close: any::<bool>() }),
+        fields!(CallRequest::Resize { id: job_id(), size: window_size() }),
+        fields!(CallRequest::ResetSession { name: text() }),
+        file_call().prop_map(CallRequest::File),
+        fields!(CallRequest::Retain { retention_ms: maybe(any::<u64>()) }),
+        fields!(CallRequest::Shutdown { grace_ms: any::<u64>(), if_idle: any::<bool>() }),
+        Just(CallRequest::Ports),
+        fields!(CallRequest::Connect { port: any::<u16>() }),
     ]
 }
 
-pub(crate) fn event() -> impl Strategy<Value = Event> {
+pub(crate) fn event() -> impl Strategy<Value = CallEvent> {
     prop_oneof![
-        fields!(Event::Started { pid: any::<u32>() }),
-        fields!(Event::Gap { stream: any::<u8>(), bytes: any::<u64>() }),
-        job_info().prop_map(|info| Event::Ended(Box::new(info))),
+        fields!(CallEvent::Started { pid: any::<u32>() }),
+        fields!(CallEvent::Gap { stream: any::<u8>(), bytes: any::<u64>() }),
+        job_info().prop_map(|info| CallEvent::Ended(Box::new(info))),
     ]
 }
 
-pub(crate) fn reply() -> impl Strategy<Value = Reply> {
+pub(crate) fn reply() -> impl Strategy<Value = CallReply> {
     prop_oneof![
-        Just(Reply::Done),
-        fault().prop_map(Reply::Fault),
-        status().prop_map(Reply::Status),
-        stats().prop_map(Reply::Stats),
-        job_info().prop_map(|info| Reply::Job(Box::new(info))),
-        fields!(Reply::Jobs { jobs: few(job_info()), more: any::<bool>() }),
-        outcome().prop_map(Reply::Outcome),
-        file_reply().prop_map(Reply::File),
-        few(listening_port()).prop_map(Reply::Ports),
+        Just(CallReply::Done),
+        fault().prop_map(CallReply::Fault),
+        status().prop_map(CallReply::Status),
+        stats().prop_map(CallReply::Stats),
+        job_info().prop_map(|info| CallReply::Job(Box::new(info))),
+        fields!(CallReply::Jobs { jobs: few(job_info()), more: any::<bool>() }),
+        outcome().prop_map(CallReply::Outcome),
+        file_reply().prop_map(CallReply::File),
+        few(listening_port()).prop_map(CallReply::Ports),
     ]
 }
 

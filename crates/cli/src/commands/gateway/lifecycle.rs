@@ -11,16 +11,16 @@ use vestal_config::{ProfileName, Settings};
 use vestal_dashboard::GatewayChange;
 use vestal_gateway::StatusAnswer;
 use vestal_supervisor::{
-    Answer, ControlError, DetachError, Done, Found, Holder, Outcome, RUN_VARIABLE, Request, Slot,
-    SlotName, SlotSource as _, SlotState, SlotStatus, SupervisorError, ask, has_leftover,
-    start_detached, stop_offline,
+    ControlError, DetachError, FoundSlot, Holder, OrderOutcome, OrderResult, RUN_VARIABLE, Slot,
+    SlotName, SlotSource as _, SlotState, SlotStatus, SupervisorAnswer, SupervisorError,
+    SupervisorRequest, ask, has_leftover, start_detached, stop_offline,
 };
 
-use super::Which;
+use super::ChosenGateways;
 use super::slots::HomeSlots;
 use crate::console::text;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 /// Longer than a gateway may take to stop, with the longest drain, and to become ready.
@@ -52,19 +52,19 @@ Examples:
 #[command(after_help = START_HELP)]
 pub(super) struct StartArgs {
     #[command(flatten)]
-    which: Which,
+    which: ChosenGateways,
 
     /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
 
-pub(super) async fn start(context: &Context, args: &StartArgs) -> Result<Exit, Failure> {
+pub(super) async fn start(context: &Context, args: &StartArgs) -> Result<Exit, CommandFailure> {
     refuse_set(context)?;
     let (slots, which) = (HomeSlots::new(context)?, args.which.slots(context)?);
     tell_of_variables(context, begin(&slots).await?.as_ref());
     let to_start = ToStart::find(context, &slots, which).await?;
-    let start = Request::Start { slots: Some(to_start.slots) };
+    let start = SupervisorRequest::Start { slots: Some(to_start.slots) };
     let answer = order(context, &slots, &start, "starting").await?;
     report(context, args.json, [answer.outcomes, to_start.refused].concat())
 }
@@ -82,14 +82,14 @@ Examples:
 #[command(after_help = STOP_HELP)]
 pub(super) struct StopArgs {
     #[command(flatten)]
-    which: Which,
+    which: ChosenGateways,
 
     /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
 
-pub(super) async fn stop(context: &Context, args: &StopArgs) -> Result<Exit, Failure> {
+pub(super) async fn stop(context: &Context, args: &StopArgs) -> Result<Exit, CommandFailure> {
     refuse_inside(context)?;
     let (slots, which) = (HomeSlots::new(context)?, args.which.slots(context)?);
     let outcomes = stop_slots(context, &slots, which.as_deref()).await?;
@@ -107,48 +107,50 @@ Example:
 #[command(after_help = RESTART_HELP)]
 pub(super) struct RestartArgs {
     #[command(flatten)]
-    which: Which,
+    which: ChosenGateways,
 
     /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
 
-pub(super) async fn restart(context: &Context, args: &RestartArgs) -> Result<Exit, Failure> {
+pub(super) async fn restart(context: &Context, args: &RestartArgs) -> Result<Exit, CommandFailure> {
     refuse_inside(context)?;
     refuse_set(context)?;
     let (slots, which) = (HomeSlots::new(context)?, args.which.slots(context)?);
     tell_of_variables(context, begin(&slots).await?.as_ref());
     let to_start = ToStart::find(context, &slots, which).await?;
-    let restart = Request::Restart { slots: Some(to_start.slots) };
+    let restart = SupervisorRequest::Restart { slots: Some(to_start.slots) };
     let answer = order(context, &slots, &restart, "restarting").await?;
     report(context, args.json, [answer.outcomes, to_start.refused].concat())
 }
 
 /// Refuses to stop gateways from within one, or from a command in a sandbox: the command would end
 /// with the turn that runs it, and the turn would be waited for by the stop.
-fn refuse_inside(context: &Context) -> Result<(), Failure> {
+fn refuse_inside(context: &Context) -> Result<(), CommandFailure> {
     let environment = context.environment();
     let place = match (environment.non_empty(RUN_VARIABLE), environment.non_empty(JOB_VARIABLE)) {
         (Some(_), _) => "inside a gateway",
         (None, Some(_)) => "in a sandbox, where a turn of a gateway may have started it",
         (None, None) => return Ok(()),
     };
-    Err(Failure::new(format!("this command runs {place}"))
+    Err(CommandFailure::new(format!("this command runs {place}"))
         .advise("stop or restart gateways from a shell of your own")
         .with_exit(Exit::No))
 }
 
 /// Refuses settings for one command: a gateway is started by its supervisor, now and after a crash,
 /// and must come up the same each time.
-fn refuse_set(context: &Context) -> Result<(), Failure> {
+fn refuse_set(context: &Context) -> Result<(), CommandFailure> {
     if context.global().set.is_empty() {
         return Ok(());
     }
-    Err(Failure::new("--set holds for one command, and gateways are started by their supervisor")
-        .advise("to set it for good: vestal config set KEY VALUE")
-        .advise("to try it in this terminal: vestal --set KEY=VALUE gateway run")
-        .with_exit(Exit::Usage))
+    Err(CommandFailure::new(
+        "--set holds for one command, and gateways are started by their supervisor",
+    )
+    .advise("to set it for good: vestal config set KEY VALUE")
+    .advise("to try it in this terminal: vestal --set KEY=VALUE gateway run")
+    .with_exit(Exit::Usage))
 }
 
 /// Says which variables of this command a supervisor that ran before does not have: its gateways
@@ -181,12 +183,12 @@ fn tell_of_variables(context: &Context, holder: Option<&Holder>) {
 }
 
 /// Starts the gateway of the chosen profile by the supervisor that runs.
-pub(super) async fn start_supervised(context: &Context) -> Result<Exit, Failure> {
+pub(super) async fn start_supervised(context: &Context) -> Result<Exit, CommandFailure> {
     refuse_set(context)?;
     let slots = HomeSlots::new(context)?;
     let which = Some(vec![context.home()?.profile().to_string()]);
     let to_start = ToStart::find(context, &slots, which).await?;
-    let start = Request::Start { slots: Some(to_start.slots) };
+    let start = SupervisorRequest::Start { slots: Some(to_start.slots) };
     let answer = order(context, &slots, &start, "starting").await?;
     report(context, false, [answer.outcomes, to_start.refused].concat())
 }
@@ -194,7 +196,7 @@ pub(super) async fn start_supervised(context: &Context) -> Result<Exit, Failure>
 /// What a supervisor is to start, once it is known what stands in the way.
 struct ToStart {
     slots: Vec<String>,
-    refused: Vec<Outcome>,
+    refused: Vec<OrderOutcome>,
 }
 
 impl ToStart {
@@ -204,9 +206,9 @@ impl ToStart {
         context: &Context,
         slots: &HomeSlots,
         which: Option<Vec<String>>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandFailure> {
         // It answers when it has found them all, those that were made a moment ago too.
-        let known = order(context, slots, &Request::Reconcile, "looking").await?.slots;
+        let known = order(context, slots, &SupervisorRequest::Reconcile, "looking").await?.slots;
         let own =
             |name: &str| known.iter().find(|slot| slot.name == name).and_then(|slot| slot.pid);
         // Those that cannot be a slot are not started, and `list` says why.
@@ -226,7 +228,11 @@ impl ToStart {
                     let error = format!(
                         "process {pid} serves this profile already, in a terminal; to hand it over, end it with {stop} and start again"
                     );
-                    to_start.refused.push(Outcome { slot: name, done: None, error: Some(error) });
+                    to_start.refused.push(OrderOutcome {
+                        slot: name,
+                        done: None,
+                        error: Some(error),
+                    });
                 }
             }
         }
@@ -272,7 +278,7 @@ fn tell_of_shared_addresses(
 }
 
 /// Starts, stops or restarts the gateway of the profile for somebody who is not at this terminal.
-pub(crate) async fn change(context: &Context, change: GatewayChange) -> Result<(), Failure> {
+pub(crate) async fn change(context: &Context, change: GatewayChange) -> Result<(), CommandFailure> {
     let slots = HomeSlots::new(context)?;
     let which = vec![context.home()?.profile().to_string()];
     let outcomes = if change == GatewayChange::Stop {
@@ -282,16 +288,16 @@ pub(crate) async fn change(context: &Context, change: GatewayChange) -> Result<(
         let to_start = ToStart::find(context, &slots, Some(which)).await?;
         let own = Some(to_start.slots);
         let (request, doing) = match change {
-            GatewayChange::Restart => (Request::Restart { slots: own }, "restarting"),
+            GatewayChange::Restart => (SupervisorRequest::Restart { slots: own }, "restarting"),
             GatewayChange::Start | GatewayChange::Stop => {
-                (Request::Start { slots: own }, "starting")
+                (SupervisorRequest::Start { slots: own }, "starting")
             }
         };
         let answer = order(context, &slots, &request, doing).await?;
         [answer.outcomes, to_start.refused].concat()
     };
     match outcomes.into_iter().find_map(|outcome| outcome.error) {
-        Some(error) => Err(Failure::new(error)),
+        Some(error) => Err(CommandFailure::new(error)),
         None => Ok(()),
     }
 }
@@ -300,10 +306,10 @@ pub(crate) async fn change(context: &Context, change: GatewayChange) -> Result<(
 pub(crate) async fn stop_before_removal(
     context: &Context,
     profile: &ProfileName,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let slots = HomeSlots::new(context)?;
     let (slot, run_dir) = (slots.slot(profile)?, slots.run_dir());
-    let list = Request::List { slots: Some(Vec::new()) };
+    let list = SupervisorRequest::List { slots: Some(Vec::new()) };
     let running = ask(&run_dir, &list, OTHER_WITHIN).await;
     let home = slots.root().sibling(profile.clone()).dir();
     let is_unsupervised =
@@ -317,7 +323,7 @@ pub(crate) async fn stop_before_removal(
     let which = [profile.to_string()];
     for outcome in stop_slots(context, &slots, Some(&which)).await? {
         if let Some(error) = outcome.error {
-            return Err(Failure::new(format!(
+            return Err(CommandFailure::new(format!(
                 "the gateway of profile {profile} is not stopped: {error}"
             ))
             .advise("nothing was deleted; end it and try again"));
@@ -331,8 +337,8 @@ async fn stop_slots(
     context: &Context,
     slots: &HomeSlots,
     which: Option<&[String]>,
-) -> Result<Vec<Outcome>, Failure> {
-    let request = Request::Stop { slots: which.map(<[String]>::to_vec) };
+) -> Result<Vec<OrderOutcome>, CommandFailure> {
+    let request = SupervisorRequest::Stop { slots: which.map(<[String]>::to_vec) };
     let mut outcomes = match ask_patiently(context, slots, &request, "stopping").await {
         Ok(answer) => answer.outcomes,
         Err(ControlError::NotRunning(_)) => {
@@ -341,12 +347,12 @@ async fn stop_slots(
                 None => slot.name.service_of_home().is_none(),
             };
             let found = slots.slots().into_iter().filter_map(|found| match found {
-                Found::Slot(slot) => Some(*slot),
-                Found::Broken { .. } => None,
+                FoundSlot::Slot(slot) => Some(*slot),
+                FoundSlot::Broken { .. } => None,
             });
             let slots_to_stop: Vec<Slot> = found.filter(wanted).collect();
             let stopped = stop_offline(&slots.run_dir(), &slots_to_stop).await;
-            stopped.map_err(|error| Failure::new(error.to_string()).advise("try again"))?
+            stopped.map_err(|error| CommandFailure::new(error.to_string()).advise("try again"))?
         }
         Err(error) => return Err(no_answer(&error)),
     };
@@ -358,10 +364,10 @@ async fn stop_slots(
 }
 
 /// Stops a gateway that somebody runs in a terminal, of which no supervisor knows.
-async fn stop_unsupervised(slots: &HomeSlots, outcome: &mut Outcome) {
+async fn stop_unsupervised(slots: &HomeSlots, outcome: &mut OrderOutcome) {
     let Ok(profile) = ProfileName::new(&outcome.slot) else { return };
     let home = slots.root().sibling(profile).dir();
-    let failed = |outcome: &mut Outcome, error: String| {
+    let failed = |outcome: &mut OrderOutcome, error: String| {
         (outcome.done, outcome.error) = (None, Some(error));
     };
     let state = match vestal_gateway::ask_stop(&home, false).await {
@@ -375,7 +381,7 @@ async fn stop_unsupervised(slots: &HomeSlots, outcome: &mut Outcome) {
         Err(error) => return failed(outcome, error.to_string()),
     };
     if is_gone {
-        outcome.done = Some(Done::Stopped);
+        outcome.done = Some(OrderResult::Stopped);
     } else {
         failed(outcome, format!("process {} was asked to end and is still alive", state.pid));
     }
@@ -384,9 +390,9 @@ async fn stop_unsupervised(slots: &HomeSlots, outcome: &mut Outcome) {
 async fn ask_patiently(
     context: &Context,
     slots: &HomeSlots,
-    request: &Request,
+    request: &SupervisorRequest,
     doing: &str,
-) -> Result<Answer, ControlError> {
+) -> Result<SupervisorAnswer, ControlError> {
     let run_dir = slots.run_dir();
     let asking = ask(&run_dir, request, ANSWER_WITHIN);
     context.console.while_waiting(doing, asking).await
@@ -395,16 +401,16 @@ async fn ask_patiently(
 async fn order(
     context: &Context,
     slots: &HomeSlots,
-    request: &Request,
+    request: &SupervisorRequest,
     doing: &str,
-) -> Result<Answer, Failure> {
+) -> Result<SupervisorAnswer, CommandFailure> {
     let answer = ask_patiently(context, slots, request, doing).await;
     answer.map_err(|error| no_answer(&error))
 }
 
 /// Says why a supervisor does not answer.
-pub(crate) fn no_answer(error: &ControlError) -> Failure {
-    let failure = Failure::new(error.to_string());
+pub(crate) fn no_answer(error: &ControlError) -> CommandFailure {
+    let failure = CommandFailure::new(error.to_string());
     match error {
         ControlError::NotRunning(_) => failure.advise("to start one: vestal gateway start"),
         ControlError::NoAnswer(Some(holder)) => {
@@ -415,9 +421,9 @@ pub(crate) fn no_answer(error: &ControlError) -> Failure {
 }
 
 /// Starts a supervisor unless one runs, which is returned.
-async fn begin(slots: &HomeSlots) -> Result<Option<Holder>, Failure> {
+async fn begin(slots: &HomeSlots) -> Result<Option<Holder>, CommandFailure> {
     let run_dir = slots.run_dir();
-    let list = Request::List { slots: Some(Vec::new()) };
+    let list = SupervisorRequest::List { slots: Some(Vec::new()) };
     match ask(&run_dir, &list, OTHER_WITHIN).await {
         Ok(answer) => return Ok(Some(answer.holder)),
         Err(ControlError::NotRunning(_)) => {}
@@ -425,7 +431,7 @@ async fn begin(slots: &HomeSlots) -> Result<Option<Holder>, Failure> {
     }
     let root = slots.root().root();
     std::fs::create_dir_all(root)
-        .map_err(|error| Failure::io(&format!("make {}", root.display()), &error))?;
+        .map_err(|error| CommandFailure::io(&format!("make {}", root.display()), &error))?;
     let log = slots.root().logs_dir().join("supervisor.log");
     let (argv, env) = (slots.supervisor_command(), slots.environment());
     match start_detached(&argv, env, root, &log, BEGIN_WITHIN).await {
@@ -439,14 +445,18 @@ async fn begin(slots: &HomeSlots) -> Result<Option<Holder>, Failure> {
                 }
                 tokio::time::sleep(AGAIN).await;
             }
-            Err(Failure::new(error.to_string()))
+            Err(CommandFailure::new(error.to_string()))
         }
-        Err(error) => Err(Failure::new(error.to_string())),
+        Err(error) => Err(CommandFailure::new(error.to_string())),
     }
 }
 
 /// Says what became of orders. One that was not done makes the exit code 1.
-fn report(context: &Context, json: bool, mut outcomes: Vec<Outcome>) -> Result<Exit, Failure> {
+fn report(
+    context: &Context,
+    json: bool,
+    mut outcomes: Vec<OrderOutcome>,
+) -> Result<Exit, CommandFailure> {
     outcomes.sort_by(|a, b| profile_order(&a.slot, &b.slot));
     let failed = outcomes.iter().any(|outcome| outcome.error.is_some());
     let console = context.console;
@@ -454,7 +464,7 @@ fn report(context: &Context, json: bool, mut outcomes: Vec<Outcome>) -> Result<E
         let views: Vec<GatewayOutcomeView> = outcomes.into_iter().map(Into::into).collect();
         console.print_json(&views)?;
     } else {
-        for Outcome { slot, done, error } in outcomes {
+        for OrderOutcome { slot, done, error } in outcomes {
             let subject = subject(&slot);
             match (done, error) {
                 (Some(done), None) => console.print(&described(&subject, done))?,
@@ -462,7 +472,7 @@ fn report(context: &Context, json: bool, mut outcomes: Vec<Outcome>) -> Result<E
                     let reason = error.unwrap_or_default();
                     let logs = gateway_command(&slot, "logs");
                     console.explain(
-                        &Failure::new(format!("{subject}: {reason}"))
+                        &CommandFailure::new(format!("{subject}: {reason}"))
                             .advise(format!("what it printed: {logs}")),
                     );
                 }
@@ -480,20 +490,20 @@ fn subject(slot: &str) -> String {
     format!("gateway {}", text::printable(slot))
 }
 
-fn described(subject: &str, done: Done) -> String {
+fn described(subject: &str, done: OrderResult) -> String {
     match done {
-        Done::Started => format!("{subject} is running"),
-        Done::WasRunning => format!("{subject} was running already"),
-        Done::Stopped => format!("{subject} is stopped"),
-        Done::WasStopped => format!("{subject} was not running"),
+        OrderResult::Started => format!("{subject} is running"),
+        OrderResult::WasRunning => format!("{subject} was running already"),
+        OrderResult::Stopped => format!("{subject} is stopped"),
+        OrderResult::WasStopped => format!("{subject} was not running"),
     }
 }
 
 /// Says why a supervisor did not begin or did not end well.
-pub(crate) fn supervisor_failed(error: &SupervisorError) -> Failure {
-    let failure = Failure::new(error.to_string());
+pub(crate) fn supervisor_failed(error: &SupervisorError) -> CommandFailure {
+    let failure = CommandFailure::new(error.to_string());
     match error {
-        SupervisorError::Lock(vestal_supervisor::LockError::Held { .. }) => failure
+        SupervisorError::Lock(vestal_supervisor::SupervisorLockError::Held { .. }) => failure
             .advise("to see what it does: vestal gateway status --all")
             .advise("two containers cannot share a data directory; give each its own")
             .with_exit(Exit::No),

@@ -11,7 +11,7 @@ mod status;
 use clap::{Args, Subcommand};
 
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 pub(crate) use lifecycle::{change, no_answer, stop_before_removal, supervisor_failed};
@@ -47,7 +47,7 @@ enum GatewayVerb {
     Uninstall(install::UninstallArgs),
 }
 
-pub(crate) async fn run(context: &Context, args: GatewayArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: GatewayArgs) -> Result<Exit, CommandFailure> {
     match args.verb {
         GatewayVerb::Run(args) => Box::pin(run::run(context, &args)).await,
         GatewayVerb::Start(args) => lifecycle::start(context, &args).await,
@@ -63,7 +63,7 @@ pub(crate) async fn run(context: &Context, args: GatewayArgs) -> Result<Exit, Fa
 
 /// Which gateways a command is about.
 #[derive(Debug, Clone, Args)]
-struct Which {
+struct ChosenGateways {
     /// All profiles.
     #[arg(long)]
     all: bool,
@@ -85,9 +85,9 @@ impl GatewayArgs {
     }
 }
 
-impl Which {
+impl ChosenGateways {
     /// Returns the slots; nothing means those of all profiles.
-    fn slots(&self, context: &Context) -> Result<Option<Vec<String>>, Failure> {
+    fn slots(&self, context: &Context) -> Result<Option<Vec<String>>, CommandFailure> {
         if self.all {
             return Ok(None);
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use tokio::sync::OnceCell;
 use vestal_api::{WorkerEnd, closest_name};
-use vestal_board::boards::{Boards, BoardsError, ChosenBy, Current, Make, Slug};
+use vestal_board::boards::{Boards, BoardsError, ChosenBy, CurrentBoard, Make, Slug};
 use vestal_board::{Authority, Board, Error, Run, TaskId, settings};
 use vestal_config::{ProfileName, Settings};
 use vestal_dispatcher::{PATIENCE, Stopped, stop_worker};
@@ -13,7 +13,7 @@ use vestal_dispatcher::{PATIENCE, Stopped, stop_worker};
 use super::dispatch;
 use crate::console::{Console, json};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 
 /// The board that always exists, and is listed only once it has been made.
 const DEFAULT: &str = "default";
@@ -27,7 +27,7 @@ pub(crate) struct BoardContext<'c> {
     pub(super) context: &'c Context,
     settings: Settings,
     boards: Boards,
-    current: Current,
+    current: CurrentBoard,
     /// Whether the command line names the board.
     named: bool,
     board: OnceCell<Board>,
@@ -35,11 +35,14 @@ pub(crate) struct BoardContext<'c> {
 
 impl<'c> BoardContext<'c> {
     /// Finds the board; nothing is opened or made.
-    pub(super) async fn new(context: &'c Context, named: Option<&str>) -> Result<Self, Failure> {
+    pub(super) async fn new(
+        context: &'c Context,
+        named: Option<&str>,
+    ) -> Result<Self, CommandFailure> {
         let settings = context.settings()?;
         let boards = settings::boards(&settings)?;
         let current = match named {
-            Some(name) => Current {
+            Some(name) => CurrentBoard {
                 slug: Slug::new(name).map_err(BoardsError::from).map_err(Error::from)?,
                 by: ChosenBy::Environment,
                 warning: None,
@@ -89,13 +92,13 @@ impl<'c> BoardContext<'c> {
     }
 
     /// Opens the board to write; the one that is always there is made if need be.
-    pub(super) async fn board(&self) -> Result<Board, Failure> {
+    pub(super) async fn board(&self) -> Result<Board, CommandFailure> {
         self.opened(Make::IfMissing).await
     }
 
     /// Opens the board to read. Nothing where the one that is always there has
     /// not been made yet, and is not made now.
-    pub(super) async fn board_if_any(&self) -> Result<Option<Board>, Failure> {
+    pub(super) async fn board_if_any(&self) -> Result<Option<Board>, CommandFailure> {
         if self.slug().is_default()
             && self.board.get().is_none()
             && !self.boards.exists(self.slug())?
@@ -105,7 +108,7 @@ impl<'c> BoardContext<'c> {
         self.opened(Make::Never).await.map(Some)
     }
 
-    async fn opened(&self, make: Make) -> Result<Board, Failure> {
+    async fn opened(&self, make: Make) -> Result<Board, CommandFailure> {
         let open = || self.boards.open(self.slug(), make);
         let opened = self.board.get_or_try_init(open).await;
         opened.cloned().map_err(|error| self.explain(error))
@@ -113,17 +116,17 @@ impl<'c> BoardContext<'c> {
 
     /// Returns the failure of a call about boards. If there is no such board, it has the name that
     /// was probably meant.
-    pub(super) fn explain(&self, error: Error) -> Failure {
+    pub(super) fn explain(&self, error: Error) -> CommandFailure {
         let Error::Boards(BoardsError::Missing { slug }) = &error else { return error.into() };
         let wanted = slug.clone();
         // Without the names there is nothing to suggest; the error is the same.
         let names = self.boards.names().unwrap_or_default();
         let names = names.iter().map(Slug::as_str).chain([DEFAULT]);
-        Failure::from(error).suggest(wanted.as_str(), names)
+        CommandFailure::from(error).suggest(wanted.as_str(), names)
     }
 
     /// Opens the board because something on it is wanted.
-    pub(super) async fn existing(&self, wanted: &str) -> Result<Board, Failure> {
+    pub(super) async fn existing(&self, wanted: &str) -> Result<Board, CommandFailure> {
         match self.board_if_any().await? {
             Some(board) => Ok(board),
             None => Err(Error::NotFound { wanted: wanted.to_owned() }.into()),
@@ -131,7 +134,7 @@ impl<'c> BoardContext<'c> {
     }
 
     /// Finds a task by its name or a beginning of it.
-    pub(super) async fn task(&self, wanted: &str) -> Result<(Board, TaskId), Failure> {
+    pub(super) async fn task(&self, wanted: &str) -> Result<(Board, TaskId), CommandFailure> {
         let board = self.existing(wanted).await?;
         let id = board.find(wanted).await?;
         Ok((board, id))
@@ -152,12 +155,12 @@ impl<'c> BoardContext<'c> {
     }
 
     /// Returns the profiles there are.
-    pub(super) fn profiles(&self) -> Result<Vec<ProfileName>, Failure> {
+    pub(super) fn profiles(&self) -> Result<Vec<ProfileName>, CommandFailure> {
         Ok(self.context.home()?.profiles())
     }
 
     /// Says so if a profile is not there: its tasks would wait for ever.
-    pub(super) fn warn_of_unknown(&self, profile: &ProfileName) -> Result<(), Failure> {
+    pub(super) fn warn_of_unknown(&self, profile: &ProfileName) -> Result<(), CommandFailure> {
         let home = self.context.home()?;
         if home.sibling(profile.clone()).exists() {
             return Ok(());
@@ -176,20 +179,24 @@ impl<'c> BoardContext<'c> {
 
     /// Returns the board's directory for tasks that need one and name none, as
     /// far as it is on this host.
-    pub(super) async fn default_workdir(&self) -> Result<Option<PathBuf>, Failure> {
+    pub(super) async fn default_workdir(&self) -> Result<Option<PathBuf>, CommandFailure> {
         let Some(board) = self.board_if_any().await? else { return Ok(None) };
         Ok(board.info().await?.workdir_on(&self.boards.host().name))
     }
 
     /// Stops the worker of a run that has ended by our hand, if it is on this
     /// host, and returns what became of it.
-    pub(super) async fn stop(&self, board: &Board, run: &Run) -> Result<WorkerEnd, Failure> {
+    pub(super) async fn stop(&self, board: &Board, run: &Run) -> Result<WorkerEnd, CommandFailure> {
         let what = format!("stopping the worker of run {}", run.id);
         self.console().while_waiting(&what, self.end_worker(board, run)).await
     }
 
     /// As [`BoardContext::stop`], without a word to the person.
-    pub(super) async fn end_worker(&self, board: &Board, run: &Run) -> Result<WorkerEnd, Failure> {
+    pub(super) async fn end_worker(
+        &self,
+        board: &Board,
+        run: &Run,
+    ) -> Result<WorkerEnd, CommandFailure> {
         if run.gone {
             return Ok(WorkerEnd::None);
         }
@@ -202,12 +209,12 @@ impl<'c> BoardContext<'c> {
     }
 
     /// Prints a value as JSON, with nothing in it that a terminal obeys.
-    pub(super) fn print(&self, value: &impl Serialize) -> Result<(), Failure> {
+    pub(super) fn print(&self, value: &impl Serialize) -> Result<(), CommandFailure> {
         self.console().print(&json::shown(value)?)
     }
 
     /// Prints a value as one line of JSON.
-    pub(super) fn print_line(&self, value: &impl Serialize) -> Result<(), Failure> {
+    pub(super) fn print_line(&self, value: &impl Serialize) -> Result<(), CommandFailure> {
         self.console().write(&json::line(value)?)
     }
 

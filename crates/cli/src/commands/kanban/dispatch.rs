@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clap::Args;
 use tokio::sync::Notify;
 use vestal_api::{DispatchEventView, DispatchPlanView};
-use vestal_board::dispatch::{Bucket, DispatchResult, Policy, Shown};
+use vestal_board::dispatch::{Bucket, DispatchPolicy, DispatchResult, Shown};
 use vestal_board::{Time, settings};
 use vestal_config::ProfileName;
 use vestal_dispatcher::{
@@ -21,7 +21,7 @@ use vestal_gateway::DispatcherHost;
 use super::board_context::BoardContext;
 use super::display;
 use crate::console::{Console, DIM, GREEN, RED, YELLOW, json, text};
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const DISPATCH_HELP: &str = "\
@@ -67,7 +67,10 @@ pub(super) struct DispatchArgs {
     json: bool,
 }
 
-pub(super) async fn run(ctx: &BoardContext<'_>, args: &DispatchArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(
+    ctx: &BoardContext<'_>,
+    args: &DispatchArgs,
+) -> Result<Exit, CommandFailure> {
     let policy = policy(ctx, args)?;
     if args.watch {
         return watch(ctx, policy, args.json).await;
@@ -90,7 +93,7 @@ pub(super) async fn run(ctx: &BoardContext<'_>, args: &DispatchArgs) -> Result<E
 async fn warn_of_missing_models(
     ctx: &BoardContext<'_>,
     result: &DispatchResult,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let Some(board) = ctx.board_if_any().await? else { return Ok(()) };
     let environment = launcher(ctx)?.inherited();
     let mut checked = BTreeSet::new();
@@ -103,7 +106,7 @@ async fn warn_of_missing_models(
         let profile = ProfileName::new(&started.assignee)?;
         let settings = ctx.context.settings_of(profile, environment.clone())?;
         let Err(error) = vestal_runtime::endpoints(&settings, model.as_deref()) else { continue };
-        let failure = Failure::from(error);
+        let failure = CommandFailure::from(error);
         let why = failure.message().unwrap_or_default();
         let advice = failure.advice().first().map(|advice| format!("; {advice}"));
         let advice = advice.unwrap_or_default();
@@ -116,9 +119,9 @@ async fn warn_of_missing_models(
 /// Dispatches one board once. A board that does not exist yet has no tasks.
 async fn once(
     ctx: &BoardContext<'_>,
-    policy: Policy,
+    policy: DispatchPolicy,
     mode: DispatchMode,
-) -> Result<DispatchResult, Failure> {
+) -> Result<DispatchResult, CommandFailure> {
     let Some(board) = ctx.board_if_any().await? else {
         return Ok(DispatchResult::default());
     };
@@ -145,7 +148,7 @@ async fn once(
 }
 
 /// Says what a dispatcher would do with a board now, as `--dry-run` does.
-pub(super) async fn plan_of(ctx: &BoardContext<'_>) -> Result<DispatchPlanView, Failure> {
+pub(super) async fn plan_of(ctx: &BoardContext<'_>) -> Result<DispatchPlanView, CommandFailure> {
     let (policy, mut warnings) = configured_policy(ctx)?;
     if let Some(profile) = &policy.default_assignee
         && !ctx.profiles()?.contains(profile)
@@ -160,7 +163,9 @@ pub(super) async fn plan_of(ctx: &BoardContext<'_>) -> Result<DispatchPlanView, 
 }
 
 /// Returns what the settings say a dispatcher goes by, and what is wrong with them.
-fn configured_policy(ctx: &BoardContext<'_>) -> Result<(Policy, Vec<String>), Failure> {
+fn configured_policy(
+    ctx: &BoardContext<'_>,
+) -> Result<(DispatchPolicy, Vec<String>), CommandFailure> {
     let (mut policy, warnings) = settings::policy(ctx.settings(), ctx.boards().host().clone())?;
     // What becomes of tasks that fail is not for each profile to say: whoever
     // notices a failure has to say the same.
@@ -170,7 +175,7 @@ fn configured_policy(ctx: &BoardContext<'_>) -> Result<(Policy, Vec<String>), Fa
 
 /// Returns what a dispatcher goes by: the settings, and what the command line
 /// says in their place. What is wrong with the settings is said once.
-fn policy(ctx: &BoardContext<'_>, args: &DispatchArgs) -> Result<Policy, Failure> {
+fn policy(ctx: &BoardContext<'_>, args: &DispatchArgs) -> Result<DispatchPolicy, CommandFailure> {
     let (mut policy, warnings) = configured_policy(ctx)?;
     for trouble in warnings {
         ctx.console().warn(&trouble);
@@ -199,7 +204,7 @@ fn policy(ctx: &BoardContext<'_>, args: &DispatchArgs) -> Result<Policy, Failure
 
 /// Returns the dispatcher of all boards, as `--watch` has it, for a gateway to host. What happens
 /// goes into the log.
-pub(super) fn hosted(ctx: &BoardContext<'_>) -> Result<DispatcherHost, Failure> {
+pub(super) fn hosted(ctx: &BoardContext<'_>) -> Result<DispatcherHost, CommandFailure> {
     let policy = policy(ctx, &DispatchArgs::default())?;
     let retention = GcPolicy::from_settings(ctx.settings())?;
     let tell = |event: DispatchEvent| match event {
@@ -218,10 +223,10 @@ pub(super) fn hosted(ctx: &BoardContext<'_>) -> Result<DispatcherHost, Failure> 
 
 fn options(
     ctx: &BoardContext<'_>,
-    policy: Policy,
+    policy: DispatchPolicy,
     retention: Option<GcPolicy>,
     tell: impl Fn(DispatchEvent) + Send + Sync + 'static,
-) -> Result<DispatcherOptions, Failure> {
+) -> Result<DispatcherOptions, CommandFailure> {
     let home = ctx.context.home()?;
     let launcher = launcher(ctx)?;
     let profiles =
@@ -241,9 +246,9 @@ fn options(
 }
 
 /// Returns what starts workers: this program.
-pub(super) fn launcher(ctx: &BoardContext<'_>) -> Result<ProgramLauncher, Failure> {
+pub(super) fn launcher(ctx: &BoardContext<'_>) -> Result<ProgramLauncher, CommandFailure> {
     let program = std::env::current_exe()
-        .map_err(|error| Failure::io("find the path of this program", &error))?;
+        .map_err(|error| CommandFailure::io("find the path of this program", &error))?;
     let mut passthrough = settings::env_passthrough(ctx.settings())?;
     passthrough.extend(vestal_api::inherited_variables());
     Ok(ProgramLauncher {
@@ -260,7 +265,7 @@ fn print_result(
     result: &DispatchResult,
     default_assignee: Option<&str>,
     mode: DispatchMode,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let console = ctx.console();
     if result.skipped_locked {
         console.note("another dispatcher of this host is at work; nothing was done");
@@ -305,7 +310,7 @@ fn print_waiting(
     ctx: &BoardContext<'_>,
     result: &DispatchResult,
     default_assignee: Option<&str>,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let console = ctx.console();
     let line = |what: &str, names: &str| {
         console.print(&format!("{}: {names}", console.paint(YELLOW, what)))
@@ -356,7 +361,7 @@ fn listed<T>(bucket: &Bucket<T>, shown: impl Fn(&T) -> String) -> String {
     names
 }
 
-fn print_more<T>(ctx: &BoardContext<'_>, bucket: &Bucket<T>) -> Result<(), Failure> {
+fn print_more<T>(ctx: &BoardContext<'_>, bucket: &Bucket<T>) -> Result<(), CommandFailure> {
     match bucket.count.saturating_sub(bucket.entries.len() as u64) {
         0 => Ok(()),
         more => ctx.console().print(&format!("  … and {more} more (--all lists them)")),
@@ -364,9 +369,13 @@ fn print_more<T>(ctx: &BoardContext<'_>, bucket: &Bucket<T>) -> Result<(), Failu
 }
 
 /// Dispatches until a signal comes or the reader of the events is gone.
-async fn watch(ctx: &BoardContext<'_>, policy: Policy, json: bool) -> Result<Exit, Failure> {
+async fn watch(
+    ctx: &BoardContext<'_>,
+    policy: DispatchPolicy,
+    json: bool,
+) -> Result<Exit, CommandFailure> {
     let mut signals =
-        Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
+        Terminations::listen().map_err(|error| CommandFailure::io("listen for signals", &error))?;
     let only = ctx.is_named().then(|| ctx.slug().clone());
     let _watching = WatchLock::take(ctx.boards(), only.as_ref())?;
     let boards = OpenBoards::new(ctx.boards().clone(), only);
@@ -397,7 +406,7 @@ async fn watch(ctx: &BoardContext<'_>, policy: Policy, json: bool) -> Result<Exi
 }
 
 /// Returns what is dispatched, with what.
-fn described(ctx: &BoardContext<'_>, policy: &Policy) -> String {
+fn described(ctx: &BoardContext<'_>, policy: &DispatchPolicy) -> String {
     let what =
         if ctx.is_named() { format!("board {}", ctx.slug()) } else { "all boards".to_owned() };
     let mut text = format!("dispatching {what} as host {}", policy.host.name);
@@ -427,7 +436,7 @@ struct Printer {
     console: Console,
     json: bool,
     unheard: Arc<Notify>,
-    failure: Arc<Mutex<Option<Failure>>>,
+    failure: Arc<Mutex<Option<CommandFailure>>>,
 }
 
 impl Printer {
@@ -435,7 +444,7 @@ impl Printer {
         Self { console, json, unheard: Arc::default(), failure: Arc::default() }
     }
 
-    fn begin(&self, what: &str) -> Result<(), Failure> {
+    fn begin(&self, what: &str) -> Result<(), CommandFailure> {
         if self.json {
             let at = Time::now().seconds();
             return self.print_json(&DispatchEventView::Begun { at, what: what.to_owned() });
@@ -443,7 +452,7 @@ impl Printer {
         self.console.print(&format!("{}  {what}", self.clock()))
     }
 
-    fn print_json(&self, event: &DispatchEventView) -> Result<(), Failure> {
+    fn print_json(&self, event: &DispatchEventView) -> Result<(), CommandFailure> {
         self.console.write(&json::line(&event.sorted().map_err(|error| json::unwritable(&error))?)?)
     }
 
@@ -479,7 +488,7 @@ impl Printer {
         self.unheard.notified().await;
     }
 
-    fn failure(&self) -> Option<Failure> {
+    fn failure(&self) -> Option<CommandFailure> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use vestal_api::{ExportedPatchView, MergePlanView, MergedView};
-use vestal_board::verbs::Completion;
+use vestal_board::verbs::TaskCompletion;
 use vestal_board::{RunId, Status};
 use vestal_dispatcher::{
     DiffRange, ExportError, MergeError, MergeMethod, MergeObstacle, MergePlan, MergeRequest,
@@ -14,7 +14,7 @@ use vestal_dispatcher::{
 use super::board_context::BoardContext;
 use super::review::explain;
 use crate::console::{GREEN, YELLOW, text};
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const MERGE_HELP: &str = "\
@@ -72,7 +72,7 @@ fn parse_method(word: &str) -> Result<MergeMethod, String> {
     word.parse()
 }
 
-pub(super) async fn run(ctx: &BoardContext<'_>, args: &MergeArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(ctx: &BoardContext<'_>, args: &MergeArgs) -> Result<Exit, CommandFailure> {
     let (board, id) = ctx.task(&args.id).await?;
     let request = MergeRequest {
         into: args.into.clone(),
@@ -94,12 +94,12 @@ pub(super) async fn run(ctx: &BoardContext<'_>, args: &MergeArgs) -> Result<Exit
     let status = board.get(&id).await?.status;
     if args.approve && status != Status::Review {
         let failure =
-            Failure::new(format!("{id} is {status}, not in review, so it is not approved"));
+            CommandFailure::new(format!("{id} is {status}, not in review, so it is not approved"));
         return Err(failure.with_exit(Exit::No).advise("merge it without --approve"));
     }
     let merged = merge(&board, &ctx.by(), &id, &request, environment).await.map_err(failure)?;
     if args.approve {
-        board.complete(&ctx.by(), &id, Completion::default()).await?;
+        board.complete(&ctx.by(), &id, TaskCompletion::default()).await?;
     }
     if args.json {
         ctx.print(&MergedView::new(id.as_str(), &merged, args.approve))?;
@@ -124,7 +124,7 @@ fn files(count: usize) -> String {
     if count == 1 { "1 file".to_owned() } else { format!("{count} files") }
 }
 
-fn print_plan(ctx: &BoardContext<'_>, plan: &MergePlan) -> Result<(), Failure> {
+fn print_plan(ctx: &BoardContext<'_>, plan: &MergePlan) -> Result<(), CommandFailure> {
     let console = ctx.console();
     let into = text::printable(&plan.into);
     if plan.obstacles.is_empty() {
@@ -144,17 +144,17 @@ fn print_plan(ctx: &BoardContext<'_>, plan: &MergePlan) -> Result<(), Failure> {
     Ok(())
 }
 
-fn failure(error: MergeError) -> Failure {
+fn failure(error: MergeError) -> CommandFailure {
     match error {
         MergeError::Diff(error) => explain(&error),
         MergeError::Board(error) => error.into(),
         error @ MergeError::Branch { .. } => {
-            Failure::new(error.to_string()).with_exit(Exit::No).advise("--into BRANCH")
+            CommandFailure::new(error.to_string()).with_exit(Exit::No).advise("--into BRANCH")
         }
         MergeError::Refused { ref plan, .. } => {
             let conflicts =
                 plan.obstacles.iter().any(|one| matches!(one, MergeObstacle::Conflicts(_)));
-            let failure = Failure::new(error.to_string()).with_exit(Exit::No);
+            let failure = CommandFailure::new(error.to_string()).with_exit(Exit::No);
             if conflicts {
                 failure.advise("vestal kanban export writes it as a patch instead")
             } else {
@@ -200,7 +200,7 @@ pub(super) struct ExportArgs {
 pub(super) async fn export_patch(
     ctx: &BoardContext<'_>,
     args: &ExportArgs,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let (board, id) = ctx.task(&args.id).await?;
     let range = args.attempt.map_or(DiffRange::Whole, |run| DiffRange::Attempt(RunId::new(run)));
     let path = args.output.clone().unwrap_or_else(|| format!("{id}.patch").into());
@@ -210,12 +210,12 @@ pub(super) async fn export_patch(
     let written = written.map_err(|error| match error {
         ExportError::Diff(error) => explain(&error),
         error @ ExportError::Exists(_) => {
-            Failure::new(error.to_string()).with_exit(Exit::No).advise("--force replaces it")
+            CommandFailure::new(error.to_string()).with_exit(Exit::No).advise("--force replaces it")
         }
         error @ (ExportError::Nothing { .. } | ExportError::TooLarge { .. }) => {
-            Failure::new(error.to_string()).with_exit(Exit::No)
+            CommandFailure::new(error.to_string()).with_exit(Exit::No)
         }
-        error @ ExportError::Write { .. } => Failure::new(error.to_string()),
+        error @ ExportError::Write { .. } => CommandFailure::new(error.to_string()),
     })?;
     let view = ExportedPatchView::new(id.as_str(), args.attempt, &written);
     if args.json {

@@ -6,16 +6,16 @@ use bytes::Bytes;
 use clap::{ArgGroup, Args};
 use vestal_api::{ChangedFileView, TaskDiffView};
 use vestal_board::review::{LineComment, Review, Side, parse_quoted_review, quoted_diff};
-use vestal_board::verbs::Completion;
+use vestal_board::verbs::TaskCompletion;
 use vestal_board::{Board, RunId, Status, TaskId};
 use vestal_dispatcher::{DiffError, DiffRange, TaskDiff, diff};
 
 use super::board_context::BoardContext;
-use super::display::{self, TaskChange};
+use super::display::{self, ShownChange};
 use super::values::text_or_stdin;
 use crate::confirm;
 use crate::console::{Cell, Console, DIM, GREEN, RED, Sink, Table, YELLOW, text};
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const DIFF_HELP: &str = "\
@@ -50,7 +50,10 @@ pub(super) struct DiffArgs {
     json: bool,
 }
 
-pub(super) async fn diff_task(ctx: &BoardContext<'_>, args: &DiffArgs) -> Result<Exit, Failure> {
+pub(super) async fn diff_task(
+    ctx: &BoardContext<'_>,
+    args: &DiffArgs,
+) -> Result<Exit, CommandFailure> {
     let (board, id) = ctx.task(&args.id).await?;
     let found = look(ctx, &board, &id, args.attempt).await?;
     let view = TaskDiffView::new(id.as_str(), args.attempt, &found);
@@ -83,15 +86,15 @@ async fn look(
     board: &Board,
     id: &TaskId,
     attempt: Option<i64>,
-) -> Result<TaskDiff, Failure> {
+) -> Result<TaskDiff, CommandFailure> {
     let range = attempt.map_or(DiffRange::Whole, |run| DiffRange::Attempt(RunId::new(run)));
     let environment = ctx.settings().environment();
     diff(board, id, range, environment).await.map_err(|error| explain(&error))
 }
 
 /// Returns the failure of a look at what a task changed.
-pub(super) fn explain(error: &DiffError) -> Failure {
-    let failure = Failure::new(error.to_string());
+pub(super) fn explain(error: &DiffError) -> CommandFailure {
+    let failure = CommandFailure::new(error.to_string());
     match error {
         DiffError::NoTree { .. } | DiffError::NoAttempt { .. } => failure.with_exit(Exit::No),
         DiffError::Workspace(_) => failure,
@@ -99,13 +102,13 @@ pub(super) fn explain(error: &DiffError) -> Failure {
 }
 
 /// Prints a patch: for people with colours and harmless to their terminal, else byte by byte.
-async fn print_patch(console: Console, patch: &[u8]) -> Result<(), Failure> {
+async fn print_patch(console: Console, patch: &[u8]) -> Result<(), CommandFailure> {
     if !std::io::stdout().is_terminal() {
         let written = match Sink::stdout() {
             Ok(sink) => sink.write(Bytes::from(patch.to_vec())).await,
             Err(error) => Err(error),
         };
-        return written.map_err(|error| Failure::output(&error));
+        return written.map_err(|error| CommandFailure::output(&error));
     }
     let mut shown = String::new();
     for line in String::from_utf8_lossy(patch).lines() {
@@ -127,7 +130,7 @@ async fn print_patch(console: Console, patch: &[u8]) -> Result<(), Failure> {
     console.write(&shown)
 }
 
-fn print_stat(console: Console, files: &[ChangedFileView]) -> Result<(), Failure> {
+fn print_stat(console: Console, files: &[ChangedFileView]) -> Result<(), CommandFailure> {
     let mut table = Table::new(&["", "FILE", "ADDED", "REMOVED"]);
     let lines = |count: Option<u64>| count.map_or_else(|| "binary".to_owned(), text::grouped);
     for file in files {
@@ -202,12 +205,15 @@ fn parse_comment(words: &str) -> Result<LineComment, String> {
     Ok(LineComment { path, line, side: Side::New, quote: None, text })
 }
 
-pub(super) async fn review(ctx: &BoardContext<'_>, args: ReviewArgs) -> Result<Exit, Failure> {
+pub(super) async fn review(
+    ctx: &BoardContext<'_>,
+    args: ReviewArgs,
+) -> Result<Exit, CommandFailure> {
     let (board, id) = ctx.task(&args.id).await?;
     let task = board.get(&id).await?;
     // Before somebody writes a review that cannot be given.
     if task.status != Status::Review {
-        return Err(Failure::new(format!("{id} is {}, not in review", task.status))
+        return Err(CommandFailure::new(format!("{id} is {}, not in review", task.status))
             .with_exit(Exit::No)
             .advise("work is handed in with `vestal kanban submit`, or by its worker if the task was made with --review"));
     }
@@ -238,7 +244,7 @@ pub(super) async fn review(ctx: &BoardContext<'_>, args: ReviewArgs) -> Result<E
     };
     let instructions = review.instructions()?;
     let moved = board.request_changes(&ctx.by(), &id, &instructions).await?;
-    let step = TaskChange::new(moved, "asked for changes to").because(Some(instructions));
+    let step = ShownChange::new(moved, "asked for changes to").because(Some(instructions));
     display::finish(ctx, &board, step, args.json).await
 }
 
@@ -247,20 +253,20 @@ async fn approve(
     board: &Board,
     id: &TaskId,
     json: bool,
-) -> Result<Exit, Failure> {
-    let moved = board.complete(&ctx.by(), id, Completion::default()).await?;
-    display::finish(ctx, board, TaskChange::new(moved, "approved"), json).await
+) -> Result<Exit, CommandFailure> {
+    let moved = board.complete(&ctx.by(), id, TaskCompletion::default()).await?;
+    display::finish(ctx, board, ShownChange::new(moved, "approved"), json).await
 }
 
-async fn read_review(file: &str) -> Result<Review, Failure> {
+async fn read_review(file: &str) -> Result<Review, CommandFailure> {
     let text = if file == "-" {
         text_or_stdin(file.to_owned()).await?
     } else {
         std::fs::read_to_string(file)
-            .map_err(|error| Failure::usage(format!("cannot read {file}: {error}")))?
+            .map_err(|error| CommandFailure::usage(format!("cannot read {file}: {error}")))?
     };
     serde_json::from_str(&text)
-        .map_err(|error| Failure::usage(format!("{file} is no review: {error}")))
+        .map_err(|error| CommandFailure::usage(format!("{file} is no review: {error}")))
 }
 
 /// Lets the person write between the quoted changes.
@@ -269,14 +275,14 @@ async fn edit(
     board: &Board,
     id: &TaskId,
     title: &str,
-) -> Result<Review, Failure> {
+) -> Result<Review, CommandFailure> {
     if !confirm::is_possible() {
-        return Err(Failure::usage("without a terminal, say what is to be done")
+        return Err(CommandFailure::usage("without a terminal, say what is to be done")
             .advise("--approve, --changes TEXT, --comment 'FILE:LINE: TEXT' or --from FILE"));
     }
     let found = look(ctx, board, id, None).await?;
     let Some(patch) = found.patch else {
-        return Err(Failure::new("the changes are too large to be quoted").advise(
+        return Err(CommandFailure::new("the changes are too large to be quoted").advise(
             "vestal kanban diff --stat lists them; --changes and --comment say what is to be done",
         ));
     };
@@ -291,9 +297,10 @@ async fn edit(
     match edited {
         Ok(Ok(text)) => Ok(parse_quoted_review(&text)),
         Ok(Err(error)) => {
-            Err(Failure::new(error.to_string()).advise("set VISUAL or EDITOR to your editor"))
+            Err(CommandFailure::new(error.to_string())
+                .advise("set VISUAL or EDITOR to your editor"))
         }
-        Err(error) => Err(Failure::new(format!("the editor was not waited for: {error}"))),
+        Err(error) => Err(CommandFailure::new(format!("the editor was not waited for: {error}"))),
     }
 }
 

@@ -9,7 +9,7 @@ use vestal_sandbox::settings::secrets;
 
 use super::servers::{failure, probe, summary};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const ADD_HELP: &str = "\
@@ -62,12 +62,12 @@ pub(super) struct AddArgs {
     command: Vec<String>,
 }
 
-pub(super) async fn run(context: &Context, args: AddArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context, args: AddArgs) -> Result<Exit, CommandFailure> {
     let settings = context.settings()?;
     let name = super::named(&args.name)?;
     let known = settings.get(&keys::MCP_SERVERS)?.value;
     if known.get(&name).is_some() && !args.replace {
-        return Err(Failure::new(format!("the MCP server {name} exists already"))
+        return Err(CommandFailure::new(format!("the MCP server {name} exists already"))
             .advise("to replace it: --replace")
             .with_exit(Exit::No));
     }
@@ -93,15 +93,15 @@ pub(super) async fn run(context: &Context, args: AddArgs) -> Result<Exit, Failur
     Ok(Exit::Success)
 }
 
-fn refused(error: NewServerError) -> Failure {
+fn refused(error: NewServerError) -> CommandFailure {
     match error {
         NewServerError::Config(error) => error.into(),
-        error => Failure::usage(error.to_string()),
+        error => CommandFailure::usage(error.to_string()),
     }
 }
 
 /// Returns what the command line says of the server.
-fn described(args: &AddArgs) -> Result<NewMcpServer, Failure> {
+fn described(args: &AddArgs) -> Result<NewMcpServer, CommandFailure> {
     let mut command = args.command.clone();
     // A name alone is looked up, and what is started elsewhere begins there.
     if let Some(program) = command.first_mut()
@@ -148,19 +148,19 @@ const VARIABLES: Pairs =
     Pairs { option: "env", between: &['='], is_secret: secrets::is_secret_name };
 
 /// Reads `NAME=VALUE`. A key that is written out is refused, and not repeated.
-fn pairs(kind: &Pairs, given: &[String]) -> Result<BTreeMap<String, String>, Failure> {
+fn pairs(kind: &Pairs, given: &[String]) -> Result<BTreeMap<String, String>, CommandFailure> {
     let option = kind.option;
     let mut pairs = BTreeMap::new();
     for pair in given {
         let Some((name, value)) = pair.split_once(kind.between) else {
-            return Err(Failure::usage(format!("--{option} takes NAME=VALUE")));
+            return Err(CommandFailure::usage(format!("--{option} takes NAME=VALUE")));
         };
         let name = name.trim();
         let value = if kind.between.contains(&':') { value.trim() } else { value };
         if (kind.is_secret)(name) && !value.contains("${") {
             let failure =
                 format!("--{option} {name} has a value that looks like a secret written out");
-            return Err(Failure::usage(failure)
+            return Err(CommandFailure::usage(failure)
                 .advise("put it into .env and refer to it: NAME='${NAME_OF_A_VARIABLE}'"));
         }
         pairs.insert(name.to_owned(), value.to_owned());
@@ -176,15 +176,17 @@ pub(super) struct RemoveArgs {
     name: String,
 }
 
-pub(super) fn remove(context: &Context, args: &RemoveArgs) -> Result<Exit, Failure> {
+pub(super) fn remove(context: &Context, args: &RemoveArgs) -> Result<Exit, CommandFailure> {
     let settings = context.settings()?;
     let name = super::named(&args.name)?;
     let Some(removed) = remove_entry(&settings, keys::MCP_SERVERS.name(), name.as_str())? else {
         // It may be there all the same, from elsewhere than the file.
         super::server(&settings, &name)?;
         let source = settings.get(&keys::MCP_SERVERS)?.source;
-        return Err(Failure::new(format!("{name} is not in config.yaml but comes from {source}"))
-            .with_exit(Exit::No));
+        return Err(CommandFailure::new(format!(
+            "{name} is not in config.yaml but comes from {source}"
+        ))
+        .with_exit(Exit::No));
     };
     context.console.note(&format!("removed {name} from {}", removed.path.display()));
     Ok(Exit::Success)

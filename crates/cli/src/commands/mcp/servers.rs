@@ -8,7 +8,7 @@ use vestal_mcp::{McpServer, McpServerName, Probe, ServerError, Servers, keys};
 
 use crate::console::{Cell, DIM, Table, YELLOW, text};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const LIST_HELP: &str = "\
@@ -27,7 +27,7 @@ pub(super) struct ListArgs {
     json: bool,
 }
 
-pub(super) fn list(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
+pub(super) fn list(context: &Context, args: &ListArgs) -> Result<Exit, CommandFailure> {
     let (settings, console) = (context.settings()?, context.console);
     let found = settings.get(&keys::MCP_SERVERS)?;
     let source = found.source.to_string();
@@ -73,7 +73,7 @@ pub(super) struct TestArgs {
     json: bool,
 }
 
-pub(super) async fn test(context: &Context, args: &TestArgs) -> Result<Exit, Failure> {
+pub(super) async fn test(context: &Context, args: &TestArgs) -> Result<Exit, CommandFailure> {
     let settings = context.settings()?;
     let name = super::named(&args.name)?;
     let server = super::server(&settings, &name)?;
@@ -108,7 +108,7 @@ pub(super) struct ToolsArgs {
     json: bool,
 }
 
-pub(super) async fn tools(context: &Context, args: &ToolsArgs) -> Result<Exit, Failure> {
+pub(super) async fn tools(context: &Context, args: &ToolsArgs) -> Result<Exit, CommandFailure> {
     let settings = context.settings()?;
     let name = super::named(&args.name)?;
     let server = super::server(&settings, &name)?;
@@ -150,8 +150,12 @@ pub(super) async fn probe(
 }
 
 /// Returns the failure of a server that cannot be used.
-pub(super) fn failure(settings: &Settings, name: &McpServerName, trouble: &ServerError) -> Failure {
-    let failure = Failure::new(format!("the MCP server {name} cannot be used: {trouble}"))
+pub(super) fn failure(
+    settings: &Settings,
+    name: &McpServerName,
+    trouble: &ServerError,
+) -> CommandFailure {
+    let failure = CommandFailure::new(format!("the MCP server {name} cannot be used: {trouble}"))
         .with_exit(Exit::No);
     match trouble {
         ServerError::Failed(_) | ServerError::Late { .. } => {

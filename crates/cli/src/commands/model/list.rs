@@ -10,7 +10,7 @@ use vestal_runtime::{ChooseModelError, ProviderModels, choose_model};
 
 use crate::console::{BOLD, Cell, Console, DIM, Table, text};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 #[derive(Debug, Clone, Args)]
@@ -24,7 +24,7 @@ pub(super) struct ListArgs {
     json: bool,
 }
 
-pub(super) async fn run(context: &Context, args: ListArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context, args: ListArgs) -> Result<Exit, CommandFailure> {
     let settings = context.settings()?;
     if settings::provider_rows(&settings)?.is_empty() {
         return Err(EndpointError::NoModel.into());
@@ -53,7 +53,7 @@ fn default_model(settings: &Settings) -> Option<DefaultModelView> {
     Some(DefaultModelView { provider: name, model })
 }
 
-fn show(console: Console, view: &ModelsView) -> Result<(), Failure> {
+fn show(console: Console, view: &ModelsView) -> Result<(), CommandFailure> {
     match &view.default {
         Some(DefaultModelView { provider, model }) => {
             console.note(&format!("the default is {provider}:{model}"));
@@ -100,7 +100,7 @@ pub(super) struct SetArgs {
     name: String,
 }
 
-pub(super) fn set(context: &Context, args: &SetArgs) -> Result<Exit, Failure> {
+pub(super) fn set(context: &Context, args: &SetArgs) -> Result<Exit, CommandFailure> {
     let chosen = choose_model(&context.settings()?, &args.name)?;
     let console = context.console;
     for (value, outcome) in &chosen.written {
@@ -116,7 +116,7 @@ pub(super) fn set(context: &Context, args: &SetArgs) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-impl From<ChooseModelError> for Failure {
+impl From<ChooseModelError> for CommandFailure {
     fn from(error: ChooseModelError) -> Self {
         match error {
             ChooseModelError::Missing => Self::usage(error.to_string()),

@@ -8,7 +8,7 @@ use vestal_api::{ExportedProfileView, ImportedProfileView};
 use super::named;
 use crate::console::text;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const EXPORT_HELP: &str = "\
@@ -35,7 +35,7 @@ pub(super) struct ExportArgs {
     json: bool,
 }
 
-pub(super) fn export(context: &Context, args: &ExportArgs) -> Result<Exit, Failure> {
+pub(super) fn export(context: &Context, args: &ExportArgs) -> Result<Exit, CommandFailure> {
     let name = match &args.name {
         Some(name) => named(name)?,
         None => context.home()?.profile().clone(),
@@ -91,7 +91,7 @@ pub(super) struct ImportArgs {
     json: bool,
 }
 
-pub(super) fn import(context: &Context, args: &ImportArgs) -> Result<Exit, Failure> {
+pub(super) fn import(context: &Context, args: &ImportArgs) -> Result<Exit, CommandFailure> {
     let name = args.name.as_deref().map(named).transpose()?;
     let imported = context.profiles()?.import(&args.file, name.as_ref())?;
     let (home, console) = (&imported.home, context.console);

@@ -16,10 +16,10 @@ use crate::auth::{
     AuditEvent, clear_oidc_cookie, login_path, oidc_cookie, oidc_cookies, safe_next, session_cookie,
 };
 use crate::error::PageError;
-use crate::gate::{Client, Declared, Right, Route, header_value};
+use crate::gate::{Client, DeclaredRoute, Right, Route, header_value};
 use crate::shell;
 
-pub(crate) fn routes() -> Vec<Declared<App>> {
+pub(crate) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::post("/api/auth/oidc", begin).needs(Right::Public),
         Route::get(CALLBACK, callback).needs(Right::Public),
