@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
-use vestal_conversations::{ConversationId, Error, Filter, ModelTotals, ParentKind, Store};
+use vestal_conversations::{
+    ConversationFilter, ConversationId, ConversationStore, Error, ModelTotals, ParentKind,
+};
 use vestal_model::Models;
 use vestal_sandbox::Engine;
 
-use crate::approvals::{Policy, Remember};
-use crate::compress::Compression;
+use crate::approvals::{ApprovalPolicy, Remember};
+use crate::compress::CompressionPolicy;
 use crate::limits::ToolLimits;
 use crate::memory::{Memory, MemoryTimeouts};
 use crate::redact::Redactor;
@@ -27,7 +29,7 @@ pub struct AgentParts {
     /// Where commands run.
     pub engine: Engine,
     /// Where conversations are kept.
-    pub store: Store,
+    pub store: ConversationStore,
     /// Who is asked.
     pub models: Models,
     /// The tools that are always there.
@@ -52,13 +54,13 @@ pub struct AgentOptions {
     /// Tokens an answer may take; none: as many as the provider lets it.
     pub max_output_tokens: Option<u64>,
     /// When conversations are summarised.
-    pub compression: Compression,
+    pub compression: CompressionPolicy,
     /// When a model that repeats itself is stopped.
     pub guardrails: Guardrails,
     /// Limits of times, outputs and results.
     pub limits: Arc<ToolLimits>,
     /// What is asked about, and what happens when nobody can be asked.
-    pub policy: Policy,
+    pub policy: ApprovalPolicy,
     /// How work is given to others.
     pub delegation: Delegation,
     /// How long a memory is waited for.
@@ -99,7 +101,7 @@ impl Agent {
     }
 
     /// Returns where conversations are kept.
-    pub fn store(&self) -> &Store {
+    pub fn store(&self) -> &ConversationStore {
         &self.parts.store
     }
 
@@ -169,11 +171,11 @@ impl Agent {
     /// Returns those that a part of its work was given to, and those that a part
     /// of theirs was.
     async fn children(&self, id: &ConversationId) -> Result<Vec<ConversationId>, Error> {
-        let filter = Filter {
+        let filter = ConversationFilter {
             source: Some(crate::delegation::SOURCE.to_owned()),
             limit: u32::MAX,
             include_delegated: true,
-            ..Filter::default()
+            ..ConversationFilter::default()
         };
         let delegated: Vec<(ConversationId, ConversationId)> = self
             .store()

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
-use vestal_conversations::{ConversationId, Seq, Store};
+use vestal_conversations::{ConversationId, ConversationStore, Seq};
 use vestal_sandbox::job::SentJob;
 use vestal_sandbox::{Error, JobId, Sandbox};
 
@@ -25,7 +25,7 @@ pub struct CallJobs {
 }
 
 struct JobRecordStore {
-    store: Store,
+    store: ConversationStore,
     conversation: ConversationId,
     record: Mutex<CallJobRecord>,
 }
@@ -77,7 +77,7 @@ pub(crate) enum NotRecorded {
 impl CallJobs {
     /// Returns the record of a conversation that has had no call yet.
     pub(crate) async fn begin(
-        store: &Store,
+        store: &ConversationStore,
         id: &ConversationId,
     ) -> Result<Self, vestal_conversations::Error> {
         let record = CallJobRecord { conversation: Some(id.clone()), ..CallJobRecord::default() };
@@ -88,7 +88,7 @@ impl CallJobs {
 
     /// Returns the record of a resumed conversation, and what it says.
     pub(crate) async fn found(
-        store: &Store,
+        store: &ConversationStore,
         id: &ConversationId,
     ) -> Result<(Self, Option<CallJobRecord>), vestal_conversations::Error> {
         let value = store.state(id, JOBS).await?;
@@ -101,7 +101,7 @@ impl CallJobs {
         Ok((Self::of(store, id, own), found))
     }
 
-    fn of(store: &Store, id: &ConversationId, record: CallJobRecord) -> Self {
+    fn of(store: &ConversationStore, id: &ConversationId, record: CallJobRecord) -> Self {
         let kept = JobRecordStore {
             store: store.clone(),
             conversation: id.clone(),

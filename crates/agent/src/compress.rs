@@ -5,7 +5,7 @@ use vestal_model::{Message, Part, ToolSpec};
 
 /// When and how far conversations are compressed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Compression {
+pub struct CompressionPolicy {
     /// Whether they are.
     pub enabled: bool,
     /// The part of the model's context above which they are.
@@ -18,7 +18,7 @@ pub struct Compression {
     pub protect_last: usize,
 }
 
-impl Default for Compression {
+impl Default for CompressionPolicy {
     fn default() -> Self {
         Self {
             enabled: true,
@@ -30,7 +30,7 @@ impl Default for Compression {
     }
 }
 
-impl Compression {
+impl CompressionPolicy {
     /// Returns the tokens above which a request is too long. `fixed` are those
     /// that every request has, for instructions and tools: no summary makes them
     /// fewer, so the threshold is a part of what they leave.

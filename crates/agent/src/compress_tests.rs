@@ -5,7 +5,7 @@ mod compress {
 
     #[test]
     fn what_every_request_has_does_not_use_up_the_threshold_of_a_small_model() {
-        let compression = Compression { threshold: 0.5, ..Compression::default() };
+        let compression = CompressionPolicy { threshold: 0.5, ..CompressionPolicy::default() };
         assert_eq!(compression.ceiling(200_000, 0), 100_000);
         assert_eq!(compression.ceiling(8_000, 4_200), 4_200 + 1_900);
         assert_eq!(compression.ceiling(4_000, 4_200), 4_200);
@@ -15,13 +15,13 @@ mod compress {
 mod cut {
     use super::*;
     use proptest::prelude::*;
-    use vestal_model::{AssistantMessage, Finish, ToolCall, ToolResult};
+    use vestal_model::{AssistantMessage, FinishReason, ToolCall, ToolResult};
 
     fn calls(size: usize) -> Message {
         let call = ToolCall { id: "1".into(), name: "t".into(), arguments: "x".repeat(size) };
         Message::Assistant(AssistantMessage {
             calls: vec![call],
-            finish: Finish::ToolCalls,
+            finish: FinishReason::ToolCalls,
             ..AssistantMessage::default()
         })
     }

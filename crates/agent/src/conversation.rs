@@ -12,13 +12,13 @@ use std::sync::Arc;
 use async_recursion::async_recursion as boxed;
 use tokio_util::sync::CancellationToken;
 use vestal_conversations::{ConversationId, Error, Lease, ModelTotals, Seq, Title};
-use vestal_model::{Chat, ContextLimit, Endpoint, Message, ToolSpec, UserMessage};
+use vestal_model::{ContextLimit, Endpoint, Message, ModelChain, ToolSpec, UserMessage};
 
 use crate::agent::Agent;
 use crate::approvals::Guard;
 use crate::call_jobs::{CallJobs, UnsettledJobs};
 use crate::compress::{tokens, tokens_of};
-use crate::delegation::{Children, Delegator};
+use crate::delegation::{DelegatedChildren, Delegator};
 use crate::event::EventSink;
 use crate::human::Human;
 use crate::memory::MemoryFeed;
@@ -30,7 +30,7 @@ use crate::turn::{Control, TurnResult};
 
 pub use compress::{CompressError, Compressed};
 pub use open::{ConversationOptions, OpenError, Start};
-pub use record::{Undone, undo_stored};
+pub use record::{UndoneTurns, undo_stored};
 pub use side_shell::{SideShell, SideShellError, SideShellOutput};
 pub use tools::{Switch, SwitchToolError, ToolInfo};
 
@@ -56,7 +56,7 @@ pub struct Conversation {
     pub(crate) seqs: Vec<Seq>,
     /// Who is asked, and who is asked where that one fails.
     pub(crate) chain: Vec<Endpoint>,
-    pub(crate) chat: Chat,
+    pub(crate) chat: ModelChain,
     pub(crate) sandbox: ConversationSandbox,
     pub(crate) guard: Arc<Guard>,
     pub(crate) human: Arc<dyn Human>,
@@ -82,7 +82,7 @@ pub struct Conversation {
     pub(crate) noted_since: Option<Seq>,
     pub(crate) control: Control,
     /// Those that work on parts of a turn.
-    pub(crate) children: Children,
+    pub(crate) children: DelegatedChildren,
     pub(crate) max_turns: u32,
     /// How many parents it has.
     pub(crate) depth: u32,
@@ -117,7 +117,7 @@ impl Conversation {
     }
 
     /// Returns the children that work for it, to be listed and interrupted.
-    pub fn children(&self) -> Children {
+    pub fn children(&self) -> DelegatedChildren {
         self.children.clone()
     }
 

@@ -26,9 +26,9 @@ use crate::turn::Control;
 /// The children at work for a conversation, to be listed and interrupted one by one. Cheap to
 /// clone; clones share everything.
 #[derive(Debug, Clone, Default)]
-pub struct Children(Arc<Mutex<BTreeMap<ConversationId, Control>>>);
+pub struct DelegatedChildren(Arc<Mutex<BTreeMap<ConversationId, Control>>>);
 
-impl Children {
+impl DelegatedChildren {
     /// Returns the conversations of the children that work now, in the order they began.
     pub fn working(&self) -> Vec<ConversationId> {
         self.lock().keys().cloned().collect()
@@ -54,7 +54,7 @@ impl Children {
 
 /// A child that is listed.
 struct WorkingChild {
-    children: Children,
+    children: DelegatedChildren,
     id: ConversationId,
 }
 
@@ -77,8 +77,8 @@ pub struct Assignment {
 
 /// The result of a child.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct Report {
-    /// How it ended, in a word: see [`crate::Outcome`].
+pub struct ChildReport {
+    /// How it ended, in a word: see [`crate::TurnOutcome`].
     pub status: String,
     /// Its report.
     pub summary: String,
@@ -103,7 +103,7 @@ pub trait Delegates: Send + Sync {
         parts: Vec<Assignment>,
         events: &EventSink,
         cancel: &CancellationToken,
-    ) -> Result<Vec<Report>, String>;
+    ) -> Result<Vec<ChildReport>, String>;
 }
 
 /// Nobody to give work to.
@@ -117,7 +117,7 @@ impl Delegates for NoDelegates {
         _: Vec<Assignment>,
         _: &EventSink,
         _: &CancellationToken,
-    ) -> Result<Vec<Report>, String> {
+    ) -> Result<Vec<ChildReport>, String> {
         Err("no agent is available to delegate to".to_owned())
     }
 }
@@ -145,7 +145,7 @@ pub(crate) struct Delegator {
     tools: Arc<Registry>,
     depth: u32,
     profile: String,
-    children: Children,
+    children: DelegatedChildren,
 }
 
 impl Delegator {
@@ -171,7 +171,7 @@ impl Delegates for Delegator {
         parts: Vec<Assignment>,
         events: &EventSink,
         cancel: &CancellationToken,
-    ) -> Result<Vec<Report>, String> {
+    ) -> Result<Vec<ChildReport>, String> {
         let delegation = self.agent.parts.options.delegation;
         if self.depth >= delegation.max_depth {
             return Err("children of this depth cannot give work to others".to_owned());
@@ -183,7 +183,7 @@ impl Delegates for Delegator {
             let began = Instant::now();
             let mut report = match Box::pin(self.child(index, part, events, cancel)).await {
                 Ok(report) => report,
-                Err(error) => Report {
+                Err(error) => ChildReport {
                     status: "failed".to_owned(),
                     summary: String::new(),
                     error: Some(error.to_string()),
@@ -207,7 +207,7 @@ impl Delegator {
         part: Assignment,
         events: &EventSink,
         cancel: &CancellationToken,
-    ) -> Result<Report, OpenError> {
+    ) -> Result<ChildReport, OpenError> {
         let delegation = self.agent.parts.options.delegation;
         let parent_context = ParentContext {
             parent: self.parent.clone(),
@@ -235,7 +235,7 @@ impl Delegator {
             }
             None => result.text,
         };
-        Ok(Report {
+        Ok(ChildReport {
             status: result.outcome.word().to_owned(),
             summary,
             error: result.outcome.error(),

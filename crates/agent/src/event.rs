@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde::Serialize;
 use vestal_conversations::ConversationId;
-use vestal_model::{Cost, Finish, Usage};
+use vestal_model::{Cost, FinishReason, TokenUsage};
 
 /// Something that happened during a turn.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Event {
+pub enum TurnEvent {
     /// A turn has begun.
     TurnStarted {
         /// Whose.
@@ -83,12 +83,12 @@ pub enum Event {
         /// The model that answered.
         model: String,
         /// What it took.
-        usage: Usage,
+        usage: TokenUsage,
         /// What it cost.
         cost: Cost,
-        /// Why it stopped. After [`Finish::Length`] the next words go on where
+        /// Why it stopped. After [`FinishReason::Length`] the next words go on where
         /// these ended.
-        finish: Finish,
+        finish: FinishReason,
     },
     /// The beginning of the conversation is being summarised.
     Compressing {
@@ -119,22 +119,22 @@ pub enum Event {
         /// Which part, from 0.
         index: usize,
         /// What happened.
-        event: Box<Event>,
+        event: Box<TurnEvent>,
     },
     /// The turn has ended.
     TurnEnded {
-        /// How, in a word: see [`crate::Outcome`].
+        /// How, in a word: see [`crate::TurnOutcome`].
         outcome: String,
     },
 }
 
 /// Where events go. Cheap to clone; emitting never waits.
 #[derive(Clone)]
-pub struct EventSink(Arc<dyn Fn(Event) + Send + Sync>);
+pub struct EventSink(Arc<dyn Fn(TurnEvent) + Send + Sync>);
 
 impl EventSink {
     /// Returns a sink that hands each event to a function, which must not block.
-    pub fn new(take: impl Fn(Event) + Send + Sync + 'static) -> Self {
+    pub fn new(take: impl Fn(TurnEvent) + Send + Sync + 'static) -> Self {
         Self(Arc::new(take))
     }
 
@@ -144,7 +144,7 @@ impl EventSink {
     }
 
     /// Hands an event on.
-    pub fn emit(&self, event: Event) {
+    pub fn emit(&self, event: TurnEvent) {
         (self.0)(event);
     }
 
@@ -154,7 +154,7 @@ impl EventSink {
         let parent = self.clone();
         Self::new(move |event| {
             let conversation = conversation.clone();
-            parent.emit(Event::Child { conversation, index, event: Box::new(event) });
+            parent.emit(TurnEvent::Child { conversation, index, event: Box::new(event) });
         })
     }
 }
@@ -165,7 +165,7 @@ impl std::fmt::Debug for EventSink {
     }
 }
 
-impl Event {
+impl TurnEvent {
     /// Puts the event into the log; what was said is left out.
     pub fn log(&self) {
         match self {

@@ -26,21 +26,21 @@ pub mod tools;
 
 pub use agent::{Agent, AgentOptions, AgentParts, ChildrenUsage, ConversationUsage, Delegation};
 pub use call_jobs::CallJobs;
-pub use compress::Compression;
+pub use compress::CompressionPolicy;
 pub use conversation::{
     CompressError, Compressed, ContextParts, ContextUsed, Conversation, ConversationOptions,
     EndReason, OpenError, SideShell, SideShellError, SideShellOutput, Start, Switch,
-    SwitchToolError, ToolInfo, Undone, run_conversation, undo_stored,
+    SwitchToolError, ToolInfo, UndoneTurns, run_conversation, undo_stored,
 };
-pub use delegation::{Assignment, Children, Delegates, NoDelegates, Report};
-pub use event::{Event, EventSink};
+pub use delegation::{Assignment, ChildReport, DelegatedChildren, Delegates, NoDelegates};
+pub use event::{EventSink, TurnEvent};
 pub use human::{Approval, ApprovalRequest, Human, NoHuman, Question};
 pub use limits::ToolLimits;
 pub use memory::{CompletedTurn, Memory, MemoryTimeouts, Recalled};
 pub use notebook::{Notebook, Notes, Todo, TodoStatus, Watched};
-pub use prompt::{PromptParts, Workspace, persona};
+pub use prompt::{PromptParts, WorkspaceView, persona};
 pub use registry::{ALL, Registry, Selection, ToolSource};
 pub use sandbox::ConversationSandbox;
 pub use settings::{keys, schema};
 pub use tool::{Footprint, Oversized, Tool, ToolContext, ToolOutput};
-pub use turn::{Control, CostSum, Guardrails, Outcome, TurnError, TurnResult};
+pub use turn::{Control, CostSum, Guardrails, TurnError, TurnOutcome, TurnResult};

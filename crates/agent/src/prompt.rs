@@ -54,7 +54,7 @@ pub struct PromptParts {
     pub backend: Option<String>,
     /// The directory of the user's that the agent works on, as the user and as
     /// the sandbox calls it.
-    pub workspace: Option<Workspace>,
+    pub workspace: Option<WorkspaceView>,
     /// The operating system of the user's machine, as text.
     pub system: String,
     /// Whether a person can be asked.
@@ -63,7 +63,7 @@ pub struct PromptParts {
 
 /// How a directory of the user's is seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Workspace {
+pub enum WorkspaceView {
     /// The sandbox has no walls: it is where it is.
     Host(PathBuf),
     /// It is mounted: what is changed below `inside` is changed at `host`.
@@ -116,7 +116,7 @@ pub(crate) fn build(parts: &PromptParts, today: Date) -> String {
     text
 }
 
-impl Workspace {
+impl WorkspaceView {
     fn in_words(&self) -> String {
         match self {
             Self::Host(dir) => format!(
@@ -198,12 +198,12 @@ mod tests {
             build(&parts, today())
         };
         let (host, inside) = (PathBuf::from("/home/me/app"), PathBuf::from("/workspace"));
-        let prompt = prompt_for(Workspace::Mounted { host: host.clone(), inside });
+        let prompt = prompt_for(WorkspaceView::Mounted { host: host.clone(), inside });
         assert!(prompt.contains("The user's machine: linux x86_64."), "{prompt}");
         assert!(prompt.contains("/home/me/app; it is mounted at /workspace"), "{prompt}");
-        let prompt = prompt_for(Workspace::Unseen(host.clone()));
+        let prompt = prompt_for(WorkspaceView::Unseen(host.clone()));
         assert!(prompt.contains("/home/me/app, which is not mounted"), "{prompt}");
-        let prompt = prompt_for(Workspace::Host(host));
+        let prompt = prompt_for(WorkspaceView::Host(host));
         assert!(prompt.contains("the user works in /home/me/app."), "{prompt}");
     }
 

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_recursion::async_recursion as boxed;
 use vestal_sandbox::files::Files;
-use vestal_sandbox::{Command, Engine, Error, Overrides, Sandbox, Task};
+use vestal_sandbox::{Command, Engine, Error, Overrides, Sandbox, TaskName};
 
-use crate::event::{Event, EventSink};
+use crate::event::{EventSink, TurnEvent};
 
 /// The sandbox of a conversation, which it may share with others, and a shell
 /// session in it, which is its own. Cheap to clone.
@@ -21,7 +21,7 @@ pub struct ConversationSandbox {
 
 struct SharedSandbox {
     engine: Engine,
-    task: Task,
+    task: TaskName,
     overrides: Overrides,
     /// What this conversation holds, so that nobody else's end takes it away.
     held: Mutex<Option<Sandbox>>,
@@ -29,7 +29,7 @@ struct SharedSandbox {
 
 impl ConversationSandbox {
     /// Returns the sandbox of a conversation; nothing is started before it is needed.
-    pub fn new(engine: Engine, task: Task, overrides: Overrides, session: &str) -> Self {
+    pub fn new(engine: Engine, task: TaskName, overrides: Overrides, session: &str) -> Self {
         let inner = SharedSandbox { engine, task, overrides, held: Mutex::new(None) };
         Self { inner: Arc::new(inner), session: session.into(), start_dir: None }
     }
@@ -67,7 +67,7 @@ impl ConversationSandbox {
         let before = self.held().replace(sandbox.clone());
         if !before.is_some_and(|before| before.is_same_hold(&sandbox)) {
             for text in sandbox.notice_texts() {
-                events.emit(Event::Warning { text });
+                events.emit(TurnEvent::Warning { text });
             }
         }
         Ok(sandbox)
@@ -133,7 +133,7 @@ impl ConversationSandbox {
 
     /// Returns the task of the sandbox that the conversation works in, or would
     /// work in: a mounted directory is part of it.
-    pub fn sandbox_task(&self) -> Task {
+    pub fn sandbox_task(&self) -> TaskName {
         let SharedSandbox { engine, task, overrides, .. } = &*self.inner;
         if let Some(sandbox) = self.attached() {
             return sandbox.task().clone();
@@ -147,7 +147,7 @@ impl ConversationSandbox {
     }
 
     /// Returns the task whose sandbox it is.
-    pub fn task(&self) -> &Task {
+    pub fn task(&self) -> &TaskName {
         &self.inner.task
     }
 

@@ -9,12 +9,12 @@ use async_trait::async_trait;
 use serde_json::Value;
 use tempfile::TempDir;
 use vestal_config::{Environment, Home, Override, Settings};
-use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Sandbox, Task};
+use vestal_sandbox::{Engine, FilesOnRemoval, Overrides, Sandbox, TaskName};
 pub(crate) use vestal_testkit::{PATIENCE, marker, processes_with, until};
 
-use crate::approvals::{Guard, GuardMode, Policy, Unattended};
+use crate::approvals::{ApprovalPolicy, Guard, GuardMode, Unattended};
 use crate::delegation::Delegates;
-use crate::event::{Event, EventSink};
+use crate::event::{EventSink, TurnEvent};
 use crate::human::{Approval, ApprovalRequest, Human, Question};
 use crate::limits::ToolLimits;
 use crate::registry::Registry;
@@ -23,27 +23,30 @@ use crate::tool::{Tool, ToolContext, ToolOutput};
 
 /// A home with one sandbox. When it is dropped, the sandbox is removed with
 /// all that runs in it, also when the test has failed.
-pub(crate) struct Stage {
+pub(crate) struct AgentFixture {
     dir: TempDir,
-    events: Arc<Mutex<Vec<Event>>>,
+    events: Arc<Mutex<Vec<TurnEvent>>>,
     pub(crate) context: ToolContext,
 }
 
-impl Stage {
-    /// Returns a stage on which everything is allowed and nobody is there.
+impl AgentFixture {
+    /// Returns a fixture in which everything is allowed and nobody answers.
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("user")).unwrap();
         let sandbox = ConversationSandbox::new(
             engine(dir.path()),
-            Task::default_task(),
+            TaskName::default_task(),
             Overrides::default(),
             "conversation-under-test",
         );
         let events = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&events);
-        let policy =
-            Policy { mode: GuardMode::Off, unattended: Unattended::Allow, ..Policy::default() };
+        let policy = ApprovalPolicy {
+            mode: GuardMode::Off,
+            unattended: Unattended::Allow,
+            ..ApprovalPolicy::default()
+        };
         let context = ToolContext {
             events: EventSink::new(move |event| heard.lock().unwrap().push(event)),
             guard: Arc::new(Guard::new(policy, Arc::new(|_| Ok(())))),
@@ -53,7 +56,7 @@ impl Stage {
     }
 
     /// Guards with this policy from now on.
-    pub(crate) fn guarded_by(mut self, policy: Policy) -> Self {
+    pub(crate) fn guarded_by(mut self, policy: ApprovalPolicy) -> Self {
         self.context.guard = Arc::new(Guard::new(policy, Arc::new(|_| Ok(()))));
         self
     }
@@ -93,7 +96,7 @@ impl Stage {
     }
 
     /// Returns where the guest of a task's sandbox keeps its state.
-    pub(crate) fn state_dir(&self, task: &vestal_sandbox::Task) -> PathBuf {
+    pub(crate) fn state_dir(&self, task: &vestal_sandbox::TaskName) -> PathBuf {
         self.dir.path().join("vestal/sandboxes").join(task.to_string()).join("state")
     }
 
@@ -107,15 +110,15 @@ impl Stage {
     }
 
     /// Returns the events so far.
-    pub(crate) fn events(&self) -> Vec<Event> {
+    pub(crate) fn events(&self) -> Vec<TurnEvent> {
         self.events.lock().unwrap().clone()
     }
 
     /// Returns all that tools have printed so far.
     pub(crate) fn told(&self) -> String {
         let events = self.events.lock().unwrap();
-        let text = |event: &Event| match event {
-            Event::ToolOutput { text, .. } => Some(text.clone()),
+        let text = |event: &TurnEvent| match event {
+            TurnEvent::ToolOutput { text, .. } => Some(text.clone()),
             _ => None,
         };
         events.iter().filter_map(text).collect()
@@ -133,11 +136,11 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for AgentFixture {
     fn drop(&mut self) {
         let root = self.dir.path().to_owned();
         vestal_testkit::clean_up(move || async move {
-            let (engine, task) = (engine(&root), Task::default_task());
+            let (engine, task) = (engine(&root), TaskName::default_task());
             match Box::pin(engine.remove(&task, FilesOnRemoval::Remove)).await {
                 Ok(_) | Err(vestal_sandbox::Error::NoSandbox { .. }) => {}
                 Err(error) => panic!("{error}"),

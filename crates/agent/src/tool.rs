@@ -10,7 +10,7 @@ use vestal_model::{Image, ToolSpec};
 
 use crate::approvals::Guard;
 use crate::delegation::{Delegates, NoDelegates};
-use crate::event::{Event, EventSink};
+use crate::event::{EventSink, TurnEvent};
 use crate::human::{Human, NoHuman};
 use crate::limits::ToolLimits;
 use crate::notebook::Notebook;
@@ -165,7 +165,7 @@ impl ToolContext {
 
     /// Emits output of the call.
     pub fn emit_output(&self, text: impl Into<String>) {
-        self.events.emit(Event::ToolOutput { call: self.call.clone(), text: text.into() });
+        self.events.emit(TurnEvent::ToolOutput { call: self.call.clone(), text: text.into() });
     }
 
     /// Emits a change of a file: secrets are
@@ -176,6 +176,6 @@ impl ToolContext {
         let end =
             if end < masked.len() { masked[..end].rfind('\n').map_or(0, |at| at + 1) } else { end };
         let (call, diff) = (self.call.clone(), masked[..end].to_owned());
-        self.events.emit(Event::FileChanged { call, path: path.into(), diff });
+        self.events.emit(TurnEvent::FileChanged { call, path: path.into(), diff });
     }
 }

@@ -2,7 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use vestal_conversations::{Hit, ParentKind, Piece, Role, Stored, Summary, Totals};
+use vestal_conversations::{
+    ConversationSummary, Hit, MessageAuthor, ParentKind, SnippetPiece, Stored, Totals,
+};
 
 use crate::turn::dollars;
 
@@ -72,8 +74,8 @@ pub struct UsageView {
     pub unpriced_calls: u64,
 }
 
-impl From<&Summary> for ConversationView {
-    fn from(summary: &Summary) -> Self {
+impl From<&ConversationSummary> for ConversationView {
+    fn from(summary: &ConversationSummary) -> Self {
         let conversation = summary.conversation.clone();
         let (ended_at, end_reason) =
             conversation.ended.map(|ended| (ended.at.to_string(), ended.reason)).unzip();
@@ -136,11 +138,11 @@ pub struct HitView {
     /// The message's number.
     pub seq: i64,
     /// Whose message it is.
-    pub role: Role,
+    pub role: MessageAuthor,
     /// When it was said.
     pub at: String,
     /// The pieces of the text around what was found, in order.
-    pub snippet: Vec<Piece>,
+    pub snippet: Vec<SnippetPiece>,
 }
 
 impl From<&Hit> for HitView {
@@ -187,8 +189,8 @@ pub struct DeletedConversationView {
     pub messages: u64,
 }
 
-impl From<&Summary> for DeletedConversationView {
-    fn from(summary: &Summary) -> Self {
+impl From<&ConversationSummary> for DeletedConversationView {
+    fn from(summary: &ConversationSummary) -> Self {
         Self {
             id: summary.conversation.id.to_string(),
             title: summary.conversation.title.clone(),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vestal_board::{Outcome, Time};
-use vestal_dispatcher::{Collected, DispatchEvent, KeptTree};
+use vestal_dispatcher::{CollectedLeftovers, DispatchEvent, KeptTree};
 
 /// Something that a dispatcher did or found: a line of `kanban dispatch --watch --json`. `at` is in whole seconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -179,9 +179,10 @@ pub struct CollectedView {
     pub kept: Vec<KeptTreeView>,
 }
 
-impl From<&Collected> for CollectedView {
-    fn from(collected: &Collected) -> Self {
-        let Collected { events, runs, logs, attachments, worktrees, places, kept } = collected;
+impl From<&CollectedLeftovers> for CollectedView {
+    fn from(collected: &CollectedLeftovers) -> Self {
+        let CollectedLeftovers { events, runs, logs, attachments, worktrees, places, kept } =
+            collected;
         Self {
             events: *events,
             runs: *runs,
@@ -270,7 +271,11 @@ mod tests {
             (
                 DispatchEvent::Collected {
                     board: board(),
-                    what: Collected { events: 2, kept: vec![kept], ..Collected::default() },
+                    what: CollectedLeftovers {
+                        events: 2,
+                        kept: vec![kept],
+                        ..CollectedLeftovers::default()
+                    },
                 },
                 r#"{"at":7,"board":"web","kind":"collected","what":{"attachments":0,"events":2,"kept":[{"path":"/tree","reason":"dirty","task_id":"t_000000000001"}],"logs":0,"places":0,"runs":0,"worktrees":0}}"#,
             ),

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vestal_sandbox::files::Written;
-use vestal_sandbox::{DirectoryEntry, FileKind, Found, Metadata};
+use vestal_sandbox::{DirectoryEntry, FileKind, FoundMatches, Metadata};
 
 /// What a file is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -155,8 +155,8 @@ pub struct MatchView {
     pub context: bool,
 }
 
-impl From<&Found> for FoundView {
-    fn from(found: &Found) -> Self {
+impl From<&FoundMatches> for FoundView {
+    fn from(found: &FoundMatches) -> Self {
         let matches = found.matches.iter().map(|found| MatchView {
             path: text(&found.path),
             line: (found.line > 0).then_some(found.line),

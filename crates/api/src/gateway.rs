@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use vestal_config::{ConfigError, Settings};
 use vestal_logs::SourcedEntry;
 use vestal_supervisor::{
-    Desired, Done, Ended, Holder, LastExit, Manager, Outcome, SlotState, SlotStatus,
+    ChildEnd, Desired, Holder, LastExit, Manager, OrderOutcome, OrderResult, SlotState, SlotStatus,
 };
 
 use crate::keys;
@@ -123,7 +123,7 @@ pub struct GatewayOutcomeView {
     /// The profile; [`DASHBOARD_SLOT`] for the dashboard.
     pub profile: String,
     /// What was done; null if it failed.
-    pub done: Option<Done>,
+    pub done: Option<OrderResult>,
     /// Why it failed.
     pub error: Option<String>,
 }
@@ -332,10 +332,10 @@ fn is_every(host: &str) -> bool {
 impl From<LastExit> for GatewayExitView {
     fn from(exit: LastExit) -> Self {
         let (code, signal, how) = match exit.ended {
-            Ended::Code(code) => (Some(code), None, format!("exited with code {code}")),
-            Ended::Signal(signal) => (None, Some(signal), format!("ended by signal {signal}")),
-            Ended::NotReady => (None, None, "not ready in time".to_owned()),
-            Ended::NotStarted => (None, None, "not started".to_owned()),
+            ChildEnd::Code(code) => (Some(code), None, format!("exited with code {code}")),
+            ChildEnd::Signal(signal) => (None, Some(signal), format!("ended by signal {signal}")),
+            ChildEnd::NotReady => (None, None, "not ready in time".to_owned()),
+            ChildEnd::NotStarted => (None, None, "not started".to_owned()),
         };
         Self { code, signal, how, at: exit.at }
     }
@@ -393,8 +393,8 @@ impl From<SourcedEntry> for GatewayLogLineView {
     }
 }
 
-impl From<Outcome> for GatewayOutcomeView {
-    fn from(outcome: Outcome) -> Self {
+impl From<OrderOutcome> for GatewayOutcomeView {
+    fn from(outcome: OrderOutcome) -> Self {
         Self { profile: outcome.slot, done: outcome.done, error: outcome.error }
     }
 }

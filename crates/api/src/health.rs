@@ -1,7 +1,7 @@
 //! What works on a machine and what does not: the report of `vestal doctor`.
 
 use serde::{Deserialize, Serialize};
-use vestal_config::{Finding, Severity};
+use vestal_config::{SettingFinding, Severity};
 use vestal_sandbox::backend::DoctorNote;
 
 /// How well something works.
@@ -20,7 +20,7 @@ pub enum Health {
 
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CheckView {
+pub struct HealthCheckView {
     /// What was looked at.
     pub name: String,
     /// How well it works.
@@ -31,7 +31,7 @@ pub struct CheckView {
     pub advice: Option<String>,
 }
 
-impl CheckView {
+impl HealthCheckView {
     /// Returns a check without advice.
     pub fn new(name: impl Into<String>, health: Health, message: impl Into<String>) -> Self {
         Self { name: name.into(), health, message: message.into(), advice: None }
@@ -63,8 +63,8 @@ impl CheckView {
     }
 }
 
-impl From<Finding> for CheckView {
-    fn from(finding: Finding) -> Self {
+impl From<SettingFinding> for HealthCheckView {
+    fn from(finding: SettingFinding) -> Self {
         let health = match finding.severity {
             Severity::Error => Health::Broken,
             Severity::Warning => Health::Warning,
@@ -76,18 +76,18 @@ impl From<Finding> for CheckView {
 
 /// Everything that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HealthView {
+pub struct HealthReportView {
     /// Whether nothing is broken.
     pub ok: bool,
     /// Version of this program.
     pub version: String,
     /// What was looked at.
-    pub checks: Vec<CheckView>,
+    pub checks: Vec<HealthCheckView>,
 }
 
-impl HealthView {
+impl HealthReportView {
     /// Returns the report of some checks.
-    pub fn new(version: &str, checks: Vec<CheckView>) -> Self {
+    pub fn new(version: &str, checks: Vec<HealthCheckView>) -> Self {
         let ok = checks.iter().all(|check| check.health < Health::Broken);
         Self { ok, version: version.to_owned(), checks }
     }
@@ -99,11 +99,11 @@ mod tests {
 
     #[test]
     fn a_report_has_the_promised_shape() {
-        let report = HealthView::new(
+        let report = HealthReportView::new(
             "1.2.3",
             vec![
-                CheckView::new("guest", Health::Ok, "built in"),
-                CheckView::new("home", Health::Broken, "is full").advise("free some space"),
+                HealthCheckView::new("guest", Health::Ok, "built in"),
+                HealthCheckView::new("home", Health::Broken, "is full").advise("free some space"),
             ],
         );
         assert_eq!(

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vestal_sandbox::{
-    Captured, Cause, JobInfo, JobState, Notice, Output, Sandbox, SessionState, StateBefore,
+    Captured, CapturedOutput, Cause, JobInfo, JobState, Notice, Sandbox, SessionState, StateBefore,
 };
 
 /// How far a job is.
@@ -283,7 +283,7 @@ impl RunView {
     }
 
     /// Takes over what a command wrote and how long it ran.
-    pub fn set_output(&mut self, output: &Output) {
+    pub fn set_output(&mut self, output: &CapturedOutput) {
         self.job = Some(output.job.to_string());
         self.stdout = output.stdout.text();
         self.stderr = output.stderr.text();

@@ -1,10 +1,10 @@
 //! How front ends look and behave: their settings, which whoever reads a profile has to know.
 
 use vestal_config::{
-    Count, Group, Lines, Protection, Range, Seconds, Secrecy, Secret, Text, TextLimits,
+    Count, Group, LineMode, Protection, Range, Seconds, Secrecy, SecretText, Text, TextLimits,
 };
 
-const LINE: TextLimits = TextLimits { max_bytes: 4096, lines: Lines::One };
+const LINE: TextLimits = TextLimits { max_bytes: 4096, lines: LineMode::One };
 
 vestal_config::choices! {
     /// What becomes of a prompt that comes while a turn runs.
@@ -87,8 +87,8 @@ vestal_config::keys! {
 
     /// Key that requests must carry (`Authorization: Bearer KEY`), at least 16 characters, also on
     /// loopback. Its place is `.env`: `API_SERVER_KEY=…`.
-    API_SERVER_KEY: Secret = "api_server.key" {
-        default: Secret::EMPTY,
+    API_SERVER_KEY: SecretText = "api_server.key" {
+        default: SecretText::EMPTY,
         limits: (),
         env: ["API_SERVER_KEY"],
         secrecy: Secrecy::Secret,

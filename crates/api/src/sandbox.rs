@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vestal_sandbox::client::Welcome;
 use vestal_sandbox::{
-    Drift, JobInfo, Overrides, ReapReason, Reaped, Removal, Snapshot, Stats, Status, Summary,
-    SummaryState, Task,
+    Drift, JobInfo, Overrides, ReapReason, Reaped, Removal, SandboxStats, SandboxSummary, Snapshot,
+    Status, SummaryState, TaskName,
 };
 
 use crate::{JobView, SnapshotView};
@@ -97,8 +97,8 @@ pub struct SandboxView {
     pub tier: Option<String>,
 }
 
-impl From<&Summary> for SandboxView {
-    fn from(summary: &Summary) -> Self {
+impl From<&SandboxSummary> for SandboxView {
+    fn from(summary: &SandboxSummary) -> Self {
         let description = &summary.description;
         Self {
             profile: summary.profile.clone(),
@@ -139,8 +139,8 @@ pub struct StatsView {
     pub guest_memory_bytes: u64,
 }
 
-impl From<&Stats> for StatsView {
-    fn from(stats: &Stats) -> Self {
+impl From<&SandboxStats> for StatsView {
+    fn from(stats: &SandboxStats) -> Self {
         Self {
             processes: stats.processes,
             memory_bytes: stats.memory_bytes,
@@ -163,7 +163,7 @@ pub struct TaskStatsView {
 
 impl TaskStatsView {
     /// Returns the view of what a task's sandbox consumes.
-    pub fn new(task: &Task, stats: &Stats) -> Self {
+    pub fn new(task: &TaskName, stats: &SandboxStats) -> Self {
         Self { task: task.to_string(), stats: stats.into() }
     }
 }
@@ -176,7 +176,7 @@ pub struct GuestFacts {
     /// How it is.
     pub status: Status,
     /// What the sandbox consumes.
-    pub stats: Stats,
+    pub stats: SandboxStats,
     /// The newest jobs.
     pub jobs: Vec<JobInfo>,
 }
@@ -219,7 +219,11 @@ pub struct SandboxDetailsView {
 
 impl SandboxDetailsView {
     /// Returns the view of a sandbox, of what its guest says, and of its snapshots.
-    pub fn new(summary: &Summary, guest: Option<&GuestFacts>, snapshots: &[Snapshot]) -> Self {
+    pub fn new(
+        summary: &SandboxSummary,
+        guest: Option<&GuestFacts>,
+        snapshots: &[Snapshot],
+    ) -> Self {
         let jobs = guest.map_or(&[][..], |guest| &guest.jobs);
         Self {
             sandbox: summary.into(),
@@ -347,7 +351,7 @@ pub struct RemovedView {
 
 impl RemovedView {
     /// Returns the view of a task's sandbox that was removed.
-    pub fn new(task: &Task, removal: &Removal) -> Self {
+    pub fn new(task: &TaskName, removal: &Removal) -> Self {
         Self {
             task: task.to_string(),
             instances: removal.instances,

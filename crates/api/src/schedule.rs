@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use vestal_schedules::{
-    Delivered, Error, MissedPolicy, NewSchedule, Run, RunStatus, Schedule, ScheduleChange,
-    ScheduleState, Timing, Trigger, Zone,
+    Delivered, Error, MissedPolicy, NewSchedule, Schedule, ScheduleChange, ScheduleRun,
+    ScheduleRunStatus, ScheduleState, ScheduleTiming, Trigger, Zone,
 };
 
 use crate::dollars;
@@ -62,7 +62,7 @@ pub struct ScheduleView {
     pub last_run_at: Option<String>,
     /// What became of the last moment or run.
     #[schemars(with = "Option<String>")]
-    pub last_status: Option<RunStatus>,
+    pub last_status: Option<ScheduleRunStatus>,
     /// Runs that ended, all in all.
     pub runs: u64,
     /// Those of them that did not succeed.
@@ -118,7 +118,7 @@ pub struct ScheduleRunView {
     pub trigger: Trigger,
     /// What became of it.
     #[schemars(with = "String")]
-    pub status: RunStatus,
+    pub status: ScheduleRunStatus,
     /// The due moment; null if somebody asked for it. Of several missed ones, the first.
     pub due_at: Option<String>,
     /// How many moments were missed, in an entry of missed ones.
@@ -150,8 +150,8 @@ pub struct ScheduleRunView {
     pub delivery_error: Option<String>,
 }
 
-impl From<&Run> for ScheduleRunView {
-    fn from(run: &Run) -> Self {
+impl From<&ScheduleRun> for ScheduleRunView {
+    fn from(run: &ScheduleRun) -> Self {
         let text = |at: Timestamp| at.to_string();
         let took = run.started_at.zip(run.ended_at);
         let took = took.map(|(from, to)| to.as_millisecond() - from.as_millisecond());
@@ -269,7 +269,7 @@ impl ScheduleRequest {
     pub fn create(self, now: Timestamp) -> Result<NewSchedule, Error> {
         let missing = |field| Error::Invalid { field, reason: "is missing".to_owned() };
         let timing = self.schedule.as_deref().ok_or_else(|| missing("the schedule"))?;
-        let timing = Timing::parse(timing, now)?;
+        let timing = ScheduleTiming::parse(timing, now)?;
         let prompt = self.prompt.ok_or_else(|| missing("the prompt"))?;
         let zone = match &self.timezone {
             Some(name) => Zone::named(name)?,
@@ -292,7 +292,8 @@ impl ScheduleRequest {
 
     /// Returns what is to be changed.
     pub fn change(self, now: Timestamp) -> Result<ScheduleChange, Error> {
-        let timing = self.schedule.as_deref().map(|text| Timing::parse(text, now)).transpose()?;
+        let timing =
+            self.schedule.as_deref().map(|text| ScheduleTiming::parse(text, now)).transpose()?;
         Ok(ScheduleChange {
             name: self.name,
             timing,

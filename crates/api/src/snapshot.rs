@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use vestal_sandbox::{Forked, Rebuilt, Restored, Snapshot, SnapshotName, Task};
+use vestal_sandbox::{Forked, Rebuilt, Restored, Snapshot, SnapshotName, TaskName};
 
 use crate::sandbox::shown;
 
@@ -56,7 +56,7 @@ pub struct RestoredView {
 
 impl RestoredView {
     /// Returns the view of a task's sandbox that was restored.
-    pub fn new(task: &Task, restored: &Restored) -> Self {
+    pub fn new(task: &TaskName, restored: &Restored) -> Self {
         Self { task: task.to_string(), snapshot: (&restored.snapshot).into() }
     }
 }
@@ -80,7 +80,7 @@ pub struct ForkedView {
 
 impl ForkedView {
     /// Returns the view of a copy of a task's sandbox, or of a snapshot of it.
-    pub fn new(from: &Task, snapshot: Option<&SnapshotName>, forked: &Forked) -> Self {
+    pub fn new(from: &TaskName, snapshot: Option<&SnapshotName>, forked: &Forked) -> Self {
         Self {
             task: forked.task.to_string(),
             from: from.to_string(),
@@ -109,7 +109,7 @@ pub struct RebuiltView {
 
 impl RebuiltView {
     /// Returns the view of a sandbox that was recreated.
-    pub fn new(task: &Task, rebuilt: &Rebuilt) -> Self {
+    pub fn new(task: &TaskName, rebuilt: &Rebuilt) -> Self {
         Self {
             task: task.to_string(),
             was: rebuilt.was.clone(),

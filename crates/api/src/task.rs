@@ -6,8 +6,8 @@ use vestal_board::boards::Slug;
 use vestal_board::store::Relative;
 use vestal_board::verbs::Sheet;
 use vestal_board::{
-    Attachment, BlockKind, Board, Comment, Event, Failure, Outcome, Role, Run, RunId, Status, Task,
-    Time,
+    Attachment, BlockKind, Board, Comment, FailureCount, Outcome, Role, Run, RunId, Status, Task,
+    TaskEvent, Time,
 };
 
 /// A task.
@@ -332,9 +332,9 @@ pub struct EventView {
     pub created_at: i64,
 }
 
-impl From<&Event> for EventView {
-    fn from(event: &Event) -> Self {
-        let Event { id, task_id, run_id, kind, payload, created_at } = event.clone();
+impl From<&TaskEvent> for EventView {
+    fn from(event: &TaskEvent) -> Self {
+        let TaskEvent { id, task_id, run_id, kind, payload, created_at } = event.clone();
         Self {
             id,
             task_id: task_id.to_string(),
@@ -359,9 +359,9 @@ pub struct TaskFailureView {
     pub at: i64,
 }
 
-impl From<&Failure> for TaskFailureView {
-    fn from(failure: &Failure) -> Self {
-        let Failure { cause, count, error, at } = failure.clone();
+impl From<&FailureCount> for TaskFailureView {
+    fn from(failure: &FailureCount) -> Self {
+        let FailureCount { cause, count, error, at } = failure.clone();
         Self { cause, count, error, at: at.seconds() }
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use vestal_sandbox::{InvalidTask, Task};
+use vestal_sandbox::{InvalidTask, TaskName};
 
 /// One side of a copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum TransferEndpoint {
     /// `task:path`.
     Sandbox {
         /// The task; without a name the default one.
-        task: Task,
+        task: TaskName,
         /// The path in its sandbox.
         path: PathBuf,
     },
@@ -43,7 +43,7 @@ impl TransferEndpoint {
             return Ok(Self::Host(text.into()));
         };
         let task = match &bytes[..colon] {
-            [] => Task::default_task(),
+            [] => TaskName::default_task(),
             name => String::from_utf8_lossy(name).parse()?,
         };
         let path = match &bytes[colon + 1..] {
@@ -62,14 +62,14 @@ pub enum TransferPlan {
         /// The file or directory; none: standard input.
         from: Option<PathBuf>,
         /// The task of the sandbox.
-        task: Task,
+        task: TaskName,
         /// The path in it.
         to: PathBuf,
     },
     /// From a sandbox, which has to be there, to this machine.
     Download {
         /// The task of the sandbox.
-        task: Task,
+        task: TaskName,
         /// The path in it.
         from: PathBuf,
         /// The file or directory; none: standard output.
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_copy_has_one_side_in_a_sandbox() {
-        let web: Task = "web".parse().unwrap();
+        let web: TaskName = "web".parse().unwrap();
         let upload = TransferPlan::Upload { from: None, task: web.clone(), to: "a".into() };
         assert_eq!(plan("-", "web:a"), Ok(upload));
         let to = Some(PathBuf::from("b"));

@@ -1,7 +1,7 @@
 //! Turns of a conversation with the agent: what `chat --json` prints.
 
 use serde::{Deserialize, Serialize};
-use vestal_agent::{CostSum, Outcome, TurnError, TurnResult};
+use vestal_agent::{CostSum, TurnError, TurnOutcome, TurnResult};
 
 use crate::ErrorView;
 
@@ -24,15 +24,15 @@ pub enum TurnExitReason {
     Failed,
 }
 
-impl From<&Outcome> for TurnExitReason {
-    fn from(outcome: &Outcome) -> Self {
+impl From<&TurnOutcome> for TurnExitReason {
+    fn from(outcome: &TurnOutcome) -> Self {
         match outcome {
-            Outcome::Completed => Self::Completed,
-            Outcome::BudgetExhausted => Self::BudgetExhausted,
-            Outcome::Interrupted => Self::Interrupted,
-            Outcome::Refused => Self::Refused,
-            Outcome::Looping { .. } => Self::Looping,
-            Outcome::Failed(_) => Self::Failed,
+            TurnOutcome::Completed => Self::Completed,
+            TurnOutcome::BudgetExhausted => Self::BudgetExhausted,
+            TurnOutcome::Interrupted => Self::Interrupted,
+            TurnOutcome::Refused => Self::Refused,
+            TurnOutcome::Looping { .. } => Self::Looping,
+            TurnOutcome::Failed(_) => Self::Failed,
         }
     }
 }
@@ -169,7 +169,7 @@ impl TurnView {
 
     /// Returns the view of a turn.
     pub fn new(result: &TurnResult, exit_code: u8) -> Self {
-        let failed = matches!(result.outcome, Outcome::Failed(_));
+        let failed = matches!(result.outcome, TurnOutcome::Failed(_));
         let completed = result.outcome.is_completed();
         let response = text(&result.text).filter(|_| !failed);
         let usage = &result.usage;
@@ -184,7 +184,7 @@ impl TurnView {
             tool_calls: result.tool_calls,
             completed,
             failed,
-            interrupted: matches!(result.outcome, Outcome::Interrupted),
+            interrupted: matches!(result.outcome, TurnOutcome::Interrupted),
             turn_exit_reason: (&result.outcome).into(),
             model: text(&result.model),
             provider: text(&result.provider),
@@ -203,7 +203,7 @@ impl TurnView {
             exit_code,
             error: result.outcome.error(),
             error_code: match &result.outcome {
-                Outcome::Failed(TurnError::Model(error)) => Some(error.code().to_owned()),
+                TurnOutcome::Failed(TurnError::Model(error)) => Some(error.code().to_owned()),
                 _ => None,
             },
             advice: Vec::new(),

@@ -225,12 +225,12 @@ impl UsageKey {
 #[cfg(test)]
 mod tests {
     use vestal_conversations::WorkItem;
-    use vestal_model::Usage;
+    use vestal_model::TokenUsage;
 
     use super::*;
 
     fn spent(calls: u64, micro_usd: u64) -> Totals {
-        let usage = Usage { input: calls, ..Usage::default() };
+        let usage = TokenUsage { input: calls, ..TokenUsage::default() };
         Totals { calls, usage, micro_usd, unpriced: 0 }
     }
 

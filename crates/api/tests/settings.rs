@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use vestal_api::schema;
 use vestal_config::{
-    AnyKey, ConfigError, EnvName, Environment, Finding, Home, Override, Settings, Source, Value,
-    set,
+    AnyKey, ConfigError, EnvName, Environment, Home, Override, SettingFinding, SettingValue,
+    Settings, ValueSource, set,
 };
 use vestal_sandbox::SandboxSettings as _;
 use vestal_sandbox::settings::CommandEnvironment;
@@ -43,7 +43,7 @@ impl TestHome {
 /// Findings as text, with the path of the home taken out.
 fn findings(home: &TestHome, env: &[(&str, &str)]) -> Vec<String> {
     let root = format!("{}/", home.0.path().display());
-    let text = |finding: Finding| {
+    let text = |finding: SettingFinding| {
         format!("{:?}: {}", finding.severity, finding.message.replace(&root, ""))
     };
     home.settings(env, &[]).check().into_iter().map(text).collect()
@@ -55,7 +55,7 @@ fn pairs(environment: &CommandEnvironment) -> Vec<String> {
 }
 
 /// Returns the value of a key that is set in no place but the command line.
-fn assigned(key: &dyn AnyKey, text: &str) -> Value {
+fn assigned(key: &dyn AnyKey, text: &str) -> SettingValue {
     let settings = TestHome::new().settings(&[], &[&format!("{}={text}", key.name())]);
     key.resolve(&settings).expect("examples are allowed").value
 }
@@ -112,18 +112,18 @@ fn every_key_is_taken_from_the_highest_place_that_has_it() {
         let file = TestHome::with_config(&in_file(name, &first));
         let resolved = |settings: &Settings| key.resolve(settings).expect("examples are allowed");
         let found = resolved(&file.settings(&[], &[]));
-        assert!(matches!(found.source, Source::File { .. }), "{name}");
+        assert!(matches!(found.source, ValueSource::File { .. }), "{name}");
         assert_eq!(found.value, values[0], "{name}");
         let dotenv = file.file(".env", &format!("{}='{second}'\n", key.env()[0]));
         let found = resolved(&dotenv.settings(&[], &[]));
-        assert!(matches!(found.source, Source::DotEnv { .. }), "{name}");
+        assert!(matches!(found.source, ValueSource::DotEnv { .. }), "{name}");
         assert_eq!(found.value, values[1], "{name}");
         let env = [(key.env()[0], first.as_str())];
         let found = resolved(&dotenv.settings(&env, &[]));
-        assert!(matches!(found.source, Source::Environment { .. }), "{name}");
+        assert!(matches!(found.source, ValueSource::Environment { .. }), "{name}");
         assert_eq!(found.value, values[0], "{name}");
         let found = resolved(&dotenv.settings(&env, &[&format!("{name}={second}")]));
-        assert!(matches!(found.source, Source::CommandLine { .. }), "{name}");
+        assert!(matches!(found.source, ValueSource::CommandLine { .. }), "{name}");
         assert_eq!(found.value, values[1], "{name}");
     }
 }
@@ -135,12 +135,12 @@ fn every_name_of_every_key_works() {
         for name in key.env() {
             let settings = TestHome::new().settings(&[(name, &value)], &[]);
             let source = key.resolve(&settings).expect("allowed").source;
-            assert_eq!(source, Source::Environment { name: (*name).to_owned() });
+            assert_eq!(source, ValueSource::Environment { name: (*name).to_owned() });
         }
         for alias in key.aliases() {
             let home = TestHome::with_config(&in_file(alias, &value));
             let source = key.resolve(&home.settings(&[], &[])).expect("allowed").source;
-            assert!(matches!(source, Source::File { .. }), "{alias}");
+            assert!(matches!(source, ValueSource::File { .. }), "{alias}");
         }
     }
 }
@@ -297,7 +297,7 @@ fn commands_get_no_key_of_a_provider_whatever_its_variable_is_called() {
     // The agent itself finds it.
     let name = EnvName::new("MY_MODEL").expect("a name");
     let found = settings.variable(&name).expect("readable").expect("set");
-    assert_eq!(found.source, Source::Environment { name: "MY_MODEL".to_owned() });
+    assert_eq!(found.source, ValueSource::Environment { name: "MY_MODEL".to_owned() });
 }
 
 #[test]

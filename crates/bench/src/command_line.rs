@@ -5,11 +5,15 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use crate::Result;
-use crate::report::{Format, Report};
+use crate::report::{BenchReport, ReportFormat};
 
 /// Measures as the command line asks: `[--short] [--json]`. Returns the exit
 /// code: 1 when a bar is missed, 2 when something did not work.
-pub fn run<P>(short: P, long: P, measure: impl FnOnce(&mut Report, P) -> Result<()>) -> ExitCode {
+pub fn run<P>(
+    short: P,
+    long: P,
+    measure: impl FnOnce(&mut BenchReport, P) -> Result<()>,
+) -> ExitCode {
     match measured(short, long, measure) {
         Ok(report) if report.missed() == 0 => ExitCode::SUCCESS,
         Ok(_) => ExitCode::from(1),
@@ -24,22 +28,22 @@ pub fn run<P>(short: P, long: P, measure: impl FnOnce(&mut Report, P) -> Result<
 fn measured<P>(
     short: P,
     long: P,
-    measure: impl FnOnce(&mut Report, P) -> Result<()>,
-) -> Result<Report> {
-    let (mut is_short, mut format) = (false, Format::Table);
+    measure: impl FnOnce(&mut BenchReport, P) -> Result<()>,
+) -> Result<BenchReport> {
+    let (mut is_short, mut format) = (false, ReportFormat::Table);
     for argument in std::env::args().skip(1) {
         match argument.as_str() {
             "--short" => is_short = true,
-            "--json" => format = Format::Json,
+            "--json" => format = ReportFormat::Json,
             "--bench" => {}
             other => return Err(format!("{other}: only --short and --json are known").into()),
         }
     }
-    let mut report = Report::new(machine_facts());
+    let mut report = BenchReport::new(machine_facts());
     let measured = measure(&mut report, if is_short { short } else { long });
     match format {
-        Format::Table => report.print_table()?,
-        Format::Json => report.print_json()?,
+        ReportFormat::Table => report.print_table()?,
+        ReportFormat::Json => report.print_json()?,
     }
     measured.map(|()| report)
 }

@@ -6,14 +6,14 @@ use std::process::Command;
 use vestal_config::Environment;
 
 /// The program, or why there is none.
-pub type Program = Result<PathBuf, String>;
+pub type BenchProgram = Result<PathBuf, String>;
 
 /// Names the program to measure, for those who have just built it.
 const GIVEN: &str = "VESTAL_TEST_PROGRAM";
 
 /// Returns the program: the one given, else one built from the sources that the
 /// benchmark was built from, since one that is there may be of earlier ones.
-pub fn build() -> Program {
+pub fn build() -> BenchProgram {
     if let Some(given) = Environment::capture().non_empty(GIVEN) {
         return Ok(given.into());
     }

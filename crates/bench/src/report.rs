@@ -10,7 +10,7 @@ use crate::sample::Samples;
 
 /// How the result is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ReportFormat {
     /// For people.
     Table,
     /// For programs.
@@ -125,7 +125,7 @@ impl fmt::Display for Bar {
 
 /// Whether a row keeps to its bar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum BarVerdict {
     Kept,
     Missed,
     /// There is no bar.
@@ -133,7 +133,7 @@ enum Verdict {
     NotRun,
 }
 
-impl Verdict {
+impl BarVerdict {
     const fn text(self) -> &'static str {
         match self {
             Self::Kept => "ok",
@@ -146,7 +146,7 @@ impl Verdict {
 
 /// One line of the table.
 #[derive(Debug)]
-pub struct Row {
+pub struct BenchRow {
     what: String,
     ours: Option<Figure>,
     p95: Option<Figure>,
@@ -164,7 +164,7 @@ enum Compared {
     P95,
 }
 
-impl Row {
+impl BenchRow {
     /// Returns a row of durations.
     pub fn times(what: impl Into<String>, ours: &Samples) -> Self {
         let row = Self::single(what, Figure::time(ours.p50()));
@@ -234,9 +234,9 @@ impl Row {
         })
     }
 
-    fn verdict(&self) -> Verdict {
+    fn verdict(&self) -> BarVerdict {
         let Some(ours) = self.ours else {
-            return Verdict::NotRun;
+            return BarVerdict::NotRun;
         };
         // A bar with nothing to hold against it is not kept, but not run.
         let kept = self.bars.iter().map(|bar| match bar {
@@ -248,13 +248,13 @@ impl Row {
         });
         let kept: Vec<_> = kept.collect();
         if kept.is_empty() {
-            Verdict::Reported
+            BarVerdict::Reported
         } else if kept.contains(&Some(false)) {
-            Verdict::Missed
+            BarVerdict::Missed
         } else if kept.contains(&None) {
-            Verdict::NotRun
+            BarVerdict::NotRun
         } else {
-            Verdict::Kept
+            BarVerdict::Kept
         }
     }
 
@@ -302,14 +302,14 @@ impl Row {
 
 /// All rows, and the machine they were measured on.
 #[derive(Debug)]
-pub struct Report {
+pub struct BenchReport {
     machine: Vec<(&'static str, String)>,
-    rows: Vec<Row>,
+    rows: Vec<BenchRow>,
 }
 
 const HEADINGS: [&str; 7] = ["what", "ours p50", "p95", "other p50", "ratio", "bar", ""];
 
-impl Report {
+impl BenchReport {
     /// Returns a report without rows.
     pub fn new(machine: Vec<(&'static str, String)>) -> Self {
         Self { machine, rows: Vec::new() }
@@ -321,13 +321,13 @@ impl Report {
     }
 
     /// Adds rows.
-    pub fn add(&mut self, rows: Vec<Row>) {
+    pub fn add(&mut self, rows: Vec<BenchRow>) {
         self.rows.extend(rows);
     }
 
     /// Returns how many bars were missed.
     pub fn missed(&self) -> usize {
-        self.rows.iter().filter(|row| row.verdict() == Verdict::Missed).count()
+        self.rows.iter().filter(|row| row.verdict() == BarVerdict::Missed).count()
     }
 
     /// Prints the report for people.
@@ -338,7 +338,7 @@ impl Report {
         }
         writeln!(out)?;
         let lines: Vec<_> = std::iter::once(HEADINGS.map(str::to_owned))
-            .chain(self.rows.iter().map(Row::cells))
+            .chain(self.rows.iter().map(BenchRow::cells))
             .collect();
         let width = |column: usize| {
             lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)
@@ -357,7 +357,7 @@ impl Report {
 
     /// What several rows have to say is said once.
     fn print_notes(&self, out: &mut impl io::Write) -> io::Result<()> {
-        let noted = |row: &&Row| row.note.is_some();
+        let noted = |row: &&BenchRow| row.note.is_some();
         let rows: Vec<_> = self.rows.iter().filter(noted).collect();
         for rows in rows.chunk_by(|one, next| one.note == next.note) {
             let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
@@ -378,7 +378,7 @@ impl Report {
     pub fn print_json(&self) -> io::Result<()> {
         let machine: serde_json::Map<_, _> =
             self.machine.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
-        let rows: Vec<_> = self.rows.iter().map(Row::json).collect();
+        let rows: Vec<_> = self.rows.iter().map(BenchRow::json).collect();
         let report = json!({ "machine": machine, "rows": rows, "missed": self.missed() });
         writeln!(io::stdout(), "{report:#}")
     }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use async_recursion::async_recursion as boxed;
 
 use crate::Result;
-use crate::id::Host;
-use crate::store::{Changes, Read, Store, Write};
+use crate::id::HostId;
+use crate::store::{BoardStore, Changes, Read, Write};
 
 /// One board. Clones share its connections; any number of processes, on any
 /// number of hosts where the store allows it, may have it open.
@@ -20,16 +20,16 @@ pub struct Board {
 }
 
 struct BoardShared {
-    store: Arc<dyn Store>,
+    store: Arc<dyn BoardStore>,
     slug: String,
     /// Where this host keeps the board's logs, attachments and worktrees.
     dir: PathBuf,
-    host: Host,
+    host: HostId,
 }
 
 impl Board {
     /// Returns the board that a store keeps.
-    pub fn new(store: Arc<dyn Store>, slug: &str, dir: &Path, host: Host) -> Self {
+    pub fn new(store: Arc<dyn BoardStore>, slug: &str, dir: &Path, host: HostId) -> Self {
         let shared = BoardShared { store, slug: slug.to_owned(), dir: dir.to_owned(), host };
         Self { shared: Arc::new(shared) }
     }
@@ -45,7 +45,7 @@ impl Board {
     }
 
     /// Returns this host, as the board knows it.
-    pub fn host(&self) -> &Host {
+    pub fn host(&self) -> &HostId {
         &self.shared.host
     }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use vestal_config::ProfileName;
 
 use crate::boards::BoardsError;
-use crate::id::{HostName, InvalidId, RunId, TaskId};
+use crate::id::{HostName, InvalidTaskId, RunId, TaskId};
 use crate::status::Status;
 
 /// An error of a board. Nothing was changed.
@@ -28,7 +28,7 @@ pub enum Error {
     },
     /// A text that is not a task id.
     #[error(transparent)]
-    InvalidId(#[from] InvalidId),
+    InvalidId(#[from] InvalidTaskId),
     /// An argument is invalid.
     #[error("{what} {reason}")]
     Invalid {
@@ -42,7 +42,7 @@ pub enum Error {
     Boards(#[from] BoardsError),
     /// The state of the task does not allow this.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] BoardRefusal),
     /// A worker that does not hold its task any more tried to change it.
     #[error(
         "run {run} does not hold task {task} any more{}; its changes are refused, so stop", successor(*now)
@@ -83,7 +83,7 @@ pub enum Error {
 
 /// Why a task cannot be changed as asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum BoardRefusal {
     /// The status of the task does not allow it.
     #[error("cannot {verb} {task}: it is {status}")]
     Status {

@@ -89,7 +89,7 @@ words! {
 
 /// An event to be stored.
 #[derive(Debug, Clone, PartialEq)]
-pub struct NewEvent {
+pub struct NewTaskEvent {
     /// The task.
     pub task: TaskId,
     /// The run.
@@ -102,7 +102,7 @@ pub struct NewEvent {
 
 /// A stored event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Event {
+pub struct TaskEvent {
     /// Its number; later events have larger ones.
     pub id: i64,
     /// The task.

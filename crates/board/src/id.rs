@@ -22,7 +22,7 @@ pub struct TaskId(String);
 /// A text that is not a task id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not the name of a task; they look like t_4x7k2m9qwe3r")]
-pub struct InvalidId {
+pub struct InvalidTaskId {
     /// The text, shortened.
     pub text: String,
 }
@@ -55,13 +55,13 @@ impl TaskId {
 }
 
 impl FromStr for TaskId {
-    type Err = InvalidId;
+    type Err = InvalidTaskId;
 
-    fn from_str(text: &str) -> Result<Self, InvalidId> {
+    fn from_str(text: &str) -> Result<Self, InvalidTaskId> {
         if text.len() == PREFIX.len() + LETTERS && Self::is_prefix(text) {
             Ok(Self(text.to_owned()))
         } else {
-            Err(InvalidId { text: text.chars().take(40).collect() })
+            Err(InvalidTaskId { text: text.chars().take(40).collect() })
         }
     }
 }
@@ -140,7 +140,7 @@ impl Serialize for HostName {
 /// Two containers may have the same name, and one machine may be several hosts of a board, so name,
 /// boot id and process namespace together identify it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
-pub struct Host {
+pub struct HostId {
     /// Its name.
     #[serde(rename = "host")]
     pub name: HostName,
@@ -148,7 +148,7 @@ pub struct Host {
     pub boot: String,
 }
 
-impl Host {
+impl HostId {
     /// Returns this machine under a name.
     pub fn this(name: HostName) -> io::Result<Self> {
         let boot = vestal_process::boot_id()?;

@@ -30,7 +30,7 @@ pub const RUNS: u32 = 50;
 /// The last finished task that a host has cleaned up after: when it changed, and
 /// its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cursor {
+pub struct CleanupCursor {
     /// When the task last changed.
     pub at: Time,
     /// The task's number, which orders tasks that changed at the same moment.
@@ -43,16 +43,16 @@ fn named(what: &str, host: &HostName) -> String {
 
 /// Returns how far a host has come; none: it has not begun.
 #[boxed]
-pub async fn cursor(read: &mut (dyn Read + '_), host: &HostName) -> Result<Option<Cursor>> {
+pub async fn cursor(read: &mut (dyn Read + '_), host: &HostName) -> Result<Option<CleanupCursor>> {
     let Some(note) = read.note(&named(SEEN, host)).await? else { return Ok(None) };
     let number = |name: &str| note.get(name).and_then(Value::as_i64);
     let seq = number("seq").unwrap_or(0);
-    Ok(number("until").map(|until| Cursor { at: Time::from_millis(until), seq }))
+    Ok(number("until").map(|until| CleanupCursor { at: Time::from_millis(until), seq }))
 }
 
 /// Writes down how far a host has come.
 #[boxed]
-pub async fn set_cursor(tx: &mut dyn Write, host: &HostName, cursor: Cursor) -> Result<()> {
+pub async fn set_cursor(tx: &mut dyn Write, host: &HostName, cursor: CleanupCursor) -> Result<()> {
     let note = json!({ "until": cursor.at.millis(), "seq": cursor.seq });
     tx.set_note(&named(SEEN, host), Some(&note)).await
 }
@@ -104,7 +104,7 @@ pub(crate) async fn remember_deleted(tx: &mut dyn Write, task: &Task) -> Result<
     }
     for (host, entries) in entries {
         let seen = cursor(&mut *tx, &host).await?;
-        if seen.is_some_and(|seen| seen >= Cursor { at: task.updated_at, seq: task.seq }) {
+        if seen.is_some_and(|seen| seen >= CleanupCursor { at: task.updated_at, seq: task.seq }) {
             continue;
         }
         let mut all = deleted(&mut *tx, &host).await?;

@@ -24,21 +24,21 @@ pub mod verbs;
 
 pub use attachments::{AttachmentSource, MAX_ATTACHMENT, NewAttachment};
 pub use board::Board;
-pub use error::{Error, Refusal};
-pub use event::{Event, Kind, NewEvent};
-pub use id::{Authority, Fence, Host, HostName, InvalidId, RunId, TaskId};
+pub use error::{BoardRefusal, Error};
+pub use event::{Kind, NewTaskEvent, TaskEvent};
+pub use id::{Authority, Fence, HostId, HostName, InvalidTaskId, RunId, TaskId};
 pub use log::{LogPolicy, log_path};
-pub use run::{Outcome, Process, Role, Run};
+pub use run::{Outcome, Role, Run, RunProcess};
 pub use settings::{keys, schema};
 pub use status::{BlockKind, Status};
 pub use task::{
-    Attachment, Comment, Failure, LaneKey, LaneShare, MAX_PRIORITY, PRIORITY_IS_WORTH, Task,
-    Workspace,
+    Attachment, Comment, FailureCount, LaneKey, LaneShare, MAX_PRIORITY, PRIORITY_IS_WORTH, Task,
+    TaskWorkspace,
 };
 pub use time::Time;
 pub use verbs::{
-    Block, Claim, Completion, Created, Edit, Finding, HandedOver, Heartbeat, Initial, Moved,
-    NewTask, Promotion, Rule, RunEnd, Severity, Sheet, Stats, Thresholds,
+    Block, BoardStats, Claim, CreatedTask, HandedOver, Heartbeat, Initial, Moved, NewTask,
+    Promotion, Rule, RunEnd, Severity, Sheet, TaskCompletion, TaskEdit, TaskFinding, Thresholds,
 };
 
 /// The result of what a board is asked.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use vestal_config::ProfileName;
 
-use crate::id::{Host, HostName, RunId, TaskId};
+use crate::id::{HostId, HostName, RunId, TaskId};
 use crate::status::words;
 use crate::time::Time;
 
@@ -53,10 +53,10 @@ words! {
 
 /// A process on one host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Process {
+pub struct RunProcess {
     /// The host.
     #[serde(flatten)]
-    pub host: Host,
+    pub host: HostId,
     /// Its pid.
     pub pid: u32,
     /// When it started, in clock ticks since the host's boot.
@@ -78,9 +78,9 @@ pub struct Run {
     /// Who holds the lease, for people to read.
     pub owner: String,
     /// The host that starts, or started, the worker; none for a person's claim.
-    pub host: Option<Host>,
+    pub host: Option<HostId>,
     /// The worker, once it was started.
-    pub process: Option<Process>,
+    pub process: Option<RunProcess>,
     /// When it started.
     pub started_at: Time,
     /// When the lease expires, unless it is renewed. For an ended run: until when its worker may take

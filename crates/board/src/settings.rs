@@ -7,11 +7,13 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use vestal_config::{AnyKey as _, ConfigError, Home, Key, ProfileName, Resolved, Schema, Settings};
+use vestal_config::{
+    AnyKey as _, ConfigError, Home, ProfileName, Resolved, Schema, SettingKey, Settings,
+};
 
 use crate::boards::Boards;
-use crate::dispatch::{Backoff, Budgets, Caps, FailurePolicy, Policy, Shown};
-use crate::id::{Host, HostName};
+use crate::dispatch::{Backoff, Budgets, Caps, DispatchPolicy, FailurePolicy, Shown};
+use crate::id::{HostId, HostName};
 use crate::log::LogPolicy;
 use crate::store::{Durability, Retention};
 use crate::verbs::Thresholds;
@@ -67,8 +69,8 @@ pub fn host_name(settings: &Settings) -> Result<HostName, ConfigError> {
 }
 
 /// Returns this host, as boards know it.
-pub fn host(settings: &Settings) -> Result<Host, HostError> {
-    Host::this(host_name(settings)?).map_err(HostError::Unknown)
+pub fn host(settings: &Settings) -> Result<HostId, HostError> {
+    HostId::this(host_name(settings)?).map_err(HostError::Unknown)
 }
 
 /// Returns the boards of the home that the settings belong to.
@@ -84,11 +86,14 @@ pub fn boards_dir(home: &Home) -> PathBuf {
 
 /// Returns the policy of a dispatcher on a host, and warnings about the settings to
 /// show once: an invalid cap must not keep work from being done.
-pub fn policy(settings: &Settings, host: Host) -> Result<(Policy, Vec<String>), ConfigError> {
+pub fn policy(
+    settings: &Settings,
+    host: HostId,
+) -> Result<(DispatchPolicy, Vec<String>), ConfigError> {
     let mut warnings = Vec::new();
     let caps = caps(settings, &mut warnings)?;
     let default_assignee = default_assignee(settings, &mut warnings)?;
-    let policy = Policy {
+    let policy = DispatchPolicy {
         host,
         caps,
         default_assignee,
@@ -113,7 +118,7 @@ fn caps(settings: &Settings, warnings: &mut Vec<String>) -> Result<Caps, ConfigE
 
 fn cap(
     settings: &Settings,
-    key: &Key<Cap>,
+    key: &SettingKey<Cap>,
     warnings: &mut Vec<String>,
 ) -> Result<Option<u32>, ConfigError> {
     let Resolved { value, source } = settings.get(key)?;

@@ -12,7 +12,7 @@ fn settings(config: &str, sets: &[&str]) -> (TempDir, Settings) {
     (dir, settings)
 }
 
-fn policy_of(config: &str) -> (Policy, Vec<String>) {
+fn policy_of(config: &str) -> (DispatchPolicy, Vec<String>) {
     let (_dir, settings) = settings(config, &[]);
     policy(&settings, host(&settings).expect("a host")).expect("a policy")
 }

@@ -55,7 +55,7 @@ pub struct Task {
     /// When it began to wait for a worker; retries keep their place.
     pub queued_at: Option<Time>,
     /// Where it is worked on.
-    pub workspace: Workspace,
+    pub workspace: TaskWorkspace,
     /// The host that has the workspace's directory. Only it can run the task.
     pub workspace_host: Option<HostName>,
     /// Time that a run may take.
@@ -100,7 +100,7 @@ pub struct Task {
 /// Where a task is worked on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Workspace {
+pub enum TaskWorkspace {
     /// A directory of its own inside the profile's sandbox, removed when it is done.
     #[default]
     Scratch,
@@ -118,7 +118,7 @@ pub enum Workspace {
     },
 }
 
-impl Workspace {
+impl TaskWorkspace {
     /// Returns the public name of the kind.
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -262,7 +262,7 @@ pub struct Attachment {
 
 /// How often a task failed for one cause since a person last restarted it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Failure {
+pub struct FailureCount {
     /// The cause, by the name of the outcome.
     pub cause: crate::run::Outcome,
     /// How often.

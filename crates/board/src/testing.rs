@@ -10,11 +10,11 @@ use std::time::Duration;
 use vestal_config::ProfileName;
 
 use crate::board::Board;
-use crate::id::{Host, HostName, RunId, TaskId};
+use crate::id::{HostId, HostName, RunId, TaskId};
 use crate::run::{Role, Run};
 use crate::status::Status;
 use crate::store::{Clock, Durability, SqliteOptions, SqliteStore};
-use crate::task::{Task, Workspace};
+use crate::task::{Task, TaskWorkspace};
 use crate::time::Time;
 use crate::{Error, Result};
 
@@ -90,7 +90,7 @@ pub async fn open(dir: &Path, host: &str, clock: Clock) -> Result<Board> {
     // Nothing here has to survive a loss of power.
     let options = SqliteOptions { durability: Durability::Normal, clock };
     let store = SqliteStore::open(file(dir), options).await?;
-    let host = Host::this(HostName::new(host)).map_err(|source| Error::Io {
+    let host = HostId::this(HostName::new(host)).map_err(|source| Error::Io {
         action: "read",
         path: PathBuf::from("/proc"),
         source,
@@ -125,7 +125,7 @@ pub fn task(title: &str) -> Task {
         started_at: None,
         completed_at: None,
         queued_at: Some(BEGINNING),
-        workspace: Workspace::Scratch,
+        workspace: TaskWorkspace::Scratch,
         workspace_host: None,
         max_runtime: None,
         max_retries: None,

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use vestal_agent::approvals::Guard;
-use vestal_agent::{Agent, Conversation, ConversationSandbox, Event, Notebook};
+use vestal_agent::{Agent, Conversation, ConversationSandbox, Notebook, TurnEvent};
 use vestal_config::Settings;
 use vestal_conversations::ConversationId;
 use vestal_runtime::Termination;
-use vestal_tui::{Editor, Input, Line, Screen};
+use vestal_tui::{Editor, Line, Screen, TerminalInput};
 
 use crate::cells;
 use crate::conversation::{ConversationSlot, QueuedTurn};
@@ -34,9 +34,9 @@ pub(crate) struct Chat {
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) screen: Screen<Box<dyn Write + Send>>,
     pub(crate) terminal: Box<dyn SuspendTerminal>,
-    pub(crate) inputs: UnboundedReceiver<Input>,
+    pub(crate) inputs: UnboundedReceiver<TerminalInput>,
     /// Input that arrived during a wait; handled before new input.
-    pub(crate) deferred_inputs: VecDeque<Input>,
+    pub(crate) deferred_inputs: VecDeque<TerminalInput>,
     pub(crate) signals: UnboundedReceiver<Termination>,
     pub(crate) questions: Questions,
     pub(crate) outside: UnboundedReceiver<HostMessage>,
@@ -44,8 +44,8 @@ pub(crate) struct Chat {
     pub(crate) outside_status: Option<(Instant, String)>,
     /// What a slash command is waiting for, and since when.
     pub(crate) waiting_for: Option<(Instant, String)>,
-    pub(crate) turn_events: UnboundedReceiver<TurnEvent>,
-    pub(crate) turn_event_sender: UnboundedSender<TurnEvent>,
+    pub(crate) turn_events: UnboundedReceiver<WorkMessage>,
+    pub(crate) turn_event_sender: UnboundedSender<WorkMessage>,
     pub(crate) editor: Editor,
     pub(crate) slot: ConversationSlot,
     pub(crate) info: ConversationInfo,
@@ -87,9 +87,9 @@ pub(crate) struct ConversationInfo {
 
 /// A message from the work that runs in the conversation.
 #[derive(Debug)]
-pub(crate) enum TurnEvent {
+pub(crate) enum WorkMessage {
     /// An event of a turn.
-    Event(Event),
+    Event(TurnEvent),
     /// A file was attached to the message.
     Attached(String),
     /// The model is told about a background job.

@@ -9,11 +9,11 @@ use std::time::Duration;
 use vestal_agent::Question;
 use vestal_agent::settings::known_models;
 use vestal_agent::slash::{
-    self, COMMANDS, Command, CommandGroup, CommandKind, Invocation, SlashError, Timing, Value,
-    nearest, parse,
+    self, ArgumentKind, COMMANDS, CommandGroup, CommandKind, CommandTiming, Invocation,
+    SlashCommand, SlashError, nearest, parse,
 };
-use vestal_conversations::Filter;
-use vestal_tui::{Completer as _, Completion, Line, Paths, Span, style};
+use vestal_conversations::ConversationFilter;
+use vestal_tui::{Completer as _, Line, Paths, Span, Suggestion, style};
 
 use crate::chat::Chat;
 use crate::host::ChatError;
@@ -24,7 +24,7 @@ pub(crate) use conversations::store_error;
 
 /// Executes a slash command.
 pub(crate) async fn execute(chat: &mut Chat, invocation: Invocation) {
-    if invocation.timing() == Timing::BetweenTurns && chat.conversation().is_none() {
+    if invocation.timing() == CommandTiming::BetweenTurns && chat.conversation().is_none() {
         return wait_for_turn(chat, &invocation);
     }
     let command = invocation.command;
@@ -186,7 +186,7 @@ pub(super) fn help(chat: &mut Chat, invocation: &Invocation) {
         Some(command) => show_page(chat, &slash::help_of(command), |line| line == command.usage()),
         None if name == KEYS => show_keys(chat),
         None => {
-            let names = COMMANDS.iter().flat_map(Command::names).chain([KEYS]);
+            let names = COMMANDS.iter().flat_map(SlashCommand::names).chain([KEYS]);
             let advice = match nearest(name, names) {
                 Some(KEYS) => "did you mean /help keys?".to_owned(),
                 Some(meant) => format!("did you mean /{meant}?"),
@@ -235,15 +235,15 @@ impl Chat {
         self.editor.set_completions(found);
     }
 
-    async fn of_command(&self, completing: slash::Completing) -> Vec<Completion> {
+    async fn of_command(&self, completing: slash::Completing) -> Vec<Suggestion> {
         let slash::Completing { replaces, candidates, wanted, typed, verb } = completing;
-        let completion = |text: String, about: String| Completion {
+        let completion = |text: String, about: String| Suggestion {
             replaces: replaces.clone(),
             label: text.trim_end().to_owned(),
             text,
             about,
         };
-        let mut found: Vec<Completion> = candidates
+        let mut found: Vec<Suggestion> = candidates
             .into_iter()
             .map(|candidate| completion(candidate.text, candidate.about))
             .collect();
@@ -261,17 +261,23 @@ impl Chat {
     }
 
     /// Returns names of a kind with their descriptions.
-    async fn names(&self, wanted: Value, typed: &str, verb: &[String]) -> Vec<(String, String)> {
+    async fn names(
+        &self,
+        wanted: ArgumentKind,
+        typed: &str,
+        verb: &[String],
+    ) -> Vec<(String, String)> {
         let bare = |names: Vec<String>| names.into_iter().map(|name| (name, String::new()));
         match wanted {
-            Value::Verb => {
+            ArgumentKind::Verb => {
                 let mut words = verb.to_vec();
                 words.push(typed.to_owned());
                 bare(self.host.complete_command(&words)).collect()
             }
-            Value::Model => bare(known_models(&self.settings)).collect(),
-            Value::Conversation => {
-                let filter = Filter { limit: COMPLETIONS, ..Filter::default() };
+            ArgumentKind::Model => bare(known_models(&self.settings)).collect(),
+            ArgumentKind::Conversation => {
+                let filter =
+                    ConversationFilter { limit: COMPLETIONS, ..ConversationFilter::default() };
                 let found = self.agent.store().list(&filter).await.unwrap_or_default();
                 let named = found.into_iter().map(|found| {
                     let title = found.conversation.title.unwrap_or_default();
@@ -279,8 +285,8 @@ impl Chat {
                 });
                 named.collect()
             }
-            Value::Job => self.jobs.clone(),
-            Value::Task => {
+            ArgumentKind::Job => self.jobs.clone(),
+            ArgumentKind::Task => {
                 let dirs = std::fs::read_dir(self.agent.engine().sandboxes_dir());
                 let dirs = dirs.into_iter().flatten().flatten();
                 let names = dirs.filter_map(|dir| dir.file_name().into_string().ok());
@@ -288,27 +294,30 @@ impl Chat {
                 names.sort_unstable();
                 bare(names).collect()
             }
-            Value::Snapshot => {
+            ArgumentKind::Snapshot => {
                 let task = self.info.sandbox.sandbox_task();
                 let found = Box::pin(self.agent.engine().snapshots(Some(&task))).await;
                 let found = found.unwrap_or_default();
                 found.into_iter().map(|found| (found.name.to_string(), String::new())).collect()
             }
-            Value::Tool => {
+            ArgumentKind::Tool => {
                 let tools = self.agent.tools();
                 let sets = tools.toolsets();
                 let sets = sets.iter().map(|set| ((*set).to_owned(), "toolset".to_owned()));
                 let names = tools.names().map(|name| (name.to_owned(), "tool".to_owned()));
                 sets.chain(names).collect()
             }
-            Value::Command | Value::Approval | Value::Number | Value::Text => Vec::new(),
+            ArgumentKind::Command
+            | ArgumentKind::Approval
+            | ArgumentKind::Number
+            | ArgumentKind::Text => Vec::new(),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use vestal_tui::{Editor, History, Key, KeyCode, Reaction};
+    use vestal_tui::{Editor, History, KeyCode, KeyPress, Reaction};
 
     use super::*;
 
@@ -316,7 +325,7 @@ mod tests {
         let (text, cursor) = editor.to_complete();
         let found = slash::complete(text, cursor).map(|completing| {
             let replaces = completing.replaces;
-            let completion = |candidate: slash::SlashCandidate| Completion {
+            let completion = |candidate: slash::SlashCandidate| Suggestion {
                 replaces: replaces.clone(),
                 label: candidate.text.trim_end().to_owned(),
                 text: candidate.text,
@@ -329,16 +338,16 @@ mod tests {
 
     #[test]
     fn every_command_that_is_written_out_is_sent_though_the_list_is_open() {
-        for name in COMMANDS.iter().flat_map(Command::names) {
+        for name in COMMANDS.iter().flat_map(SlashCommand::names) {
             let mut editor = Editor::new(History::in_memory());
-            editor.key(Key::plain(KeyCode::Char('/')));
+            editor.key(KeyPress::plain(KeyCode::Char('/')));
             offer(&mut editor);
             for c in name.chars() {
-                if editor.key(Key::plain(KeyCode::Char(c))) == Reaction::Complete {
+                if editor.key(KeyPress::plain(KeyCode::Char(c))) == Reaction::Complete {
                     offer(&mut editor);
                 }
             }
-            let sent = editor.key(Key::plain(KeyCode::Enter));
+            let sent = editor.key(KeyPress::plain(KeyCode::Enter));
             assert_eq!((sent, editor.text()), (Reaction::Submit, format!("/{name}")));
         }
     }

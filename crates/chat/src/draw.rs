@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use vestal_conversations::Kind as MessageKind;
+use vestal_conversations::MessageKind;
 use vestal_model::Message;
-use vestal_sandbox::{Task, keys};
+use vestal_sandbox::{TaskName, keys};
 use vestal_tui::{Line, Span, style};
 
 use crate::chat::Chat;
@@ -88,7 +88,7 @@ impl Chat {
 
     /// Returns backend and task, such as `native/default`; an unknown backend comes from the
     /// settings.
-    pub(crate) fn sandbox_label(&self, task: &Task, known: Option<String>) -> String {
+    pub(crate) fn sandbox_label(&self, task: &TaskName, known: Option<String>) -> String {
         let attached = self.info.sandbox.attached();
         let attached = attached.map(|sandbox| sandbox.backend().to_owned());
         let configured = || Some(self.settings.get(&keys::BACKEND).ok()?.value.named()?.to_owned());

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use vestal_agent::Conversation;
 use vestal_conversations::ConversationId;
-use vestal_sandbox::Task;
+use vestal_sandbox::TaskName;
 
 /// The program that hosts a chat: it opens conversations from settings and command line, and
 /// runs commands.
@@ -46,7 +46,7 @@ pub enum OpenTarget {
     /// A new one. Fields that are `None` are as in the previous conversation.
     New {
         /// The task whose sandbox it uses.
-        task: Option<Task>,
+        task: Option<TaskName>,
         /// The model, as `MODEL` or `PROVIDER:MODEL`; `None` for the configured one.
         model: Option<String>,
         /// Its title.
@@ -57,7 +57,7 @@ pub enum OpenTarget {
         /// Its id.
         id: ConversationId,
         /// The task whose sandbox it uses from now on.
-        task: Option<Task>,
+        task: Option<TaskName>,
         /// The model it continues with.
         model: Option<String>,
     },

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use vestal_agent::slash::{self, SlashError};
 use vestal_runtime::Termination;
-use vestal_tui::{Input, Key, KeyCode, Reaction, Size, Submission, bindings};
+use vestal_tui::{KeyCode, KeyPress, Reaction, Size, Submission, TerminalInput, bindings};
 
 use crate::chat::{Chat, MenuTrigger};
 use crate::conversation::{InterruptState, QueuedTurn, WorkKind};
@@ -22,13 +22,13 @@ const LEAVE: &str = "press Ctrl-C again to quit";
 
 impl Chat {
     /// Handles input of the user or the terminal.
-    pub(crate) async fn input(&mut self, input: Input) {
+    pub(crate) async fn input(&mut self, input: TerminalInput) {
         match input {
-            Input::Key(key) => {
+            TerminalInput::Key(key) => {
                 self.key(key).await;
                 self.typed_at = Some(Instant::now());
             }
-            Input::Paste(text) => {
+            TerminalInput::Paste(text) => {
                 if self.arm_question() {
                     self.question_paste(text);
                 } else {
@@ -36,13 +36,13 @@ impl Chat {
                 }
                 self.typed_at = Some(Instant::now());
             }
-            Input::Resized(size) => self.resized(size),
-            Input::Focused(is_focused) => {
+            TerminalInput::Resized(size) => self.resized(size),
+            TerminalInput::Focused(is_focused) => {
                 self.is_focused = is_focused;
                 self.monitor.set_seen(is_focused);
                 return;
             }
-            Input::Closed => self.leaving = Some(ChatExit::Closed),
+            TerminalInput::Closed => self.leaving = Some(ChatExit::Closed),
         }
         self.is_dirty = true;
     }
@@ -53,8 +53,8 @@ impl Chat {
         self.live.resized(self.width());
     }
 
-    async fn key(&mut self, key: Key) {
-        if key == Key::control('c') {
+    async fn key(&mut self, key: KeyPress) {
+        if key == KeyPress::control('c') {
             return self.control_c();
         }
         self.hint = None;
@@ -90,7 +90,7 @@ impl Chat {
 
     /// Updates the completions. A menu that opened automatically closes after the name of
     /// the command.
-    async fn complete_or_close(&mut self, key: Key) {
+    async fn complete_or_close(&mut self, key: KeyPress) {
         if key.code == KeyCode::Tab {
             self.menu = MenuTrigger::Requested;
         }
@@ -102,8 +102,8 @@ impl Chat {
     }
 
     /// Handles a key that the editor does not use.
-    async fn chat_key(&mut self, key: Key) {
-        if key == Key::plain(KeyCode::Escape) {
+    async fn chat_key(&mut self, key: KeyPress) {
+        if key == KeyPress::plain(KeyCode::Escape) {
             if self.slot.running().is_some_and(|running| running.interrupt == InterruptState::No) {
                 self.interrupt();
             }
@@ -128,7 +128,7 @@ impl Chat {
         }
         let is_asked = !self.asking.is_empty();
         if !is_asked && self.editor.is_busy() {
-            self.editor.key(Key::plain(KeyCode::Escape));
+            self.editor.key(KeyPress::plain(KeyCode::Escape));
             return;
         }
         if !is_asked && !self.editor.is_empty() {
@@ -300,8 +300,8 @@ const OTHERS: [(&str, &str); 5] = [
 ];
 
 /// Returns the action of a key.
-pub(crate) fn key_action(key: Key) -> Option<KeyAction> {
-    KEYS.iter().find(|(letter, ..)| key == Key::control(*letter)).map(|(.., act)| *act)
+pub(crate) fn key_action(key: KeyPress) -> Option<KeyAction> {
+    KEYS.iter().find(|(letter, ..)| key == KeyPress::control(*letter)).map(|(.., act)| *act)
 }
 
 /// Returns the keys of the chat and their descriptions.
@@ -337,17 +337,17 @@ impl Chat {
                     }
                     break None;
                 }
-                input = self.inputs.recv() => match input.unwrap_or(Input::Closed) {
-                    Input::Closed => {
+                input = self.inputs.recv() => match input.unwrap_or(TerminalInput::Closed) {
+                    TerminalInput::Closed => {
                         self.leaving = Some(ChatExit::Closed);
                         break None;
                     }
-                    Input::Key(key)
-                        if key == Key::control('c') || key == Key::plain(KeyCode::Escape) =>
+                    TerminalInput::Key(key)
+                        if key == KeyPress::control('c') || key == KeyPress::plain(KeyCode::Escape) =>
                     {
                         break None;
                     }
-                    Input::Resized(size) => self.resized(size),
+                    TerminalInput::Resized(size) => self.resized(size),
                     input => self.deferred_inputs.push_back(input),
                 },
                 () = tokio::time::sleep(FRAME) => {
@@ -374,8 +374,8 @@ mod tests {
     fn every_key_that_help_names_does_what_it_says() {
         for (letter, name, _, wanted) in KEYS {
             assert_eq!(name, format!("Ctrl-{}", letter.to_ascii_uppercase()));
-            assert_eq!(key_action(Key::control(letter)), Some(wanted));
+            assert_eq!(key_action(KeyPress::control(letter)), Some(wanted));
         }
-        assert_eq!(key_action(Key::control('x')), None);
+        assert_eq!(key_action(KeyPress::control('x')), None);
     }
 }

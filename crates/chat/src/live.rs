@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use vestal_agent::Event;
+use vestal_agent::TurnEvent;
 use vestal_conversations::ConversationId;
-use vestal_model::{Cost, Finish};
+use vestal_model::{Cost, FinishReason};
 use vestal_tui::{Line, Submission, format};
 
 use crate::cells::{self, EndedTool};
@@ -109,20 +109,20 @@ impl LiveTurn {
     /// Applies an event and returns the entries to print.
     pub(crate) fn take(
         &mut self,
-        event: Event,
+        event: TurnEvent,
         now: Instant,
         tails: &OutputTails,
         keep_folded: &mut impl FnMut(FoldedOutput),
     ) -> Vec<TranscriptEntry> {
         let mut entries = Vec::new();
         match event {
-            Event::TurnStarted { .. } => self.waiting = Some((now, WaitingFor::Model)),
-            Event::Text { text } => {
+            TurnEvent::TurnStarted { .. } => self.waiting = Some((now, WaitingFor::Model)),
+            TurnEvent::Text { text } => {
                 entries.extend(self.end_reasoning());
                 self.waiting = None;
                 entries.extend(entry(EntryKind::Answer, self.answer.push(&text)));
             }
-            Event::Reasoning { text } => {
+            TurnEvent::Reasoning { text } => {
                 if self.shows_reasoning {
                     entries.extend(entry(
                         EntryKind::Reasoning,
@@ -133,23 +133,23 @@ impl LiveTurn {
                     self.waiting = Some((now, WaitingFor::Thinking));
                 }
             }
-            Event::Discarded { reason, retry_after } => {
+            TurnEvent::Discarded { reason, retry_after } => {
                 entries.push(self.void(&reason, retry_after));
                 let wait =
                     retry_after.map_or(WaitingFor::Model, |after| WaitingFor::Retry(now + after));
                 self.waiting = Some((now, wait));
             }
-            Event::CallAnnounced { name } => {
+            TurnEvent::CallAnnounced { name } => {
                 entries.extend(self.end_reasoning());
                 self.waiting = Some((now, WaitingFor::Call(name)));
             }
-            Event::ModelCalled { model, usage, cost, finish, .. } => {
+            TurnEvent::ModelCalled { model, usage, cost, finish, .. } => {
                 self.usage_totals.used = usage.total();
                 self.usage_totals.model = Some(model);
                 self.usage_totals.add_cost(cost);
                 entries.extend(self.end_reasoning());
                 // A complete answer ends here; the next text continues one that was cut off.
-                let goes_on = finish == Finish::Length;
+                let goes_on = finish == FinishReason::Length;
                 if goes_on {
                     self.answer.settle();
                 } else {
@@ -157,18 +157,18 @@ impl LiveTurn {
                 }
                 self.waiting = goes_on.then_some((now, WaitingFor::Model));
             }
-            Event::ToolStarted { call, name, summary } => {
+            TurnEvent::ToolStarted { call, name, summary } => {
                 entries.extend(self.end_answer());
                 self.waiting = None;
                 let changes = Vec::new();
                 self.tools.push(RunningTool { call, name, summary, since: now, changes });
             }
-            Event::FileChanged { call, diff, .. } => {
+            TurnEvent::FileChanged { call, diff, .. } => {
                 if let Some(tool) = self.tools.iter_mut().find(|tool| tool.call == call) {
                     tool.changes.push(diff);
                 }
             }
-            Event::ToolEnded { call, name, is_error, took, preview } => {
+            TurnEvent::ToolEnded { call, name, is_error, took, preview } => {
                 let ended =
                     EndedCall { call: &call, name: &name, is_error, took, preview: &preview };
                 entries.push(self.tool_ended(&ended, tails, keep_folded));
@@ -177,8 +177,8 @@ impl LiveTurn {
                     self.waiting = Some((now, WaitingFor::Model));
                 }
             }
-            Event::Compressing { .. } => self.waiting = Some((now, WaitingFor::Summary)),
-            Event::Compressed { messages, tokens } => {
+            TurnEvent::Compressing { .. } => self.waiting = Some((now, WaitingFor::Summary)),
+            TurnEvent::Compressed { messages, tokens } => {
                 self.usage_totals.used = tokens;
                 let words = format!(
                     "summarised the beginning of the conversation ({})",
@@ -187,22 +187,22 @@ impl LiveTurn {
                 entries.push(Self::notice(cells::note(&words, self.width)));
                 self.waiting = Some((now, WaitingFor::Model));
             }
-            Event::Steered { text } => {
+            TurnEvent::Steered { text } => {
                 let message = self.take_queued(text);
                 entries.extend(self.end_answer());
                 entries.extend(entry(EntryKind::User, cells::user(&message.shown, self.width)));
             }
-            Event::Warning { text } => {
+            TurnEvent::Warning { text } => {
                 entries.push(Self::notice(cells::warning(&text, self.width)));
             }
-            Event::Child { conversation, index, event } => {
+            TurnEvent::Child { conversation, index, event } => {
                 entries.extend(self.take_of_child(conversation, &[index], *event, now));
             }
-            Event::TurnEnded { .. } => {
+            TurnEvent::TurnEnded { .. } => {
                 entries.extend(self.finish());
             }
             // Kept in `OutputTails`, which is not queued.
-            Event::ToolOutput { .. } => {}
+            TurnEvent::ToolOutput { .. } => {}
         }
         entries
     }
@@ -299,7 +299,7 @@ impl LiveTurn {
         &mut self,
         conversation: ConversationId,
         path: &[usize],
-        event: Event,
+        event: TurnEvent,
         now: Instant,
     ) -> Vec<TranscriptEntry> {
         let known = self.children.iter().position(|child| child.conversation == conversation);
@@ -311,16 +311,16 @@ impl LiveTurn {
         });
         let child = &mut self.children[index];
         match event {
-            Event::ToolStarted { call, name, summary } => {
+            TurnEvent::ToolStarted { call, name, summary } => {
                 child.doing.push((call, format!("{name} {summary}").trim_end().to_owned()));
             }
-            Event::ToolEnded { call, .. } => child.doing.retain(|(known, _)| *known != call),
-            Event::ModelCalled { cost, .. } => self.usage_totals.add_cost(cost),
-            Event::Warning { text } => {
+            TurnEvent::ToolEnded { call, .. } => child.doing.retain(|(known, _)| *known != call),
+            TurnEvent::ModelCalled { cost, .. } => self.usage_totals.add_cost(cost),
+            TurnEvent::Warning { text } => {
                 let words = format!("{}: {text}", child.label);
                 return vec![Self::notice(cells::warning(&words, self.width))];
             }
-            Event::TurnEnded { outcome } => {
+            TurnEvent::TurnEnded { outcome } => {
                 let child = self.children.remove(index);
                 let is_error = outcome != "completed";
                 let lines = cells::ended(&EndedTool {
@@ -337,7 +337,7 @@ impl LiveTurn {
                 let lines = lines.into_iter().map(indented).collect();
                 return vec![TranscriptEntry { kind: EntryKind::Tool, lines }];
             }
-            Event::Child { conversation, index, event } => {
+            TurnEvent::Child { conversation, index, event } => {
                 let path: Vec<usize> = path.iter().copied().chain([index]).collect();
                 return self.take_of_child(conversation, &path, *event, now);
             }

@@ -1,6 +1,6 @@
 use std::sync::LazyLock;
 
-use vestal_model::{Cost, Usage};
+use vestal_model::{Cost, TokenUsage};
 
 use super::*;
 
@@ -10,7 +10,7 @@ static NOW: LazyLock<Instant> = LazyLock::new(Instant::now);
 fn events(
     live: &mut LiveTurn,
     tails: &OutputTails,
-    events: impl IntoIterator<Item = Event>,
+    events: impl IntoIterator<Item = TurnEvent>,
 ) -> String {
     let now = *NOW;
     let mut text = String::new();
@@ -25,28 +25,28 @@ fn events(
     text
 }
 
-fn text(text: &str) -> Event {
-    Event::Text { text: text.to_owned() }
+fn text(text: &str) -> TurnEvent {
+    TurnEvent::Text { text: text.to_owned() }
 }
 
-fn called(finish: Finish) -> Event {
-    Event::ModelCalled {
+fn called(finish: FinishReason) -> TurnEvent {
+    TurnEvent::ModelCalled {
         provider: "p".to_owned(),
         model: "m".to_owned(),
-        usage: Usage { input: 1200, output: 34, ..Usage::default() },
+        usage: TokenUsage { input: 1200, output: 34, ..TokenUsage::default() },
         cost: Cost::Known { micro_usd: 700, source: vestal_model::CostSource::Prices },
         finish,
     }
 }
 
-fn started(call: &str, name: &str, summary: &str) -> Event {
+fn started(call: &str, name: &str, summary: &str) -> TurnEvent {
     let (call, name, summary) = (call.to_owned(), name.to_owned(), summary.to_owned());
-    Event::ToolStarted { call, name, summary }
+    TurnEvent::ToolStarted { call, name, summary }
 }
 
-fn ended(call: &str, name: &str, is_error: bool, preview: &str) -> Event {
+fn ended(call: &str, name: &str, is_error: bool, preview: &str) -> TurnEvent {
     let (call, name, preview) = (call.to_owned(), name.to_owned(), preview.to_owned());
-    Event::ToolEnded { call, name, is_error, took: Duration::from_millis(1234), preview }
+    TurnEvent::ToolEnded { call, name, is_error, took: Duration::from_millis(1234), preview }
 }
 
 fn live() -> (LiveTurn, OutputTails) {
@@ -59,7 +59,7 @@ fn an_answer_that_was_cut_off_goes_on_where_it_stopped() {
     let printed = events(
         &mut live,
         &tails,
-        [text("one two "), called(Finish::Length), text("three"), called(Finish::Stop)],
+        [text("one two "), called(FinishReason::Length), text("three"), called(FinishReason::Stop)],
     );
     assert_eq!(printed, "one two three\n");
     assert_eq!((live.usage_totals.used, live.usage_totals.micro_usd), (1234, 1400));
@@ -69,15 +69,18 @@ fn an_answer_that_was_cut_off_goes_on_where_it_stopped() {
 fn a_void_answer_is_told_and_only_what_was_printed_is_said_to_break_off() {
     let (mut live, tails) = live();
     let discarded =
-        || Event::Discarded { reason: "the stream broke".to_owned(), retry_after: None };
+        || TurnEvent::Discarded { reason: "the stream broke".to_owned(), retry_after: None };
     assert_eq!(
         events(&mut live, &tails, [text("short"), discarded()]),
         "warning: the stream broke\n"
     );
     let long: Vec<String> = (0..30).map(|number| format!("paragraph {number}\n\n")).collect();
     let long = long.concat();
-    let printed =
-        events(&mut live, &tails, [text(&long), discarded(), text("anew"), called(Finish::Stop)]);
+    let printed = events(
+        &mut live,
+        &tails,
+        [text(&long), discarded(), text("anew"), called(FinishReason::Stop)],
+    );
     assert!(printed.contains("paragraph 0\n"), "{printed}");
     assert!(!printed.contains("paragraph 29"), "{printed}");
     assert!(printed.contains("the answer starts over)\nanew\n"), "{printed}");
@@ -127,17 +130,17 @@ fn calls_that_run_together_end_in_any_order_each_with_its_own_output() {
 
 #[test]
 fn what_the_model_thinks_is_hidden_until_somebody_wants_it() {
-    let thought = |text: &str| Event::Reasoning { text: text.to_owned() };
+    let thought = |text: &str| TurnEvent::Reasoning { text: text.to_owned() };
     let (mut live, tails) = live();
     assert_eq!(
-        events(&mut live, &tails, [thought("hm\n"), text("yes"), called(Finish::Stop)]),
+        events(&mut live, &tails, [thought("hm\n"), text("yes"), called(FinishReason::Stop)]),
         "yes\n"
     );
     live.shows_reasoning = true;
     let printed = events(
         &mut live,
         &tails,
-        [thought("hm, "), thought("well\nso"), text("yes"), called(Finish::Stop)],
+        [thought("hm, "), thought("well\nso"), text("yes"), called(FinishReason::Stop)],
     );
     assert_eq!(printed, "  hm, well\n  so\nyes\n");
 }
@@ -146,7 +149,7 @@ fn what_the_model_thinks_is_hidden_until_somebody_wants_it() {
 fn a_diff_is_shown_with_its_call_and_kept_to_be_unfolded() {
     let (mut live, tails) = live();
     let diff = "--- /dev/null\n+++ a\n@@ -0,0 +1,2 @@\n+one\n+two\n".to_owned();
-    let changed = Event::FileChanged { call: "1".to_owned(), path: "a".to_owned(), diff };
+    let changed = TurnEvent::FileChanged { call: "1".to_owned(), path: "a".to_owned(), diff };
     let mut kept = Vec::new();
     let mut printed = Vec::new();
     for event in [started("1", "write_file", "a"), changed, ended("1", "write_file", false, "{}")] {
@@ -164,12 +167,12 @@ fn children_of_children_are_named_by_their_place() {
     let id = |number: u32| -> ConversationId {
         format!("20261115-10300{number}-k3f9ab").parse().unwrap()
     };
-    let child = |number: u32, index: usize, event: Event| Event::Child {
+    let child = |number: u32, index: usize, event: TurnEvent| TurnEvent::Child {
         conversation: id(number),
         index,
         event: Box::new(event),
     };
-    let outcome = || Event::TurnEnded { outcome: "failed".to_owned() };
+    let outcome = || TurnEvent::TurnEnded { outcome: "failed".to_owned() };
     events(
         &mut live,
         &tails,
@@ -191,7 +194,8 @@ fn words_that_reached_the_model_are_no_longer_queued() {
     let (mut live, tails) = live();
     let typed = |text: &str, shown: &str| Submission { text: text.into(), shown: shown.into() };
     live.queued = vec![typed("a\nlong\npaste", "[pasted 3 lines]"), typed("b", "b")];
-    let printed = events(&mut live, &tails, [Event::Steered { text: "a\nlong\npaste".to_owned() }]);
+    let printed =
+        events(&mut live, &tails, [TurnEvent::Steered { text: "a\nlong\npaste".to_owned() }]);
     // As it was shown when it was typed.
     assert_eq!((printed.as_str(), live.queued.len()), ("› [pasted 3 lines]\n", 1));
     live.retain_queued(vec!["b".to_owned(), "c".to_owned()]);

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 use vestal_agent::slash::Invocation;
 use vestal_agent::{Approval, ApprovalRequest, Human, Question};
-use vestal_tui::{Editor, History, Key, KeyCode, Line, Reaction, Size, style};
+use vestal_tui::{Editor, History, KeyCode, KeyPress, Line, Reaction, Size, style};
 
 use crate::cells::{self, QuestionFrame};
 use crate::chat::Chat;
@@ -280,9 +280,9 @@ impl Chat {
 
     /// Handles a key for the open question. Returns a command that must run before anything
     /// else.
-    pub(crate) fn question_key(&mut self, key: Key) -> Option<Invocation> {
+    pub(crate) fn question_key(&mut self, key: KeyPress) -> Option<Invocation> {
         self.is_dirty = true;
-        if key == Key::plain(KeyCode::Escape) {
+        if key == KeyPress::plain(KeyCode::Escape) {
             self.dismiss();
             return None;
         }

@@ -12,10 +12,10 @@ use vestal_agent::{Agent, EndReason};
 use vestal_config::Settings;
 use vestal_model::UserMessage;
 use vestal_runtime::{Termination, Terminations};
-use vestal_tui::{Colour, Editor, History, Input, Key, Line, Screen, format};
+use vestal_tui::{Colour, Editor, History, KeyPress, Line, Screen, TerminalInput, format};
 
 use crate::cells;
-use crate::chat::{Chat, ConversationInfo, MenuTrigger, TurnEvent};
+use crate::chat::{Chat, ConversationInfo, MenuTrigger, WorkMessage};
 use crate::conversation::{ConversationSlot, FinishedWork, InterruptState};
 use crate::host::{ChatError, ChatHost, HostMessage, OpenTarget, OpenedConversation};
 use crate::live::{EntryKind, LiveTurn, TranscriptEntry};
@@ -64,9 +64,9 @@ pub enum ChatExit {
 /// What the event loop waits for.
 enum LoopEvent {
     Signal(Termination),
-    Input(Input),
+    Input(TerminalInput),
     Ended(Box<Result<FinishedWork, JoinError>>),
-    TurnEvents(Vec<TurnEvent>),
+    TurnEvents(Vec<WorkMessage>),
     Asked(PendingQuestion),
     Abandoned,
     SandboxUpdate(SandboxUpdate),
@@ -212,7 +212,7 @@ impl Chat {
         tokio::select! {
             biased;
             Some(signal) = signals.recv() => LoopEvent::Signal(signal),
-            input = inputs.recv() => LoopEvent::Input(input.unwrap_or(Input::Closed)),
+            input = inputs.recv() => LoopEvent::Input(input.unwrap_or(TerminalInput::Closed)),
             pending = questions.next() => LoopEvent::Asked(pending),
             () = abandoned => LoopEvent::Abandoned,
             // Before turn events: a flood of them must not delay a due frame.
@@ -415,7 +415,7 @@ impl Chat {
                     if left == ChatExit::Quit {
                         self.draw();
                         while let Ok(input) = self.inputs.try_recv() {
-                            if input == Input::Key(Key::control('c')) {
+                            if input == TerminalInput::Key(KeyPress::control('c')) {
                                 return;
                             }
                         }

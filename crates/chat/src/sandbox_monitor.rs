@@ -11,13 +11,13 @@ use futures_util::future::select_all;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use vestal_agent::tools::JobWatch;
-use vestal_sandbox::client::{Connection, Reply, Request};
+use vestal_sandbox::client::{CallReply, CallRequest, Connection};
 use vestal_sandbox::job::{self, JobFilter};
-use vestal_sandbox::{Cause, Engine, Error, JobId, JobInfo, JobState, Task};
+use vestal_sandbox::{Cause, Engine, Error, JobId, JobInfo, JobState, TaskName};
 use vestal_tui::format;
 
 use crate::cells;
-use crate::chat::{Chat, TurnEvent};
+use crate::chat::{Chat, WorkMessage};
 use crate::conversation::{ConversationSlot, WorkKind, WorkOutcome};
 use crate::live::{EntryKind, TranscriptEntry};
 
@@ -40,7 +40,7 @@ const WAITED_FOR: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SandboxUpdate {
     /// The task of the sandbox.
-    pub(crate) task: Task,
+    pub(crate) task: TaskName,
     pub(crate) state: &'static str,
     /// The backend, if there is a sandbox.
     pub(crate) backend: Option<String>,
@@ -55,7 +55,7 @@ pub(crate) struct SandboxUpdate {
 /// What the monitor observes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct MonitorTarget {
-    task: Task,
+    task: TaskName,
     is_seen: bool,
     /// Incremented to request an observation now.
     occasion: u64,
@@ -70,11 +70,11 @@ pub(crate) struct SandboxMonitor {
 
 impl SandboxMonitor {
     /// Starts observing the sandbox of a task.
-    pub(crate) fn start(engine: Engine, task: Task) -> Self {
+    pub(crate) fn start(engine: Engine, task: TaskName) -> Self {
         let (sender, receiver) = watch::channel(MonitorTarget { task, is_seen: true, occasion: 0 });
         let (update_sender, updates) = mpsc::unbounded_channel();
         let task_handle = tokio::spawn(async move {
-            let mut observer = Observer::new(engine, receiver);
+            let mut observer = SandboxObserver::new(engine, receiver);
             loop {
                 let update = observer.observe().await;
                 if update_sender.send(update).is_err() || !observer.wait().await {
@@ -94,7 +94,7 @@ impl SandboxMonitor {
     }
 
     /// Observes the sandbox of another task from now on.
-    pub(crate) fn watch_task(&self, task: &Task) {
+    pub(crate) fn watch_task(&self, task: &TaskName) {
         self.focus.send_modify(|focus| {
             focus.task.clone_from(task);
             focus.occasion += 1;
@@ -122,11 +122,11 @@ impl Drop for SandboxMonitor {
     }
 }
 
-struct Observer {
+struct SandboxObserver {
     engine: Engine,
     focus: watch::Receiver<MonitorTarget>,
     /// The task that the following fields are about.
-    task: Task,
+    task: TaskName,
     connection: Option<Arc<Connection>>,
     backend: Option<String>,
     /// Background jobs that were seen running.
@@ -138,7 +138,7 @@ struct Observer {
     jobs: Vec<(String, String)>,
 }
 
-impl Observer {
+impl SandboxObserver {
     fn new(engine: Engine, focus: watch::Receiver<MonitorTarget>) -> Self {
         let task = focus.borrow().task.clone();
         Self {
@@ -181,7 +181,7 @@ impl Observer {
 
     async fn ask(
         &mut self,
-        task: &Task,
+        task: &TaskName,
     ) -> Result<(&'static str, usize, Vec<JobInfo>), ObserveError> {
         if self.backend.is_none() {
             let found = Box::pin(self.engine.inspect(task)).await?;
@@ -195,7 +195,7 @@ impl Observer {
                 connection
             }
         };
-        let Ok(Reply::Status(status)) = connection.call(Request::Status).await else {
+        let Ok(CallReply::Status(status)) = connection.call(CallRequest::Status).await else {
             return Err(ObserveError::Call);
         };
         let jobs =
@@ -262,7 +262,7 @@ impl Observer {
     }
 
     /// Forgets the state of one sandbox, to observe another.
-    fn reset_for(&mut self, task: &Task) {
+    fn reset_for(&mut self, task: &TaskName) {
         self.task.clone_from(task);
         self.connection = None;
         self.backend = None;
@@ -425,7 +425,7 @@ impl Chat {
                 return (conversation, WorkOutcome::NoJobNews);
             }
             for words in &news {
-                drop(sender.send(TurnEvent::JobNews(words.clone())));
+                drop(sender.send(WorkMessage::JobNews(words.clone())));
             }
             crate::turns::set_endpoints(&mut conversation, chain).await;
             let result = conversation.run_job_updates(news, &sink).await;

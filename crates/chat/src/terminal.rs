@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use vestal_config::Environment;
 use vestal_runtime::{Termination, Terminations};
 use vestal_tui::terminal::{Inputs, Terminal, TerminalOutput};
-use vestal_tui::{Input, Reflow, Size};
+use vestal_tui::{Reflow, Size, TerminalInput};
 
 use crate::chat::Chat;
 use crate::host::ChatError;
@@ -17,7 +17,7 @@ use crate::run::ChatExit;
 /// The terminal of a chat: its input, signals and output.
 pub struct ChatTerminal {
     /// Input of the user and the terminal. The channel closes when the terminal is gone.
-    pub inputs: UnboundedReceiver<Input>,
+    pub inputs: UnboundedReceiver<TerminalInput>,
     /// Signals that ask the process to end.
     pub signals: UnboundedReceiver<Termination>,
     /// Where frames are written.
@@ -76,7 +76,7 @@ impl ChatTerminal {
         tokio::spawn(async move {
             loop {
                 let input = inputs.next().await;
-                let is_last = input == Input::Closed;
+                let is_last = input == TerminalInput::Closed;
                 if typed.send(input).is_err() || is_last {
                     return;
                 }

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinError;
-use vestal_agent::{Conversation, Event, EventSink, Outcome, TurnError, TurnResult};
+use vestal_agent::{Conversation, EventSink, TurnError, TurnEvent, TurnOutcome, TurnResult};
 use vestal_model::{Endpoint, Message, Part, UserMessage};
 use vestal_tui::Submission;
 
-use crate::chat::{Chat, TurnEvent};
+use crate::chat::{Chat, WorkMessage};
 use crate::conversation::{
     self, ConversationSlot, FinishedWork, InterruptState, QueuedTurn, RunningWork, WorkKind,
     WorkOutcome,
@@ -60,10 +60,10 @@ impl Chat {
             let message = match found.await {
                 Ok(found) => {
                     for attached in found.attached {
-                        drop(sender.send(TurnEvent::Attached(attached)));
+                        drop(sender.send(WorkMessage::Attached(attached)));
                     }
                     for failure in found.errors {
-                        sink.emit(Event::Warning { text: failure.problem });
+                        sink.emit(TurnEvent::Warning { text: failure.problem });
                     }
                     found.message
                 }
@@ -117,7 +117,11 @@ impl Chat {
 
     pub(crate) fn spawn<W, F>(&mut self, conversation: Box<Conversation>, what: WorkKind, work: W)
     where
-        W: FnOnce(Box<Conversation>, EventSink, tokio::sync::mpsc::UnboundedSender<TurnEvent>) -> F,
+        W: FnOnce(
+            Box<Conversation>,
+            EventSink,
+            tokio::sync::mpsc::UnboundedSender<WorkMessage>,
+        ) -> F,
         F: Future<Output = (Box<Conversation>, WorkOutcome)> + Send + 'static,
     {
         self.wakeup.stop();
@@ -138,13 +142,13 @@ impl Chat {
     fn sink(&self) -> EventSink {
         let (tails, sender) = (self.tails.clone(), self.turn_event_sender.clone());
         EventSink::new(move |event| match event {
-            Event::ToolOutput { call, text } => tails.push(&call, &text),
-            Event::Child { ref event, .. } if is_output(event) => {}
+            TurnEvent::ToolOutput { call, text } => tails.push(&call, &text),
+            TurnEvent::Child { ref event, .. } if is_output(event) => {}
             event => {
                 // Here, where the log knows the conversation.
                 event.log();
                 // A closed chat needs no events.
-                drop(sender.send(TurnEvent::Event(event)));
+                drop(sender.send(WorkMessage::Event(event)));
             }
         })
     }
@@ -155,21 +159,21 @@ impl Chat {
     }
 
     /// Shows an event of the running work.
-    pub(crate) fn on_turn_event(&mut self, turn_event: TurnEvent) {
+    pub(crate) fn on_turn_event(&mut self, turn_event: WorkMessage) {
         self.is_dirty = true;
         if let ConversationSlot::Running(running) = &mut self.slot {
             running.interrupt_if_wanted();
         }
         let event = match turn_event {
-            TurnEvent::Event(event) => event,
-            TurnEvent::Attached(picture) => {
+            WorkMessage::Event(event) => event,
+            WorkMessage::Attached(picture) => {
                 let lines = cells::dimmed(&format!("  [image {picture}]"), self.width());
                 return self.print(TranscriptEntry { kind: EntryKind::User, lines });
             }
-            TurnEvent::JobNews(words) => return self.show_job_news(&words),
+            WorkMessage::JobNews(words) => return self.show_job_news(&words),
         };
         let mut is_listed = false;
-        if let Event::ToolEnded { name, is_error, .. } = &event {
+        if let TurnEvent::ToolEnded { name, is_error, .. } = &event {
             self.monitor.refresh();
             is_listed = name == "todo" && !is_error;
         }
@@ -269,19 +273,20 @@ impl Chat {
             self.show_error(&failure);
         }
         match &result.outcome {
-            Outcome::Completed | Outcome::BudgetExhausted | Outcome::Looping { .. } => {}
-            Outcome::Interrupted => {
+            TurnOutcome::Completed | TurnOutcome::BudgetExhausted | TurnOutcome::Looping { .. } => {
+            }
+            TurnOutcome::Interrupted => {
                 let lines =
                     cells::dimmed("interrupted; the conversation so far is kept", self.width());
                 self.print(TranscriptEntry { kind: EntryKind::Notice, lines });
                 self.return_to_input(None);
             }
-            Outcome::Failed(TurnError::Store(_))
+            TurnOutcome::Failed(TurnError::Store(_))
                 if let WorkKind::Turn { words, before } = running.what =>
             {
                 self.return_to_input_unless_stored(words, before);
             }
-            Outcome::Refused | Outcome::Failed(_) => self.return_to_input(None),
+            TurnOutcome::Refused | TurnOutcome::Failed(_) => self.return_to_input(None),
         }
     }
 
@@ -379,10 +384,10 @@ fn count_user_messages(words: &str, conversation: &Conversation) -> usize {
 }
 
 /// Reports whether an event is output that is not shown for child conversations.
-fn is_output(event: &Event) -> bool {
+fn is_output(event: &TurnEvent) -> bool {
     match event {
-        Event::Text { .. } | Event::Reasoning { .. } | Event::ToolOutput { .. } => true,
-        Event::Child { event, .. } => is_output(event),
+        TurnEvent::Text { .. } | TurnEvent::Reasoning { .. } | TurnEvent::ToolOutput { .. } => true,
+        TurnEvent::Child { event, .. } => is_output(event),
         _ => false,
     }
 }
@@ -391,30 +396,30 @@ fn is_output(event: &Event) -> bool {
 fn turn_error(result: &TurnResult) -> Option<ChatError> {
     const RETRY: &str = "/retry tries again";
     let (problem, advice) = match &result.outcome {
-        Outcome::Completed | Outcome::Interrupted => return None,
-        Outcome::BudgetExhausted => (
+        TurnOutcome::Completed | TurnOutcome::Interrupted => return None,
+        TurnOutcome::BudgetExhausted => (
             format!("stopped after {} model calls, before the work was done", result.model_calls),
             vec![
                 "send `go on` to continue, or raise the limit: /config set agent.max_turns N"
                     .to_owned(),
             ],
         ),
-        Outcome::Looping { reason } => (
+        TurnOutcome::Looping { reason } => (
             format!("stopped because the model was repeating itself: {reason}"),
             vec!["tell it what to try instead".to_owned()],
         ),
-        Outcome::Refused => (
+        TurnOutcome::Refused => (
             "the provider refused to answer".to_owned(),
             vec!["rephrase it, or use another model: /model PROVIDER:MODEL".to_owned()],
         ),
-        Outcome::Failed(TurnError::Model(error)) => {
+        TurnOutcome::Failed(TurnError::Model(error)) => {
             (error.to_string(), vec![error.advice(), RETRY.to_owned()])
         }
-        Outcome::Failed(error @ (TurnError::Empty { .. } | TurnError::TooLong(_))) => (
+        TurnOutcome::Failed(error @ (TurnError::Empty { .. } | TurnError::TooLong(_))) => (
             error.to_string(),
             vec!["use another model: /model PROVIDER:MODEL".to_owned(), RETRY.to_owned()],
         ),
-        Outcome::Failed(TurnError::Store(error)) => {
+        TurnOutcome::Failed(TurnError::Store(error)) => {
             let ChatError { mut advice, .. } = commands::store_error(error);
             advice.push("when that is fixed, send it again or use /retry".to_owned());
             (format!("failed to store the conversation: {error}"), advice)

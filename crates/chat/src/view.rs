@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use vestal_tui::{Line, Span, Style, View, format, style};
+use vestal_tui::{Line, LiveArea, Span, Style, format, style};
 
 use crate::cells;
 use crate::live::{EntryKind, LiveTurn, WaitingFor};
@@ -35,7 +35,7 @@ pub(crate) struct Scene<'a> {
     /// The open question.
     pub(crate) question: Vec<Line>,
     /// The input, with its menu.
-    pub(crate) input: View,
+    pub(crate) input: LiveArea,
     /// Kind of the last entry in the transcript.
     pub(crate) last: Option<EntryKind>,
     /// A hint in place of the status line.
@@ -51,7 +51,7 @@ pub(crate) fn input_rows(rows: u16) -> usize {
 /// Composes the live area: at most one row less than the terminal has, no line wider than
 /// it. If there is little room, the input comes first, then the question, running work, and
 /// the answer.
-pub(crate) fn compose(scene: &Scene<'_>) -> View {
+pub(crate) fn compose(scene: &Scene<'_>) -> LiveArea {
     let columns = usize::from(scene.columns).max(1);
     let most = usize::from(scene.rows).saturating_sub(1).max(1);
     let mut room = most.saturating_sub(scene.input.lines.len());
@@ -91,7 +91,7 @@ pub(crate) fn compose(scene: &Scene<'_>) -> View {
     lines.extend(input);
     lines.extend(status);
     let lines = lines.into_iter().map(|line| line.cut(columns)).collect();
-    View { lines, cursor }
+    LiveArea { lines, cursor }
 }
 
 /// Takes the last lines that fit.

@@ -1,4 +1,4 @@
-use vestal_agent::{ApprovalRequest, Event, Question};
+use vestal_agent::{ApprovalRequest, Question, TurnEvent};
 use vestal_tui::{Colour, Editor, History};
 
 use super::*;
@@ -28,16 +28,16 @@ fn busy_status() -> StatusLine {
 }
 
 /// A live area with every part.
-fn busy(columns: u16, rows: u16, question: Vec<Line>) -> View {
+fn busy(columns: u16, rows: u16, question: Vec<Line>) -> LiveArea {
     let now = Instant::now();
     let tails = OutputTails::default();
     let mut live = LiveTurn::new(cells::prose_width(columns), false);
-    let started = |call: &str, name: &str, summary: &str| Event::ToolStarted {
+    let started = |call: &str, name: &str, summary: &str| TurnEvent::ToolStarted {
         call: call.to_owned(),
         name: name.to_owned(),
         summary: summary.to_owned(),
     };
-    let child = Event::Child {
+    let child = TurnEvent::Child {
         conversation: "20261115-103001-k3f9ab".parse().unwrap(),
         index: 0,
         event: Box::new(started("c", "search_files", "TODO in the whole tree of sources")),
@@ -50,7 +50,9 @@ fn busy(columns: u16, rows: u16, question: Vec<Line>) -> View {
         live.take(event, since(now, 12), &tails, &mut |_| {});
     }
     live.take(
-        Event::Text { text: "The tests of `wire` pass, those of\n\n- guest\n- sand".to_owned() },
+        TurnEvent::Text {
+            text: "The tests of `wire` pass, those of\n\n- guest\n- sand".to_owned(),
+        },
         since(now, 1),
         &tails,
         &mut |_| {},
@@ -77,7 +79,7 @@ fn busy(columns: u16, rows: u16, question: Vec<Line>) -> View {
     })
 }
 
-fn drawn(view: &View, colour: Colour) -> String {
+fn drawn(view: &LiveArea, colour: Colour) -> String {
     let mut text = String::new();
     for (row, line) in view.lines.iter().enumerate() {
         let shown = match colour {
@@ -214,7 +216,7 @@ fn the_transcript_at_60_80_and_140_columns() {
             },
             width,
         ));
-        let view = View { lines, cursor: None };
+        let view = LiveArea { lines, cursor: None };
         insta::assert_snapshot!(format!("transcript_{columns}"), drawn(&view, Colour::Off));
     }
 }

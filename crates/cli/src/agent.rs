@@ -12,7 +12,9 @@ use rustix::termios::{QueueSelector, tcflush};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use vestal_agent::redact::Redactor;
-use vestal_agent::{Approval, ApprovalRequest, Human, Outcome, Question, TurnError, TurnResult};
+use vestal_agent::{
+    Approval, ApprovalRequest, Human, Question, TurnError, TurnOutcome, TurnResult,
+};
 use vestal_chat::{read_answer, read_approval};
 use vestal_config::Settings;
 use vestal_model::ModelError;
@@ -22,7 +24,7 @@ use vestal_worker::AgentBoard;
 use crate::console::logging::{self, StandardError};
 use crate::console::{Console, text};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 /// Assembles the agent of the profile. `toolsets` are those that somebody asks
@@ -31,10 +33,10 @@ pub(crate) async fn build(
     context: &Context,
     settings: &Settings,
     toolsets: &[String],
-) -> Result<Runtime, Failure> {
+) -> Result<Runtime, CommandFailure> {
     let redactor = begin_log(settings)?;
     let program = std::env::current_exe();
-    let program = program.map_err(|error| Failure::io("find this program", &error))?;
+    let program = program.map_err(|error| CommandFailure::io("find this program", &error))?;
     let mut builder = Runtime::builder(context.engine()?)
         .redactor(redactor)
         .remember_approvals()
@@ -51,7 +53,7 @@ pub(crate) async fn build(
 
 /// Begins the program's own log, and returns the redactor that keeps secrets out
 /// of it and of whatever else is stored and shown.
-pub(crate) fn begin_log(settings: &Settings) -> Result<Arc<Redactor>, Failure> {
+pub(crate) fn begin_log(settings: &Settings) -> Result<Arc<Redactor>, CommandFailure> {
     let redactor = vestal_runtime::redactor(settings)?;
     begin_log_with(settings, StandardError::Messages, &redactor);
     Ok(redactor)
@@ -77,43 +79,46 @@ fn begin_log_with(settings: &Settings, standard_error: StandardError, redactor: 
 /// Returns the exit code of a turn. An interrupted one has that of the signal.
 pub(crate) fn exit_of(result: &TurnResult, signal: Option<Termination>) -> Exit {
     match &result.outcome {
-        Outcome::Completed => Exit::Success,
-        Outcome::BudgetExhausted | Outcome::Looping { .. } => Exit::Stopped,
-        Outcome::Refused => Exit::Refused,
-        Outcome::Interrupted => Exit::Terminated(signal.unwrap_or(Termination::Interrupt)),
-        Outcome::Failed(TurnError::Model(error)) if is_refusal(error) => Exit::Refused,
-        Outcome::Failed(TurnError::Model(ModelError::NotConfigured { .. })) => Exit::No,
-        Outcome::Failed(TurnError::Model(_) | TurnError::Empty { .. } | TurnError::TooLong(_)) => {
-            Exit::Provider
-        }
-        Outcome::Failed(TurnError::Store(_)) => Exit::Failed,
+        TurnOutcome::Completed => Exit::Success,
+        TurnOutcome::BudgetExhausted | TurnOutcome::Looping { .. } => Exit::Stopped,
+        TurnOutcome::Refused => Exit::Refused,
+        TurnOutcome::Interrupted => Exit::Terminated(signal.unwrap_or(Termination::Interrupt)),
+        TurnOutcome::Failed(TurnError::Model(error)) if is_refusal(error) => Exit::Refused,
+        TurnOutcome::Failed(TurnError::Model(ModelError::NotConfigured { .. })) => Exit::No,
+        TurnOutcome::Failed(
+            TurnError::Model(_) | TurnError::Empty { .. } | TurnError::TooLong(_),
+        ) => Exit::Provider,
+        TurnOutcome::Failed(TurnError::Store(_)) => Exit::Failed,
     }
 }
 
 /// Returns what to tell a person about a turn without a whole answer.
-pub(crate) fn failure_of(result: &TurnResult, signal: Option<Termination>) -> Option<Failure> {
+pub(crate) fn failure_of(
+    result: &TurnResult,
+    signal: Option<Termination>,
+) -> Option<CommandFailure> {
     let exit = exit_of(result, signal);
     let failure = match &result.outcome {
-        Outcome::Completed | Outcome::Interrupted => return None,
-        Outcome::BudgetExhausted => Failure::new(format!(
+        TurnOutcome::Completed | TurnOutcome::Interrupted => return None,
+        TurnOutcome::BudgetExhausted => CommandFailure::new(format!(
             "stopped after {} model calls, before the work was done",
             result.model_calls
         ))
         .advise("to continue: vestal chat -c -q 'go on'")
         .advise("to allow more: --max-turns N, or agent.max_turns in the settings"),
-        Outcome::Looping { reason } => {
-            Failure::new(format!("stopped because the model repeats itself: {reason}"))
+        TurnOutcome::Looping { reason } => {
+            CommandFailure::new(format!("stopped because the model repeats itself: {reason}"))
                 .advise("to continue with a hint: vestal chat -c -q 'try it differently'")
         }
-        Outcome::Refused => Failure::new("the provider refused to answer")
+        TurnOutcome::Refused => CommandFailure::new("the provider refused to answer")
             .advise("rephrase the question, or use another model: -m PROVIDER:MODEL"),
-        Outcome::Failed(TurnError::Model(error)) => {
-            Failure::new(error.to_string()).advise(error.advice())
+        TurnOutcome::Failed(TurnError::Model(error)) => {
+            CommandFailure::new(error.to_string()).advise(error.advice())
         }
-        Outcome::Failed(error @ (TurnError::Empty { .. } | TurnError::TooLong(_))) => {
-            Failure::new(error.to_string()).advise("use another model: -m PROVIDER:MODEL")
+        TurnOutcome::Failed(error @ (TurnError::Empty { .. } | TurnError::TooLong(_))) => {
+            CommandFailure::new(error.to_string()).advise("use another model: -m PROVIDER:MODEL")
         }
-        Outcome::Failed(error @ TurnError::Store(_)) => Failure::new(error.to_string()),
+        TurnOutcome::Failed(error @ TurnError::Store(_)) => CommandFailure::new(error.to_string()),
     };
     Some(failure.with_exit(exit))
 }

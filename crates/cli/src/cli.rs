@@ -7,14 +7,14 @@ use clap::{
     Arg, ArgAction, ArgMatches, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand,
 };
 use vestal_config::{ConfigError, Override};
-use vestal_sandbox::{Engine, Task, WhileBusy};
+use vestal_sandbox::{Engine, TaskName, WhileBusy};
 
 use crate::commands::{
     chat, completions, config, conversations, cp, cron, dashboard, doctor, gateway, inspect, jobs,
     kanban, lifecycle, logs, mcp, memory, model, profile, prune, ps, rebuild, restore, run, serve,
     shell, skills, snapshots, supervise, usage,
 };
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::find;
 
 const AFTER_HELP: &str = "\
@@ -166,7 +166,7 @@ fn parse_override(text: &str) -> Result<Override, ConfigError> {
 pub(crate) struct TaskOption {
     /// Task whose sandbox to use.
     #[arg(short, long, value_name = "TASK", default_value = "default")]
-    pub(crate) task: Task,
+    pub(crate) task: TaskName,
 }
 
 /// What is asked of a sandbox that may have to be made.
@@ -190,11 +190,11 @@ pub(crate) struct SandboxFlags {
 pub(crate) struct Tasks {
     /// Tasks whose sandboxes to use.
     #[arg(value_name = "TASK")]
-    tasks: Vec<Task>,
+    tasks: Vec<TaskName>,
 
     /// Same as TASK, as an option.
     #[arg(short = 't', short_alias = 'n', long = "task", value_name = "TASK")]
-    named: Vec<Task>,
+    named: Vec<TaskName>,
 }
 
 impl Tasks {
@@ -204,12 +204,12 @@ impl Tasks {
     }
 
     /// Returns the tasks that are meant by the names given.
-    pub(crate) fn named(&self, engine: &Engine) -> Result<Vec<Task>, Failure> {
+    pub(crate) fn named(&self, engine: &Engine) -> Result<Vec<TaskName>, CommandFailure> {
         self.tasks.iter().chain(&self.named).map(|name| find::task(engine, Some(name))).collect()
     }
 
     /// Returns the tasks that are meant by the names given, or the default one.
-    pub(crate) fn or_default(&self, engine: &Engine) -> Result<Vec<Task>, Failure> {
+    pub(crate) fn or_default(&self, engine: &Engine) -> Result<Vec<TaskName>, CommandFailure> {
         let named = self.named(engine)?;
         if named.is_empty() { Ok(vec![find::task(engine, None)?]) } else { Ok(named) }
     }
@@ -220,16 +220,16 @@ impl Tasks {
 pub(crate) struct OneTask {
     /// Task whose sandbox to use.
     #[arg(value_name = "TASK", id = "one_task")]
-    task: Option<Task>,
+    task: Option<TaskName>,
 
     /// Same as TASK, as an option.
     #[arg(short = 't', long = "task", value_name = "TASK", conflicts_with = "one_task")]
-    named: Option<Task>,
+    named: Option<TaskName>,
 }
 
 impl OneTask {
     /// Returns the task that is meant by the name given, or the default one.
-    pub(crate) fn or_default(&self, engine: &Engine) -> Result<Task, Failure> {
+    pub(crate) fn or_default(&self, engine: &Engine) -> Result<TaskName, CommandFailure> {
         find::task(engine, self.task.as_ref().or(self.named.as_ref()))
     }
 }
@@ -253,7 +253,7 @@ impl From<Busy> for WhileBusy {
 pub(crate) struct JobPlace {
     /// Task whose sandbox has the job [default: search all running sandboxes].
     #[arg(short, long, value_name = "TASK")]
-    pub(crate) task: Option<Task>,
+    pub(crate) task: Option<TaskName>,
 }
 
 /// Declares the verbs: the enum that the command line is read into, and what each

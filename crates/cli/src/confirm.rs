@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _};
 
 use crate::console::Console;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 
 /// Says what is about to happen and asks whether it may. Where there is no
 /// terminal to ask on, that is refused with what would have been said; `verb`
@@ -13,7 +13,7 @@ pub(crate) fn is_confirmed(
     verb: &str,
     question: &str,
     plans: &[String],
-) -> Result<bool, Failure> {
+) -> Result<bool, CommandFailure> {
     announce(console, verb, plans)?;
     Ok(console.ask(question))
 }
@@ -25,7 +25,7 @@ pub(crate) fn is_named(
     verb: &str,
     name: &str,
     plans: &[String],
-) -> Result<bool, Failure> {
+) -> Result<bool, CommandFailure> {
     announce(console, verb, plans)?;
     let answer = console.ask_for(&format!("To {verb} it, type its name ({name}):"));
     Ok(answer.as_deref() == Some(name))
@@ -37,11 +37,11 @@ pub(crate) fn is_possible() -> bool {
 }
 
 /// Prints what is about to happen, before a question.
-fn announce(console: Console, verb: &str, plans: &[String]) -> Result<(), Failure> {
+fn announce(console: Console, verb: &str, plans: &[String]) -> Result<(), CommandFailure> {
     if !is_possible() {
         let message =
             format!("there is no terminal to ask on; to {verb} without being asked, use -y");
-        return Err(Failure::usage(message).advise(plans.join("\n")));
+        return Err(CommandFailure::usage(message).advise(plans.join("\n")));
     }
     for plan in plans {
         console.note(plan);

@@ -11,7 +11,6 @@ use vestal_config::{
     AnyKey as _, Audience, Environment, Home, HomeNotFound, Override, ProfileName, Settings,
 };
 use vestal_profiles::Profiles;
-use vestal_runtime::Terminations;
 use vestal_sandbox::backend::Declaration;
 use vestal_sandbox::{
     BackendChoice, CLOSE_WITHIN, Engine, EngineOptions, Error, Notice, Overrides, Sandbox,
@@ -22,6 +21,7 @@ use crate::cli::{Global, SandboxFlags};
 use crate::console::{ActivityLine, Console};
 use crate::error::CommandFailure;
 use crate::follow::unless_terminated;
+use crate::signals;
 use crate::values::quoted;
 
 /// How long the end of a command waits for the sweep its beginning set off.
@@ -290,7 +290,7 @@ impl Context {
         let mut pending = self.pending.lock().await;
         let Some(attach) = pending.as_mut() else { return };
         if !self.activity.is_pull()
-            && let Ok(mut signals) = Terminations::listen()
+            && let Ok(mut signals) = signals::listen()
         {
             let attached = tokio::time::timeout(CLOSE_WITHIN, &mut *attach);
             let attached = unless_terminated(&mut signals, attached);

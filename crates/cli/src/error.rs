@@ -12,13 +12,13 @@ use crate::values::quoted;
 
 /// Why a command did not do what it was asked to.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CommandFailure {
     message: Option<String>,
     advice: Vec<String>,
     exit: Exit,
 }
 
-impl Failure {
+impl CommandFailure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { message: Some(message.into()), advice: Vec::new(), exit: Exit::Failed }
     }

@@ -8,7 +8,7 @@ use vestal_sandbox::job::{JobEvent, JobStream};
 use vestal_sandbox::{CLOSE_WITHIN, Cause, JobId, JobInfo, JobState, Sandbox, Stream};
 
 use crate::console::{Console, Sink, text};
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 /// Where a job's output goes.
@@ -32,19 +32,20 @@ pub(crate) enum Followed {
 
 impl Outlet {
     /// Returns an outlet to our own standard output and standard error.
-    pub(crate) fn both(console: Console) -> Result<Self, Failure> {
+    pub(crate) fn both(console: Console) -> Result<Self, CommandFailure> {
         Self::new(console, OutputStreams::Both)
     }
 
-    pub(crate) fn new(console: Console, wanted: OutputStreams) -> Result<Self, Failure> {
-        let open = |sink: std::io::Result<Sink>| sink.map_err(|error| Failure::output(&error));
+    pub(crate) fn new(console: Console, wanted: OutputStreams) -> Result<Self, CommandFailure> {
+        let open =
+            |sink: std::io::Result<Sink>| sink.map_err(|error| CommandFailure::output(&error));
         let stdout = (wanted != OutputStreams::Stderr).then(Sink::stdout).map(open).transpose()?;
         let stderr = (wanted != OutputStreams::Stdout).then(Sink::stderr).map(open).transpose()?;
         Ok(Self { stdout, stderr, console })
     }
 
     /// Passes one event on. Returns whether anybody still reads.
-    pub(crate) async fn pass(&self, event: JobEvent) -> Result<bool, Failure> {
+    pub(crate) async fn pass(&self, event: JobEvent) -> Result<bool, CommandFailure> {
         let (sink, bytes) = match event {
             JobEvent::Stdout(bytes) => (&self.stdout, bytes),
             JobEvent::Stderr(bytes) => (&self.stderr, bytes),
@@ -58,7 +59,7 @@ impl Outlet {
         match sink.write(bytes).await {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
-            Err(error) => Err(Failure::output(&error)),
+            Err(error) => Err(CommandFailure::output(&error)),
         }
     }
 
@@ -86,7 +87,7 @@ pub(crate) async fn follow(
     job: JobStream,
     outlet: &Outlet,
     signals: &mut Terminations,
-) -> Result<Followed, Failure> {
+) -> Result<Followed, CommandFailure> {
     match unless_terminated(signals, pass_on(job, outlet)).await {
         Ok(followed) => followed,
         Err(signal) => Ok(Followed::Terminated(signal)),
@@ -95,7 +96,10 @@ pub(crate) async fn follow(
 
 /// Passes a job's output on until it ends or nobody reads. It goes on after a
 /// lost connection; the command is never run a second time.
-pub(crate) async fn pass_on(mut job: JobStream, outlet: &Outlet) -> Result<Followed, Failure> {
+pub(crate) async fn pass_on(
+    mut job: JobStream,
+    outlet: &Outlet,
+) -> Result<Followed, CommandFailure> {
     while let Some(event) = job.next().await? {
         if !outlet.pass(event).await? {
             return Ok(Followed::NoReader);
@@ -139,13 +143,13 @@ pub(crate) async fn take_along(
 }
 
 /// Returns how a job's end ends this program.
-pub(crate) fn exit_of(info: &JobInfo) -> Result<Exit, Failure> {
+pub(crate) fn exit_of(info: &JobInfo) -> Result<Exit, CommandFailure> {
     let JobState::Ended(exit) = info.state else {
-        return Err(Failure::new(format!("job {} has not ended", info.id)));
+        return Err(CommandFailure::new(format!("job {} has not ended", info.id)));
     };
     match (exit.cause, exit.code) {
         (Cause::TimedOut, _) => Ok(Exit::TimedOut),
-        (Cause::Lost, _) | (_, None) => Err(Failure::new(format!(
+        (Cause::Lost, _) | (_, None) => Err(CommandFailure::new(format!(
             "the sandbox ended while job {} ran; its exit code is not known",
             info.id
         ))

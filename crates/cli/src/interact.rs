@@ -8,10 +8,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use vestal_runtime::{Termination, Terminations};
 use vestal_sandbox::job::{AfterInput, JobStream};
-use vestal_sandbox::{Input, JobId, JobInfo, Sandbox};
+use vestal_sandbox::{CommandInput, JobId, JobInfo, Sandbox};
 
 use crate::console::terminal::{self, Raw};
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::follow::{Followed, Outlet, pass_on, unless_terminated};
 
 /// `Ctrl-\`: pressed twice it detaches. Alone it is what it always is.
@@ -51,8 +51,8 @@ pub(crate) async fn interact(
     outlet: &Outlet,
     signals: &mut Terminations,
     detach: Detach,
-) -> Result<Interacted, Failure> {
-    let raw = Raw::enter().map_err(|error| Failure::io("prepare the terminal", &error))?;
+) -> Result<Interacted, CommandFailure> {
+    let raw = Raw::enter().map_err(|error| CommandFailure::io("prepare the terminal", &error))?;
     let (keys, typed) = mpsc::channel(TYPED_AHEAD);
     let id = job.id().clone();
     let work = async {
@@ -95,7 +95,8 @@ enum Left {
 /// goes over whichever connection there is.
 async fn feed(sandbox: &Sandbox, id: &JobId, mut typed: mpsc::Receiver<Vec<u8>>) {
     while let Some(keys) = typed.recv().await {
-        if let Err(error) = sandbox.write(id, Input::Bytes(keys), AfterInput::KeepOpen).await {
+        if let Err(error) = sandbox.write(id, CommandInput::Bytes(keys), AfterInput::KeepOpen).await
+        {
             tracing::debug!(%error, "the job did not take what was typed");
         }
     }

@@ -12,6 +12,7 @@ mod find;
 mod follow;
 mod interact;
 mod program;
+mod signals;
 mod transfer;
 mod values;
 

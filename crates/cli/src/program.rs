@@ -14,7 +14,7 @@ use crate::commands::{
 };
 use crate::console::{Console, logging, restore_messages, status, terminal};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 /// Threads of a chat, beside the one that it is drawn by, and of a gateway.
@@ -52,7 +52,7 @@ pub(crate) fn run() -> Exit {
     let exit = match start(&context, verb) {
         Ok(Err(failure)) if json => explain_in_json(console, &failure),
         Ok(result) => done(console, result),
-        Err(error) => done(console, Err(Failure::io("start the runtime", &error))),
+        Err(error) => done(console, Err(CommandFailure::io("start the runtime", &error))),
     };
     terminal::restore();
     status::clear();
@@ -76,7 +76,7 @@ fn begin_log(context: &Context, verb: &Verb) {
 /// Runs a command in a runtime of one thread: all there is to do is to wait. A
 /// chat has more of them, so that no key waits for what a turn does, and so has a
 /// gateway, so that no request waits for another's.
-fn start(context: &Context, verb: Verb) -> std::io::Result<Result<Exit, Failure>> {
+fn start(context: &Context, verb: Verb) -> std::io::Result<Result<Exit, CommandFailure>> {
     use tokio::runtime::Builder;
     let is_threaded = match &verb {
         Verb::Chat(args) => args.is_interactive(context.environment()),
@@ -102,11 +102,11 @@ fn start(context: &Context, verb: Verb) -> std::io::Result<Result<Exit, Failure>
 pub(crate) fn dispatch(
     context: &Context,
     verb: Verb,
-) -> Pin<Box<dyn Future<Output = Result<Exit, Failure>> + '_>> {
+) -> Pin<Box<dyn Future<Output = Result<Exit, CommandFailure>> + '_>> {
     Box::pin(carry_out(context, verb))
 }
 
-async fn carry_out(context: &Context, verb: Verb) -> Result<Exit, Failure> {
+async fn carry_out(context: &Context, verb: Verb) -> Result<Exit, CommandFailure> {
     match verb {
         Verb::Run(args) => run::run(context, args).await,
         Verb::Shell(args) => shell::run(context, args).await,
@@ -148,7 +148,7 @@ async fn carry_out(context: &Context, verb: Verb) -> Result<Exit, Failure> {
     }
 }
 
-fn done(console: Console, result: Result<Exit, Failure>) -> Exit {
+fn done(console: Console, result: Result<Exit, CommandFailure>) -> Exit {
     result.unwrap_or_else(|failure| {
         console.explain(&failure);
         failure.exit()
@@ -157,7 +157,7 @@ fn done(console: Console, result: Result<Exit, Failure>) -> Exit {
 
 /// Says what went wrong to people and, as an object on standard output, to the
 /// program that asked for JSON.
-fn explain_in_json(console: Console, failure: &Failure) -> Exit {
+fn explain_in_json(console: Console, failure: &CommandFailure) -> Exit {
     console.explain(failure);
     if let Some(error) = failure.view()
         && let Err(unprinted) = console.print_json(&error)
@@ -182,7 +182,7 @@ fn explain_panic(console: Console, info: &PanicHookInfo<'_>) {
     let reason = info.payload_as_str().unwrap_or("no reason given");
     let place = info.location().map(ToString::to_string).unwrap_or_default();
     console.explain(
-        &Failure::new(format!("this is a bug in vestal {}: {reason} ({place})", env!("CARGO_PKG_VERSION")))
+        &CommandFailure::new(format!("this is a bug in vestal {}: {reason} ({place})", env!("CARGO_PKG_VERSION")))
             .advise("please report this line and the command you ran; sandboxes and their jobs are not affected"),
     );
     std::process::exit(Exit::Failed.code().into());

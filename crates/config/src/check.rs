@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::error::ConfigError;
 use crate::files::EnvFile;
 use crate::key::AnyKey;
-use crate::layers::{Given, Layer, Source};
+use crate::layers::{GivenValue, SettingLayer, ValueSource};
 use crate::names;
 use crate::settings::{self, Settings};
 
@@ -37,20 +37,20 @@ pub enum Severity {
 
 /// One thing that is wrong, or worth knowing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct SettingFinding {
     /// How bad it is.
     pub severity: Severity,
     /// The key or variable concerned, as it is written; none for a whole file.
     pub name: Option<String>,
     /// Where, as far as there is a place.
-    pub place: Option<Source>,
+    pub place: Option<ValueSource>,
     /// What is wrong, complete with place and advice.
     pub message: String,
 }
 
 impl Settings {
     /// Returns everything that is wrong: worst first, otherwise in order of place.
-    pub fn check(&self) -> Vec<Finding> {
+    pub fn check(&self) -> Vec<SettingFinding> {
         let mut findings = Vec::new();
         if let Err(error) = &self.file {
             findings.push(whole_file(&error.to_string()));
@@ -71,8 +71,8 @@ impl Settings {
     }
 
     /// Checks a key's value in every place, also where a higher one hides it.
-    fn check_values(&self, key: &dyn AnyKey, findings: &mut Vec<Finding>) {
-        for layer in Layer::ORDER {
+    fn check_values(&self, key: &dyn AnyKey, findings: &mut Vec<SettingFinding>) {
+        for layer in SettingLayer::ORDER {
             match self.given(layer, key) {
                 // A file that cannot be read is one finding, not one per key.
                 // A misspelt name was found among the names.
@@ -87,7 +87,7 @@ impl Settings {
     }
 }
 
-fn check_layer(key: &dyn AnyKey, given: Vec<Given<'_>>, findings: &mut Vec<Finding>) {
+fn check_layer(key: &dyn AnyKey, given: Vec<GivenValue<'_>>, findings: &mut Vec<SettingFinding>) {
     for given in given {
         let wrong = match key.read_untyped(given.input) {
             Err(refusal) => Some((Severity::Error, refusal)),
@@ -95,7 +95,7 @@ fn check_layer(key: &dyn AnyKey, given: Vec<Given<'_>>, findings: &mut Vec<Findi
         };
         if let Some((severity, refusal)) = wrong {
             let invalid = settings::invalid(key, &given, refusal);
-            findings.push(Finding {
+            findings.push(SettingFinding {
                 severity,
                 name: Some(key.name().to_owned()),
                 message: invalid.to_string(),
@@ -105,7 +105,7 @@ fn check_layer(key: &dyn AnyKey, given: Vec<Given<'_>>, findings: &mut Vec<Findi
     }
 }
 
-fn from_error(key: &dyn AnyKey, error: &ConfigError) -> Finding {
+fn from_error(key: &dyn AnyKey, error: &ConfigError) -> SettingFinding {
     let (name, place, message) = match error {
         ConfigError::Conflict(conflict) => {
             (key.name(), Some(&conflict.second), conflict.to_string())
@@ -120,23 +120,28 @@ fn from_error(key: &dyn AnyKey, error: &ConfigError) -> Finding {
         other => (key.name(), None, other.to_string()),
     };
     let name = Some(name.to_owned());
-    Finding { severity: Severity::Error, name, place: place.cloned(), message }
+    SettingFinding { severity: Severity::Error, name, place: place.cloned(), message }
 }
 
-fn push_once(findings: &mut Vec<Finding>, finding: Finding) {
+fn push_once(findings: &mut Vec<SettingFinding>, finding: SettingFinding) {
     if !findings.contains(&finding) {
         findings.push(finding);
     }
 }
 
-fn whole_file(message: &str) -> Finding {
-    Finding { severity: Severity::Error, name: None, place: None, message: message.to_owned() }
+fn whole_file(message: &str) -> SettingFinding {
+    SettingFinding {
+        severity: Severity::Error,
+        name: None,
+        place: None,
+        message: message.to_owned(),
+    }
 }
 
-fn check_dotenv(file: &EnvFile, findings: &mut Vec<Finding>) {
+fn check_dotenv(file: &EnvFile, findings: &mut Vec<SettingFinding>) {
     let shown = file.path.display();
     for malformed in &file.content.malformed {
-        findings.push(Finding {
+        findings.push(SettingFinding {
             severity: Severity::Warning,
             name: None,
             place: Some(names::line_of(file, malformed.line, "")),
@@ -150,7 +155,7 @@ fn check_dotenv(file: &EnvFile, findings: &mut Vec<Finding>) {
     if let Ok(mode) = mode
         && mode & 0o077 != 0
     {
-        findings.push(Finding {
+        findings.push(SettingFinding {
             severity: Severity::Warning,
             name: None,
             place: None,
@@ -180,7 +185,7 @@ impl Settings {
     ///
     /// Where that cannot be stored, they are reported again: a home that cannot be written must not
     /// hide mistakes.
-    pub fn unannounced_names(&self, audience: Audience) -> Vec<Finding> {
+    pub fn unannounced_names(&self, audience: Audience) -> Vec<SettingFinding> {
         let mut findings = self.check_names();
         findings.retain(|finding| finding.severity != Severity::Note);
         if findings.is_empty() {
@@ -188,7 +193,7 @@ impl Settings {
         }
         let memory = self.home().dir().join("settings-told");
         let announced = read(&memory);
-        let mark = |finding: &Finding| mark(finding, audience);
+        let mark = |finding: &SettingFinding| mark(finding, audience);
         findings.retain(|finding| !announced.contains(&mark(finding)));
         if !findings.is_empty() {
             let mut all: Vec<String> = findings.iter().map(mark).chain(announced).collect();
@@ -201,9 +206,9 @@ impl Settings {
 
 /// Returns what a finding is remembered by. Another version of this program may compute another
 /// mark, and then reports once more.
-fn mark(finding: &Finding, audience: Audience) -> String {
+fn mark(finding: &SettingFinding, audience: Audience) -> String {
     let changed = match &finding.place {
-        Some(Source::File { path, .. } | Source::DotEnv { path, .. }) => {
+        Some(ValueSource::File { path, .. } | ValueSource::DotEnv { path, .. }) => {
             fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
         }
         _ => None,

@@ -4,7 +4,7 @@ use crate::testing::TestHome;
 /// Findings as text, with the path of the home taken out.
 fn findings(home: &TestHome, env: &[(&str, &str)]) -> Vec<String> {
     let root = format!("{}/", home.path("").display()).replace("//", "/");
-    let text = |finding: Finding| {
+    let text = |finding: SettingFinding| {
         format!("{:?}: {}", finding.severity, finding.message.replace(&root, ""))
     };
     home.settings(env, &[]).check().into_iter().map(text).collect()

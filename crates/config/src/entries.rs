@@ -5,11 +5,11 @@ use std::cell::Cell;
 use crate::error::ConfigError;
 use crate::files;
 use crate::key::AnyKey;
-use crate::layers::{Given, Override, Source};
+use crate::layers::{GivenValue, Override, ValueSource};
 use crate::set::{SetError, SetOutcome, edit_file};
 use crate::settings::{self, Settings};
-use crate::value::{Input, Value};
-use crate::yaml::{self, Node};
+use crate::value::{SettingInput, SettingValue};
+use crate::yaml::{self, YamlNode};
 
 #[cfg(test)]
 #[path = "entries_tests.rs"]
@@ -29,29 +29,29 @@ pub fn set_entry(
     settings: &Settings,
     name: &str,
     entry: &str,
-    value: &Value,
+    value: &SettingValue,
 ) -> Result<SetOutcome, SetError> {
     let key = settings.schema.require(name)?;
-    let written = Value::Map([(entry.to_owned(), value.clone())].into()).to_string();
+    let written = SettingValue::Map([(entry.to_owned(), value.clone())].into()).to_string();
     let given = Override::new(name, &written);
     let input = given.input();
     let invalid = |refusal| {
-        let source = Source::as_given();
-        ConfigError::Invalid(settings::invalid(key, &Given { source, input }, refusal))
+        let source = ValueSource::as_given();
+        ConfigError::Invalid(settings::invalid(key, &GivenValue { source, input }, refusal))
     };
     // It must be right by itself, or the file would be wrong because of it.
     let alone = key.read_untyped(input).map_err(invalid)?;
     let wanted = entry_of(alone.as_ref(), entry);
     let node = match input {
-        Input::Node(map) => map.at(&[entry]).cloned(),
-        Input::Text(_) => None,
+        SettingInput::Node(map) => map.at(&[entry]).cloned(),
+        SettingInput::Text(_) => None,
     };
     let Some(node) = node else {
         return Err(SetError::NoMap { key: key.name() });
     };
     let edit = |text: &str, path: &[&str]| yaml::set(text, &[path, &[entry]].concat(), &node);
-    let is_right = |map: &Node| {
-        let read = key.read_untyped(Input::Node(map)).ok().flatten();
+    let is_right = |map: &YamlNode| {
+        let read = key.read_untyped(SettingInput::Node(map)).ok().flatten();
         wanted.is_some() && entry_of(read.as_ref(), entry) == wanted
     };
     edit_file(settings, key, edit, is_right)
@@ -72,7 +72,7 @@ pub fn remove_entry(
         Ok(edited.unwrap_or_else(|| text.to_owned()))
     };
     // What is left may be wrong for other reasons; taking something out does not make it so.
-    let is_right = |map: &Node| map.at(&[entry]).is_none();
+    let is_right = |map: &YamlNode| map.at(&[entry]).is_none();
     match edit_file(settings, key, edit, is_right) {
         Ok(outcome) => Ok(removed.get().then_some(outcome)),
         // A file without the key is refused as one that does not have it afterwards.
@@ -81,9 +81,9 @@ pub fn remove_entry(
     }
 }
 
-fn entry_of(value: Option<&Value>, entry: &str) -> Option<Value> {
+fn entry_of(value: Option<&SettingValue>, entry: &str) -> Option<SettingValue> {
     match value {
-        Some(Value::Map(entries)) => entries.get(entry).cloned(),
+        Some(SettingValue::Map(entries)) => entries.get(entry).cloned(),
         _ => None,
     }
 }
@@ -118,10 +118,10 @@ pub fn append(settings: &Settings, name: &str, item: &str) -> Result<AppendOutco
     if schema["type"] != "array" || schema["items"]["type"] != "string" {
         return Err(SetError::NoList { key: key.name() });
     }
-    let node = Node::scalar_for(item, true);
+    let node = YamlNode::scalar_for(item, true);
     check(key, item, &node)?;
     let added = Cell::new(true);
-    let wanted = Value::Text(item.to_owned());
+    let wanted = SettingValue::Text(item.to_owned());
     let edit = |text: &str, path: &[&str]| {
         let edited = yaml::append(text, path, &node)?;
         // What is there is asked under the lock, or two could add the same.
@@ -131,7 +131,7 @@ pub fn append(settings: &Settings, name: &str, item: &str) -> Result<AppendOutco
         }
         Ok(edited)
     };
-    let is_right = |written: &Node| matches!(key.read_untyped(Input::Node(written)), Ok(Some(Value::List(all))) if all.contains(&wanted));
+    let is_right = |written: &YamlNode| matches!(key.read_untyped(SettingInput::Node(written)), Ok(Some(SettingValue::List(all))) if all.contains(&wanted));
     let set = edit_file(settings, key, edit, is_right)?;
     Ok(AppendOutcome { added: added.get(), set })
 }
@@ -146,7 +146,7 @@ pub fn take_out(settings: &Settings, name: &str, item: &str) -> Result<TakeOutco
         return Err(SetError::NoList { key: key.name() });
     }
     let taken = Cell::new(false);
-    let unwanted = Value::Text(item.to_owned());
+    let unwanted = SettingValue::Text(item.to_owned());
     let edit = |text: &str, path: &[&str]| {
         let there = items(key, text, path);
         if !there.contains(&unwanted) {
@@ -154,12 +154,12 @@ pub fn take_out(settings: &Settings, name: &str, item: &str) -> Result<TakeOutco
         }
         taken.set(true);
         let left = there.iter().filter(|own| **own != unwanted).filter_map(|own| match own {
-            Value::Text(text) => Some(Node::scalar_for(text, true)),
+            SettingValue::Text(text) => Some(YamlNode::scalar_for(text, true)),
             _ => None,
         });
-        yaml::set(text, path, &Node::list_of(left.collect()))
+        yaml::set(text, path, &YamlNode::list_of(left.collect()))
     };
-    let is_right = |written: &Node| matches!(key.read_untyped(Input::Node(written)), Ok(Some(Value::List(all))) if !all.contains(&unwanted));
+    let is_right = |written: &YamlNode| matches!(key.read_untyped(SettingInput::Node(written)), Ok(Some(SettingValue::List(all))) if !all.contains(&unwanted));
     // A file that does not name it is not touched, and need not be there.
     let path = settings.home().config_file();
     let text = files::read_text(&path);
@@ -174,20 +174,23 @@ pub fn take_out(settings: &Settings, name: &str, item: &str) -> Result<TakeOutco
 }
 
 /// Refuses an item that the key would not take in a list of its own.
-fn check(key: &dyn AnyKey, item: &str, node: &Node) -> Result<(), SetError> {
-    let list = Node::list_of(vec![node.clone()]);
-    key.read_untyped(Input::Node(&list)).map(drop).map_err(|refusal| {
-        let given = Given { source: Source::as_given(), input: Input::Text(item.as_ref()) };
+fn check(key: &dyn AnyKey, item: &str, node: &YamlNode) -> Result<(), SetError> {
+    let list = YamlNode::list_of(vec![node.clone()]);
+    key.read_untyped(SettingInput::Node(&list)).map(drop).map_err(|refusal| {
+        let given = GivenValue {
+            source: ValueSource::as_given(),
+            input: SettingInput::Text(item.as_ref()),
+        };
         SetError::Config(ConfigError::Invalid(settings::invalid(key, &given, refusal)))
     })
 }
 
 /// Returns what the list in a text holds.
-fn items(key: &dyn AnyKey, text: &str, path: &[&str]) -> Vec<Value> {
+fn items(key: &dyn AnyKey, text: &str, path: &[&str]) -> Vec<SettingValue> {
     let root = yaml::parse(text).ok().and_then(|document| document.root);
     let list = root.as_ref().and_then(|root| root.at(path));
-    match list.map(|list| key.read_untyped(Input::Node(list))) {
-        Some(Ok(Some(Value::List(items)))) => items,
+    match list.map(|list| key.read_untyped(SettingInput::Node(list))) {
+        Some(Ok(Some(SettingValue::List(items)))) => items,
         _ => Vec::new(),
     }
 }

@@ -26,8 +26,8 @@ impl World {
     }
 }
 
-fn server(command: &str) -> Value {
-    Value::Map([("command".to_owned(), Value::Text(command.to_owned()))].into())
+fn server(command: &str) -> SettingValue {
+    SettingValue::Map([("command".to_owned(), SettingValue::Text(command.to_owned()))].into())
 }
 
 #[test]
@@ -58,7 +58,8 @@ fn the_first_entry_makes_the_map() {
 #[test]
 fn a_wrong_entry_changes_nothing() {
     let world = World::new("model: m\n");
-    let wrong = Value::Map([("comand".to_owned(), Value::Text("x".to_owned()))].into());
+    let wrong =
+        SettingValue::Map([("comand".to_owned(), SettingValue::Text("x".to_owned()))].into());
     let error = set_entry(&world.settings(), "mcp_servers", "a", &wrong).expect_err("wrong");
     assert!(error.to_string().contains("did you mean command?"), "{error}");
     assert_eq!(world.text(), "model: m\n");

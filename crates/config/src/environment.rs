@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::error::FileError;
+use crate::error::SettingsFileError;
 use crate::kinds::EnvName;
 use crate::settings::Settings;
 
@@ -143,7 +143,7 @@ pub enum Unresolved {
     NoName,
     /// `.env` cannot be read.
     #[error(transparent)]
-    File(Arc<FileError>),
+    File(Arc<SettingsFileError>),
 }
 
 /// A piece of text that may refer to variables.

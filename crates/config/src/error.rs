@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::layers::Source;
+use crate::layers::ValueSource;
 use crate::yaml::SyntaxError;
 
 /// Why a key has no value. Each concerns one key; others are not affected.
@@ -37,7 +37,7 @@ pub enum ConfigError {
         /// The key asked for.
         key: &'static str,
         /// What is wrong with the file.
-        file: Arc<FileError>,
+        file: Arc<SettingsFileError>,
     },
     /// A name that no key has.
     #[error("there is no key {name}{}", suggestion.as_ref().map(|s| format!("; did you mean {s}?")).unwrap_or_default())]
@@ -70,7 +70,7 @@ pub struct InvalidValue {
     /// The value, short, masked when the key is secret.
     pub value: String,
     /// Where it came from.
-    pub from: Source,
+    pub from: ValueSource,
     /// What is wrong with it, to be read after "which".
     pub reason: String,
     /// What is allowed.
@@ -89,11 +89,11 @@ pub struct Conflict {
     /// The key.
     pub key: &'static str,
     /// Where it is set first.
-    pub first: Source,
+    pub first: ValueSource,
     /// What it is set to there, masked when secret.
     pub first_value: String,
     /// Where it is set again.
-    pub second: Source,
+    pub second: ValueSource,
     /// What it is set to there, masked when secret.
     pub second_value: String,
 }
@@ -109,7 +109,7 @@ pub struct Misspelling {
     /// What to write instead.
     pub hint: String,
     /// Where it is written.
-    pub from: Source,
+    pub from: ValueSource,
 }
 
 /// A key or a section that is written twice in one map.
@@ -119,9 +119,9 @@ pub struct Duplicate {
     /// The repeated name.
     pub name: String,
     /// The first.
-    pub first: Source,
+    pub first: ValueSource,
     /// The second.
-    pub second: Source,
+    pub second: ValueSource,
 }
 
 /// A section that holds something else than keys.
@@ -131,7 +131,7 @@ pub struct NotASection {
     /// The section.
     pub name: String,
     /// Where it is.
-    pub from: Source,
+    pub from: ValueSource,
     /// What it is instead.
     pub found: String,
 }
@@ -139,7 +139,7 @@ pub struct NotASection {
 /// A settings file that cannot be used.
 #[derive(Debug, Clone, Error)]
 #[error("{}: {problem}", path.display())]
-pub struct FileError {
+pub struct SettingsFileError {
     /// The file.
     pub path: PathBuf,
     /// What is wrong with it.

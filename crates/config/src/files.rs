@@ -7,9 +7,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{FileError, FileProblem};
+use crate::error::{FileProblem, SettingsFileError};
 use crate::kinds::EnvName;
-use crate::yaml::{self, Node, NodeKind};
+use crate::yaml::{self, NodeKind, YamlNode};
 
 /// More than any settings file needs.
 pub(crate) const MAX_BYTES: u64 = 1 << 20;
@@ -19,7 +19,7 @@ pub(crate) const MAX_BYTES: u64 = 1 << 20;
 pub(crate) struct ConfigFile {
     pub(crate) path: PathBuf,
     /// The map of sections; none when the file is absent or empty.
-    pub(crate) root: Option<Node>,
+    pub(crate) root: Option<YamlNode>,
 }
 
 /// A profile's `.env`.
@@ -29,15 +29,15 @@ pub(crate) struct EnvFile {
     pub(crate) content: DotEnv,
 }
 
-pub(crate) fn load_config(path: &Path) -> Result<ConfigFile, Arc<FileError>> {
-    let failed = |problem| Arc::new(FileError { path: path.to_owned(), problem });
+pub(crate) fn load_config(path: &Path) -> Result<ConfigFile, Arc<SettingsFileError>> {
+    let failed = |problem| Arc::new(SettingsFileError { path: path.to_owned(), problem });
     let text = read_text(path).map_err(failed)?.unwrap_or_default();
     let root = parse_sections(&text).map_err(failed)?;
     Ok(ConfigFile { path: path.to_owned(), root })
 }
 
 /// Parses a whole `config.yaml`, which must be a map or empty.
-pub(crate) fn parse_sections(text: &str) -> Result<Option<Node>, FileProblem> {
+pub(crate) fn parse_sections(text: &str) -> Result<Option<YamlNode>, FileProblem> {
     match yaml::parse(text)?.root {
         Some(root) if root.is_null() => Ok(None),
         Some(root) if !matches!(root.kind, NodeKind::Map { .. }) => {
@@ -47,9 +47,9 @@ pub(crate) fn parse_sections(text: &str) -> Result<Option<Node>, FileProblem> {
     }
 }
 
-pub(crate) fn load_dotenv(path: &Path) -> Result<EnvFile, Arc<FileError>> {
+pub(crate) fn load_dotenv(path: &Path) -> Result<EnvFile, Arc<SettingsFileError>> {
     let bytes = read(path)
-        .map_err(|problem| Arc::new(FileError { path: path.to_owned(), problem }))?
+        .map_err(|problem| Arc::new(SettingsFileError { path: path.to_owned(), problem }))?
         .unwrap_or_default();
     Ok(EnvFile { path: path.to_owned(), content: DotEnv::parse(&bytes) })
 }
@@ -91,7 +91,7 @@ fn io(error: std::io::Error) -> FileProblem {
 #[derive(Debug, Default)]
 pub(crate) struct DotEnv {
     pub(crate) entries: Vec<DotenvEntry>,
-    pub(crate) malformed: Vec<Malformed>,
+    pub(crate) malformed: Vec<MalformedLine>,
 }
 
 /// One variable.
@@ -116,7 +116,7 @@ impl std::fmt::Debug for DotenvEntry {
 
 /// A line that is not `NAME=value`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Malformed {
+pub(crate) struct MalformedLine {
     pub(crate) line: usize,
     pub(crate) reason: &'static str,
 }
@@ -132,7 +132,7 @@ impl DotEnv {
             match reader.entry() {
                 Ok(Some(entry)) => parsed.entries.push(entry),
                 Ok(None) => {}
-                Err(reason) => parsed.malformed.push(Malformed { line, reason }),
+                Err(reason) => parsed.malformed.push(MalformedLine { line, reason }),
             }
         }
         parsed

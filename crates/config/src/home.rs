@@ -19,7 +19,7 @@ pub struct ProfileName(String);
 
 impl ProfileName {
     /// Makes a name; capitals become small letters.
-    pub fn new(name: &str) -> Result<Self, HomeError> {
+    pub fn new(name: &str) -> Result<Self, HomeNotFound> {
         let folded = name.to_ascii_lowercase();
         let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
         let valid = folded.len() <= MAX_NAME
@@ -28,7 +28,7 @@ impl ProfileName {
         if valid {
             Ok(Self(folded))
         } else {
-            Err(HomeError::BadProfileName { name: name.chars().take(2 * MAX_NAME).collect() })
+            Err(HomeNotFound::BadProfileName { name: name.chars().take(2 * MAX_NAME).collect() })
         }
     }
 
@@ -56,7 +56,7 @@ impl fmt::Display for ProfileName {
 
 /// Why no home was found.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum HomeError {
+pub enum HomeNotFound {
     /// Neither variable is there.
     #[error(
         "neither VESTAL_HOME nor HOME is set; set VESTAL_HOME to a directory for Vestal's files"
@@ -123,7 +123,7 @@ impl Home {
     ///
     /// A choice that cannot be followed is an error, so that no command works in
     /// another profile than the chosen one without saying so.
-    pub fn locate(env: &Environment, profile: Option<&str>) -> Result<Self, HomeError> {
+    pub fn locate(env: &Environment, profile: Option<&str>) -> Result<Self, HomeNotFound> {
         let root = root(env)?;
         match (profile, env.non_empty(PROFILE_VARIABLE.name)) {
             (Some(name), _) => Self::named(root, ProfileName::new(name)?, "-p"),
@@ -140,16 +140,16 @@ impl Home {
     pub fn locate_or_default(
         env: &Environment,
         profile: Option<&str>,
-    ) -> Result<(Self, Option<HomeError>), HomeError> {
+    ) -> Result<(Self, Option<HomeNotFound>), HomeNotFound> {
         match Self::locate(env, profile) {
             Ok(home) => Ok((home, None)),
-            Err(error @ HomeError::Choice { .. }) => Ok((Self::at(root(env)?), Some(error))),
+            Err(error @ HomeNotFound::Choice { .. }) => Ok((Self::at(root(env)?), Some(error))),
             Err(error) => Err(error),
         }
     }
 
     /// Finds the home of `default`, whichever profile is chosen.
-    pub fn locate_root(env: &Environment) -> Result<Self, HomeError> {
+    pub fn locate_root(env: &Environment) -> Result<Self, HomeNotFound> {
         root(env).map(Self::at)
     }
 
@@ -164,12 +164,16 @@ impl Home {
         self.profile.is_default() || self.dir().is_dir()
     }
 
-    fn named(root: PathBuf, profile: ProfileName, from: &'static str) -> Result<Self, HomeError> {
+    fn named(
+        root: PathBuf,
+        profile: ProfileName,
+        from: &'static str,
+    ) -> Result<Self, HomeNotFound> {
         let home = Self { root, profile };
         if home.exists() {
             return Ok(home);
         }
-        Err(HomeError::UnknownProfile { existing: home.profiles(), name: home.profile, from })
+        Err(HomeNotFound::UnknownProfile { existing: home.profiles(), name: home.profile, from })
     }
 
     /// Makes the home of the profile `default` in a directory.
@@ -260,25 +264,25 @@ pub fn is_within(path: &Path, dir: &Path) -> bool {
     path.starts_with(dir) || real(path).starts_with(real(dir))
 }
 
-fn root(env: &Environment) -> Result<PathBuf, HomeError> {
+fn root(env: &Environment) -> Result<PathBuf, HomeNotFound> {
     let absolute = |variable: &'static str, value: &std::ffi::OsStr| {
         let path = PathBuf::from(value);
-        if path.is_absolute() { Ok(path) } else { Err(HomeError::Relative { variable, path }) }
+        if path.is_absolute() { Ok(path) } else { Err(HomeNotFound::Relative { variable, path }) }
     };
     if let Some(value) = env.non_empty(HOME_VARIABLE.name) {
         return absolute(HOME_VARIABLE.name, value);
     }
     match env.non_empty("HOME") {
         Some(value) => absolute("HOME", value).map(|home| home.join(".vestal")),
-        None => Err(HomeError::NoHome),
+        None => Err(HomeNotFound::NoHome),
     }
 }
 
 /// Returns the home of the profile that is chosen below a root, else of `default`.
-fn follow(root: PathBuf) -> Result<Home, HomeError> {
+fn follow(root: PathBuf) -> Result<Home, HomeNotFound> {
     let file = root.join(CHOICE_FILE);
     let home = Home::at(root);
-    let unusable = |problem| HomeError::Choice { file: file.clone(), problem };
+    let unusable = |problem| HomeNotFound::Choice { file: file.clone(), problem };
     let Some(name) = read_choice(&file).map_err(unusable)? else {
         return Ok(home);
     };

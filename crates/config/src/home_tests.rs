@@ -12,8 +12,9 @@ fn the_home_is_vestal_home_or_below_the_users() {
     assert_eq!(root(&[("HOME", "/home/ada")]), Ok(PathBuf::from("/home/ada/.vestal")));
     assert_eq!(root(&[("HOME", "/home/ada"), ("VESTAL_HOME", "/v")]), Ok(PathBuf::from("/v")));
     assert_eq!(root(&[("HOME", "/h"), ("VESTAL_HOME", "")]), Ok(PathBuf::from("/h/.vestal")));
-    assert_eq!(root(&[]), Err(HomeError::NoHome));
-    let relative = |variable, path: &str| Err(HomeError::Relative { variable, path: path.into() });
+    assert_eq!(root(&[]), Err(HomeNotFound::NoHome));
+    let relative =
+        |variable, path: &str| Err(HomeNotFound::Relative { variable, path: path.into() });
     assert_eq!(root(&[("VESTAL_HOME", "v")]), relative("VESTAL_HOME", "v"));
     assert_eq!(root(&[("HOME", "h")]), relative("HOME", "h"));
 }
@@ -74,7 +75,7 @@ fn names_that_could_leave_the_home_are_refused() {
         &"a".repeat(65),
     ] {
         assert!(
-            matches!(ProfileName::new(name), Err(HomeError::BadProfileName { .. })),
+            matches!(ProfileName::new(name), Err(HomeNotFound::BadProfileName { .. })),
             "{name:?}"
         );
     }

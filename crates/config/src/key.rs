@@ -2,9 +2,9 @@
 
 use crate::error::ConfigError;
 use crate::kinds::Setting;
-use crate::layers::Source;
+use crate::layers::ValueSource;
 use crate::settings::{Resolved, Settings};
-use crate::value::{Input, Refusal, Value};
+use crate::value::{SettingInput, SettingValue, ValueRefusal};
 
 /// Whether a key's values may be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum Secrecy {
 
 impl Secrecy {
     /// Returns a value as it may be shown.
-    pub fn shown(self, value: Value) -> Value {
+    pub fn shown(self, value: SettingValue) -> SettingValue {
         match self {
             Self::Public => value,
             Self::Secret => value.masked(),
@@ -48,7 +48,7 @@ pub enum Protection {
 
 /// A declared key and everything known about it.
 #[derive(Debug)]
-pub struct Key<T: Setting> {
+pub struct SettingKey<T: Setting> {
     /// Its name, dotted: `terminal.timeout`.
     pub name: &'static str,
     /// Other names of it.
@@ -70,13 +70,13 @@ pub struct Key<T: Setting> {
     pub default: T,
 }
 
-impl<T: Setting> Key<T> {
+impl<T: Setting> SettingKey<T> {
     /// Returns the default.
     pub fn default_value(&self) -> &T {
         &self.default
     }
 
-    pub(crate) fn read(&self, input: Input<'_>) -> Result<T, Refusal> {
+    pub(crate) fn read(&self, input: SettingInput<'_>) -> Result<T, ValueRefusal> {
         T::read(input, &self.limits)
     }
 }
@@ -98,7 +98,7 @@ pub trait AnyKey: Sync {
     /// Reports whether an exported profile takes the key along.
     fn travels(&self) -> bool;
     /// Returns the default without its type.
-    fn default_untyped(&self) -> Value;
+    fn default_untyped(&self) -> SettingValue;
     /// Returns the default in words where they say more.
     fn default_in_words(&self) -> Option<String>;
     /// Says what is allowed.
@@ -108,16 +108,16 @@ pub trait AnyKey: Sync {
     /// Returns the JSON schema of the key's values.
     fn schema(&self) -> serde_json::Value;
     /// Returns the value in effect without its type.
-    fn resolve(&self, settings: &Settings) -> Result<Resolved<Value>, ConfigError>;
+    fn resolve(&self, settings: &Settings) -> Result<Resolved<SettingValue>, ConfigError>;
     /// Reads a value without asking where else the key is set; none when it says nothing.
     #[doc(hidden)]
-    fn read_untyped(&self, input: Input<'_>) -> Result<Option<Value>, Refusal>;
+    fn read_untyped(&self, input: SettingInput<'_>) -> Result<Option<SettingValue>, ValueRefusal>;
     /// Says what is wrong with a value that is taken all the same.
     #[doc(hidden)]
-    fn doubt(&self, input: Input<'_>) -> Option<Refusal>;
+    fn doubt(&self, input: SettingInput<'_>) -> Option<ValueRefusal>;
 }
 
-impl<T: Setting> AnyKey for Key<T> {
+impl<T: Setting> AnyKey for SettingKey<T> {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -146,7 +146,7 @@ impl<T: Setting> AnyKey for Key<T> {
         self.travels
     }
 
-    fn default_untyped(&self) -> Value {
+    fn default_untyped(&self) -> SettingValue {
         self.default.to_value()
     }
 
@@ -166,23 +166,23 @@ impl<T: Setting> AnyKey for Key<T> {
         T::schema(&self.limits)
     }
 
-    fn resolve(&self, settings: &Settings) -> Result<Resolved<Value>, ConfigError> {
+    fn resolve(&self, settings: &Settings) -> Result<Resolved<SettingValue>, ConfigError> {
         let Resolved { value, source } = settings.get(self)?;
         Ok(Resolved { value: value.to_value(), source })
     }
 
-    fn read_untyped(&self, input: Input<'_>) -> Result<Option<Value>, Refusal> {
+    fn read_untyped(&self, input: SettingInput<'_>) -> Result<Option<SettingValue>, ValueRefusal> {
         if input.is_unset(T::TILDE_IS_HOME) {
             return Ok(None);
         }
         self.read(input).map(|value| Some(value.to_value()))
     }
 
-    fn doubt(&self, input: Input<'_>) -> Option<Refusal> {
+    fn doubt(&self, input: SettingInput<'_>) -> Option<ValueRefusal> {
         if input.is_unset(T::TILDE_IS_HOME) {
             return None;
         }
-        self.read(input).ok()?.doubt().map(Refusal::new)
+        self.read(input).ok()?.doubt().map(ValueRefusal::new)
     }
 }
 
@@ -192,7 +192,7 @@ pub struct IsolatingSetting {
     /// The key.
     pub key: &'static str,
     /// Where its value came from.
-    pub source: Source,
+    pub source: ValueSource,
     /// The kind of sandboxes that alone has what it asks for, in the plural.
     pub only_in: Option<&'static str>,
 }

@@ -8,15 +8,15 @@ mod limits;
 mod read;
 mod text;
 
-pub use amounts::{Bytes, Count, DAY, Range, Seconds, SecondsOrNever, YEAR};
+pub use amounts::{ByteSize, Count, DAY, Range, Seconds, SecondsOrNever, YEAR};
 pub use choices::{choose, one_of, words};
-pub use environment::{EnvName, EnvNames, EnvPairs, Secret};
+pub use environment::{EnvName, EnvNames, EnvPairs, SecretText};
 pub use fractions::{Fraction, Moment};
 pub use limits::{CountOrNone, Cpus, Megabytes};
 pub use read::{Fields, expand, path, scaled, texts};
-pub use text::{Lines, Names, Patterns, Text, TextLimits, is_name};
+pub use text::{LineMode, Names, Patterns, Text, TextLimits, is_name};
 
-use crate::value::{Input, Refusal, Value};
+use crate::value::{SettingInput, SettingValue, ValueRefusal};
 
 #[cfg(test)]
 #[path = "kinds/kinds_tests.rs"]
@@ -31,10 +31,10 @@ pub trait Setting: Clone + PartialEq + std::fmt::Debug + Send + Sync + 'static {
     const TILDE_IS_HOME: bool = false;
 
     /// Reads a value that was given, or says why it cannot be taken.
-    fn read(input: Input<'_>, limits: &Self::Limits) -> Result<Self, Refusal>;
+    fn read(input: SettingInput<'_>, limits: &Self::Limits) -> Result<Self, ValueRefusal>;
 
     /// Returns the value without its type.
-    fn to_value(&self) -> Value;
+    fn to_value(&self) -> SettingValue;
 
     /// Returns the value in words where they say more than [`Setting::to_value`].
     fn in_words(&self) -> Option<String> {

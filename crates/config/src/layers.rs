@@ -9,13 +9,13 @@ use crate::error::{ConfigError, Duplicate, NotASection};
 use crate::key::{AnyKey, Protection};
 use crate::schema::Schema;
 use crate::settings::Settings;
-use crate::value::Input;
-use crate::yaml::{self, Node, NodeKind};
+use crate::value::SettingInput;
+use crate::yaml::{self, NodeKind, YamlNode};
 
 /// Where a value came from, precise enough to go there and change it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Source {
+pub enum ValueSource {
     /// `--set` on the command line.
     CommandLine {
         /// The key as it was written.
@@ -53,14 +53,14 @@ pub enum Source {
     Default,
 }
 
-impl Source {
+impl ValueSource {
     /// Returns the source of a value that is being written to a file.
     pub(crate) fn as_given() -> Self {
         Self::Option { name: "as given".to_owned() }
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for ValueSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::CommandLine { key } => write!(f, "--set {key}"),
@@ -75,14 +75,14 @@ impl fmt::Display for Source {
 
 /// A place values may come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Layer {
+pub(crate) enum SettingLayer {
     CommandLine,
     Environment,
     DotEnv,
     File,
 }
 
-impl Layer {
+impl SettingLayer {
     /// All places; the first that sets a key decides.
     pub(crate) const ORDER: [Self; 4] =
         [Self::CommandLine, Self::Environment, Self::DotEnv, Self::File];
@@ -90,49 +90,49 @@ impl Layer {
 
 /// A value that was given for a key, right or wrong.
 #[derive(Debug)]
-pub(crate) struct Given<'a> {
-    pub(crate) source: Source,
-    pub(crate) input: Input<'a>,
+pub(crate) struct GivenValue<'a> {
+    pub(crate) source: ValueSource,
+    pub(crate) input: SettingInput<'a>,
 }
 
 impl Settings {
     /// Returns what one place says about a key, under each of its names.
     pub(crate) fn given<'a>(
         &'a self,
-        layer: Layer,
+        layer: SettingLayer,
         key: &dyn AnyKey,
-    ) -> Result<Vec<Given<'a>>, ConfigError> {
+    ) -> Result<Vec<GivenValue<'a>>, ConfigError> {
         if key.protection() != Protection::None
             && let Some(misspelling) = self.misspelling(layer, key)
         {
             return Err(ConfigError::Misspelt(Box::new(misspelling)));
         }
         match layer {
-            Layer::CommandLine => Ok(self.on_command_line(key)),
-            Layer::Environment => Ok(self.in_environment(key)),
-            Layer::DotEnv => self.in_dotenv(key),
-            Layer::File => self.in_file(key),
+            SettingLayer::CommandLine => Ok(self.on_command_line(key)),
+            SettingLayer::Environment => Ok(self.in_environment(key)),
+            SettingLayer::DotEnv => self.in_dotenv(key),
+            SettingLayer::File => self.in_file(key),
         }
     }
 
     /// A repeated `--set` of one name replaces the earlier ones.
-    fn on_command_line(&self, key: &dyn AnyKey) -> Vec<Given<'_>> {
+    fn on_command_line(&self, key: &dyn AnyKey) -> Vec<GivenValue<'_>> {
         names(key)
             .filter_map(|name| self.overrides.iter().rfind(|given| given.name == name))
-            .map(|given| Given { source: given.source(), input: given.input() })
+            .map(|given| GivenValue { source: given.source(), input: given.input() })
             .collect()
     }
 
-    fn in_environment(&self, key: &dyn AnyKey) -> Vec<Given<'_>> {
+    fn in_environment(&self, key: &dyn AnyKey) -> Vec<GivenValue<'_>> {
         let given = |name: &&'static str| {
             let value = self.env.get(name)?;
-            let source = Source::Environment { name: (*name).to_owned() };
-            Some(Given { source, input: Input::Text(value) })
+            let source = ValueSource::Environment { name: (*name).to_owned() };
+            Some(GivenValue { source, input: SettingInput::Text(value) })
         };
         key.env().iter().filter_map(given).collect()
     }
 
-    fn in_dotenv(&self, key: &dyn AnyKey) -> Result<Vec<Given<'_>>, ConfigError> {
+    fn in_dotenv(&self, key: &dyn AnyKey) -> Result<Vec<GivenValue<'_>>, ConfigError> {
         let unreadable = |file: &std::sync::Arc<_>| ConfigError::File {
             key: key.name(),
             file: std::sync::Arc::clone(file),
@@ -140,17 +140,17 @@ impl Settings {
         let file = self.dotenv.as_ref().map_err(unreadable)?;
         let given = |name: &&'static str| {
             let entry = file.content.get(name)?;
-            let source = Source::DotEnv {
+            let source = ValueSource::DotEnv {
                 path: file.path.clone(),
                 line: entry.line,
                 name: (*name).to_owned(),
             };
-            Some(Given { source, input: Input::Text(entry.value()) })
+            Some(GivenValue { source, input: SettingInput::Text(entry.value()) })
         };
         Ok(key.env().iter().filter_map(given).collect())
     }
 
-    fn in_file(&self, key: &dyn AnyKey) -> Result<Vec<Given<'_>>, ConfigError> {
+    fn in_file(&self, key: &dyn AnyKey) -> Result<Vec<GivenValue<'_>>, ConfigError> {
         let unreadable = |file: &std::sync::Arc<_>| ConfigError::File {
             key: key.name(),
             file: std::sync::Arc::clone(file),
@@ -163,7 +163,10 @@ impl Settings {
         for name in names(key) {
             let node = self.lookup(root, name, key.name(), &file.path)?;
             if let Some(node) = node.filter(|node| !self.schema.is_whole_section(name, node)) {
-                found.push(Given { source: at(&file.path, node), input: Input::Node(node) });
+                found.push(GivenValue {
+                    source: at(&file.path, node),
+                    input: SettingInput::Node(node),
+                });
             }
         }
         Ok(found)
@@ -175,14 +178,14 @@ fn names(key: &dyn AnyKey) -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns where a node of the file stands.
-pub(crate) fn at(path: &Path, node: &Node) -> Source {
-    Source::File { path: path.to_owned(), line: node.line, column: node.column }
+pub(crate) fn at(path: &Path, node: &YamlNode) -> ValueSource {
+    ValueSource::File { path: path.to_owned(), line: node.line, column: node.column }
 }
 
 impl Schema {
     /// Reports whether a node is the section of keys that a key's short name also
     /// stands for: `model: {…}`, where `model: NAME` would set `model.default`.
-    pub(crate) fn is_whole_section(&self, name: &str, node: &Node) -> bool {
+    pub(crate) fn is_whole_section(&self, name: &str, node: &YamlNode) -> bool {
         self.is_section(name) && (node.is_null() || matches!(node.kind, NodeKind::Map { .. }))
     }
 }
@@ -191,11 +194,11 @@ impl Settings {
     /// Follows a dotted name through the sections of a file.
     fn lookup<'a>(
         &self,
-        root: &'a Node,
+        root: &'a YamlNode,
         name: &str,
         key: &'static str,
         path: &Path,
-    ) -> Result<Option<&'a Node>, ConfigError> {
+    ) -> Result<Option<&'a YamlNode>, ConfigError> {
         let mut node = root;
         let mut walked = 0;
         for part in name.split('.') {
@@ -246,7 +249,7 @@ pub struct Override {
 #[derive(Clone)]
 enum OverrideValue {
     Text(String),
-    Node(Box<Node>),
+    Node(Box<YamlNode>),
 }
 
 impl Override {
@@ -271,17 +274,17 @@ impl Override {
         Self { option: Some(option), ..self }
     }
 
-    pub(crate) fn source(&self) -> Source {
+    pub(crate) fn source(&self) -> ValueSource {
         match self.option {
-            Some(option) => Source::Option { name: option.to_owned() },
-            None => Source::CommandLine { key: self.name.clone() },
+            Some(option) => ValueSource::Option { name: option.to_owned() },
+            None => ValueSource::CommandLine { key: self.name.clone() },
         }
     }
 
-    pub(crate) fn input(&self) -> Input<'_> {
+    pub(crate) fn input(&self) -> SettingInput<'_> {
         match &self.value {
-            OverrideValue::Text(text) => Input::Text(text.as_ref()),
-            OverrideValue::Node(node) => Input::Node(node),
+            OverrideValue::Text(text) => SettingInput::Text(text.as_ref()),
+            OverrideValue::Node(node) => SettingInput::Node(node),
         }
     }
 }

@@ -12,33 +12,33 @@ mod tests;
 
 use crate::error::Misspelling;
 use crate::key::{AnyKey, Protection};
-use crate::layers::{self, Layer, Source};
+use crate::layers::{self, SettingLayer, ValueSource};
 use crate::names;
 use crate::schema::Schema;
 use crate::settings::Settings;
-use crate::yaml::{Entry, Node, NodeKind};
+use crate::yaml::{MapEntry, NodeKind, YamlNode};
 
 impl Settings {
     /// Returns every name that was probably meant for a key that protects.
     pub(crate) fn misspellings(&self) -> Vec<Misspelling> {
         let protecting = self.schema.keys().filter(|key| key.protection() != Protection::None);
         protecting
-            .flat_map(|key| Layer::ORDER.map(|layer| self.misspelling(layer, key)))
+            .flat_map(|key| SettingLayer::ORDER.map(|layer| self.misspelling(layer, key)))
             .flatten()
             .collect()
     }
 
     /// Returns a name in one place that was probably meant for a key.
-    pub(crate) fn misspelling(&self, layer: Layer, key: &dyn AnyKey) -> Option<Misspelling> {
+    pub(crate) fn misspelling(&self, layer: SettingLayer, key: &dyn AnyKey) -> Option<Misspelling> {
         match layer {
             // `--set` takes no name that no key has.
-            Layer::CommandLine => None,
-            Layer::Environment => self.env.iter().find_map(|(name, value)| {
+            SettingLayer::CommandLine => None,
+            SettingLayer::Environment => self.env.iter().find_map(|(name, value)| {
                 let name = name.to_str().filter(|_| !value.is_empty())?;
-                let from = || Source::Environment { name: name.to_owned() };
+                let from = || ValueSource::Environment { name: name.to_owned() };
                 misspelt_variable(&self.schema, key, name, from)
             }),
-            Layer::DotEnv => {
+            SettingLayer::DotEnv => {
                 let file = self.dotenv.as_ref().ok()?;
                 file.content.entries.iter().find_map(|entry| {
                     let name = Some(entry.name.as_str()).filter(|_| !entry.value().is_empty())?;
@@ -47,7 +47,7 @@ impl Settings {
                     })
                 })
             }
-            Layer::File => {
+            SettingLayer::File => {
                 let file = self.file.as_ref().ok()?;
                 let (written, hint, entry) =
                     misspelt_entry(&self.schema, key, file.root.as_ref()?)?;
@@ -62,7 +62,7 @@ fn misspelt_variable(
     schema: &Schema,
     key: &dyn AnyKey,
     name: &str,
-    from: impl FnOnce() -> Source,
+    from: impl FnOnce() -> ValueSource,
 ) -> Option<Misspelling> {
     if !schema.is_ours(name) || schema.is_known(name) || schema.is_reserved_variable(name) {
         return None;
@@ -86,8 +86,8 @@ fn misspelt_variable(
 fn misspelt_entry<'a>(
     schema: &Schema,
     key: &dyn AnyKey,
-    root: &'a Node,
-) -> Option<(String, String, &'a Entry)> {
+    root: &'a YamlNode,
+) -> Option<(String, String, &'a MapEntry)> {
     let (section, own) = key.name().rsplit_once('.')?;
     let meant = || format!("did you mean {}?", key.name());
     said(root).find_map(|(name, entry)| {
@@ -116,7 +116,7 @@ fn misspelt_entry<'a>(
 }
 
 /// Returns the entries of a map that say something, by name.
-fn said(map: &Node) -> impl Iterator<Item = (&str, &Entry)> {
+fn said(map: &YamlNode) -> impl Iterator<Item = (&str, &MapEntry)> {
     let entries = match &map.kind {
         NodeKind::Map { entries, .. } => entries.as_slice(),
         _ => &[],

@@ -2,18 +2,18 @@
 
 use std::path::Path;
 
-use crate::check::{Finding, Severity};
+use crate::check::{SettingFinding, Severity};
 use crate::environment::{Variable, VariableScope};
 use crate::files::{ConfigFile, EnvFile};
-use crate::layers::Source;
+use crate::layers::ValueSource;
 use crate::schema::Schema;
 use crate::settings::Settings;
-use crate::yaml::{Entry, Node, NodeKind};
+use crate::yaml::{MapEntry, NodeKind, YamlNode};
 use crate::{layers, misspelt};
 
 impl Settings {
     /// Returns what there is to say about names in `config.yaml`, in `.env` and in the environment.
-    pub(crate) fn check_names(&self) -> Vec<Finding> {
+    pub(crate) fn check_names(&self) -> Vec<SettingFinding> {
         let mut findings = Vec::new();
         if let Ok(file) = &self.file {
             check_file(&self.schema, file, &mut findings);
@@ -23,7 +23,7 @@ impl Settings {
         }
         self.check_variables(&mut findings);
         // A likely misspelling of a key that protects makes reading that key fail.
-        let stopping: Vec<Source> =
+        let stopping: Vec<ValueSource> =
             self.misspellings().into_iter().map(|misspelling| misspelling.from).collect();
         for finding in &mut findings {
             if finding.place.as_ref().is_some_and(|place| stopping.contains(place)) {
@@ -35,17 +35,17 @@ impl Settings {
 
     /// Looks for variables that are probably misspelt. Other programs have
     /// variables of their own, so only near misses count.
-    fn check_variables(&self, findings: &mut Vec<Finding>) {
+    fn check_variables(&self, findings: &mut Vec<SettingFinding>) {
         for (name, _) in self.env.iter() {
             let Some(name) = name.to_str() else { continue };
             if !self.schema.is_ours(name) || self.schema.is_known(name) {
                 continue;
             }
             if let Some(meant) = self.schema.closest_variable(name) {
-                findings.push(Finding {
+                findings.push(SettingFinding {
                     severity: Severity::Warning,
                     name: Some(name.to_owned()),
-                    place: Some(Source::Environment { name: name.to_owned() }),
+                    place: Some(ValueSource::Environment { name: name.to_owned() }),
                     message: format!(
                         "environment variable {name} has no effect; did you mean {meant}?"
                     ),
@@ -56,13 +56,19 @@ impl Settings {
 }
 
 /// Looks for names in `config.yaml` that mean nothing, or something else now.
-fn check_file(schema: &Schema, file: &ConfigFile, findings: &mut Vec<Finding>) {
+fn check_file(schema: &Schema, file: &ConfigFile, findings: &mut Vec<SettingFinding>) {
     if let Some(root) = &file.root {
         check_map(schema, &file.path, root, "", findings);
     }
 }
 
-fn check_map(schema: &Schema, path: &Path, map: &Node, prefix: &str, findings: &mut Vec<Finding>) {
+fn check_map(
+    schema: &Schema,
+    path: &Path,
+    map: &YamlNode,
+    prefix: &str,
+    findings: &mut Vec<SettingFinding>,
+) {
     let NodeKind::Map { entries, .. } = &map.kind else {
         return;
     };
@@ -74,13 +80,13 @@ fn check_map(schema: &Schema, path: &Path, map: &Node, prefix: &str, findings: &
 fn check_entry(
     schema: &Schema,
     path: &Path,
-    entry: &Entry,
+    entry: &MapEntry,
     prefix: &str,
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<SettingFinding>,
 ) {
     let place = layers::at(path, &entry.key);
     let mut push = |severity, name: &str, message| {
-        findings.push(Finding {
+        findings.push(SettingFinding {
             severity,
             name: Some(name.to_owned()),
             place: Some(place.clone()),
@@ -122,14 +128,14 @@ fn check_entry(
     }
 }
 
-fn check_dotenv(schema: &Schema, file: &EnvFile, findings: &mut Vec<Finding>) {
+fn check_dotenv(schema: &Schema, file: &EnvFile, findings: &mut Vec<SettingFinding>) {
     let shown = file.path.display();
     for entry in &file.content.entries {
         let name = entry.name.as_str();
         let Some((severity, what)) = about_variable(schema, name) else {
             continue;
         };
-        findings.push(Finding {
+        findings.push(SettingFinding {
             severity,
             name: Some(name.to_owned()),
             place: Some(line_of(file, entry.line, name)),
@@ -156,6 +162,6 @@ fn about_variable(schema: &Schema, name: &str) -> Option<(Severity, String)> {
     Some((Severity::Warning, format!("has no effect{}", hint.unwrap_or_default())))
 }
 
-pub(crate) fn line_of(file: &EnvFile, line: usize, name: &str) -> Source {
-    Source::DotEnv { path: file.path.clone(), line, name: name.to_owned() }
+pub(crate) fn line_of(file: &EnvFile, line: usize, name: &str) -> ValueSource {
+    ValueSource::DotEnv { path: file.path.clone(), line, name: name.to_owned() }
 }

@@ -5,15 +5,15 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use crate::environment::Environment;
-use crate::error::FileError;
+use crate::error::SettingsFileError;
 use crate::files::DotEnv;
 use crate::files::{self, EnvFile};
 use crate::home::Home;
 use crate::key::Secrecy;
 use crate::schema::Schema;
 use crate::settings::Settings;
-use crate::value::Value;
-use crate::yaml::{self, Node, NodeKind};
+use crate::value::SettingValue;
+use crate::yaml::{self, NodeKind, YamlNode};
 
 const HEADER: &str = "# Settings of an exported profile. Secrets and unknown keys were left out.\n";
 
@@ -30,7 +30,7 @@ pub struct PortableSettings {
 impl PortableSettings {
     /// Writes a profile's settings anew from the values of known keys: neither a
     /// comment nor a key nobody knows can carry a secret along.
-    pub fn of(schema: &Schema, home: &Home) -> Result<Self, Arc<FileError>> {
+    pub fn of(schema: &Schema, home: &Home) -> Result<Self, Arc<SettingsFileError>> {
         let file = files::load_config(&home.config_file())?;
         let mut given = Vec::new();
         if let Some(root) = &file.root {
@@ -73,7 +73,7 @@ impl PortableSettings {
 }
 
 /// Keys and their values by the names of the sections they are in, outermost first.
-type Sections<'a> = BTreeMap<Vec<&'a str>, Vec<(&'a str, Value)>>;
+type Sections<'a> = BTreeMap<Vec<&'a str>, Vec<(&'a str, SettingValue)>>;
 
 fn write(sections: &Sections<'_>) -> String {
     let mut text = HEADER.to_owned();
@@ -88,7 +88,7 @@ fn write(sections: &Sections<'_>) -> String {
         let indent = "  ".repeat(section.len());
         for (name, value) in entries {
             let value = match value {
-                Value::Text(text) => yaml::quote(text),
+                SettingValue::Text(text) => yaml::quote(text),
                 other => other.to_string(),
             };
             writeln!(text, "{indent}{name}: {value}").ok();
@@ -98,7 +98,7 @@ fn write(sections: &Sections<'_>) -> String {
 }
 
 /// Collects the names of what a file sets, sections opened up.
-fn names(schema: &Schema, map: &Node, prefix: &str, all: &mut Vec<String>) {
+fn names(schema: &Schema, map: &YamlNode, prefix: &str, all: &mut Vec<String>) {
     let NodeKind::Map { entries, .. } = &map.kind else { return };
     for entry in entries {
         let own = entry.name().unwrap_or("?");

@@ -3,10 +3,15 @@ use crate::testing::TestHome;
 
 /// The order that users are promised, written out here so that a change of the
 /// code cannot change what is expected of it.
-const PROMISED: [Layer; 4] = [Layer::CommandLine, Layer::Environment, Layer::DotEnv, Layer::File];
+const PROMISED: [SettingLayer; 4] = [
+    SettingLayer::CommandLine,
+    SettingLayer::Environment,
+    SettingLayer::DotEnv,
+    SettingLayer::File,
+];
 
 /// One key set in some places, to values that differ from place to place.
-fn settings_with(key: &dyn AnyKey, places: &[Layer]) -> (TestHome, Settings, Vec<String>) {
+fn settings_with(key: &dyn AnyKey, places: &[SettingLayer]) -> (TestHome, Settings, Vec<String>) {
     let examples = key.examples();
     let mut home = TestHome::new();
     let (mut env, mut sets, mut given) = (Vec::new(), Vec::new(), Vec::new());
@@ -14,10 +19,10 @@ fn settings_with(key: &dyn AnyKey, places: &[Layer]) -> (TestHome, Settings, Vec
         let value = examples[at % 2].clone();
         given.push(value.clone());
         match layer {
-            Layer::CommandLine => sets.push(Override::new(key.name(), &value)),
-            Layer::Environment => env.push((key.env()[0], value)),
-            Layer::DotEnv => home = home.dotenv(format!("{}='{value}'\n", key.env()[0])),
-            Layer::File => home = home.config(in_file(key.name(), &value)),
+            SettingLayer::CommandLine => sets.push(Override::new(key.name(), &value)),
+            SettingLayer::Environment => env.push((key.env()[0], value)),
+            SettingLayer::DotEnv => home = home.dotenv(format!("{}='{value}'\n", key.env()[0])),
+            SettingLayer::File => home = home.config(in_file(key.name(), &value)),
         }
     }
     let settings =
@@ -35,13 +40,15 @@ fn in_file(name: &str, value: &str) -> String {
     name.split('.').enumerate().map(line).collect()
 }
 
-fn layer_of(source: &Source) -> Option<Layer> {
+fn layer_of(source: &ValueSource) -> Option<SettingLayer> {
     match source {
-        Source::CommandLine { .. } | Source::Option { .. } => Some(Layer::CommandLine),
-        Source::Environment { .. } => Some(Layer::Environment),
-        Source::DotEnv { .. } => Some(Layer::DotEnv),
-        Source::File { .. } => Some(Layer::File),
-        Source::Default => None,
+        ValueSource::CommandLine { .. } | ValueSource::Option { .. } => {
+            Some(SettingLayer::CommandLine)
+        }
+        ValueSource::Environment { .. } => Some(SettingLayer::Environment),
+        ValueSource::DotEnv { .. } => Some(SettingLayer::DotEnv),
+        ValueSource::File { .. } => Some(SettingLayer::File),
+        ValueSource::Default => None,
     }
 }
 
@@ -49,7 +56,7 @@ fn layer_of(source: &Source) -> Option<Layer> {
 fn every_key_is_taken_from_the_highest_place_that_has_it() {
     for key in crate::schema().keys() {
         for chosen in 0..16_u8 {
-            let places: Vec<Layer> =
+            let places: Vec<SettingLayer> =
                 (0..4).filter(|bit| chosen & (1 << bit) != 0).map(|bit| PROMISED[bit]).collect();
             let (_home, settings, given) = settings_with(key, &places);
             let resolved = key.resolve(&settings).expect("examples are allowed");
@@ -76,12 +83,12 @@ fn every_name_of_every_key_works() {
             let settings =
                 Settings::load(&crate::schema(), TestHome::new().home(), env, Vec::new());
             let source = key.resolve(&settings).expect("allowed").source;
-            assert_eq!(source, Source::Environment { name: (*name).to_owned() });
+            assert_eq!(source, ValueSource::Environment { name: (*name).to_owned() });
         }
         for alias in key.aliases() {
             let home = TestHome::with_config(in_file(alias, value));
             let source = key.resolve(&home.settings(&[], &[])).expect("allowed").source;
-            assert_eq!(layer_of(&source), Some(Layer::File), "{alias}");
+            assert_eq!(layer_of(&source), Some(SettingLayer::File), "{alias}");
         }
     }
 }

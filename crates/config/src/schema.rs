@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::check::Finding;
+use crate::check::SettingFinding;
 use crate::environment::{VARIABLES, Variable, VariableScope};
 use crate::error::ConfigError;
 use crate::key::AnyKey;
@@ -51,7 +51,7 @@ macro_rules! keys {
     )+) => {
         $(
             $(#[doc = $doc])+
-            pub static $id: $crate::Key<$kind> = $crate::Key {
+            pub static $id: $crate::SettingKey<$kind> = $crate::SettingKey {
                 name: $name,
                 aliases: &$crate::keys!(@or [] $(, $aliases)?),
                 env: &$env,
@@ -95,7 +95,7 @@ pub struct Group {
     /// Markdown at the end of the generated documentation.
     pub notes: &'static str,
     /// Finds what is wrong with values that are right each by itself.
-    pub check: fn(&Settings) -> Vec<Finding>,
+    pub check: fn(&Settings) -> Vec<SettingFinding>,
     /// Reports whether a variable holds a secret, by its name.
     pub is_secret: fn(&str) -> bool,
     /// Returns the variables that hold secrets because a setting says so.

@@ -90,7 +90,10 @@ fn a_secret_value_is_in_no_error_and_no_table() {
     assert!(!shown.contains("hunter2"), "{shown}");
     let rows = settings.rows();
     let row = rows.iter().find(|row| row.key == "terminal.env").expect("a row");
-    assert_eq!(row.value.as_ref().map(Value::to_string).as_deref(), Some("{TOKEN: \"****\"}"));
+    assert_eq!(
+        row.value.as_ref().map(SettingValue::to_string).as_deref(),
+        Some("{TOKEN: \"****\"}")
+    );
     assert_eq!(
         settings.get_by_name("terminal.env").expect("fine").value.to_string(),
         "{TOKEN: hunter2}"
@@ -133,7 +136,7 @@ fn a_place_that_says_nothing_is_passed_over() {
         .dotenv("TERMINAL_TIMEOUT=\n");
     let settings = home.settings(&[("TERMINAL_TIMEOUT", "")], &["terminal.timeout="]);
     assert_eq!(settings.get(&keys::TIMEOUT).expect("fine").value, Seconds::new(7));
-    assert_eq!(settings.get(&keys::JOBS_KEPT).expect("fine").source, Source::Default);
+    assert_eq!(settings.get(&keys::JOBS_KEPT).expect("fine").source, ValueSource::Default);
     assert_eq!(settings.get(&keys::CWD).expect("fine").value, Directory("~".into()));
 }
 
@@ -163,7 +166,11 @@ fn odd_files_are_errors_and_odd_text_is_not() {
     for text in ["", "\n", "# c\n", "---\n", "null\n", "\u{feff}", "terminal:\n", "terminal: {}\n"]
     {
         let settings = TestHome::with_config(text).settings(&[], &[]);
-        assert_eq!(settings.get(&keys::TIMEOUT).expect("fine").source, Source::Default, "{text:?}");
+        assert_eq!(
+            settings.get(&keys::TIMEOUT).expect("fine").source,
+            ValueSource::Default,
+            "{text:?}"
+        );
     }
     let bom = "\u{feff}terminal:\r\n  timeout: 5\r\n";
     let settings = TestHome::with_config(bom).settings(&[], &[]);
@@ -249,7 +256,7 @@ fn a_model_may_be_named_in_short() {
     let settings = home.settings(&[], &[]);
     let model = settings.get(&keys::MODEL_DEFAULT).expect("fine");
     assert_eq!(model.value.get(), Some("some/model"));
-    assert!(matches!(model.source, Source::File { line: 1, column: 8, .. }));
+    assert!(matches!(model.source, ValueSource::File { line: 1, column: 8, .. }));
     assert!(settings.get(&keys::MODEL_PROVIDER).expect("fine").is_default());
     let settings = home.settings(&[], &["model=other"]);
     assert_eq!(settings.get(&keys::MODEL_DEFAULT).expect("fine").value.get(), Some("other"));

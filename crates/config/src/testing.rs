@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::kind::{self, Fields, Input, Json, Refusal};
+use crate::kind::{self, Fields, Json, SettingInput, ValueRefusal};
 use crate::{
-    ConfigError, EnvName, EnvPairs, Environment, Group, Home, Override, Schema, Secret, Setting,
-    Settings, Value,
+    ConfigError, EnvName, EnvPairs, Environment, Group, Home, Override, Schema, SecretText,
+    Setting, SettingValue, Settings,
 };
 
 /// A home in a temporary directory, removed when dropped.
@@ -69,12 +69,12 @@ impl Setting for Directory {
 
     const TILDE_IS_HOME: bool = true;
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         kind::path(input).map(Self)
     }
 
-    fn to_value(&self) -> Value {
-        Value::Text(self.0.to_string_lossy().into_owned())
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Text(self.0.to_string_lossy().into_owned())
     }
 
     fn allowed((): &()) -> String {
@@ -98,7 +98,7 @@ pub(crate) struct Services(BTreeMap<String, Service>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Service {
     command: Option<String>,
-    api_key: Secret,
+    api_key: SecretText,
     pub(crate) api_key_env: Option<EnvName>,
     env: EnvPairs,
 }
@@ -110,27 +110,27 @@ impl Services {
 impl Setting for Services {
     type Limits = ();
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         let tree = input.tree()?;
-        let entries = tree.entries().ok_or_else(|| Refusal::new("is not a map"))?;
-        let service = |entry: &kind::Entry| {
+        let entries = tree.entries().ok_or_else(|| ValueRefusal::new("is not a map"))?;
+        let service = |entry: &kind::MapEntry| {
             let name =
-                entry.name().ok_or_else(|| Refusal::new("holds a key that is not a name"))?;
+                entry.name().ok_or_else(|| ValueRefusal::new("holds a key that is not a name"))?;
             let known = ["command", "api_key", "api_key_env", "env"];
             let fields = Fields::read(&entry.value, name, &known)?;
             let variable = |node| {
-                let text = Input::Node(node).scalar()?;
-                EnvName::new(text).ok_or_else(|| Refusal::new("is not the name of a variable"))
+                let text = SettingInput::Node(node).scalar()?;
+                EnvName::new(text).ok_or_else(|| ValueRefusal::new("is not the name of a variable"))
             };
             let service = Service {
                 command: fields
-                    .value("command", |node| Ok(Input::Node(node).scalar()?.to_owned()))?,
+                    .value("command", |node| Ok(SettingInput::Node(node).scalar()?.to_owned()))?,
                 api_key: fields
-                    .value("api_key", |node| Secret::read(Input::Node(node), &()))?
-                    .unwrap_or(Secret::EMPTY),
+                    .value("api_key", |node| SecretText::read(SettingInput::Node(node), &()))?
+                    .unwrap_or(SecretText::EMPTY),
                 api_key_env: fields.value("api_key_env", variable)?,
                 env: fields
-                    .value("env", |node| EnvPairs::read(Input::Node(node), &()))?
+                    .value("env", |node| EnvPairs::read(SettingInput::Node(node), &()))?
                     .unwrap_or(EnvPairs::EMPTY),
             };
             Ok((name.to_owned(), service))
@@ -138,9 +138,9 @@ impl Setting for Services {
         entries.iter().map(service).collect::<Result<_, _>>().map(Self)
     }
 
-    fn to_value(&self) -> Value {
+    fn to_value(&self) -> SettingValue {
         let entry = |(name, own): (&String, &Service)| {
-            let text = |text: &str| Value::Text(text.to_owned());
+            let text = |text: &str| SettingValue::Text(text.to_owned());
             let fields = [
                 ("command", own.command.as_deref().map(text)),
                 ("api_key", own.api_key.expose().map(text)),
@@ -149,9 +149,9 @@ impl Setting for Services {
             ];
             let fields = fields.into_iter();
             let fields = fields.filter_map(|(name, value)| Some((name.to_owned(), value?)));
-            (name.clone(), Value::Map(fields.collect()))
+            (name.clone(), SettingValue::Map(fields.collect()))
         };
-        Value::Map(self.0.iter().map(entry).collect())
+        SettingValue::Map(self.0.iter().map(entry).collect())
     }
 
     fn allowed((): &()) -> String {
@@ -174,12 +174,12 @@ pub(crate) mod keys {
 
     use super::{Directory, Services};
     use crate::{
-        Bytes, Count, CountOrNone, Cpus, EnvNames, EnvPairs, Lines, Megabytes, Names, Patterns,
-        Protection, Range, Seconds, Secrecy, Secret, Text, TextLimits,
+        ByteSize, Count, CountOrNone, Cpus, EnvNames, EnvPairs, LineMode, Megabytes, Names,
+        Patterns, Protection, Range, Seconds, Secrecy, SecretText, Text, TextLimits,
     };
 
-    const LINE: TextLimits = TextLimits { max_bytes: 256, lines: Lines::One };
-    const LINES: TextLimits = TextLimits { max_bytes: 256, lines: Lines::Many };
+    const LINE: TextLimits = TextLimits { max_bytes: 256, lines: LineMode::One };
+    const LINES: TextLimits = TextLimits { max_bytes: 256, lines: LineMode::Many };
     const ALL: &[Cow<'static, str>] = &[Cow::Borrowed("all")];
 
     crate::choices! {
@@ -265,8 +265,8 @@ pub(crate) mod keys {
         }
 
         /// A size.
-        JOB_LOG_BYTES: Bytes = "terminal.job_log_bytes" {
-            default: Bytes::mib(8),
+        JOB_LOG_BYTES: ByteSize = "terminal.job_log_bytes" {
+            default: ByteSize::mib(8),
             limits: Range { min: 64 << 10, max: 16 << 30 },
             env: ["TERMINAL_JOB_LOG_BYTES"],
         }
@@ -347,8 +347,8 @@ pub(crate) mod keys {
         }
 
         /// A secret.
-        MODEL_API_KEY: Secret = "model.api_key" {
-            default: Secret::EMPTY,
+        MODEL_API_KEY: SecretText = "model.api_key" {
+            default: SecretText::EMPTY,
             limits: (),
             env: ["VESTAL_API_KEY"],
             secrecy: Secrecy::Secret,
@@ -460,7 +460,7 @@ static GROUP: Group = Group {
     is_secret: |name| name.ends_with("_API_KEY") || name.ends_with("_TOKEN"),
     secret_variables,
     secrets: |settings| {
-        let key = settings.get(&keys::MODEL_API_KEY).map_or(Secret::EMPTY, |found| found.value);
+        let key = settings.get(&keys::MODEL_API_KEY).map_or(SecretText::EMPTY, |found| found.value);
         key.expose().map(str::to_owned).into_iter().collect()
     },
     ..Group::of(keys::KEYS)

@@ -9,12 +9,12 @@ use std::fmt;
 use serde::Serialize;
 use serde::de::IgnoredAny;
 
-use crate::yaml::{self, Node, NodeKind};
+use crate::yaml::{self, NodeKind, YamlNode};
 
 /// A setting's value without its type: for tables, JSON and scripts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
-pub enum Value {
+pub enum SettingValue {
     /// Yes or no.
     Bool(bool),
     /// A whole number.
@@ -24,9 +24,9 @@ pub enum Value {
     /// Text.
     Text(String),
     /// A list.
-    List(Vec<Value>),
+    List(Vec<SettingValue>),
     /// Names and their values.
-    Map(BTreeMap<String, Value>),
+    Map(BTreeMap<String, SettingValue>),
 }
 
 /// A number with at most six digits after the point, kept exactly.
@@ -68,7 +68,7 @@ impl Serialize for Decimal {
 /// What stands in place of a secret.
 pub(crate) const MASK: &str = "****";
 
-impl Value {
+impl SettingValue {
     /// Returns the value with everything secret in it replaced by asterisks;
     /// the names of a map stay.
     #[must_use]
@@ -85,7 +85,7 @@ impl Value {
     }
 }
 
-impl Value {
+impl SettingValue {
     /// Returns the value with the entries of these names replaced by asterisks,
     /// however deep they are.
     #[must_use]
@@ -107,7 +107,7 @@ impl Value {
     }
 }
 
-impl Value {
+impl SettingValue {
     /// Returns the value without the entries of these names, however deep they are.
     #[must_use]
     pub fn without(&self, names: &[&str]) -> Self {
@@ -126,7 +126,7 @@ impl Value {
 }
 
 /// Writes the value as it may stand in `config.yaml`. Text at the top is bare.
-impl fmt::Display for Value {
+impl fmt::Display for SettingValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) => f.write_str(text),
@@ -135,7 +135,7 @@ impl fmt::Display for Value {
     }
 }
 
-impl Value {
+impl SettingValue {
     fn nested(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bool(flag) => write!(f, "{flag}"),
@@ -168,16 +168,16 @@ const SHOWN: usize = 120;
 
 /// A value as it was given.
 #[derive(Debug, Clone, Copy)]
-pub enum Input<'a> {
+pub enum SettingInput<'a> {
     /// Text of a variable or of the command line, taken as it is.
     Text(&'a OsStr),
     /// A value of a YAML document.
-    Node(&'a Node),
+    Node(&'a YamlNode),
 }
 
 /// Why a value cannot be taken, to be read after "which …".
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct ValueRefusal {
     /// What is wrong.
     pub reason: String,
     /// What to do about it, where there is more to say than what is allowed.
@@ -186,7 +186,7 @@ pub struct Refusal {
     pub secret: bool,
 }
 
-impl Refusal {
+impl ValueRefusal {
     /// Makes a refusal: "is not …".
     pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), suggestion: None, secret: false }
@@ -207,7 +207,7 @@ impl Refusal {
     }
 }
 
-impl<'a> Input<'a> {
+impl<'a> SettingInput<'a> {
     /// Reports whether the source names the key but says nothing.
     pub fn is_unset(self, tilde_is_home: bool) -> bool {
         match self {
@@ -217,27 +217,29 @@ impl<'a> Input<'a> {
     }
 
     /// Returns the text of a single value.
-    pub fn scalar(self) -> Result<&'a str, Refusal> {
+    pub fn scalar(self) -> Result<&'a str, ValueRefusal> {
         match self {
-            Self::Text(text) => text.to_str().ok_or_else(|| Refusal::new("is not valid UTF-8")),
-            Self::Node(node) => node
-                .scalar()
-                .ok_or_else(|| Refusal::new(format!("is {}, not a single value", node.noun()))),
+            Self::Text(text) => {
+                text.to_str().ok_or_else(|| ValueRefusal::new("is not valid UTF-8"))
+            }
+            Self::Node(node) => node.scalar().ok_or_else(|| {
+                ValueRefusal::new(format!("is {}, not a single value", node.noun()))
+            }),
         }
     }
 
     /// Returns the value as a tree; text is read as JSON.
-    pub fn tree(self) -> Result<Cow<'a, Node>, Refusal> {
+    pub fn tree(self) -> Result<Cow<'a, YamlNode>, ValueRefusal> {
         match self {
             Self::Node(node) => Ok(Cow::Borrowed(node)),
             Self::Text(_) => {
                 let text = self.scalar()?;
                 serde_json::from_str::<IgnoredAny>(text)
-                    .map_err(|error| Refusal::new(format!("is not JSON ({error})")))?;
+                    .map_err(|error| ValueRefusal::new(format!("is not JSON ({error})")))?;
                 // YAML contains JSON, so one kind of tree serves both.
                 let document = yaml::parse(text)
-                    .map_err(|error| Refusal::new(format!("is not JSON ({error})")))?;
-                document.root.map(Cow::Owned).ok_or_else(|| Refusal::new("is not JSON"))
+                    .map_err(|error| ValueRefusal::new(format!("is not JSON ({error})")))?;
+                document.root.map(Cow::Owned).ok_or_else(|| ValueRefusal::new("is not JSON"))
             }
         }
     }

@@ -74,7 +74,7 @@ pub struct Parent {
 
 /// A conversation without its messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Conversation {
+pub struct ConversationRecord {
     /// Its name.
     pub id: ConversationId,
     /// Its title, if it has one.
@@ -94,12 +94,12 @@ pub struct Conversation {
     /// When it was last used.
     pub updated_at: Timestamp,
     /// When and why it ended; `None` while it is open.
-    pub ended: Option<Ended>,
+    pub ended: Option<ConversationEnd>,
 }
 
 /// The end of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct ConversationEnd {
     /// When it ended.
     pub at: Timestamp,
     /// Why it ended.
@@ -108,9 +108,9 @@ pub struct Ended {
 
 /// A conversation in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Summary {
+pub struct ConversationSummary {
     /// The conversation.
-    pub conversation: Conversation,
+    pub conversation: ConversationRecord,
     /// Number of messages, without undone ones and summaries.
     pub messages: u64,
     /// Number of tool calls in them.
@@ -139,7 +139,7 @@ pub struct ConversationId(String);
 #[error(
     "{text:?} cannot name a conversation; allowed: up to {MAX_LENGTH} of a-z, A-Z, 0-9, _ and -, a letter or a digit first"
 )]
-pub struct InvalidId {
+pub struct InvalidConversationId {
     /// The text, shortened.
     pub text: String,
 }
@@ -176,24 +176,24 @@ fn letter(byte: u8) -> u8 {
 }
 
 impl FromStr for ConversationId {
-    type Err = InvalidId;
+    type Err = InvalidConversationId;
 
-    fn from_str(text: &str) -> Result<Self, InvalidId> {
+    fn from_str(text: &str) -> Result<Self, InvalidConversationId> {
         let valid = text.len() <= MAX_LENGTH
             && text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
         if valid {
             Ok(Self(text.to_owned()))
         } else {
-            Err(InvalidId { text: text.chars().take(2 * MAX_LENGTH).collect() })
+            Err(InvalidConversationId { text: text.chars().take(2 * MAX_LENGTH).collect() })
         }
     }
 }
 
 impl TryFrom<String> for ConversationId {
-    type Error = InvalidId;
+    type Error = InvalidConversationId;
 
-    fn try_from(text: String) -> Result<Self, InvalidId> {
+    fn try_from(text: String) -> Result<Self, InvalidConversationId> {
         text.parse()
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::conversation::{ConversationId, InvalidId};
+use crate::conversation::{ConversationId, InvalidConversationId};
 use crate::message::Seq;
 use crate::title::InvalidTitle;
 
@@ -57,7 +57,7 @@ pub enum Error {
     InvalidTitle(#[from] InvalidTitle),
     /// A text that is not a conversation id.
     #[error(transparent)]
-    InvalidId(#[from] InvalidId),
+    InvalidId(#[from] InvalidConversationId),
     /// Another process runs a turn in the conversation.
     #[error("{} is using conversation {id}; try again when it has finished", holder(*pid))]
     Busy {

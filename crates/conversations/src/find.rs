@@ -5,14 +5,14 @@ use jiff::Timestamp;
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 
-use crate::conversation::{ConversationId, Summary};
+use crate::conversation::{ConversationId, ConversationSummary};
 use crate::error::{Error, MatchingConversation};
-use crate::store::Store;
+use crate::store::ConversationStore;
 use crate::{Result, row, usage};
 
 /// Which conversations to list.
 #[derive(Debug, Clone)]
-pub struct Filter {
+pub struct ConversationFilter {
     /// Only those of this front end.
     pub source: Option<String>,
     /// Only those last used before this moment.
@@ -25,7 +25,7 @@ pub struct Filter {
     pub include_delegated: bool,
 }
 
-impl Default for Filter {
+impl Default for ConversationFilter {
     /// The fifty most recently used, without delegated ones.
     fn default() -> Self {
         Self {
@@ -54,10 +54,10 @@ macro_rules! summaries {
     };
 }
 
-impl Store {
+impl ConversationStore {
     /// Lists conversations, most recently used first.
     #[boxed]
-    pub async fn list(&self, filter: &Filter) -> Result<Vec<Summary>> {
+    pub async fn list(&self, filter: &ConversationFilter) -> Result<Vec<ConversationSummary>> {
         let mut reader = self.reader().await?;
         let rows = sqlx::query(summaries!(
             "SELECT * FROM conversations WHERE (?1 IS NULL OR source = ?1) \
@@ -78,7 +78,7 @@ impl Store {
 
     /// Returns one conversation as in a list.
     #[boxed]
-    pub async fn summary(&self, id: &ConversationId) -> Result<Summary> {
+    pub async fn summary(&self, id: &ConversationId) -> Result<ConversationSummary> {
         let mut reader = self.reader().await?;
         let found = sqlx::query(summaries!("SELECT * FROM conversations WHERE id = ?"))
             .bind(id.as_str())
@@ -150,8 +150,8 @@ impl Store {
     }
 }
 
-fn summary(row: &SqliteRow) -> sqlx::Result<Summary> {
-    Ok(Summary {
+fn summary(row: &SqliteRow) -> sqlx::Result<ConversationSummary> {
+    Ok(ConversationSummary {
         conversation: row::conversation(row)?,
         messages: row::count(row, "messages")?,
         tool_calls: row::count(row, "tool_calls")?,

@@ -7,14 +7,14 @@ use vestal_model::Message;
 
 use crate::conversation::ConversationId;
 use crate::error::Error;
-use crate::message::{Kind, NewMessage, Seq};
-use crate::store::{Store, WriteTransaction};
+use crate::message::{MessageKind, NewMessage, Seq};
+use crate::store::{ConversationStore, WriteTransaction};
 use crate::{Result, row, search, title, usage};
 
 /// The length of a preview, in characters.
 const PREVIEW: usize = 200;
 
-impl Store {
+impl ConversationStore {
     /// Appends messages, all or none, and returns their numbers. They are stored when this returns. A
     /// conversation that had ended is open again.
     #[boxed]
@@ -77,7 +77,7 @@ impl Store {
     /// all that follows it, up to the next. A turn whose beginning was compacted cannot be undone,
     /// nor those before it. Usage stays counted.
     #[boxed]
-    pub async fn undo(&self, id: &ConversationId, turns: u32) -> Result<Undone> {
+    pub async fn undo(&self, id: &ConversationId, turns: u32) -> Result<UndoneMessages> {
         let mut write = self.write().await?;
         let key = row::key(&mut write, id).await?;
         let starts = sqlx::query(
@@ -90,7 +90,7 @@ impl Store {
         .fetch_all(write.on())
         .await
         .map_err(|error| write.explain(error))?;
-        let Some(first) = starts.last() else { return Ok(Undone::default()) };
+        let Some(first) = starts.last() else { return Ok(UndoneMessages::default()) };
         let (place, seq): (i64, i64) = (|| Ok((first.try_get(0)?, first.try_get(1)?)))()
             .map_err(|error| write.explain(error))?;
         let gone = sqlx::query(
@@ -122,14 +122,14 @@ impl Store {
         .await
         .map_err(|error| write.explain(error))?;
         write.commit().await?;
-        Ok(Undone { turns: starts.len() as u64, messages: gone.len() as u64 })
+        Ok(UndoneMessages { turns: starts.len() as u64, messages: gone.len() as u64 })
     }
 }
 
 /// A message, encoded before the transaction begins.
 pub(crate) struct EncodedMessage<'m> {
     new: &'m NewMessage,
-    kind: Kind,
+    kind: MessageKind,
     body: String,
     usage: Option<String>,
     cost: Option<String>,
@@ -150,7 +150,7 @@ impl<'m> EncodedMessage<'m> {
 
     /// Encodes a summary.
     pub(crate) fn summary(new: &'m NewMessage) -> Result<Self> {
-        Ok(Self { kind: Kind::Summary, ..Self::new(new)? })
+        Ok(Self { kind: MessageKind::Summary, ..Self::new(new)? })
     }
 
     fn role(&self) -> &'static str {
@@ -170,7 +170,7 @@ impl<'m> EncodedMessage<'m> {
 
     fn preview(&self) -> Option<String> {
         match (&self.new.message, self.kind) {
-            (Message::User(message), Kind::Said) => {
+            (Message::User(message), MessageKind::Said) => {
                 // A long paste is not read to its end for its beginning.
                 let beginning: String = message.text().chars().take(4 * PREVIEW).collect();
                 Some(title::collapse(&beginning).chars().take(PREVIEW).collect())
@@ -200,7 +200,7 @@ pub(crate) async fn reserve(
     messages: &[EncodedMessage<'_>],
 ) -> Result<Reserved> {
     let taken = i64::try_from(messages.len()).unwrap_or(i64::MAX);
-    let counted = messages.iter().filter(|message| message.kind != Kind::Summary);
+    let counted = messages.iter().filter(|message| message.kind != MessageKind::Summary);
     let counted = i64::try_from(counted.count()).unwrap_or(i64::MAX);
     let row = sqlx::query(
         "UPDATE conversations SET next_seq = next_seq + ?2, messages = messages + ?3, \
@@ -304,9 +304,9 @@ pub(crate) async fn place(
     found.ok_or_else(|| Error::NoMessage { id: id.clone(), seq })
 }
 
-/// The result of [`Store::undo`].
+/// The result of [`ConversationStore::undo`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Undone {
+pub struct UndoneMessages {
     /// Number of turns undone.
     pub turns: u64,
     /// Number of messages in them.

@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::Result;
 use crate::conversation::ConversationId;
 use crate::error::Error;
-use crate::store::Store;
+use crate::store::ConversationStore;
 
 /// The right to run turns in a conversation, until it is dropped. It is a file lock, so the kernel
 /// releases it when the process dies.
@@ -21,7 +21,7 @@ pub struct Lease {
     path: PathBuf,
 }
 
-impl Store {
+impl ConversationStore {
     /// Takes the lease of a conversation, or fails at once with the process that has it. Within a
     /// process, too, only one can have it.
     pub fn lease(&self, id: &ConversationId) -> Result<Lease> {
@@ -119,7 +119,7 @@ mod tests {
     #[tokio::test]
     async fn only_one_has_a_conversation_and_the_next_gets_it_after() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(dir.path().join("state.db")).await.unwrap();
+        let store = ConversationStore::open(dir.path().join("state.db")).await.unwrap();
         let id: ConversationId = "a".parse().unwrap();
         let other: ConversationId = "b".parse().unwrap();
         let held = store.lease(&id).unwrap();

@@ -7,13 +7,13 @@ use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 
 use crate::conversation::ConversationId;
-use crate::store::Store;
+use crate::store::ConversationStore;
 use crate::usage::{self, Totals};
 use crate::{Result, row};
 
-/// The work that a conversation does for somebody else, so that its cost can be told by task.
+/// An attempt at work that a conversation does for somebody else, so that its cost can be told by task.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Work {
+pub struct WorkAttempt {
     /// What kind of work: `kanban`, `cron`.
     pub kind: String,
     /// What it is part of, such as the name of a board; may be empty.
@@ -80,7 +80,7 @@ pub enum LedgerGroup {
     /// A piece of work; none: what people did themselves.
     Work(Option<WorkItem>),
     /// An attempt; none: what people did themselves.
-    Attempt(Option<Work>),
+    Attempt(Option<WorkAttempt>),
     /// A conversation, which may be gone.
     Conversation(ConversationId),
 }
@@ -127,7 +127,7 @@ impl LedgerGrouping {
             Self::Work => LedgerGroup::Work(work_item(row)?),
             Self::Attempt => LedgerGroup::Attempt(match work_item(row)? {
                 Some(WorkItem { kind, group, item }) => {
-                    Some(Work { kind, group, item, attempt: text(row, 3)? })
+                    Some(WorkAttempt { kind, group, item, attempt: text(row, 3)? })
                 }
                 None => None,
             }),
@@ -145,11 +145,11 @@ fn text(row: &SqliteRow, column: usize) -> sqlx::Result<String> {
     Ok(row.try_get::<Option<String>, _>(column)?.unwrap_or_default())
 }
 
-impl Store {
+impl ConversationStore {
     /// Records which work a conversation does. Calls from now on are counted for it; conversations
     /// that it delegates to later count for it, too.
     #[boxed]
-    pub async fn set_work(&self, id: &ConversationId, work: &Work) -> Result<()> {
+    pub async fn set_work(&self, id: &ConversationId, work: &WorkAttempt) -> Result<()> {
         let query = sqlx::query(
             "UPDATE conversations SET work_kind = ?, work_group = ?, work_item = ?, \
              work_attempt = ? WHERE key = ?",

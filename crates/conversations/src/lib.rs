@@ -15,16 +15,17 @@ mod title;
 mod usage;
 
 pub use conversation::{
-    Conversation, ConversationId, Ended, InvalidId, New, Parent, ParentKind, Summary,
+    ConversationEnd, ConversationId, ConversationRecord, ConversationSummary,
+    InvalidConversationId, New, Parent, ParentKind,
 };
 pub use error::{Error, MatchingConversation};
-pub use find::Filter;
-pub use history::Undone;
+pub use find::ConversationFilter;
+pub use history::UndoneMessages;
 pub use lease::Lease;
-pub use ledger::{LedgerFilter, LedgerGroup, LedgerGrouping, Work, WorkItem};
-pub use message::{Kind, NewMessage, Seq, Standing, Stored};
-pub use search::{Hit, Piece, Role, SearchScope};
-pub use store::{Store, VERSION as SCHEMA_VERSION};
+pub use ledger::{LedgerFilter, LedgerGroup, LedgerGrouping, WorkAttempt, WorkItem};
+pub use message::{MessageKind, MessageStanding, NewMessage, Seq, Stored};
+pub use search::{Hit, MessageAuthor, SearchScope, SnippetPiece};
+pub use store::{ConversationStore, VERSION as SCHEMA_VERSION};
 pub use title::{InvalidTitle, Title};
 pub use usage::{ModelTotals, Totals};
 

@@ -9,18 +9,18 @@ use sqlx::Sqlite;
 use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
 
-use crate::conversation::{Conversation, ConversationId, New, ParentKind};
+use crate::conversation::{ConversationId, ConversationRecord, New, ParentKind};
 use crate::error::Error;
 use crate::history::{NumberScope, place};
 use crate::message::Seq;
-use crate::store::{Store, WriteTransaction};
+use crate::store::{ConversationStore, WriteTransaction};
 use crate::title::{self, Title};
 use crate::{Result, row};
 
-impl Store {
+impl ConversationStore {
     /// Creates a conversation.
     #[boxed]
-    pub async fn create(&self, new: New) -> Result<Conversation> {
+    pub async fn create(&self, new: New) -> Result<ConversationRecord> {
         let mut write = self.write().await?;
         let (id, _) = insert_conversation(&mut write, &new).await?;
         write.commit().await?;
@@ -58,7 +58,7 @@ impl Store {
         self.update(id, query.bind(row::now())).await
     }
 
-    /// Marks a conversation as ended. The next [`Store::append`] or [`Store::touch`] opens it again.
+    /// Marks a conversation as ended. The next [`ConversationStore::append`] or [`ConversationStore::touch`] opens it again.
     #[boxed]
     pub async fn end(&self, id: &ConversationId, reason: &str) -> Result<()> {
         let query = sqlx::query(
@@ -69,9 +69,9 @@ impl Store {
     }
 
     /// Deletes a conversation with its messages and state. Its branches and delegated conversations
-    /// stay, without a parent; the [ledger](Store::ledger) keeps what it took.
+    /// stay, without a parent; the [ledger](ConversationStore::ledger) keeps what it took.
     ///
-    /// The caller should hold the conversation's [lease](Store::lease).
+    /// The caller should hold the conversation's [lease](ConversationStore::lease).
     #[boxed]
     pub async fn delete(&self, id: &ConversationId) -> Result<()> {
         self.update(id, sqlx::query("DELETE FROM conversations WHERE key = ?")).await
@@ -256,20 +256,20 @@ pub(crate) async fn copy_state(write: &mut WriteTransaction<'_>, from: i64, to: 
     Ok(())
 }
 
-impl Store {
+impl ConversationStore {
     /// Creates a conversation with the messages that the model saw of another, up to and including
     /// `at`, or all of them. `at` may be a message that was compacted since: the branch has what the
     /// model saw then.
     ///
     /// The messages keep their numbers. Usage stays with the original, and so does its
-    /// [state](Store::state). Without a title the branch gets the original's with a number.
+    /// [state](ConversationStore::state). Without a title the branch gets the original's with a number.
     #[boxed]
     pub async fn branch(
         &self,
         id: &ConversationId,
         at: Option<Seq>,
         title: Option<Title>,
-    ) -> Result<Conversation> {
+    ) -> Result<ConversationRecord> {
         let mut write = self.write().await?;
         let (branch, _, _) = self.copy(&mut write, id, at, title).await?;
         write.commit().await?;
@@ -284,7 +284,7 @@ impl Store {
         id: &ConversationId,
         title: Option<Title>,
         own: &[(&str, &Value)],
-    ) -> Result<Conversation> {
+    ) -> Result<ConversationRecord> {
         let mut write = self.write().await?;
         let (branch, from, to) = self.copy(&mut write, id, None, title).await?;
         copy_state(&mut write, from, to).await?;

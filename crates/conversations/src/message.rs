@@ -6,10 +6,10 @@ use async_recursion::async_recursion as boxed;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sqlx::Row as _;
-use vestal_model::{Completion, Cost, Message, Usage};
+use vestal_model::{Cost, Message, ModelAnswer, TokenUsage};
 
-use crate::conversation::{Conversation, ConversationId};
-use crate::store::Store;
+use crate::conversation::{ConversationId, ConversationRecord};
+use crate::store::ConversationStore;
 use crate::{Result, row};
 
 /// The number of a message in its conversation, from 1, never reused. Numbers grow in the order of
@@ -27,7 +27,7 @@ impl fmt::Display for Seq {
 /// Why a message is there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum MessageKind {
     /// Part of the dialogue. Such a message of a person begins a turn.
     #[default]
     Said,
@@ -39,7 +39,7 @@ pub enum Kind {
     Summary,
 }
 
-impl Kind {
+impl MessageKind {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Said => "said",
@@ -65,9 +65,9 @@ pub struct NewMessage {
     /// Its content.
     pub message: Message,
     /// Why it is there.
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// The usage of the call that produced it; counted once, here.
-    pub usage: Option<Usage>,
+    pub usage: Option<TokenUsage>,
     /// The cost of that call.
     pub cost: Option<Cost>,
     /// The provider asked, if not the conversation's.
@@ -79,17 +79,24 @@ pub struct NewMessage {
 impl NewMessage {
     /// Creates one of the dialogue.
     pub fn said(message: Message) -> Self {
-        Self { message, kind: Kind::Said, usage: None, cost: None, provider: None, model: None }
+        Self {
+            message,
+            kind: MessageKind::Said,
+            usage: None,
+            cost: None,
+            provider: None,
+            model: None,
+        }
     }
 
     /// Creates one that a person sent while a turn ran.
     pub fn aside(message: Message) -> Self {
-        Self { kind: Kind::Aside, ..Self::said(message) }
+        Self { kind: MessageKind::Aside, ..Self::said(message) }
     }
 
     /// Creates one of the program.
     pub fn note(message: Message) -> Self {
-        Self { kind: Kind::Note, ..Self::said(message) }
+        Self { kind: MessageKind::Note, ..Self::said(message) }
     }
 }
 
@@ -100,8 +107,8 @@ impl From<Message> for NewMessage {
 }
 
 /// The answer of a model, with its usage.
-impl From<&Completion> for NewMessage {
-    fn from(completion: &Completion) -> Self {
+impl From<&ModelAnswer> for NewMessage {
+    fn from(completion: &ModelAnswer) -> Self {
         Self {
             usage: Some(completion.usage),
             cost: Some(completion.cost),
@@ -115,7 +122,7 @@ impl From<&Completion> for NewMessage {
 /// Whether a message is part of the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Standing {
+pub enum MessageStanding {
     /// The model sees it.
     Active,
     /// A summary replaces it; it is kept and found by search.
@@ -130,15 +137,15 @@ pub struct Stored {
     /// Its number.
     pub seq: Seq,
     /// Why it is there.
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// Whether it still counts.
-    pub standing: Standing,
+    pub standing: MessageStanding,
     /// When it was stored.
     pub at: Timestamp,
     /// Its content.
     pub message: Message,
     /// The usage of the call that produced it.
-    pub usage: Option<Usage>,
+    pub usage: Option<TokenUsage>,
     /// The cost of that call.
     pub cost: Option<Cost>,
     /// The provider asked, if recorded.
@@ -150,10 +157,10 @@ pub struct Stored {
 /// The whole range of message numbers.
 const EVERY: (Seq, Seq) = (Seq(i64::MIN), Seq(i64::MAX));
 
-impl Store {
+impl ConversationStore {
     /// Returns a conversation without its messages.
     #[boxed]
-    pub async fn get(&self, id: &ConversationId) -> Result<Conversation> {
+    pub async fn get(&self, id: &ConversationId) -> Result<ConversationRecord> {
         let mut reader = self.reader().await?;
         let found = sqlx::query(concat!(
             "SELECT ",
@@ -186,7 +193,7 @@ impl Store {
     /// Returns the messages that the model sees, in order: those neither undone nor compacted.
     #[boxed]
     pub async fn messages(&self, id: &ConversationId) -> Result<Vec<Stored>> {
-        self.read(id, Some(Standing::Active), EVERY).await
+        self.read(id, Some(MessageStanding::Active), EVERY).await
     }
 
     /// Returns all messages in order, also undone and compacted ones.
@@ -210,7 +217,7 @@ impl Store {
     async fn read(
         &self,
         id: &ConversationId,
-        only: Option<Standing>,
+        only: Option<MessageStanding>,
         (first, last): (Seq, Seq),
     ) -> Result<Vec<Stored>> {
         let mut reader = self.reader().await?;

@@ -10,10 +10,12 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection};
 
 use crate::Result;
-use crate::conversation::{Conversation, ConversationId, Ended, Parent, ParentKind};
+use crate::conversation::{
+    ConversationEnd, ConversationId, ConversationRecord, Parent, ParentKind,
+};
 use crate::error::Error;
-use crate::message::{Kind, Seq, Standing, Stored};
-use crate::store::{Store, WriteTransaction};
+use crate::message::{MessageKind, MessageStanding, Seq, Stored};
+use crate::store::{ConversationStore, WriteTransaction};
 
 /// Returns the key of a conversation.
 pub(crate) async fn key(write: &mut WriteTransaction<'_>, id: &ConversationId) -> Result<i64> {
@@ -45,7 +47,7 @@ macro_rules! conversation_columns {
 pub(crate) use conversation_columns;
 
 /// Reads a conversation.
-pub(crate) fn conversation(row: &SqliteRow) -> sqlx::Result<Conversation> {
+pub(crate) fn conversation(row: &SqliteRow) -> sqlx::Result<ConversationRecord> {
     let parent_id: Option<String> = row.try_get("parent_id")?;
     let kind: Option<String> = row.try_get("parent_kind")?;
     let parent = match kind.as_deref().and_then(ParentKind::named) {
@@ -55,7 +57,7 @@ pub(crate) fn conversation(row: &SqliteRow) -> sqlx::Result<Conversation> {
     let cwd: Option<Vec<u8>> = row.try_get("cwd")?;
     let ended_at: Option<i64> = row.try_get("ended_at")?;
     let reason: Option<String> = row.try_get("end_reason")?;
-    Ok(Conversation {
+    Ok(ConversationRecord {
         id: id(row.try_get("id")?)?,
         title: row.try_get("title")?,
         source: row.try_get("source")?,
@@ -65,7 +67,8 @@ pub(crate) fn conversation(row: &SqliteRow) -> sqlx::Result<Conversation> {
         cwd: cwd.map(|bytes| PathBuf::from(OsStr::from_bytes(&bytes))),
         started_at: time(row.try_get("started_at")?),
         updated_at: time(row.try_get("updated_at")?),
-        ended: ended_at.map(|at| Ended { at: time(at), reason: reason.unwrap_or_default() }),
+        ended: ended_at
+            .map(|at| ConversationEnd { at: time(at), reason: reason.unwrap_or_default() }),
     })
 }
 
@@ -75,19 +78,23 @@ pub(crate) fn id(text: &str) -> sqlx::Result<ConversationId> {
 }
 
 /// Reads a stored message of conversation `of`.
-pub(crate) fn stored(store: &Store, of: &ConversationId, row: &SqliteRow) -> Result<Stored> {
+pub(crate) fn stored(
+    store: &ConversationStore,
+    of: &ConversationId,
+    row: &SqliteRow,
+) -> Result<Stored> {
     let unread = |error| store.explain(error);
     let text = |name: &str| row.try_get::<Option<String>, _>(name).map_err(unread);
     let number = |name: &str| row.try_get::<Option<i64>, _>(name).map_err(unread);
     let seq = Seq(number("seq")?.unwrap_or_default());
     let standing = match (number("undone")?, number("archived_by")?) {
-        (Some(0) | None, None) => Standing::Active,
-        (Some(0) | None, Some(_)) => Standing::Compacted,
-        (Some(_), _) => Standing::Undone,
+        (Some(0) | None, None) => MessageStanding::Active,
+        (Some(0) | None, Some(_)) => MessageStanding::Compacted,
+        (Some(_), _) => MessageStanding::Undone,
     };
     Ok(Stored {
         seq,
-        kind: Kind::named(&text("kind")?.unwrap_or_default()),
+        kind: MessageKind::named(&text("kind")?.unwrap_or_default()),
         standing,
         at: time(number("at")?.unwrap_or_default()),
         message: json(of, seq, "the body", &text("body")?.unwrap_or_default())?,

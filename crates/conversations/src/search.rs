@@ -8,7 +8,7 @@ use sqlx::sqlite::SqliteRow;
 
 use crate::conversation::ConversationId;
 use crate::message::Seq;
-use crate::store::Store;
+use crate::store::ConversationStore;
 use crate::{Result, row};
 
 /// Bytes of a message that can be found: of a longer one its beginning and its
@@ -45,17 +45,17 @@ pub struct Hit {
     /// In which message.
     pub seq: Seq,
     /// Whose message.
-    pub role: Role,
+    pub role: MessageAuthor,
     /// When it was stored.
     pub at: Timestamp,
     /// What stands around it.
-    pub snippet: Vec<Piece>,
+    pub snippet: Vec<SnippetPiece>,
 }
 
 /// Whose message it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Role {
+pub enum MessageAuthor {
     /// A person's.
     User,
     /// The model's.
@@ -66,7 +66,7 @@ pub enum Role {
 
 /// A piece of a snippet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Piece {
+pub struct SnippetPiece {
     /// Its text.
     pub text: String,
     /// Whether it is what was looked for.
@@ -104,7 +104,7 @@ const FIND: &str = "\
         WHERE ?6 IS NULL OR number <= ?6 ORDER BY rank, key DESC LIMIT ?3) \
     ORDER BY words.rank, m.key DESC";
 
-impl Store {
+impl ConversationStore {
     /// Finds messages that have all the words, each at the beginning of a word
     /// of theirs, whatever the case; words in `"…"` stand beside each other. In
     /// scripts without blanks any part of a text is found. The best come first.
@@ -138,9 +138,9 @@ fn hit(row: &SqliteRow) -> sqlx::Result<Hit> {
         title: row.try_get(1)?,
         seq: Seq(row.try_get(2)?),
         role: match row.try_get::<&str, _>(3)? {
-            "assistant" => Role::Assistant,
-            "tool" => Role::Tool,
-            _ => Role::User,
+            "assistant" => MessageAuthor::Assistant,
+            "tool" => MessageAuthor::Tool,
+            _ => MessageAuthor::User,
         },
         at: row::time(row.try_get(4)?),
         snippet: pieces(row.try_get(5)?),
@@ -215,8 +215,8 @@ fn term(words: &str, suffix: &str) -> Option<String> {
 }
 
 /// Takes a snippet apart, and shortens it to what a person reads.
-fn pieces(marked: &str) -> Vec<Piece> {
-    let mut pieces: Vec<Piece> = Vec::new();
+fn pieces(marked: &str) -> Vec<SnippetPiece> {
+    let mut pieces: Vec<SnippetPiece> = Vec::new();
     let mut found = false;
     let mut room = LONGEST;
     for part in marked.split_inclusive([OPEN, CLOSE]) {
@@ -228,7 +228,7 @@ fn pieces(marked: &str) -> Vec<Piece> {
         if !text.is_empty() {
             match pieces.last_mut() {
                 Some(last) if last.found == found => last.text.push_str(&text),
-                _ => pieces.push(Piece { text, found }),
+                _ => pieces.push(SnippetPiece { text, found }),
             }
         }
         found = next;
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn a_snippet_shows_what_was_found_and_little_else() {
-        let piece = |text: &str, found| Piece { text: text.to_owned(), found };
+        let piece = |text: &str, found| SnippetPiece { text: text.to_owned(), found };
         assert_eq!(
             pieces("a \u{200b}\u{1}b\u{2} c \u{1}d\u{2}"),
             [piece("a ", false), piece("b", true), piece(" c ", false), piece("d", true)]

@@ -31,7 +31,7 @@ pub const VERSION: i64 = LAYOUT.version();
 ///
 /// Dropping the future of a writing call leaves the change done or not done, never half done.
 #[derive(Clone)]
-pub struct Store {
+pub struct ConversationStore {
     shared: Arc<StoreShared>,
 }
 
@@ -42,7 +42,7 @@ struct StoreShared {
     writer: Mutex<Option<SqliteConnection>>,
 }
 
-impl Store {
+impl ConversationStore {
     /// Returns the file.
     pub fn path(&self) -> &Path {
         &self.shared.path
@@ -113,9 +113,9 @@ impl Store {
     }
 }
 
-impl fmt::Debug for Store {
+impl fmt::Debug for ConversationStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("path", &self.path()).finish_non_exhaustive()
+        f.debug_struct("ConversationStore").field("path", &self.path()).finish_non_exhaustive()
     }
 }
 

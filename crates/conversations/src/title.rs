@@ -5,7 +5,7 @@ use sqlx::{Row as _, SqliteConnection};
 
 use crate::conversation::ConversationId;
 use crate::error::Error;
-use crate::store::{Store, WriteTransaction};
+use crate::store::{ConversationStore, WriteTransaction};
 use crate::{Result, row};
 
 /// The longest title, in characters.
@@ -34,7 +34,7 @@ pub enum InvalidTitle {
     },
 }
 
-impl Store {
+impl ConversationStore {
     /// Sets the title of a conversation and returns it as stored.
     #[boxed]
     pub async fn set_title(&self, id: &ConversationId, title: &Title) -> Result<String> {

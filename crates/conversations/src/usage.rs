@@ -4,10 +4,10 @@ use async_recursion::async_recursion as boxed;
 use serde::{Deserialize, Serialize};
 use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
-use vestal_model::{Cost, Usage};
+use vestal_model::{Cost, TokenUsage};
 
 use crate::conversation::ConversationId;
-use crate::store::{Store, WriteTransaction};
+use crate::store::{ConversationStore, WriteTransaction};
 use crate::{Result, row};
 
 /// The usage of several calls.
@@ -16,7 +16,7 @@ pub struct Totals {
     /// Number of calls.
     pub calls: u64,
     /// Their tokens.
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// The cost of the calls whose cost is known, in millionths of a US dollar.
     pub micro_usd: u64,
     /// Number of calls of unknown cost.
@@ -43,7 +43,7 @@ pub struct ModelTotals {
     pub totals: Totals,
 }
 
-impl Store {
+impl ConversationStore {
     /// Counts a call that adds no message, such as one that generates a title.
     #[boxed]
     pub async fn record_usage(
@@ -51,7 +51,7 @@ impl Store {
         id: &ConversationId,
         provider: &str,
         model: &str,
-        spent: &Usage,
+        spent: &TokenUsage,
         cost: Option<Cost>,
     ) -> Result<()> {
         let mut write = self.write().await?;
@@ -95,7 +95,7 @@ pub(crate) async fn count(
     key: i64,
     provider: &str,
     model: &str,
-    spent: &Usage,
+    spent: &TokenUsage,
     cost: Option<Cost>,
 ) -> Result<()> {
     let (micro_usd, unpriced) = match cost {
@@ -154,7 +154,7 @@ pub(crate) use total_columns;
 pub(crate) fn totals(row: &SqliteRow) -> sqlx::Result<Totals> {
     Ok(Totals {
         calls: row::count(row, "spent_calls")?,
-        usage: Usage {
+        usage: TokenUsage {
             input: row::count(row, "spent_input")?,
             output: row::count(row, "spent_output")?,
             cache_read: row::count(row, "spent_cache_read")?,

@@ -18,7 +18,7 @@ const VERSION: u32 = 1;
 
 /// What a dashboard says about itself, in `run/dashboard.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct InstanceState {
+pub struct DashboardState {
     version: u32,
     /// Its process.
     pub process: ProcessId,
@@ -37,7 +37,7 @@ pub struct InstanceState {
 pub enum InstanceError {
     /// Another process is it.
     #[error("the dashboard of this home runs already{}", .0.as_ref().map(|state| format!(" at {}", state.url)).unwrap_or_default())]
-    AlreadyRunning(Option<Box<InstanceState>>),
+    AlreadyRunning(Option<Box<DashboardState>>),
     /// A file of the home cannot be used.
     #[error("use {}: {source}", path.display())]
     Home {
@@ -50,13 +50,13 @@ pub enum InstanceError {
 
 /// The right to be the dashboard of a home. It ends with the process, whatever ends that.
 #[derive(Debug)]
-pub struct Instance {
+pub struct DashboardInstance {
     run: PathBuf,
     /// The file is never removed, since a lock on a removed file would let a second one in.
     _lock: File,
 }
 
-impl Instance {
+impl DashboardInstance {
     /// Becomes the dashboard of a home, whose directory for running things this is.
     pub fn claim(run: &Path) -> Result<Self, InstanceError> {
         let failed = |path: &Path| {
@@ -85,7 +85,7 @@ impl Instance {
     ) -> Result<(), InstanceError> {
         let path = state_path(&self.run);
         let write = || -> io::Result<()> {
-            let state = InstanceState {
+            let state = DashboardState {
                 version: VERSION,
                 process: ProcessId::current()?,
                 address,
@@ -107,7 +107,7 @@ impl Instance {
     }
 }
 
-impl Drop for Instance {
+impl Drop for DashboardInstance {
     fn drop(&mut self) {
         let path = state_path(&self.run);
         if let Err(error) = std::fs::remove_file(&path)
@@ -119,9 +119,9 @@ impl Drop for Instance {
 }
 
 /// Finds the dashboard of a home that runs. What a dead one left behind is not found.
-pub fn find_instance(run: &Path) -> Option<InstanceState> {
+pub fn find_instance(run: &Path) -> Option<DashboardState> {
     let state = std::fs::read(state_path(run)).ok()?;
-    let state: InstanceState = serde_json::from_slice(&state).ok()?;
+    let state: DashboardState = serde_json::from_slice(&state).ok()?;
     (state.version == VERSION && state.process.is_alive()).then_some(state)
 }
 
@@ -175,11 +175,11 @@ mod tests {
     fn a_home_has_one_dashboard_and_what_a_dead_one_left_is_not_found() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(find_instance(dir.path()), None);
-        let first = Instance::claim(dir.path()).unwrap();
+        let first = DashboardInstance::claim(dir.path()).unwrap();
         first.announce("127.0.0.1:9119".parse().unwrap(), "http://127.0.0.1:9119", false).unwrap();
         let found = find_instance(dir.path()).unwrap();
         assert_eq!(found.process, ProcessId::current().unwrap());
-        let second = Instance::claim(dir.path());
+        let second = DashboardInstance::claim(dir.path());
         let Err(InstanceError::AlreadyRunning(Some(state))) = second else {
             panic!("{second:?}");
         };
@@ -187,9 +187,9 @@ mod tests {
         drop(first);
         assert_eq!(find_instance(dir.path()), None);
         let process = ProcessId { start: found.process.start - 1, ..found.process.clone() };
-        let left = serde_json::to_vec(&InstanceState { process, ..found }).unwrap();
+        let left = serde_json::to_vec(&DashboardState { process, ..found }).unwrap();
         std::fs::write(state_path(dir.path()), left).unwrap();
         assert_eq!(find_instance(dir.path()), None, "its number is another process's now");
-        Instance::claim(dir.path()).unwrap();
+        DashboardInstance::claim(dir.path()).unwrap();
     }
 }

@@ -1,14 +1,14 @@
 use std::fs;
 
 use super::*;
-use crate::workspace::tests::{Fixture, task};
+use crate::workspace::tests::{WorkspaceFixture, task};
 
-async fn look(fixture: &Fixture, task: &TaskId, range: DiffRange) -> TaskDiff {
+async fn look(fixture: &WorkspaceFixture, task: &TaskId, range: DiffRange) -> TaskDiff {
     let board = fixture.board();
     fixture.workspaces(&board).diff(task, range).await.unwrap()
 }
 
-async fn attempt(fixture: &Fixture, task: &TaskId, run: i64) {
+async fn attempt(fixture: &WorkspaceFixture, task: &TaskId, run: i64) {
     let board = fixture.board();
     fixture.workspaces(&board).keep_state(task, RunId::new(run)).await.unwrap();
 }
@@ -23,7 +23,7 @@ fn changed(name: &str, change: Change) -> (String, Change) {
 
 #[tokio::test]
 async fn a_diff_has_what_is_committed_staged_changed_and_new() {
-    let fixture = Fixture::new();
+    let fixture = WorkspaceFixture::new();
     let repository = fixture.repository("repository");
     fixture
         .sh(&repository, "seq 1 9 > gone && seq 1 50 > moved && git add . && git commit -qm two");
@@ -71,7 +71,7 @@ async fn a_diff_has_what_is_committed_staged_changed_and_new() {
 
 #[tokio::test]
 async fn an_attempt_shows_what_it_changed_and_nothing_else() {
-    let fixture = Fixture::new();
+    let fixture = WorkspaceFixture::new();
     let repository = fixture.repository("repository");
     let task = task();
     let tree = fixture.tree(&task, &repository).await.unwrap().path.unwrap();
@@ -96,7 +96,7 @@ async fn an_attempt_shows_what_it_changed_and_nothing_else() {
 
 #[tokio::test]
 async fn states_go_with_the_working_tree() {
-    let fixture = Fixture::new();
+    let fixture = WorkspaceFixture::new();
     let repository = fixture.repository("repository");
     let task = task();
     fixture.tree(&task, &repository).await.unwrap();
@@ -111,7 +111,7 @@ async fn states_go_with_the_working_tree() {
 
 #[tokio::test]
 async fn what_a_worker_planted_in_its_tree_is_not_run_and_not_followed() {
-    let fixture = Fixture::new();
+    let fixture = WorkspaceFixture::new();
     let repository = fixture.repository("repository");
     let task = task();
     let tree = fixture.tree(&task, &repository).await.unwrap().path.unwrap();

@@ -12,17 +12,17 @@ use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
 use tokio::task::JoinSet;
-use vestal_board::dispatch::{Bucket, DispatchResult, Policy, Spawned};
+use vestal_board::dispatch::{Bucket, DispatchPolicy, DispatchResult, Spawned};
 use vestal_board::{Board, Result};
 use vestal_config::Environment;
-use vestal_process::Patience;
+use vestal_process::EndPatience;
 
 use crate::event::DispatchEvent;
 use crate::gc::GcPolicy;
 use crate::git::{GIT_TIMEOUT, Git};
 use crate::launcher::Launcher;
-use crate::liveness::{Children, RunKey};
-use crate::load::Room;
+use crate::liveness::{RunKey, WorkerProcesses};
+use crate::load::MemoryRoom;
 use crate::locks::IfHeld;
 use crate::pass::Pass;
 
@@ -31,9 +31,9 @@ pub struct DispatcherOptions {
     /// The file that dispatchers of this host lock while they decide.
     pub lock: PathBuf,
     /// The policy that plans are made by.
-    pub policy: Policy,
+    pub policy: DispatchPolicy,
     /// Returns how many more workers this host has room for; `None` for no such limit.
-    pub room: Option<Room>,
+    pub room: Option<MemoryRoom>,
     /// Starts workers.
     pub launcher: Arc<dyn Launcher>,
     /// Returns the existing profiles.
@@ -41,7 +41,7 @@ pub struct DispatcherOptions {
     /// The environment that git is run with.
     pub environment: Environment,
     /// How long a worker may take to stop.
-    pub patience: Patience,
+    pub patience: EndPatience,
     /// How often to look at the boards even without a change.
     pub interval: Duration,
     /// The retention policy of the daily clean-up; `None` for no clean-up.
@@ -55,8 +55,8 @@ const MIN_WORKERS: u64 = 2;
 
 /// How long a worker may take to stop by default: enough to end its commands in the sandbox and to
 /// report.
-pub const PATIENCE: Patience =
-    Patience { grace: Duration::from_secs(25), kill: Duration::from_secs(10) };
+pub const PATIENCE: EndPatience =
+    EndPatience { grace: Duration::from_secs(25), kill: Duration::from_secs(10) };
 
 /// Carries out plans. Clones share the workers they started.
 #[derive(Clone)]
@@ -67,7 +67,7 @@ pub struct Dispatcher {
 pub(crate) struct DispatcherShared {
     pub(crate) options: DispatcherOptions,
     pub(crate) git: Git,
-    pub(crate) children: Children,
+    pub(crate) children: WorkerProcesses,
     /// Runs that this process is stopping or sweeping.
     pub(crate) locked_runs: Mutex<HashSet<RunKey>>,
     /// Directories in which this process is starting workers.
@@ -83,7 +83,7 @@ impl Dispatcher {
         let shared = DispatcherShared {
             options,
             git,
-            children: Children::default(),
+            children: WorkerProcesses::default(),
             locked_runs: Mutex::default(),
             locked_dirs: Mutex::default(),
             reported: Mutex::default(),
@@ -95,12 +95,12 @@ impl Dispatcher {
         &self.shared.options
     }
 
-    pub(crate) fn policy(&self) -> &Policy {
+    pub(crate) fn policy(&self) -> &DispatchPolicy {
         &self.shared.options.policy
     }
 
     /// Returns the policy while this many workers run on this host.
-    pub(crate) fn policy_with(&self, workers: u64) -> Policy {
+    pub(crate) fn policy_with(&self, workers: u64) -> DispatchPolicy {
         let mut policy = self.policy().clone();
         if let Some(room) = self.options().room.as_ref().and_then(|room| room()) {
             let most = workers.saturating_add(room).max(MIN_WORKERS);

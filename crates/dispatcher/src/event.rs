@@ -74,7 +74,7 @@ pub enum DispatchEvent {
         /// The board.
         board: String,
         /// What.
-        what: crate::gc::Collected,
+        what: crate::gc::CollectedLeftovers,
     },
     /// The working tree of a finished task was kept. Emitted once.
     KeptTree {

@@ -8,11 +8,12 @@ use std::{fmt, fs, io};
 
 use async_recursion::async_recursion as boxed;
 use vestal_board::dispatch::Liveness;
-use vestal_board::leftovers::{self, Cursor, RUNS};
+use vestal_board::leftovers::{self, CleanupCursor, RUNS};
 use vestal_board::log::log_dir;
 use vestal_board::store::{Read, Retention};
 use vestal_board::{
-    Board, Error, Outcome, Result, Run, RunId, Status, TaskId, Time, Workspace, log_path, settings,
+    Board, Error, Outcome, Result, Run, RunId, Status, TaskId, TaskWorkspace, Time, log_path,
+    settings,
 };
 use vestal_config::{ConfigError, Environment, ProfileName, Settings};
 
@@ -59,7 +60,7 @@ impl GcPolicy {
 
 /// What was removed, or would be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Collected {
+pub struct CollectedLeftovers {
     /// Events.
     pub events: u64,
     /// Runs.
@@ -87,7 +88,7 @@ pub struct KeptTree {
     pub reason: String,
 }
 
-impl Collected {
+impl CollectedLeftovers {
     /// Reports whether there was nothing to remove.
     pub const fn is_nothing(&self) -> bool {
         self.events == 0
@@ -99,7 +100,7 @@ impl Collected {
     }
 }
 
-impl fmt::Display for Collected {
+impl fmt::Display for CollectedLeftovers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = [
             (self.events, "events"),
@@ -125,7 +126,7 @@ pub async fn gc(
     board: &Board,
     policy: &GcPolicy,
     launcher: Option<&dyn Launcher>,
-) -> Result<Collected> {
+) -> Result<CollectedLeftovers> {
     let mut write = board.write().await?;
     let (events, runs) = write.prune(&policy.retention).await?;
     if policy.dry_run {
@@ -134,7 +135,7 @@ pub async fn gc(
     } else {
         write.commit().await?;
     }
-    let mut collected = Collected { events, runs, ..Collected::default() };
+    let mut collected = CollectedLeftovers { events, runs, ..CollectedLeftovers::default() };
     if let Some(age) = policy.logs {
         collected.logs = logs(board, age, policy).await?;
     }
@@ -206,7 +207,7 @@ async fn attachments(board: &Board, policy: &GcPolicy) -> Result<u64> {
     Ok(removed)
 }
 
-async fn trees(board: &Board, policy: &GcPolicy, collected: &mut Collected) -> Result<()> {
+async fn trees(board: &Board, policy: &GcPolicy, collected: &mut CollectedLeftovers) -> Result<()> {
     let git = Git::new(&policy.environment, GIT_TIMEOUT);
     let workspaces = Workspaces { board: board.dir(), default_workdir: None, git: &git };
     for id in workspaces.tasks_with_trees().map_err(|error| refused(&error))? {
@@ -296,7 +297,8 @@ pub(crate) async fn sweep_finished(board: &Board, launcher: &dyn Launcher) -> Re
     let mut read = board.read().await?;
     let now = read.now();
     let window = i64::try_from(WINDOW.as_millis()).unwrap_or(i64::MAX);
-    let oldest = Cursor { at: Time::from_millis(now.millis().saturating_sub(window)), seq: 0 };
+    let oldest =
+        CleanupCursor { at: Time::from_millis(now.millis().saturating_sub(window)), seq: 0 };
     let begun = leftovers::cursor(&mut *read, host).await?.map_or(oldest, |seen| seen.max(oldest));
     let mut seen = begun;
     let mut waits = false;
@@ -309,7 +311,7 @@ pub(crate) async fn sweep_finished(board: &Board, launcher: &dyn Launcher) -> Re
             continue;
         }
         if !waits {
-            seen = Cursor { at, seq };
+            seen = CleanupCursor { at, seq };
         }
         let tidied = finisher(&runs);
         for run in parents_runs(&mut *read, &task, board, tidied.as_ref()).await? {
@@ -398,7 +400,7 @@ async fn parents_runs(
     let mut found = Vec::new();
     for parent in read.parents(task).await? {
         let Some(parent) = read.task(&parent.id).await? else { continue };
-        if parent.workspace != Workspace::Scratch || !parent.status.satisfies_children() {
+        if parent.workspace != TaskWorkspace::Scratch || !parent.status.satisfies_children() {
             continue;
         }
         let children = read.children(&parent.id).await?;

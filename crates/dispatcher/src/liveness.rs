@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use tokio::process::Child;
 use tokio::sync::Notify;
 use vestal_board::dispatch::Liveness;
-use vestal_board::{Host, Process, Run, RunId};
-use vestal_process::{ProcessId, Session};
+use vestal_board::{HostId, Run, RunId, RunProcess};
+use vestal_process::{ProcessId, ProcessSession};
 
 use crate::launcher::marks;
 
@@ -33,12 +33,12 @@ pub(crate) enum ChildState {
 
 /// The workers that this process started.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Children {
+pub(crate) struct WorkerProcesses {
     known: Arc<Mutex<HashMap<RunKey, (ChildState, Instant)>>>,
     ended: Arc<Notify>,
 }
 
-impl Children {
+impl WorkerProcesses {
     /// Waits for a worker in the background and keeps its exit code.
     pub(crate) fn adopt(&self, key: RunKey, mut child: Child) {
         self.lock().insert(key.clone(), (ChildState::Running, Instant::now()));
@@ -90,7 +90,7 @@ pub(crate) fn code_of(status: ExitStatus) -> i32 {
 }
 
 /// Returns whether a run's worker is alive, as far as this host can tell.
-pub(crate) fn liveness(run: &Run, here: &Host, own: ChildState) -> Liveness {
+pub(crate) fn liveness(run: &Run, here: &HostId, own: ChildState) -> Liveness {
     let Some(host) = &run.host else { return Liveness::Person };
     let Some(process) = &run.process else {
         return if host == here { Liveness::Unknown } else { on_other_host(host, here) };
@@ -110,8 +110,8 @@ pub(crate) fn liveness(run: &Run, here: &Host, own: ChildState) -> Liveness {
 /// Returns whether a worker on another host is alive. The same host name with another boot id is
 /// this host after a restart, so the worker is gone. The same boot id with another process namespace
 /// is another container, which may share this one's name.
-fn on_other_host(host: &Host, here: &Host) -> Liveness {
-    let kernel = |host: &Host| host.boot.split('/').next().map(str::to_owned);
+fn on_other_host(host: &HostId, here: &HostId) -> Liveness {
+    let kernel = |host: &HostId| host.boot.split('/').next().map(str::to_owned);
     if host.name == here.name && kernel(host) != kernel(here) {
         Liveness::Gone { code: None }
     } else {
@@ -120,12 +120,12 @@ fn on_other_host(host: &Host, here: &Host) -> Liveness {
 }
 
 /// Returns the process session of a run's worker, if it is on this host.
-pub(crate) fn session_of(run: &Run, here: &Host) -> Option<Session> {
+pub(crate) fn session_of(run: &Run, here: &HostId) -> Option<ProcessSession> {
     let leader = id_of(run.process.as_ref()?, here)?;
-    Some(Session { leader, marks: marks(&run.task_id, run.id) })
+    Some(ProcessSession { leader, marks: marks(&run.task_id, run.id) })
 }
 
-fn id_of(process: &Process, here: &Host) -> Option<ProcessId> {
+fn id_of(process: &RunProcess, here: &HostId) -> Option<ProcessId> {
     // A host's boot field is the kernel's boot id and the process namespace.
     let boot = process.host.boot.split('/').next()?.to_owned();
     (process.host == *here).then_some(ProcessId { pid: process.pid, start: process.start, boot })
@@ -137,27 +137,27 @@ mod tests {
 
     use super::*;
 
-    fn host(name: &str, boot: &str) -> Host {
-        Host { name: HostName::new(name), boot: boot.to_owned() }
+    fn host(name: &str, boot: &str) -> HostId {
+        HostId { name: HostName::new(name), boot: boot.to_owned() }
     }
 
-    fn run(host: Option<Host>, process: Option<Process>) -> Run {
+    fn run(host: Option<HostId>, process: Option<RunProcess>) -> Run {
         let task = "t_0123456789ab".parse().unwrap();
         Run { id: RunId::new(1), host, process, gone: false, ..vestal_board::testing::run(&task) }
     }
 
-    fn me(host: &Host) -> Process {
+    fn me(host: &HostId) -> RunProcess {
         let me = ProcessId::current().unwrap();
-        Process { host: host.clone(), pid: me.pid, start: me.start }
+        RunProcess { host: host.clone(), pid: me.pid, start: me.start }
     }
 
     #[test]
     fn a_process_lives_only_if_number_start_and_host_agree() {
-        let here = Host::this(HostName::new("here")).unwrap();
+        let here = HostId::this(HostName::new("here")).unwrap();
         let alive = run(Some(here.clone()), Some(me(&here)));
         assert_eq!(liveness(&alive, &here, ChildState::NotOurs), Liveness::Alive);
 
-        let reused = Process { start: me(&here).start + 1, ..me(&here) };
+        let reused = RunProcess { start: me(&here).start + 1, ..me(&here) };
         let impostor = run(Some(here.clone()), Some(reused));
         assert_eq!(liveness(&impostor, &here, ChildState::NotOurs), Liveness::Gone { code: None });
         assert!(session_of(&impostor, &here).unwrap().members().unwrap().is_empty());
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_container_of_the_same_name_is_another_host() {
-        let here = Host::this(HostName::new("here")).unwrap();
+        let here = HostId::this(HostName::new("here")).unwrap();
         let kernel = here.boot.split('/').next().unwrap();
         let container = host("here", &format!("{kernel}/1"));
         let run = run(Some(container.clone()), Some(me(&container)));
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn what_ran_before_the_last_boot_is_gone() {
-        let here = Host::this(HostName::new("here")).unwrap();
+        let here = HostId::this(HostName::new("here")).unwrap();
         let before = host("here", "another-boot/1");
         let run = run(Some(before.clone()), Some(me(&before)));
         assert_eq!(liveness(&run, &here, ChildState::NotOurs), Liveness::Gone { code: None });
@@ -183,8 +183,8 @@ mod tests {
 
     #[test]
     fn another_hosts_worker_is_foreign_and_a_persons_claim_has_none() {
-        let here = Host::this(HostName::new("here")).unwrap();
-        let there = Host { name: HostName::new("there"), ..here.clone() };
+        let here = HostId::this(HostName::new("here")).unwrap();
+        let there = HostId { name: HostName::new("there"), ..here.clone() };
         assert_eq!(
             liveness(&run(Some(there.clone()), Some(me(&there))), &here, ChildState::NotOurs),
             Liveness::Foreign
@@ -202,8 +202,8 @@ mod tests {
 
     #[test]
     fn a_child_lives_until_its_exit_code_is_known() {
-        let here = Host::this(HostName::new("here")).unwrap();
-        let gone = Process { start: 1, ..me(&here) };
+        let here = HostId::this(HostName::new("here")).unwrap();
+        let gone = RunProcess { start: 1, ..me(&here) };
         let run = run(Some(here.clone()), Some(gone));
         assert_eq!(liveness(&run, &here, ChildState::Running), Liveness::Alive);
         assert_eq!(liveness(&run, &here, ChildState::Ended(75)), Liveness::Gone { code: Some(75) });

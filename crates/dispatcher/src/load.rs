@@ -115,7 +115,7 @@ pub(crate) fn left_over<'r>(board: &Board, runs: impl Iterator<Item = &'r Run>) 
     let known: Vec<_> =
         runs.filter_map(|run| Some((run, session_of(run, board.host())?))).collect();
     let sessions: Vec<_> = known.iter().map(|(_, session)| session.clone()).collect();
-    match vestal_process::Session::living(&sessions) {
+    match vestal_process::ProcessSession::living(&sessions) {
         Ok(living) => known
             .into_iter()
             .zip(living)
@@ -134,12 +134,12 @@ pub(crate) fn left_over<'r>(board: &Board, runs: impl Iterator<Item = &'r Run>) 
 const PER_WORKER: u64 = 128 * 1024 * 1024;
 
 /// Returns how many more workers fit into the memory of this host, if known.
-pub type Room = Arc<dyn Fn() -> Option<u64> + Send + Sync>;
+pub type MemoryRoom = Arc<dyn Fn() -> Option<u64> + Send + Sync>;
 
 /// Returns the memory limit on workers, if it applies: `kanban.max_in_progress_per_host` is `auto`.
-pub fn memory_room(settings: &Settings) -> std::result::Result<Option<Room>, ConfigError> {
+pub fn memory_room(settings: &Settings) -> std::result::Result<Option<MemoryRoom>, ConfigError> {
     let set = settings.get(&keys::KANBAN_MAX_IN_PROGRESS_PER_HOST)?.value;
-    Ok(set.is_auto().then(|| Arc::new(room) as Room))
+    Ok(set.is_auto().then(|| Arc::new(room) as MemoryRoom))
 }
 
 /// Returns how many more workers fit; `None` if the available memory is unknown.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use vestal_board::dispatch::{
-    Bucket, Caps, DispatchResult, Liveness, Plan, Policy, Repair, Snapshot, View, WatchedRun,
-    plan_together,
+    BoardSnapshot, Bucket, Caps, DispatchPlan, DispatchPolicy, DispatchResult, DispatchView,
+    Liveness, Repair, WatchedRun, plan_together,
 };
 use vestal_board::store::Write;
 use vestal_board::verbs::{Claim, RunEnd, steps};
@@ -45,8 +45,8 @@ pub(crate) struct Pass {
 
 /// A plan and the snapshot it is based on.
 struct PlannedPass {
-    snapshot: Snapshot,
-    plan: Plan,
+    snapshot: BoardSnapshot,
+    plan: DispatchPlan,
 }
 
 impl Dispatcher {
@@ -123,7 +123,7 @@ impl Dispatcher {
         for board in boards {
             snapshots.push(self.snapshot(board, &policy, &loads, &profiles).await);
         }
-        let read: Vec<&Snapshot> =
+        let read: Vec<&BoardSnapshot> =
             snapshots.iter().filter_map(|snapshot| snapshot.as_ref().ok()).collect();
         let mut plans = plan_together(&read, &policy).into_iter();
         let mut decisions = Vec::new();
@@ -142,19 +142,19 @@ impl Dispatcher {
     async fn snapshot(
         &self,
         board: &Board,
-        policy: &Policy,
+        policy: &DispatchPolicy,
         loads: &BoardLoads,
         profiles: &BTreeSet<String>,
-    ) -> Result<Snapshot> {
+    ) -> Result<BoardSnapshot> {
         let (outside, busy_elsewhere) = loads.outside(board);
-        let view = View {
+        let view = DispatchView {
             profiles: profiles.clone(),
             outside,
             busy_elsewhere,
             life: &|run| self.life(board, run),
         };
         let mut read = board.read().await?;
-        Snapshot::take(&mut *read, policy, view).await
+        BoardSnapshot::take(&mut *read, policy, view).await
     }
 
     /// Records the decision about a board. Returns `None` if it has to be planned again.
@@ -193,7 +193,7 @@ impl Dispatcher {
     }
 
     /// Returns after which time the board needs another pass even without a change.
-    async fn next_look(&self, board: &Board, snapshot: &Snapshot) -> Result<Option<Duration>> {
+    async fn next_look(&self, board: &Board, snapshot: &BoardSnapshot) -> Result<Option<Duration>> {
         let mut read = board.read().await?;
         let now = read.now();
         let mut moments: Vec<_> = read.next_moment().await?.into_iter().collect();

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use vestal_board::dispatch::Spawned;
 use vestal_board::verbs::RunEnd;
-use vestal_board::{Board, Error, Fence, Outcome, Process, Result, Run, Task};
+use vestal_board::{Board, Error, Fence, Outcome, Result, Run, RunProcess, Task};
 use vestal_config::ProfileName;
 
 use crate::dispatcher::{Dispatcher, lock};
@@ -64,7 +64,7 @@ impl Dispatcher {
         let Launched { process, child } = launched;
         self.shared.children.adopt((board.slug().to_owned(), run.id), child);
         let process =
-            Process { host: board.host().clone(), pid: process.pid, start: process.start };
+            RunProcess { host: board.host().clone(), pid: process.pid, start: process.start };
         let fence = Fence { task: task.id.clone(), run: run.id, profile: profile.clone() };
         let noted = board.started(&fence, process.clone(), &dir.name()).await;
         match noted {

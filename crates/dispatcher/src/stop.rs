@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use vestal_board::verbs::{RunEnd, steps};
 use vestal_board::{Board, Error, Outcome, Result, Run, RunId, TaskId};
 use vestal_config::ProfileName;
-use vestal_process::{End, Patience};
+use vestal_process::{EndPatience, SessionEnd};
 
 use crate::dispatcher::{Dispatcher, lock};
 use crate::event::DispatchEvent;
@@ -83,7 +83,7 @@ pub async fn stop_worker(
     board: &Board,
     run: &Run,
     launcher: Option<&dyn Launcher>,
-    patience: Patience,
+    patience: EndPatience,
 ) -> Result<Stopped> {
     let Some(session) = session_of(run, board.host()) else { return Ok(Stopped::Elsewhere) };
     let end = session.end(patience).await.map_err(|source| Error::Io {
@@ -92,10 +92,10 @@ pub async fn stop_worker(
         source,
     })?;
     match end {
-        End::Survived(left) => {
+        SessionEnd::Survived(left) => {
             Ok(Stopped::Survived(left.into_iter().map(|process| process.pid).collect()))
         }
-        End::Ended => {
+        SessionEnd::Ended => {
             if let Some(launcher) = launcher {
                 sweep(board, run, launcher).await;
             }
@@ -134,9 +134,9 @@ impl Dispatcher {
             Some(session) => session.end(self.options().patience).await.map_err(|source| {
                 Error::Io { action: "stop a worker by", path: "/proc".into(), source }
             })?,
-            None => End::Ended,
+            None => SessionEnd::Ended,
         };
-        if let End::Survived(left) = end {
+        if let SessionEnd::Survived(left) = end {
             let mut tx = board.write().await?;
             let first = steps::defer_in(&mut *tx, run.id, HOLD).await?;
             tx.commit().await?;

@@ -15,7 +15,7 @@ use vestal_database::Error as DatabaseError;
 use crate::boards::{BoardsWatch, OpenBoards};
 use crate::dispatcher::{Dispatcher, lock};
 use crate::event::DispatchEvent;
-use crate::gc::{Collected, GcPolicy, gc, sweep_finished};
+use crate::gc::{CollectedLeftovers, GcPolicy, gc, sweep_finished};
 use crate::launcher::Launcher;
 use crate::locks::IfHeld;
 use crate::pass::Pass;
@@ -318,9 +318,16 @@ fn log_failed(done: std::result::Result<(), tokio::task::JoinError>) {
 }
 
 /// Cleans up a board: what grows slowly once a day, leftovers in sandboxes every time.
-async fn tidy(board: &Board, policy: &GcPolicy, launcher: &dyn Launcher) -> Result<Collected> {
-    let mut collected =
-        if is_turn(board).await? { gc(board, policy, None).await? } else { Collected::default() };
+async fn tidy(
+    board: &Board,
+    policy: &GcPolicy,
+    launcher: &dyn Launcher,
+) -> Result<CollectedLeftovers> {
+    let mut collected = if is_turn(board).await? {
+        gc(board, policy, None).await?
+    } else {
+        CollectedLeftovers::default()
+    };
     collected.places = sweep_finished(board, launcher).await?;
     Ok(collected)
 }

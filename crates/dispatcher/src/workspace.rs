@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use vestal_board::{TaskId, Workspace};
+use vestal_board::{TaskId, TaskWorkspace};
 
 use crate::git::Git;
 
@@ -96,16 +96,16 @@ impl Workspaces<'_> {
     pub(crate) async fn make(
         &self,
         task: &TaskId,
-        workspace: &Workspace,
+        workspace: &TaskWorkspace,
     ) -> Result<WorkspaceDir, WorkspaceError> {
         match workspace {
-            Workspace::Scratch => Ok(WorkspaceDir::default()),
-            Workspace::Dir { path } => {
+            TaskWorkspace::Scratch => Ok(WorkspaceDir::default()),
+            TaskWorkspace::Dir { path } => {
                 let path = self.or_default(path)?;
                 make_dir(path)?;
                 Ok(WorkspaceDir { path: Some(path.to_owned()), branch: None })
             }
-            Workspace::Worktree { path, branch } => {
+            TaskWorkspace::Worktree { path, branch } => {
                 self.make_tree(task, self.or_default(path)?, branch.as_deref()).await
             }
         }

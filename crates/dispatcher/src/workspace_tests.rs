@@ -8,13 +8,13 @@ use vestal_config::Environment;
 use super::*;
 use crate::worktree::{KeepReason, Removed};
 
-pub(crate) struct Fixture {
+pub(crate) struct WorkspaceFixture {
     dir: tempfile::TempDir,
     git: Git,
     default_workdir: Option<PathBuf>,
 }
 
-impl Fixture {
+impl WorkspaceFixture {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let environment = Environment::from_pairs([
@@ -64,7 +64,7 @@ impl Fixture {
     async fn make(
         &self,
         task: &TaskId,
-        workspace: Workspace,
+        workspace: TaskWorkspace,
     ) -> Result<WorkspaceDir, WorkspaceError> {
         let board = self.board();
         self.workspaces(&board).make(task, &workspace).await
@@ -75,7 +75,7 @@ impl Fixture {
         task: &TaskId,
         path: &Path,
     ) -> Result<WorkspaceDir, WorkspaceError> {
-        self.make(task, Workspace::Worktree { path: path.to_owned(), branch: None }).await
+        self.make(task, TaskWorkspace::Worktree { path: path.to_owned(), branch: None }).await
     }
 
     pub(crate) async fn remove(&self, task: &TaskId) -> Removed {
@@ -94,17 +94,20 @@ pub(crate) fn task() -> TaskId {
 
 #[tokio::test]
 async fn scratch_is_nothing_on_the_host() {
-    let fixture = Fixture::new();
-    assert_eq!(fixture.make(&task(), Workspace::Scratch).await.unwrap(), WorkspaceDir::default());
+    let fixture = WorkspaceFixture::new();
+    assert_eq!(
+        fixture.make(&task(), TaskWorkspace::Scratch).await.unwrap(),
+        WorkspaceDir::default()
+    );
     assert!(!fixture.board().exists());
 }
 
 #[tokio::test]
 async fn a_directory_is_made_if_it_is_missing() {
-    let fixture = Fixture::new();
+    let fixture = WorkspaceFixture::new();
     let path = fixture.path("a/b");
     for _ in 0..2 {
-        let place = fixture.make(&task(), Workspace::Dir { path: path.clone() }).await.unwrap();
+        let place = fixture.make(&task(), TaskWorkspace::Dir { path: path.clone() }).await.unwrap();
         assert_eq!(place, WorkspaceDir { path: Some(path.clone()), branch: None });
         assert!(path.is_dir());
     }
@@ -112,7 +115,7 @@ async fn a_directory_is_made_if_it_is_missing() {
 
 #[tokio::test]
 async fn paths_that_may_mean_another_place_are_refused() {
-    let fixture = Fixture::new();
+    let fixture = WorkspaceFixture::new();
     let real = fixture.path("real");
     fs::create_dir(&real).unwrap();
     fs::write(fixture.path("file"), "").unwrap();
@@ -129,8 +132,8 @@ async fn paths_that_may_mean_another_place_are_refused() {
         fixture.path("file"),
     ];
     for path in refused {
-        let dir = Workspace::Dir { path: path.clone() };
-        let tree = Workspace::Worktree { path: path.clone(), branch: None };
+        let dir = TaskWorkspace::Dir { path: path.clone() };
+        let tree = TaskWorkspace::Worktree { path: path.clone(), branch: None };
         for workspace in [dir, tree] {
             let made = fixture.make(&task(), workspace).await;
             assert!(made.is_err(), "{}: {made:?}", path.display());
@@ -142,7 +145,7 @@ async fn paths_that_may_mean_another_place_are_refused() {
 
 #[tokio::test]
 async fn a_worktree_is_made_below_its_repository_and_found_again() {
-    let fixture = Fixture::new();
+    let fixture = WorkspaceFixture::new();
     let (task, root) = (task(), fixture.repository("repo"));
     let place = fixture.tree(&task, &root).await.unwrap();
     let tree = root.join(".worktrees").join(task.as_str());
@@ -168,11 +171,11 @@ async fn a_worktree_is_made_below_its_repository_and_found_again() {
 
 #[tokio::test]
 async fn a_worktree_uses_the_branch_and_directory_that_are_given() {
-    let fixture = Fixture::new();
+    let fixture = WorkspaceFixture::new();
     let root = fixture.repository("repo");
     fixture.sh(&root, "git branch topic");
     let path = root.join(".worktrees/mine");
-    let wanted = Workspace::Worktree { path: path.clone(), branch: Some("topic".into()) };
+    let wanted = TaskWorkspace::Worktree { path: path.clone(), branch: Some("topic".into()) };
     let place = fixture.make(&task(), wanted).await.unwrap();
     assert_eq!(place, WorkspaceDir { path: Some(path.clone()), branch: Some("topic".into()) });
     assert_eq!(fixture.sh(&path, "git symbolic-ref --short HEAD"), "topic");
@@ -180,9 +183,9 @@ async fn a_worktree_uses_the_branch_and_directory_that_are_given() {
 
 #[tokio::test]
 async fn a_task_that_names_no_repository_gets_the_boards() {
-    let mut fixture = Fixture::new();
+    let mut fixture = WorkspaceFixture::new();
     let task = task();
-    let none = Workspace::Worktree { path: PathBuf::new(), branch: None };
+    let none = TaskWorkspace::Worktree { path: PathBuf::new(), branch: None };
     assert!(matches!(fixture.make(&task, none.clone()).await, Err(WorkspaceError::NoRepository)));
     let root = fixture.repository("repo");
     fixture.default_workdir = Some(root.clone());
@@ -192,9 +195,9 @@ async fn a_task_that_names_no_repository_gets_the_boards() {
 
 #[tokio::test]
 async fn what_git_refuses_is_said_in_its_words() {
-    let fixture = Fixture::new();
+    let fixture = WorkspaceFixture::new();
     let root = fixture.repository("repo");
-    let taken = Workspace::Worktree { path: root.clone(), branch: Some("main".into()) };
+    let taken = TaskWorkspace::Worktree { path: root.clone(), branch: Some("main".into()) };
     let error = fixture.make(&task(), taken).await.unwrap_err().to_string();
     assert!(error.contains("'main' is already"), "{error}");
 
@@ -204,7 +207,7 @@ async fn what_git_refuses_is_said_in_its_words() {
     assert!(error.contains("in no git repository"), "{error}");
 
     for branch in ["-d", "a..b", "", "x y"] {
-        let wanted = Workspace::Worktree { path: root.clone(), branch: Some(branch.into()) };
+        let wanted = TaskWorkspace::Worktree { path: root.clone(), branch: Some(branch.into()) };
         let error = fixture.make(&task(), wanted).await.unwrap_err().to_string();
         assert!(error.contains("not a valid branch name"), "{error}");
     }
@@ -218,7 +221,7 @@ async fn what_git_refuses_is_said_in_its_words() {
 
 #[tokio::test]
 async fn a_repository_runs_no_program_on_the_host() {
-    let fixture = Fixture::new();
+    let fixture = WorkspaceFixture::new();
     let (task, root) = (task(), fixture.repository("repo"));
     let proof = fixture.path("proof");
     let touch = format!("#!/bin/sh\ntouch {}\ncat\n", proof.display());
@@ -247,7 +250,7 @@ async fn a_repository_runs_no_program_on_the_host() {
 
 #[tokio::test]
 async fn a_git_that_takes_too_long_is_ended() {
-    let fixture = Fixture::new();
+    let fixture = WorkspaceFixture::new();
     let bin = fixture.path("bin");
     fs::create_dir(&bin).unwrap();
     let slow = bin.join("git");
@@ -262,7 +265,7 @@ async fn a_git_that_takes_too_long_is_ended() {
 
 #[tokio::test]
 async fn a_clean_tree_is_removed_with_its_branch_and_a_dirty_one_is_kept() {
-    let fixture = Fixture::new();
+    let fixture = WorkspaceFixture::new();
     let (task, root) = (task(), fixture.repository("repo"));
     let tree = fixture.tree(&task, &root).await.unwrap().path.unwrap();
     fs::write(tree.join("new"), "x").unwrap();
@@ -284,7 +287,7 @@ async fn a_clean_tree_is_removed_with_its_branch_and_a_dirty_one_is_kept() {
 
 #[tokio::test]
 async fn commits_that_are_nowhere_else_keep_their_branch() {
-    let fixture = Fixture::new();
+    let fixture = WorkspaceFixture::new();
     let (task, root) = (task(), fixture.repository("repo"));
     let tree = fixture.tree(&task, &root).await.unwrap().path.unwrap();
     fixture.sh(&tree, "echo two > file && git commit -qam two");
@@ -294,7 +297,7 @@ async fn commits_that_are_nowhere_else_keep_their_branch() {
 
 #[tokio::test]
 async fn a_tree_that_was_tampered_with_is_not_removed() {
-    let fixture = Fixture::new();
+    let fixture = WorkspaceFixture::new();
     let (task, root) = (task(), fixture.repository("repo"));
     let other = fixture.repository("other");
     let tree = fixture.tree(&task, &root).await.unwrap().path.unwrap();
@@ -309,7 +312,7 @@ async fn a_tree_that_was_tampered_with_is_not_removed() {
 
 #[tokio::test]
 async fn a_directory_that_a_person_named_is_theirs() {
-    let fixture = Fixture::new();
+    let fixture = WorkspaceFixture::new();
     let (task, root) = (task(), fixture.repository("repo"));
     let path = fixture.path("mine");
     let mut fixture = fixture;

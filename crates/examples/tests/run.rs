@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 use vestal_config::{Environment, Home, Settings};
 use vestal_sandbox::{Engine, Error, FilesOnRemoval};
-use vestal_scripted_model::{Reply, Script, ScriptedModel};
+use vestal_scripted_model::{Script, ScriptedModel, ScriptedReply};
 use vestal_testkit::{TestHome, clean_up, processes_with, programs, wait_until};
 
 /// A home for one test. Its sandbox is removed with it.
@@ -95,8 +95,8 @@ fn a_follower_that_was_killed_goes_on_where_it_was() {
 fn the_model_uses_the_custom_tool() {
     let home = ExampleHome::new();
     let model = ScriptedModel::start(Script::replies([
-        Reply::tool_call("price", json!({"article": "lamp"})),
-        Reply::text("A lamp is 42 dollars."),
+        ScriptedReply::tool_call("price", json!({"article": "lamp"})),
+        ScriptedReply::text("A lamp is 42 dollars."),
     ]));
     let mut ask = home.command(env!("CARGO_BIN_EXE_custom_tool"));
     ask.env("VESTAL_BASE_URL", model.base_url()).env("VESTAL_MODEL", "scripted");

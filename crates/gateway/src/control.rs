@@ -18,7 +18,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::lifecycle::Shutdown;
+use crate::lifecycle::ShutdownCause;
 use crate::state::{GatewayState, StateFile};
 
 /// The longest request.
@@ -62,7 +62,7 @@ pub enum StatusAnswer {
 
 /// Why a gateway could not be asked.
 #[derive(Debug, thiserror::Error)]
-pub enum ControlError {
+pub enum GatewayControlError {
     /// The socket cannot be used.
     #[error("failed to ask the gateway at {}: {source}", path.display())]
     Io {
@@ -86,21 +86,24 @@ pub fn control_path(home: &Path) -> PathBuf {
 
 /// Asks the gateway of a profile's home what it does.
 #[boxed]
-pub async fn ask_status(home: &Path) -> Result<StatusAnswer, ControlError> {
+pub async fn ask_status(home: &Path) -> Result<StatusAnswer, GatewayControlError> {
     let path = control_path(home);
     let Some(answer) = ask(&path, &ControlRequest::Status).await? else {
         return Ok(StatusAnswer::NotRunning);
     };
     match answer.state {
         Some(state) => Ok(StatusAnswer::Answers(Box::new(state))),
-        None => Err(ControlError::Refused(answer.error.unwrap_or_default())),
+        None => Err(GatewayControlError::Refused(answer.error.unwrap_or_default())),
     }
 }
 
 /// Asks the gateway of a profile's home to stop, as an operator means it, and returns who it was;
 /// nothing if nobody listens. It is gone when its process is.
 #[boxed]
-pub async fn ask_stop(home: &Path, restart: bool) -> Result<Option<GatewayState>, ControlError> {
+pub async fn ask_stop(
+    home: &Path,
+    restart: bool,
+) -> Result<Option<GatewayState>, GatewayControlError> {
     let path = control_path(home);
     let Some(answer) = ask(&path, &ControlRequest::Stop { restart }).await? else {
         return Ok(None);
@@ -108,12 +111,15 @@ pub async fn ask_stop(home: &Path, restart: bool) -> Result<Option<GatewayState>
     if answer.ok {
         Ok(answer.state)
     } else {
-        Err(ControlError::Refused(answer.error.unwrap_or_default()))
+        Err(GatewayControlError::Refused(answer.error.unwrap_or_default()))
     }
 }
 
-async fn ask(path: &Path, request: &ControlRequest) -> Result<Option<ControlAnswer>, ControlError> {
-    let failed = |source: io::Error| ControlError::Io { path: path.to_owned(), source };
+async fn ask(
+    path: &Path,
+    request: &ControlRequest,
+) -> Result<Option<ControlAnswer>, GatewayControlError> {
+    let failed = |source: io::Error| GatewayControlError::Io { path: path.to_owned(), source };
     let asking = async {
         let Some(mut stream) = connect(path).await? else { return Ok(None) };
         let mut line = serde_json::to_vec(request)?;
@@ -125,13 +131,13 @@ async fn ask(path: &Path, request: &ControlRequest) -> Result<Option<ControlAnsw
     };
     match tokio::time::timeout(WITHIN, asking).await {
         Ok(answer) => answer.map_err(failed),
-        Err(_) => Err(ControlError::Silent(path.to_owned())),
+        Err(_) => Err(GatewayControlError::Silent(path.to_owned())),
     }
 }
 
 /// Connects; nothing if nobody listens.
 async fn connect(path: &Path) -> io::Result<Option<UnixStream>> {
-    let connected = match Anchor::open(path)? {
+    let connected = match SocketDirectory::open(path)? {
         Some(anchor) => UnixStream::connect(anchor.path()).await,
         None => return Ok(None),
     };
@@ -148,12 +154,12 @@ async fn connect(path: &Path) -> io::Result<Option<UnixStream>> {
 
 /// The directory of a socket, held open: a home may be deeper than the 108 bytes that the path of
 /// a socket may have, and the path through the descriptor never is.
-struct Anchor {
+struct SocketDirectory {
     dir: rustix::fd::OwnedFd,
     name: PathBuf,
 }
 
-impl Anchor {
+impl SocketDirectory {
     /// Opens the directory; nothing if there is none.
     fn open(path: &Path) -> io::Result<Option<Self>> {
         let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
@@ -184,11 +190,11 @@ impl ControlSocket {
     pub(crate) fn listen(
         home: &Path,
         state: Arc<StateFile>,
-        shutdown: mpsc::Sender<Shutdown>,
+        shutdown: mpsc::Sender<ShutdownCause>,
     ) -> io::Result<Self> {
         let path = control_path(home);
-        let anchor =
-            Anchor::open(&path)?.ok_or_else(|| io::Error::other("there is no directory for it"))?;
+        let anchor = SocketDirectory::open(&path)?
+            .ok_or_else(|| io::Error::other("there is no directory for it"))?;
         match fs::remove_file(anchor.path()) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -211,7 +217,11 @@ impl Drop for ControlSocket {
     }
 }
 
-async fn serve(listener: UnixListener, state: Arc<StateFile>, shutdown: mpsc::Sender<Shutdown>) {
+async fn serve(
+    listener: UnixListener,
+    state: Arc<StateFile>,
+    shutdown: mpsc::Sender<ShutdownCause>,
+) {
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
@@ -239,7 +249,7 @@ async fn serve(listener: UnixListener, state: Arc<StateFile>, shutdown: mpsc::Se
 async fn answer(
     stream: UnixStream,
     state: &StateFile,
-    shutdown: &mpsc::Sender<Shutdown>,
+    shutdown: &mpsc::Sender<ShutdownCause>,
 ) -> io::Result<()> {
     let peer = stream.peer_cred()?.uid();
     let own = rustix::process::geteuid().as_raw();
@@ -255,7 +265,8 @@ async fn answer(
             ControlAnswer { ok: true, error: None, state: Some(state.read()) }
         }
         Ok(ControlRequest::Stop { restart }) => {
-            let shutdown_kind = if restart { Shutdown::Restart } else { Shutdown::Planned };
+            let shutdown_kind =
+                if restart { ShutdownCause::Restart } else { ShutdownCause::Planned };
             match shutdown.try_send(shutdown_kind) {
                 // Full: it has been asked already.
                 Ok(()) | Err(mpsc::error::TrySendError::Full(_)) => {

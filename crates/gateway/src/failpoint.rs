@@ -1,6 +1,7 @@
 //! Places where a test may kill a gateway.
 
 /// Every failpoint of a gateway, in the order of its life.
+#[cfg_attr(not(feature = "failpoints"), allow(unreachable_pub, reason = "for tests only"))]
 pub const NAMES: &[&str] = &[
     "start.claimed",
     "start.controlled",

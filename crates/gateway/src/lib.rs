@@ -17,13 +17,14 @@ mod store;
 mod turns;
 mod unfinished;
 
-pub use control::{ControlError, StatusAnswer, ask_status, ask_stop, control_path};
+pub use control::{GatewayControlError, StatusAnswer, ask_status, ask_stop, control_path};
 pub use dispatch::DispatcherHost;
 pub use http::openapi_document;
-pub use lifecycle::{Gateway, GatewayEnd, GatewayError, Shutdown};
+pub use lifecycle::{Gateway, GatewayEnd, GatewayError, ShutdownCause};
 pub use schedules::{deliver_output, run_schedule, schedules_runner};
 pub use settings::{ApiServer, ApiServerError, GatewaySettings, RequestTimeouts};
 pub use state::{
-    GatewayPhase, GatewayState, ListenerPhase, ListenerState, StateError, read_state, state_path,
+    GatewayPhase, GatewayState, GatewayStateError, ListenerPhase, ListenerState, read_state,
+    state_path,
 };
 pub use vestal_runtime::panics;

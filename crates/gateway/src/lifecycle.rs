@@ -39,7 +39,7 @@ const COUNT_EVERY: Duration = Duration::from_millis(500);
 
 /// Why a gateway is to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shutdown {
+pub enum ShutdownCause {
     /// An operator wants it down.
     Planned,
     /// Somebody ends the process; it should come back.
@@ -52,7 +52,7 @@ pub enum Shutdown {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GatewayEnd {
     /// Why.
-    pub shutdown: Shutdown,
+    pub shutdown: ShutdownCause,
     /// Turns that did not end although they were interrupted.
     pub stuck: usize,
 }
@@ -199,7 +199,7 @@ impl Gateway {
         runtime: Runtime,
         settings: GatewaySettings,
         dispatcher: Option<DispatcherHost>,
-        (sender, mut shutdown): (mpsc::Sender<Shutdown>, mpsc::Receiver<Shutdown>),
+        (sender, mut shutdown): (mpsc::Sender<ShutdownCause>, mpsc::Receiver<ShutdownCause>),
         on_ready: impl FnOnce(),
     ) -> Result<GatewayEnd, GatewayError> {
         let turns = Turns::new(runtime, settings.max_runs);
@@ -207,7 +207,7 @@ impl Gateway {
             started = self.start(&turns, &settings, dispatcher, sender) => started,
             // Whoever ends it while it comes up does not wait until it has.
             why = shutdown.recv() => {
-                let why = why.unwrap_or(Shutdown::Unplanned);
+                let why = why.unwrap_or(ShutdownCause::Unplanned);
                 self.record_end(why, &Drained::default());
                 return Ok(GatewayEnd { shutdown: why, stuck: 0 });
             }
@@ -234,7 +234,7 @@ impl Gateway {
         turns: &Turns,
         settings: &GatewaySettings,
         dispatcher: Option<DispatcherHost>,
-        sender: mpsc::Sender<Shutdown>,
+        sender: mpsc::Sender<ShutdownCause>,
     ) -> Result<Serving, GatewayError> {
         let control = ControlSocket::listen(&self.home, Arc::clone(&self.state), sender);
         let path = crate::control::control_path(&self.home);
@@ -320,8 +320,8 @@ impl Gateway {
         &self,
         turns: &Turns,
         serving: &mut Serving,
-        shutdown: &mut mpsc::Receiver<Shutdown>,
-    ) -> Shutdown {
+        shutdown: &mut mpsc::Receiver<ShutdownCause>,
+    ) -> ShutdownCause {
         let mut activity = turns.activity();
         let mut written = 0;
         let mut tick = tokio::time::interval(COUNT_EVERY);
@@ -330,7 +330,7 @@ impl Gateway {
         loop {
             tokio::select! {
                 biased;
-                why = shutdown.recv() => return why.unwrap_or(Shutdown::Unplanned),
+                why = shutdown.recv() => return why.unwrap_or(ShutdownCause::Unplanned),
                 reason = ended(&mut serving.api_server) => {
                     serving.api_server = None;
                     tracing::error!(reason, "the API server ended");
@@ -354,8 +354,8 @@ impl Gateway {
         turns: &Turns,
         mut serving: Serving,
         patience: Duration,
-        why: Shutdown,
-        shutdown: &mut mpsc::Receiver<Shutdown>,
+        why: ShutdownCause,
+        shutdown: &mut mpsc::Receiver<ShutdownCause>,
     ) -> Drained {
         // Before turns are refused: a moment that is claimed in between would be lost.
         if let Some(schedules) = &serving.schedules {
@@ -365,7 +365,7 @@ impl Gateway {
         self.state.update(|state| {
             state.gateway_state = GatewayPhase::Draining;
             state.active_agents = turns.activity().borrow().agents();
-            state.restart_requested = why == Shutdown::Restart;
+            state.restart_requested = why == ShutdownCause::Restart;
         });
         failpoint::reach("drain.begun");
         serving.stop_dispatcher.cancel();
@@ -409,11 +409,11 @@ impl Gateway {
 
     /// Records the end. One that nobody planned stays `running`, so that whoever brings gateways
     /// back after a crash or a reboot brings this one back.
-    fn record_end(&self, why: Shutdown, drained: &Drained) {
+    fn record_end(&self, why: ShutdownCause, drained: &Drained) {
         let reason = match why {
-            Shutdown::Planned => "stopped by an operator",
-            Shutdown::Unplanned => "terminated",
-            Shutdown::Restart => "restart requested",
+            ShutdownCause::Planned => "stopped by an operator",
+            ShutdownCause::Unplanned => "terminated",
+            ShutdownCause::Restart => "restart requested",
         };
         let counted = [(drained.interrupted, "turn"), (drained.requests, "request")];
         let counted: Vec<String> = counted
@@ -428,8 +428,8 @@ impl Gateway {
         };
         self.state.update(|state| {
             state.gateway_state = match why {
-                Shutdown::Planned => GatewayPhase::Stopped,
-                Shutdown::Unplanned | Shutdown::Restart => GatewayPhase::Running,
+                ShutdownCause::Planned => GatewayPhase::Stopped,
+                ShutdownCause::Unplanned | ShutdownCause::Restart => GatewayPhase::Running,
             };
             state.active_agents = drained.stuck;
             state.exit_reason = Some(format!("{reason}{interrupted}"));

@@ -1,17 +1,17 @@
 //! Runs: turns that do not depend on whoever started them. What happens in one is stored before
 //! anybody sees it, so that a reader who comes back misses nothing and sees nothing twice.
 
+mod live;
 mod recorder;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::json;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::sync::{oneshot, watch};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 use vestal_conversations::ConversationId;
 use vestal_runtime::{AnswerError, QuestionEvent, RemoteAnswer, RemoteHuman, RemoteQuestion};
@@ -20,21 +20,14 @@ use crate::failpoint;
 use crate::http::ApiError;
 use crate::panics::caught;
 use crate::store::{
-    EventWriter, GatewayStore, NewEvent, NewRun, RunEnd, RunRecord, RunStatus, StoreResult,
-    StoredEvent,
+    AgentRunEnd, EventWriter, GatewayStore, NewAgentRun, NewRunEvent, RunRecord, RunStatus,
+    StoreResult,
 };
 use crate::turns::{Resumption, TurnRefused, TurnRequest, Turns};
 use crate::unfinished::{TurnOwner, UnfinishedTurn};
+pub(crate) use live::EventReader;
+use live::{LiveRun, record_as_shown};
 use recorder::Recorder;
-
-/// Events of a run in progress that are kept in memory for its readers.
-const TAIL_EVENTS: usize = 512;
-
-/// How much these may be.
-const TAIL_BYTES: usize = 256 << 10;
-
-/// Events that a reader takes at once.
-const PAGE: u32 = 256;
 
 /// How often what is too old is removed.
 const PRUNE_EVERY: Duration = Duration::from_hours(1);
@@ -45,10 +38,10 @@ const QUESTIONS_BEYOND: u64 = 100;
 
 /// Runs turns as runs. Clones share everything.
 #[derive(Debug, Clone)]
-pub(crate) struct Runs(Arc<Shared>);
+pub(crate) struct Runs(Arc<RunsState>);
 
 #[derive(Debug)]
-struct Shared {
+struct RunsState {
     turns: Turns,
     store: GatewayStore,
     writer: EventWriter,
@@ -72,35 +65,11 @@ pub(crate) enum RunRefused {
     Id(std::io::Error),
 }
 
-/// A run in progress.
-pub(crate) struct LiveRun {
-    key: i64,
-    /// Cancelled when it is to end.
-    stop: CancellationToken,
-    human: Arc<RemoteHuman>,
-    tail: Mutex<Tail>,
-    /// The number of its last event, and whether that is the last that comes.
-    position: watch::Sender<Position>,
-}
-
 /// A run that an earlier process left in progress. It can be read, stopped and waited for.
 struct LeftRun {
     record: RunRecord,
     live: Arc<LiveRun>,
     questions: UnboundedReceiver<QuestionEvent>,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Position {
-    last: i64,
-    is_ended: bool,
-}
-
-/// The newest events of a run.
-#[derive(Debug, Default)]
-struct Tail {
-    events: VecDeque<StoredEvent>,
-    bytes: usize,
 }
 
 impl Runs {
@@ -117,7 +86,7 @@ impl Runs {
         }
         let writer = EventWriter::start(store.clone());
         let (live, left, tasks) = (Mutex::new(live), Mutex::new(left), TaskTracker::new());
-        let runs = Self(Arc::new(Shared { turns, store, writer, live, left, tasks }));
+        let runs = Self(Arc::new(RunsState { turns, store, writer, live, left, tasks }));
         tokio::spawn(prune(Arc::downgrade(&runs.0)));
         Ok(runs)
     }
@@ -166,14 +135,14 @@ impl Runs {
         let prepared = self.0.turns.prepare(owner, request).await?;
         let session = prepared.conversation().to_string();
         // If it cannot be stored, the turn is dropped and never begins.
-        let record = self.0.store.create_run(&NewRun { id, session, model, claim }).await?;
+        let record = self.0.store.create_run(&NewAgentRun { id, session, model, claim }).await?;
         failpoint::reach("run.recorded");
         let live = Arc::new(LiveRun::new(&record, human));
         self.live().insert(record.id.clone(), Arc::clone(&live));
         let recorder = Recorder::new(live, self.0.writer.clone(), &record);
         let turn = prepared.begin();
         let started =
-            NewEvent { name: "run.started", data: json!({ "session_id": record.session }) };
+            NewRunEvent { name: "run.started", data: json!({ "session_id": record.session }) };
         Ok((record, recorder.record(turn, questions, vec![started])))
     }
 
@@ -230,14 +199,14 @@ impl Runs {
 
     /// Returns the events that a resumed run goes on with: questions that nobody answers any more are
     /// closed, and then it says that it was resumed.
-    async fn first_of_resumed(&self, record: &RunRecord, reason: &str) -> Vec<NewEvent> {
+    async fn first_of_resumed(&self, record: &RunRecord, reason: &str) -> Vec<NewRunEvent> {
         let open = self.0.store.open_questions(record.key).await.unwrap_or_else(|error| {
             tracing::warn!(run = record.id, %error, "its open questions are not known");
             Vec::new()
         });
-        let closed = |id| NewEvent { name: "approval.closed", data: json!({ "id": id }) };
+        let closed = |id| NewRunEvent { name: "approval.closed", data: json!({ "id": id }) };
         let resumed = json!({ "session_id": record.session, "reason": reason });
-        let resumed = NewEvent { name: "run.resumed", data: resumed };
+        let resumed = NewRunEvent { name: "run.resumed", data: resumed };
         open.into_iter().map(closed).chain([resumed]).collect()
     }
 
@@ -278,7 +247,7 @@ impl Runs {
             None
         });
         let error = error.map(|error| error.body()["error"].clone());
-        let end = RunEnd { status, output, usage: record.usage, error };
+        let end = AgentRunEnd { status, output, usage: record.usage, error };
         Recorder::new(Arc::clone(live), self.0.writer.clone(), record).end_without_turn(end).await;
     }
 
@@ -289,7 +258,7 @@ impl Runs {
     ) -> StoreResult<Option<(RunRecord, Vec<RemoteQuestion>)>> {
         let live = self.live_run(id);
         let Some(record) = self.0.store.run(id).await? else { return Ok(None) };
-        let mut record = shown(record, live.as_deref());
+        let mut record = record_as_shown(record, live.as_deref());
         let questions = match live {
             Some(live) if record.ended_at.is_none() => live.human.open_questions(),
             _ => Vec::new(),
@@ -305,7 +274,7 @@ impl Runs {
         let runs = self.0.store.runs(limit).await?;
         let shown = |record: RunRecord| {
             let live = self.live_run(&record.id);
-            shown(record, live.as_deref())
+            record_as_shown(record, live.as_deref())
         };
         Ok(runs.into_iter().map(shown).collect())
     }
@@ -333,17 +302,7 @@ impl Runs {
 
     /// Returns a reader of the events of a run, after the one with this number.
     pub(crate) fn read(&self, run: &RunRecord, after: i64) -> EventReader {
-        let live = self.live_run(&run.id);
-        let position = live.as_ref().map(|live| live.position.subscribe());
-        let store = self.0.store.clone();
-        EventReader {
-            key: run.key,
-            store,
-            live,
-            position,
-            cursor: after.max(0),
-            ready: VecDeque::new(),
-        }
+        EventReader::new(run.key, self.0.store.clone(), self.live_run(&run.id), after)
     }
 
     /// Waits until what happened in every run is stored. Their turns must have ended.
@@ -380,23 +339,6 @@ impl Runs {
     }
 }
 
-/// Returns a run as clients may see it. That it has ended is stored a moment before its session can be
-/// gone on with, and told after that.
-fn shown(record: RunRecord, live: Option<&LiveRun>) -> RunRecord {
-    let Some(position) = live.map(|live| *live.position.borrow()) else { return record };
-    if position.is_ended || record.ended_at.is_none() {
-        return record;
-    }
-    RunRecord {
-        status: RunStatus::Running,
-        ended_at: None,
-        output: None,
-        error: None,
-        last_event: position.last,
-        ..record
-    }
-}
-
 /// Returns somebody who can be asked, and what becomes of the questions.
 fn ask_from(first: u64) -> (Arc<RemoteHuman>, UnboundedReceiver<QuestionEvent>) {
     let (asked, questions) = unbounded_channel();
@@ -407,114 +349,14 @@ fn ask_from(first: u64) -> (Arc<RemoteHuman>, UnboundedReceiver<QuestionEvent>) 
     (human, questions)
 }
 
-impl LiveRun {
-    fn new(record: &RunRecord, human: Arc<RemoteHuman>) -> Self {
-        let position = Position { last: record.last_event, is_ended: false };
-        Self {
-            key: record.key,
-            stop: CancellationToken::new(),
-            human,
-            tail: Mutex::default(),
-            position: watch::Sender::new(position),
-        }
-    }
-
-    /// Tells readers that nothing more comes from this process.
-    fn close(&self) {
-        self.publish(Vec::new(), true);
-    }
-
-    /// Shows stored events to readers.
-    fn publish(&self, events: Vec<StoredEvent>, is_ended: bool) {
-        let last = events.last().map(|event| event.seq);
-        {
-            let mut tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-            for event in events {
-                tail.bytes += event.bytes();
-                tail.events.push_back(event);
-            }
-            while tail.events.len() > TAIL_EVENTS || tail.bytes > TAIL_BYTES {
-                let Some(gone) = tail.events.pop_front() else { break };
-                tail.bytes -= gone.bytes();
-            }
-        }
-        self.position.send_modify(|position| {
-            position.last = last.unwrap_or(position.last);
-            position.is_ended |= is_ended;
-        });
-    }
-
-    /// Returns the events after a number, if all of them are in memory.
-    fn after(&self, cursor: i64) -> Option<Vec<StoredEvent>> {
-        let tail = self.tail.lock().unwrap_or_else(PoisonError::into_inner);
-        let first = tail.events.front()?.seq;
-        (first <= cursor.saturating_add(1))
-            .then(|| tail.events.iter().filter(|event| event.seq > cursor).cloned().collect())
-    }
-}
-
 impl std::fmt::Debug for LeftRun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("LeftRun").field("record", &self.record).finish_non_exhaustive()
     }
 }
 
-impl std::fmt::Debug for LiveRun {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("LiveRun").field("key", &self.key).finish_non_exhaustive()
-    }
-}
-
-/// Reads the events of a run in order, from the store and, while it is in progress, as they come.
-/// A slow reader costs nothing: it reads where it is.
-#[derive(Debug)]
-pub(crate) struct EventReader {
-    key: i64,
-    store: GatewayStore,
-    live: Option<Arc<LiveRun>>,
-    position: Option<watch::Receiver<Position>>,
-    cursor: i64,
-    ready: VecDeque<StoredEvent>,
-}
-
-impl EventReader {
-    /// Waits for the next event; nothing after the last.
-    pub(crate) async fn next(&mut self) -> StoreResult<Option<StoredEvent>> {
-        loop {
-            if let Some(event) = self.ready.pop_front() {
-                self.cursor = event.seq;
-                return Ok(Some(event));
-            }
-            let position = self.position.as_mut().map(|position| *position.borrow_and_update());
-            if position.is_none_or(|position| position.last > self.cursor) {
-                let recent = self.live.as_ref().and_then(|live| live.after(self.cursor));
-                self.ready = match recent {
-                    Some(events) => events.into(),
-                    None => self.store.events(self.key, self.cursor, PAGE).await?.into(),
-                };
-                // What is stored is shown when it is published, which may be later.
-                let last = position.map_or(i64::MAX, |position| position.last);
-                self.ready.retain(|event| event.seq <= last);
-                if !self.ready.is_empty() {
-                    continue;
-                }
-            }
-            match (&mut self.position, position) {
-                (Some(_), Some(Position { is_ended: true, .. })) | (None, _) | (_, None) => {
-                    return Ok(None);
-                }
-                (Some(changes), Some(_)) => {
-                    if changes.changed().await.is_err() {
-                        return Ok(None);
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// Removes what is too old, now and then, until the runs are gone.
-async fn prune(runs: std::sync::Weak<Shared>) {
+async fn prune(runs: std::sync::Weak<RunsState>) {
     loop {
         let Some(store) = runs.upgrade().map(|shared| shared.store.clone()) else { return };
         if let Err(error) = store.prune(Timestamp::now()).await {

@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use vestal_agent::EventSink;
 use vestal_api::SchedulesRunner;
 use vestal_schedules::{
-    Clock, DeliveryError, Error, Executor, Run, RunJob, RunOutcome, RunReport, Schedule, Scheduler,
-    SchedulerLimits, Store, store_path,
+    Clock, DeliveryError, Error, Executor, RunJob, RunOutcome, RunReport, Schedule, ScheduleRun,
+    ScheduleStore, Scheduler, SchedulerLimits, store_path,
 };
 
 use crate::control::{StatusAnswer, ask_status};
@@ -89,7 +89,7 @@ async fn serve(
     let executor: Arc<dyn Executor> = Arc::new(AgentExecutor { turns });
     let scheduler = loop {
         let opened = async {
-            let store = Store::open(&path).await?;
+            let store = ScheduleStore::open(&path).await?;
             Scheduler::new(store, Arc::clone(&executor), limits, Clock::system())
         };
         match opened.await {
@@ -193,7 +193,7 @@ impl Executor for AgentExecutor {
         }
     }
 
-    async fn deliver(&self, schedule: &Schedule, run: &Run) -> Result<(), DeliveryError> {
+    async fn deliver(&self, schedule: &Schedule, run: &ScheduleRun) -> Result<(), DeliveryError> {
         deliver_output(self.turns.runtime(), schedule, run).await
     }
 }

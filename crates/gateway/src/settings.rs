@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use vestal_api::keys;
-use vestal_config::{ConfigError, Key, Secret, Settings, Text};
+use vestal_config::{ConfigError, SecretText, SettingKey, Settings, Text};
 use vestal_schedules::{SchedulerLimits, keys as schedule_keys};
 use vestal_serve::ServeSettings;
 
@@ -75,7 +75,7 @@ pub struct ApiServer {
     pub serve: ServeSettings,
     /// How long clients may take over a request.
     pub timeouts: RequestTimeouts,
-    key: Secret,
+    key: SecretText,
 }
 
 /// How long clients may take over a request.
@@ -186,7 +186,7 @@ fn api_server(
     if let Err(error) = check_key(key.expose(), || settings.home().dir().join(".env")) {
         return Ok(Err(error));
     }
-    let text = |key: &Key<Text>| -> Result<Option<String>, ConfigError> {
+    let text = |key: &SettingKey<Text>| -> Result<Option<String>, ConfigError> {
         Ok(settings.get(key)?.value.get().map(str::to_owned))
     };
     let profile = settings.home().profile();

@@ -141,7 +141,7 @@ impl GatewayState {
 
 /// Why a state could not be read.
 #[derive(Debug, thiserror::Error)]
-pub enum StateError {
+pub enum GatewayStateError {
     /// The file cannot be read.
     #[error("failed to read {}: {source}", path.display())]
     Io {
@@ -175,20 +175,20 @@ pub fn state_path(home: &Path) -> PathBuf {
 
 /// Reads the state in a profile's home; nothing if there never was a gateway. It says what the
 /// last gateway wrote, whether or not that one is alive.
-pub fn read_state(home: &Path) -> Result<Option<GatewayState>, StateError> {
+pub fn read_state(home: &Path) -> Result<Option<GatewayState>, GatewayStateError> {
     let path = state_path(home);
     let bytes = match read_regular(&path) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(StateError::Io { path, source }),
+        Err(source) => return Err(GatewayStateError::Io { path, source }),
     };
-    let damaged = |reason: serde_json::Error| StateError::Damaged {
+    let damaged = |reason: serde_json::Error| GatewayStateError::Damaged {
         path: path.clone(),
         reason: reason.to_string(),
     };
     let raw: serde_json::Value = serde_json::from_slice(&bytes).map_err(damaged)?;
     match raw.get("version").and_then(serde_json::Value::as_u64) {
-        Some(found) if found > u64::from(VERSION) => Err(StateError::Newer { path, found }),
+        Some(found) if found > u64::from(VERSION) => Err(GatewayStateError::Newer { path, found }),
         _ => serde_json::from_value(raw).map(Some).map_err(damaged),
     }
 }
@@ -363,7 +363,7 @@ mod tests {
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
         fs::write(&path, b"\xff\xfe").unwrap();
-        assert!(matches!(read_state(home.path()), Err(StateError::Damaged { .. })));
+        assert!(matches!(read_state(home.path()), Err(GatewayStateError::Damaged { .. })));
     }
 
     #[test]
@@ -378,6 +378,6 @@ mod tests {
             0,
         )
         .unwrap();
-        assert!(matches!(read_state(home.path()), Err(StateError::Io { .. })));
+        assert!(matches!(read_state(home.path()), Err(GatewayStateError::Io { .. })));
     }
 }

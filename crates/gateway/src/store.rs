@@ -18,10 +18,10 @@ use sqlx::{ConnectOptions as _, Executor as _, Sqlite, SqliteConnection, SqliteP
 use tokio::sync::{Mutex, MutexGuard};
 use vestal_database::{Durability, Layout, begin_write, explain, reader_options, writer_options};
 
-pub(crate) use events::{EventWriter, NewEvent, RunProgress, StoredEvent};
-pub(crate) use replays::{Claim, LostClaim, Replay};
+pub(crate) use events::{EventWriter, NewRunEvent, RunProgress, StoredEvent};
+pub(crate) use replays::{LostClaim, Replay, ReplayClaim};
 pub(crate) use responses::StoredResponse;
-pub(crate) use runs::{NewRun, RunEnd, RunRecord, RunStatus};
+pub(crate) use runs::{AgentRunEnd, NewAgentRun, RunRecord, RunStatus};
 
 /// The layout of the file, marked with `VstG`.
 const LAYOUT: Layout = Layout {
@@ -59,9 +59,9 @@ pub(crate) fn store_path(home: &Path) -> PathBuf {
 ///
 /// Dropping the future of a writing call leaves the change done or not done, never half done.
 #[derive(Clone)]
-pub(crate) struct GatewayStore(Arc<Shared>);
+pub(crate) struct GatewayStore(Arc<GatewayStoreShared>);
 
-struct Shared {
+struct GatewayStoreShared {
     path: PathBuf,
     readers: SqlitePool,
     /// Connected on the first write.
@@ -82,7 +82,8 @@ impl GatewayStore {
             .test_before_acquire(false)
             .acquire_timeout(Duration::from_mins(1))
             .connect_lazy_with(reader_options(path));
-        let shared = Shared { path: path.to_owned(), readers, writer: Mutex::new(None) };
+        let shared =
+            GatewayStoreShared { path: path.to_owned(), readers, writer: Mutex::new(None) };
         let store = Self(Arc::new(shared));
         let mut reader = store.reader().await?;
         let is_current = LAYOUT.is_current(path, &mut reader).await?;

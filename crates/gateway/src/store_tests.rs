@@ -22,7 +22,7 @@ fn answer() -> Replay {
 async fn kept() -> Kept {
     let dir = tempfile::tempdir().unwrap();
     let store = GatewayStore::open(&store_path(dir.path())).await.unwrap();
-    let new = |id: &str| NewRun {
+    let new = |id: &str| NewAgentRun {
         id: id.to_owned(),
         session: "s".to_owned(),
         model: "m".to_owned(),
@@ -36,7 +36,7 @@ async fn kept() -> Kept {
         name: "run.completed".to_owned(),
         data: json!({}).to_string(),
     };
-    let end = RunEnd { status: RunStatus::Completed, output: None, usage: None, error: None };
+    let end = AgentRunEnd { status: RunStatus::Completed, output: None, usage: None, error: None };
     let writer = EventWriter::start(store.clone());
     writer.append(ended.key, vec![event], RunProgress::Ended(end)).await.unwrap();
     let response = StoredResponse {
@@ -46,9 +46,9 @@ async fn kept() -> Kept {
         body: json!({}),
     };
     store.put_response(&response).await.unwrap();
-    let Claim::New(key) = store.claim("r", "answered", b"f").await.unwrap() else { panic!() };
+    let ReplayClaim::New(key) = store.claim("r", "answered", b"f").await.unwrap() else { panic!() };
     store.settle_claim(key, &answer()).await.unwrap();
-    assert!(matches!(store.claim("r", "open", b"f").await.unwrap(), Claim::New(_)));
+    assert!(matches!(store.claim("r", "open", b"f").await.unwrap(), ReplayClaim::New(_)));
     Kept { _dir: dir, store, now: Timestamp::now() }
 }
 
@@ -68,7 +68,7 @@ impl Kept {
     }
 
     async fn is_open_claim_kept(&self) -> bool {
-        matches!(self.store.claim("r", "open", b"f").await.unwrap(), Claim::InProgress)
+        matches!(self.store.claim("r", "open", b"f").await.unwrap(), ReplayClaim::InProgress)
     }
 }
 
@@ -109,7 +109,7 @@ async fn a_file_of_the_first_version_is_taken_over() {
     vestal_database::make(&path).unwrap();
     first.upgrade(&path, &writer(&path)).await.unwrap();
     let store = GatewayStore::open(&path).await.unwrap();
-    let Claim::New(key) = store.claim("r", "k", b"f").await.unwrap() else { panic!() };
+    let ReplayClaim::New(key) = store.claim("r", "k", b"f").await.unwrap() else { panic!() };
     store.note_claim(key, "s").await.unwrap();
     let lost = LostClaim { key, session: Some("s".to_owned()), run: None };
     assert_eq!(store.lost_claims().await.unwrap(), [lost]);

@@ -1,6 +1,7 @@
 //! The turns that a gateway runs.
 
 mod admission;
+mod handle;
 mod job_news;
 mod resume;
 mod running;
@@ -10,25 +11,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
-use vestal_conversations::{ConversationId, Store};
+use vestal_conversations::{ConversationId, ConversationStore};
 use vestal_runtime::Runtime;
 
-use admission::Admission;
+use admission::WorkAdmission;
 pub(crate) use admission::{Drained, TurnRefused};
+pub(crate) use handle::{PreparedTurn, StartedTurn, TurnRequest};
 pub(crate) use resume::Resumption;
-pub(crate) use running::{PreparedTurn, StartedTurn, TurnRequest};
 
 #[cfg(test)]
 pub(crate) use running::answered_for_tests;
 
 /// Runs turns. Cheap to clone; clones share everything.
 #[derive(Debug, Clone)]
-pub(crate) struct Turns(Arc<Shared>);
+pub(crate) struct Turns(Arc<TurnsState>);
 
 #[derive(Debug)]
-struct Shared {
+struct TurnsState {
     runtime: Runtime,
-    admission: Admission,
+    admission: WorkAdmission,
     /// How many were ever begun.
     begun: AtomicU64,
     /// Who waits for news of background jobs, by conversation: a number and what ends it.
@@ -37,9 +38,9 @@ struct Shared {
 
 impl Turns {
     pub(crate) fn new(runtime: Runtime, limit: usize) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(TurnsState {
             runtime,
-            admission: Admission::new(limit),
+            admission: WorkAdmission::new(limit),
             begun: AtomicU64::new(0),
             watching: Mutex::default(),
         }))
@@ -50,11 +51,11 @@ impl Turns {
         &self.0.runtime
     }
 
-    pub(crate) fn store(&self) -> &Store {
+    pub(crate) fn store(&self) -> &ConversationStore {
         self.0.runtime.agent().store()
     }
 
-    fn admission(&self) -> &Admission {
+    fn admission(&self) -> &WorkAdmission {
         &self.0.admission
     }
 

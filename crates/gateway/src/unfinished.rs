@@ -7,8 +7,10 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use vestal_conversations::{ConversationId, Error, Kind, Seq, Standing, Store, Stored};
-use vestal_model::{AssistantMessage, Finish, Message, Part, UserMessage};
+use vestal_conversations::{
+    ConversationId, ConversationStore, Error, MessageKind, MessageStanding, Seq, Stored,
+};
+use vestal_model::{AssistantMessage, FinishReason, Message, Part, UserMessage};
 
 /// The name of the record in the state of a conversation.
 const NAME: &str = "gateway";
@@ -186,10 +188,10 @@ impl UnfinishedTurn {
     pub(crate) fn standing(&self, since: &[Stored]) -> TurnStanding {
         let said: Vec<&Stored> = since
             .iter()
-            .filter(|stored| stored.kind == Kind::Said)
+            .filter(|stored| stored.kind == MessageKind::Said)
             .filter(|stored| matches!(stored.message, Message::User(_)))
             .collect();
-        if said.iter().any(|stored| stored.standing == Standing::Undone) {
+        if said.iter().any(|stored| stored.standing == MessageStanding::Undone) {
             return TurnStanding::MovedOn;
         }
         match (&self.input, said.first()) {
@@ -215,11 +217,11 @@ impl UnfinishedTurn {
 
 /// Returns the answer that a conversation ends with, if it is complete.
 fn answer(messages: &[Stored]) -> Option<String> {
-    let mut active = messages.iter().filter(|stored| stored.standing == Standing::Active);
+    let mut active = messages.iter().filter(|stored| stored.standing == MessageStanding::Active);
     match active.next_back().map(|stored| &stored.message) {
         Some(Message::Assistant(AssistantMessage { text, calls, finish, .. })) => {
-            let is_complete =
-                calls.is_empty() && !matches!(finish, Finish::Interrupted | Finish::Length);
+            let is_complete = calls.is_empty()
+                && !matches!(finish, FinishReason::Interrupted | FinishReason::Length);
             is_complete.then(|| text.clone())
         }
         Some(Message::User(_) | Message::Tool(_)) | None => None,
@@ -238,7 +240,7 @@ pub(crate) struct Commitment {
 impl Commitment {
     /// Stores that a turn runs, or that background jobs are waited for.
     pub(crate) async fn store(
-        store: &Store,
+        store: &ConversationStore,
         id: &ConversationId,
         turn: Option<&UnfinishedTurn>,
     ) -> Result<(), Error> {
@@ -248,7 +250,7 @@ impl Commitment {
 
     /// Returns the turn that is on record in a conversation.
     pub(crate) async fn of(
-        store: &Store,
+        store: &ConversationStore,
         id: &ConversationId,
     ) -> Result<Option<UnfinishedTurn>, Error> {
         let stored = store.state(id, NAME).await?;
@@ -257,7 +259,10 @@ impl Commitment {
     }
 
     /// Removes the record: nothing is left to do.
-    pub(crate) async fn remove(store: &Store, id: &ConversationId) -> Result<(), Error> {
+    pub(crate) async fn remove(
+        store: &ConversationStore,
+        id: &ConversationId,
+    ) -> Result<(), Error> {
         match store.set_state(id, NAME, None).await {
             // It took its record along.
             Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
@@ -267,7 +272,9 @@ impl Commitment {
 
     /// Returns what earlier processes left. A record that cannot be read, as one of a newer
     /// program, is left as it is.
-    pub(crate) async fn all(store: &Store) -> Result<Vec<(ConversationId, Self)>, Error> {
+    pub(crate) async fn all(
+        store: &ConversationStore,
+    ) -> Result<Vec<(ConversationId, Self)>, Error> {
         let stored = store.with_state(NAME).await?;
         let read = |(id, value): (ConversationId, serde_json::Value)| match serde_json::from_value::<
             Self,
@@ -328,8 +335,8 @@ mod tests {
     fn stored(seq: i64, message: Message) -> Stored {
         Stored {
             seq: Seq(seq),
-            kind: Kind::Said,
-            standing: Standing::Active,
+            kind: MessageKind::Said,
+            standing: MessageStanding::Active,
             at: jiff::Timestamp::UNIX_EPOCH,
             message,
             usage: None,
@@ -339,7 +346,7 @@ mod tests {
         }
     }
 
-    fn said(text: &str, finish: Finish) -> Message {
+    fn said(text: &str, finish: FinishReason) -> Message {
         Message::Assistant(AssistantMessage {
             text: text.to_owned(),
             finish,
@@ -362,10 +369,10 @@ mod tests {
         messages.push(stored(3, Message::User(masked)));
         assert_eq!(run.standing(&messages), TurnStanding::Open);
         // A summary takes the place of what was said.
-        messages[1].standing = Standing::Compacted;
-        messages.push(stored(4, said("half an", Finish::Interrupted)));
+        messages[1].standing = MessageStanding::Compacted;
+        messages.push(stored(4, said("half an", FinishReason::Interrupted)));
         assert_eq!(run.standing(&messages), TurnStanding::Open);
-        messages.push(stored(5, said("an answer", Finish::Stop)));
+        messages.push(stored(5, said("an answer", FinishReason::Stop)));
         assert_eq!(run.standing(&messages), TurnStanding::Answered("an answer".to_owned()));
         messages.push(stored(6, Message::user("and now?")));
         assert_eq!(run.standing(&messages), TurnStanding::MovedOn);
@@ -377,7 +384,7 @@ mod tests {
         let run = turn(TurnOwner::Run { id: "r".to_owned() }, 0, false)
             .with_input(input, ToOwned::to_owned);
         let messages =
-            [stored(2, Message::user("theirs")), stored(3, said("an answer", Finish::Stop))];
+            [stored(2, Message::user("theirs")), stored(3, said("an answer", FinishReason::Stop))];
         assert_eq!(run.standing(&messages), TurnStanding::MovedOn);
     }
 }

@@ -16,7 +16,7 @@ use vestal_wire::GuestSettings;
 use crate::diagnostics::{note, path_of};
 use crate::orphans;
 use crate::process::JobRights;
-use crate::serve::ServeError;
+use crate::serve::GuestError;
 use crate::user::{Credentials, User, UserChange, base_environment, resolve};
 
 /// Permissions of everybody except the owner.
@@ -24,7 +24,7 @@ const OTHERS: u32 = 0o077;
 
 /// Finds the user of jobs, and completes the settings with the user's home and
 /// environment.
-pub(crate) fn find_job_user(settings: &mut GuestSettings) -> Result<JobUser, ServeError> {
+pub(crate) fn find_job_user(settings: &mut GuestSettings) -> Result<JobUser, GuestError> {
     let own = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let mut job_user = JobUser { uid: own.0, gid: own.1, rights: JobRights::default() };
     let named = settings.user.is_some();
@@ -97,7 +97,7 @@ impl JobUser {
 
 /// Returns the credentials of jobs if they differ from the guest's own, after
 /// checking that they can be assumed.
-fn credentials(own: (u32, u32), user: &User) -> Result<Option<Credentials>, ServeError> {
+fn credentials(own: (u32, u32), user: &User) -> Result<Option<Credentials>, GuestError> {
     // Jobs with the guest's own rights must not access its memory if it is the
     // first process, from which everything in the sandbox descends.
     if rustix::process::getpid().is_init() {
@@ -108,7 +108,7 @@ fn credentials(own: (u32, u32), user: &User) -> Result<Option<Credentials>, Serv
         UserChange::To(credentials) => credentials,
         UserChange::Impossible => {
             let (name, uid) = (user.display_name().into_owned(), user.uid);
-            return Err(ServeError::OtherUser { name, uid, own: own.0 });
+            return Err(GuestError::OtherUser { name, uid, own: own.0 });
         }
     };
     // A job must not access the guest's memory through a thread with the same
@@ -118,7 +118,7 @@ fn credentials(own: (u32, u32), user: &User) -> Result<Option<Credentials>, Serv
         Ok(()) => Ok(Some(credentials)),
         Err(source) => {
             let (name, uid) = (user.display_name().into_owned(), user.uid);
-            Err(ServeError::Rights { name, uid, source })
+            Err(GuestError::Rights { name, uid, source })
         }
     }
 }

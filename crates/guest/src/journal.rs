@@ -66,8 +66,8 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// Reads the journal at `path`, which may not exist.
-    pub(crate) fn replay(path: &Path) -> Result<Replay, JournalError> {
-        let mut replay = Replay::default();
+    pub(crate) fn replay(path: &Path) -> Result<JournalReplay, JournalError> {
+        let mut replay = JournalReplay::default();
         let mut bytes = Vec::new();
         let read = state_file::open_to_read(path).and_then(|mut file| file.read_to_end(&mut bytes));
         match read {
@@ -258,7 +258,7 @@ pub(crate) enum JournalRecord {
 
 /// The state after all records of a journal.
 #[derive(Debug, Default)]
-pub(crate) struct Replay {
+pub(crate) struct JournalReplay {
     /// Jobs in the order of their starts.
     pub(crate) jobs: Vec<JobInfo>,
     /// Ids of forgotten jobs.
@@ -272,7 +272,7 @@ pub(crate) struct Replay {
     index: HashMap<JobId, usize>,
 }
 
-impl Replay {
+impl JournalReplay {
     pub(super) fn apply(&mut self, record: JournalRecord) {
         match record {
             JournalRecord::GuestStart(starts) => {

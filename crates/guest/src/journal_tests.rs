@@ -2,7 +2,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use minicbor::bytes::ByteVec;
-use vestal_wire::{Cause, Exit, JobInfo, JobState, SessionState};
+use vestal_wire::{Cause, JobExit, JobInfo, JobState, SessionState};
 
 use super::*;
 
@@ -38,7 +38,7 @@ fn info(id: &str) -> JobInfo {
 }
 
 fn ended(id: &str) -> JobInfo {
-    JobInfo { state: JobState::Ended(Exit { code: Some(3), cause: Cause::Exited }), ..info(id) }
+    JobInfo { state: JobState::Ended(JobExit { code: Some(3), cause: Cause::Exited }), ..info(id) }
 }
 
 #[test]

@@ -2,15 +2,15 @@
 
 use std::fs;
 
-use vestal_wire::Stats;
+use vestal_wire::SandboxStats;
 
 use crate::process::tree;
 
 /// Adds up the resources of all processes below these supervisors. The
 /// supervisors themselves are not counted.
-pub(crate) fn collect(supervisors: &[u32], log_bytes: u64) -> Stats {
+pub(crate) fn collect(supervisors: &[u32], log_bytes: u64) -> SandboxStats {
     let own = ProcessUsage::of(std::process::id()).unwrap_or_default();
-    let mut stats = Stats {
+    let mut stats = SandboxStats {
         processes: 0,
         memory_bytes: 0,
         // Processes that ended are counted where they were reaped: in a shell, a

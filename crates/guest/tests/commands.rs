@@ -6,8 +6,8 @@ use support::{TestGuest, code, exit, fault, id, processes_of, shell, var};
 use vestal_testkit::processes::cpu_ticks;
 use vestal_testkit::wait_until;
 use vestal_wire::{
-    Cause, Command, Delivery, Exit, FaultCode, JobState, Request, ShellText, StartJob, Stdin,
-    Stream, WindowSize,
+    CallRequest, Cause, FaultCode, JobCommand, JobExit, JobState, OutputDelivery, ShellText,
+    StartJob, Stdin, Stream, WindowSize,
 };
 
 #[test]
@@ -17,7 +17,7 @@ fn streams_are_separate_and_byte_exact() {
     let (output, info) = guest.client().run(shell("a", text));
     assert_eq!(output.stdout, b"out\0\xff\n");
     assert_eq!(output.stderr, b"err\x01\xfe");
-    assert_eq!(exit(&info), Exit { code: Some(7), cause: Cause::Exited });
+    assert_eq!(exit(&info), JobExit { code: Some(7), cause: Cause::Exited });
     assert_eq!((info.stdout_bytes, info.stderr_bytes), (6, 5));
     assert_eq!(output.started, info.pid);
     assert_eq!(output.ended.unwrap().state, info.state);
@@ -51,8 +51,8 @@ fn a_command_of_ten_megabytes_runs() {
     let mut text = b"printf %s begin; : '".to_vec();
     text.resize(10 << 20, b'x');
     text.extend_from_slice(b"'; printf %s end");
-    let start = StartJob { command: Command::Shell(ShellText::Streamed), ..shell("a", "") };
-    let channel = client.open(&Request::Start(Box::new(start)));
+    let start = StartJob { command: JobCommand::Shell(ShellText::Streamed), ..shell("a", "") };
+    let channel = client.open(&CallRequest::Start(Box::new(start)));
     client.send_data(channel, Stream::Text, &text);
     client.send_end(channel, Stream::Text);
     let (output, _) = client.follow(channel);
@@ -63,7 +63,7 @@ fn a_command_of_ten_megabytes_runs() {
 fn programs_run_without_a_shell() {
     let guest = TestGuest::start();
     let argv = ["printf", "%s|", "a b", "$HOME", ""];
-    let command = Command::Argv(argv.map(|s| s.as_bytes().to_vec().into()).into());
+    let command = JobCommand::Argv(argv.map(|s| s.as_bytes().to_vec().into()).into());
     let (output, _) = guest.client().run(StartJob { command, ..shell("a", "") });
     assert_eq!(String::from_utf8_lossy(&output.stdout), "a b|$HOME||");
 }
@@ -71,7 +71,7 @@ fn programs_run_without_a_shell() {
 #[test]
 fn a_program_that_does_not_exist_is_127_as_in_a_shell() {
     let guest = TestGuest::start();
-    let command = Command::Argv(vec![b"no-such-program".to_vec().into()]);
+    let command = JobCommand::Argv(vec![b"no-such-program".to_vec().into()]);
     let (output, info) = guest.client().run(StartJob { command, ..shell("a", "") });
     assert_eq!(code(&info), Some(127));
     assert!(!output.stderr.is_empty());
@@ -82,7 +82,7 @@ fn a_missing_directory_is_126_and_said() {
     let guest = TestGuest::start();
     let mut client = guest.client();
     let start = StartJob { workdir: Some(b"/no/such/place".to_vec().into()), ..shell("a", "true") };
-    let channel = client.open(&Request::Start(Box::new(start)));
+    let channel = client.open(&CallRequest::Start(Box::new(start)));
     let (_, reply) = client.follow(channel);
     let fault = fault(reply);
     assert_eq!(fault.code, FaultCode::NoWorkdir);
@@ -123,7 +123,7 @@ fn a_command_that_stops_its_supervisor_is_timed_out_all_the_same() {
     let start = StartJob { timeout_ms: Some(300), ..shell("stopper", text) };
     let mut client = guest.client();
     let (_, info) = client.run(start);
-    assert_eq!(exit(&info), Exit { code: Some(124), cause: Cause::TimedOut });
+    assert_eq!(exit(&info), JobExit { code: Some(124), cause: Cause::TimedOut });
     client.kill(&id("stopper"));
     assert_eq!(processes_of(&guest, "stopper"), [0_u32; 0]);
 }
@@ -135,7 +135,7 @@ fn a_timed_out_command_leaves_no_process() {
     let start = StartJob { timeout_ms: Some(300), ..shell("slow", text) };
     let mut client = guest.client();
     let (_, info) = client.run(start);
-    assert_eq!(exit(&info), Exit { code: Some(124), cause: Cause::TimedOut });
+    assert_eq!(exit(&info), JobExit { code: Some(124), cause: Cause::TimedOut });
     // The kill is complete when a second one has nothing to do.
     client.kill(&id("slow"));
     assert_eq!(processes_of(&guest, "slow"), [0_u32; 0]);
@@ -149,7 +149,7 @@ fn a_killed_command_leaves_no_process() {
     assert_eq!(info.state, JobState::Running);
     wait_until("all of it runs", || processes_of(&guest, "slow").len() >= 3);
     let info = client.kill(&id("slow"));
-    assert_eq!(exit(&info), Exit { code: Some(137), cause: Cause::Killed });
+    assert_eq!(exit(&info), JobExit { code: Some(137), cause: Cause::Killed });
     assert_eq!((processes_of(&guest, "slow"), info.processes), (vec![], 0));
 }
 
@@ -158,15 +158,15 @@ fn a_signal_reaches_the_command() {
     let guest = TestGuest::start();
     let mut client = guest.client();
     let text = "trap 'echo got; exit 3' USR1; echo ready; while :; do sleep 0.05; done";
-    let channel = client.open(&Request::Start(Box::new(shell("a", text))));
+    let channel = client.open(&CallRequest::Start(Box::new(shell("a", text))));
     loop {
         if let support::Said::Data(_, bytes) = client.next_on(channel) {
             assert_eq!(bytes, b"ready\n");
             break;
         }
     }
-    let reply = client.call(&Request::Signal { id: id("a"), signal: 10 });
-    assert_eq!(reply, vestal_wire::Reply::Done);
+    let reply = client.call(&CallRequest::Signal { id: id("a"), signal: 10 });
+    assert_eq!(reply, vestal_wire::CallReply::Done);
     let (output, reply) = client.follow(channel);
     assert_eq!(output.stdout, b"got\n");
     assert_eq!(code(&support::job(reply)), Some(3));
@@ -176,7 +176,7 @@ fn a_signal_reaches_the_command() {
 fn a_command_that_dies_of_a_signal_says_so() {
     let guest = TestGuest::start();
     let (_, info) = guest.client().run(shell("a", "kill -SEGV $$"));
-    assert_eq!(exit(&info), Exit { code: Some(139), cause: Cause::Signaled(11) });
+    assert_eq!(exit(&info), JobExit { code: Some(139), cause: Cause::Signaled(11) });
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn what_is_left_behind_writes_on_into_the_log_only() {
 #[test]
 fn captured_output_has_head_and_tail_and_says_what_is_missing() {
     let guest = TestGuest::start();
-    let delivery = Delivery::Captured { head: 10, tail: 5 };
+    let delivery = OutputDelivery::Captured { head: 10, tail: 5 };
     let start = StartJob { delivery, ..shell("a", "seq 100000; echo few >&2") };
     let (output, info) = guest.client().run(start);
     assert_eq!(output.stdout, b"1\n2\n3\n4\n5\n0000\n");
@@ -221,7 +221,7 @@ fn piped_input_reaches_the_command_and_ends() {
     let mut client = guest.client();
     let start = StartJob { stdin: Stdin::Piped, ..shell("a", "cat") };
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|i| u8::try_from(i % 251).unwrap()).collect();
-    let channel = client.open(&Request::Start(Box::new(start)));
+    let channel = client.open(&CallRequest::Start(Box::new(start)));
     let mut writer = client.stream.try_clone().unwrap();
     let sent = bytes.clone();
     // Three megabytes do not fit the window: half of it is granted on the way.
@@ -272,7 +272,7 @@ fn input_that_a_command_does_not_read_is_dropped() {
     let guest = TestGuest::start();
     let mut client = guest.client();
     let start = StartJob { stdin: Stdin::Piped, ..shell("a", "exec <&-; sleep 0.2; exit 4") };
-    let channel = client.open(&Request::Start(Box::new(start)));
+    let channel = client.open(&CallRequest::Start(Box::new(start)));
     client.send_data(channel, Stream::Input, &vec![0; 500_000]);
     client.send_end(channel, Stream::Input);
     let (_, reply) = client.follow(channel);
@@ -285,7 +285,7 @@ fn a_terminal_is_one_and_can_be_resized() {
     let mut client = guest.client();
     let text = "stty size; trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.02; done";
     let start = StartJob { pty: Some(WindowSize { rows: 11, cols: 22 }), ..shell("a", text) };
-    let channel = client.open(&Request::Start(Box::new(start)));
+    let channel = client.open(&CallRequest::Start(Box::new(start)));
     let mut seen = Vec::new();
     while !seen.ends_with(b"ready\r\n") {
         if let support::Said::Data(_, bytes) = client.next_on(channel) {
@@ -294,7 +294,7 @@ fn a_terminal_is_one_and_can_be_resized() {
     }
     assert_eq!(String::from_utf8_lossy(&seen), "11 22\r\nready\r\n");
     let size = WindowSize { rows: 33, cols: 44 };
-    client.call(&Request::Resize { id: id("a"), size });
+    client.call(&CallRequest::Resize { id: id("a"), size });
     let (output, _) = client.follow(channel);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "33 44\r\n");
 }
@@ -307,7 +307,7 @@ fn a_terminal_takes_input_and_its_end() {
         pty: Some(WindowSize { rows: 24, cols: 80 }),
         ..shell("a", "stty -echo; echo ready; cat; echo over")
     };
-    let channel = client.open(&Request::Start(Box::new(start)));
+    let channel = client.open(&CallRequest::Start(Box::new(start)));
     let mut seen = Vec::new();
     while !seen.ends_with(b"ready\r\n") {
         if let support::Said::Data(_, bytes) = client.next_on(channel) {
@@ -327,7 +327,7 @@ fn a_terminal_that_ends_with_input_waiting_leaves_the_guest_at_rest() {
     let mut client = guest.client();
     let text = "stty raw -echo; echo ready; sleep 600 & sleep 0.3";
     let start = StartJob { pty: Some(WindowSize { rows: 24, cols: 80 }), ..shell("a", text) };
-    let channel = client.open(&Request::Start(Box::new(start)));
+    let channel = client.open(&CallRequest::Start(Box::new(start)));
     while !matches!(client.next_on(channel), support::Said::Data(..)) {}
     client.send_data(channel, Stream::Input, &vec![b'x'; 200_000]);
     let (_, reply) = client.follow(channel);
@@ -342,18 +342,18 @@ fn a_terminal_that_ends_with_input_waiting_leaves_the_guest_at_rest() {
 fn wrong_requests_are_refused_and_harm_nothing() {
     let guest = TestGuest::start();
     let mut client = guest.client();
-    let empty = StartJob { command: Command::Argv(vec![]), ..shell("a", "") };
+    let empty = StartJob { command: JobCommand::Argv(vec![]), ..shell("a", "") };
     let nameless = StartJob { session: Some(String::new()), ..shell("a", "") };
     let nul = StartJob { workdir: Some(b"/a\0b".to_vec().into()), ..shell("a", "") };
     let variable = StartJob { job_env: vec![var("A=B", "")], ..shell("a", "") };
     for start in [empty, nameless, nul, variable] {
-        let reply = client.call(&Request::Start(Box::new(start)));
+        let reply = client.call(&CallRequest::Start(Box::new(start)));
         assert_eq!(fault(reply).code, FaultCode::Invalid);
     }
     for request in [
-        Request::Wait { id: id("nobody"), timeout_ms: None },
-        Request::Kill { id: id("nobody") },
-        Request::Input { id: id("nobody"), close: false },
+        CallRequest::Wait { id: id("nobody"), timeout_ms: None },
+        CallRequest::Kill { id: id("nobody") },
+        CallRequest::Input { id: id("nobody"), close: false },
     ] {
         assert_eq!(fault(client.call(&request)).code, FaultCode::NoSuchJob);
     }

@@ -8,18 +8,23 @@ use support::{TestGuest, code, exit, fault, id, job, processes_of_instance, shel
 use vestal_testkit::processes::{kill, parent_of, with_variable};
 use vestal_testkit::wait_until;
 use vestal_wire::{
-    AttachJob, Cause, Command, Delivery, Exit, FaultCode, Outcome, Reply, Request, ShellText,
-    StartJob,
+    AttachJob, CallReply, CallRequest, Cause, CommandOutcome, FaultCode, JobCommand, JobExit,
+    OutputDelivery, ShellText, StartJob,
 };
 
-fn lookup(client: &mut support::Client, name: &str, incarnation: &str, boot: &str) -> Outcome {
-    let request = Request::Lookup {
+fn lookup(
+    client: &mut support::Client,
+    name: &str,
+    incarnation: &str,
+    boot: &str,
+) -> CommandOutcome {
+    let request = CallRequest::Lookup {
         id: id(name),
         incarnation: incarnation.to_owned(),
         boot: boot.to_owned(),
     };
     match client.call(&request) {
-        Reply::Outcome(outcome) => outcome,
+        CallReply::Outcome(outcome) => outcome,
         other => panic!("{other:?}"),
     }
 }
@@ -42,15 +47,15 @@ fn an_id_said_to_have_never_started_is_refused_for_ever() {
     let mut client = guest.client();
     let welcome = client.welcome.clone();
     let outcome = lookup(&mut client, "a", &welcome.incarnation, &welcome.boot);
-    assert_eq!(outcome, Outcome::NeverStarted);
-    let start = Request::Start(Box::new(shell("a", "echo ran > proof")));
+    assert_eq!(outcome, CommandOutcome::NeverStarted);
+    let start = CallRequest::Start(Box::new(shell("a", "echo ran > proof")));
     assert_eq!(fault(client.call(&start)).code, FaultCode::Invalid);
     guest.kill();
     guest.restart();
     let mut client = guest.client();
     assert_eq!(fault(client.call(&start)).code, FaultCode::Invalid);
     let outcome = lookup(&mut client, "a", &welcome.incarnation, &welcome.boot);
-    assert_eq!(outcome, Outcome::NeverStarted);
+    assert_eq!(outcome, CommandOutcome::NeverStarted);
     assert!(!guest.work_dir().join("proof").exists());
 }
 
@@ -58,12 +63,12 @@ fn an_id_said_to_have_never_started_is_refused_for_ever() {
 fn a_text_that_is_still_coming_is_not_a_start() {
     let guest = TestGuest::start();
     let mut client = guest.client();
-    let start = StartJob { command: Command::Shell(ShellText::Streamed), ..shell("a", "") };
-    let channel = client.open(&Request::Start(Box::new(start)));
+    let start = StartJob { command: JobCommand::Shell(ShellText::Streamed), ..shell("a", "") };
+    let channel = client.open(&CallRequest::Start(Box::new(start)));
     let mut other = guest.client();
     let welcome = other.welcome.clone();
     let outcome = lookup(&mut other, "a", &welcome.incarnation, &welcome.boot);
-    assert_eq!(outcome, Outcome::NeverStarted);
+    assert_eq!(outcome, CommandOutcome::NeverStarted);
     client.send_data(channel, vestal_wire::Stream::Text, b"echo ran > proof");
     client.send_end(channel, vestal_wire::Stream::Text);
     assert_eq!(fault(client.reply(channel)).code, FaultCode::Invalid);
@@ -79,7 +84,7 @@ fn after_a_crash_it_is_known_what_ran_and_what_did_not() {
     client.background(shell("running", "echo begun; sleep 600"));
     wait_until("its first line is kept", || {
         client
-            .call(&Request::Wait { id: id("running"), timeout_ms: Some(0) })
+            .call(&CallRequest::Wait { id: id("running"), timeout_ms: Some(0) })
             .pipe(job)
             .stdout_bytes
             == 6
@@ -88,27 +93,29 @@ fn after_a_crash_it_is_known_what_ran_and_what_did_not() {
     guest.restart();
     let mut client = guest.client();
     assert_ne!(client.welcome.incarnation, welcome.incarnation);
-    let Outcome::Known(done) = lookup(&mut client, "done", &welcome.incarnation, &welcome.boot)
+    let CommandOutcome::Known(done) =
+        lookup(&mut client, "done", &welcome.incarnation, &welcome.boot)
     else {
         panic!("it ran");
     };
-    assert_eq!(exit(&done), Exit { code: Some(6), cause: Cause::Exited });
-    let Outcome::Known(lost) = lookup(&mut client, "running", &welcome.incarnation, &welcome.boot)
+    assert_eq!(exit(&done), JobExit { code: Some(6), cause: Cause::Exited });
+    let CommandOutcome::Known(lost) =
+        lookup(&mut client, "running", &welcome.incarnation, &welcome.boot)
     else {
         panic!("it ran");
     };
-    assert_eq!(exit(&lost), Exit { code: None, cause: Cause::Lost });
+    assert_eq!(exit(&lost), JobExit { code: None, cause: Cause::Lost });
     let never = lookup(&mut client, "never", &welcome.incarnation, &welcome.boot);
-    assert_eq!(never, Outcome::NeverStarted);
+    assert_eq!(never, CommandOutcome::NeverStarted);
     for (name, stdout) in [("done", "kept\n"), ("running", "begun\n")] {
         let attach = AttachJob {
             id: id(name),
             stdout_from: 0,
             stderr_from: 0,
             follow: true,
-            delivery: Delivery::EveryByte,
+            delivery: OutputDelivery::EveryByte,
         };
-        let channel = client.open(&Request::Attach(attach));
+        let channel = client.open(&CallRequest::Attach(attach));
         assert_eq!(String::from_utf8_lossy(&client.follow(channel).0.stdout), stdout);
     }
     // Nor is it run again when its start comes once more.
@@ -123,9 +130,9 @@ fn of_another_boot_or_a_stranger_nothing_is_claimed() {
     guest.kill();
     guest.restart();
     let mut client = guest.client();
-    assert_eq!(lookup(&mut client, "a", &old.incarnation, "another-boot"), Outcome::Unknown);
-    assert_eq!(lookup(&mut client, "a", "stranger", &old.boot), Outcome::Unknown);
-    assert_eq!(lookup(&mut client, "a", &old.incarnation, &old.boot), Outcome::NeverStarted);
+    assert_eq!(lookup(&mut client, "a", &old.incarnation, "another-boot"), CommandOutcome::Unknown);
+    assert_eq!(lookup(&mut client, "a", "stranger", &old.boot), CommandOutcome::Unknown);
+    assert_eq!(lookup(&mut client, "a", &old.incarnation, &old.boot), CommandOutcome::NeverStarted);
 }
 
 #[test]
@@ -137,10 +144,10 @@ fn a_forgotten_job_is_never_run_again_nor_said_to_have_never_run() {
         for n in 0..3 {
             client.run(shell(&format!("job-{round}-{n}"), "true"));
         }
-        let start = Request::Start(Box::new(shell("job-0-0", "echo again > proof")));
+        let start = CallRequest::Start(Box::new(shell("job-0-0", "echo again > proof")));
         assert_eq!(fault(client.call(&start)).code, FaultCode::Invalid);
         let outcome = lookup(&mut client, "job-0-0", &welcome.incarnation, &welcome.boot);
-        assert_eq!(outcome, Outcome::Unknown);
+        assert_eq!(outcome, CommandOutcome::Unknown);
         guest.kill();
         guest.restart();
     }
@@ -164,7 +171,7 @@ fn a_job_whose_supervisor_is_killed_is_lost_and_leaves_no_process() {
     let info = client.background(shell("a", "setsid sleep 600 & sleep 600"));
     kill(parent_of(info.pid.unwrap()).unwrap());
     let info = client.wait(&id("a"));
-    assert_eq!(exit(&info), Exit { code: None, cause: Cause::Lost });
+    assert_eq!(exit(&info), JobExit { code: None, cause: Cause::Lost });
     assert_eq!(client.kill(&id("a")).processes, 0);
     assert_eq!(support::processes_of(&guest, "a"), [0_u32; 0]);
     assert_eq!(client.run(shell("b", "echo on")).0.stdout, b"on\n");
@@ -222,7 +229,7 @@ fn a_damaged_record_costs_what_follows_it_and_nothing_is_claimed_of_that() {
     guest.restart();
     let mut client = guest.client();
     assert_eq!(code(&client.wait(&id("a"))), Some(3));
-    assert_eq!(lookup(&mut client, "b", &old.incarnation, &old.boot), Outcome::Unknown);
+    assert_eq!(lookup(&mut client, "b", &old.incarnation, &old.boot), CommandOutcome::Unknown);
 }
 
 #[test]

@@ -10,23 +10,25 @@ use std::os::unix::net::UnixStream;
 use support::{TestGuest, id, processes_of_instance, shell};
 use vestal_testkit::{PATIENCE, wait_until};
 use vestal_wire::{
-    Cause, FrameKind, Hello, JobState, Outcome, Reply, Request, Role, StartJob, Stream, Welcome,
-    decode, encode, read_frame, write_frame,
+    CallReply, CallRequest, Cause, CommandOutcome, FrameKind, Hello, HostRole, JobState, StartJob,
+    Stream, Welcome, decode, encode, read_frame, write_frame,
 };
 
 /// Talks to a guest that may die at any word. Returns how far it came.
 fn live_a_life(guest: &TestGuest) -> Option<Welcome> {
     let mut stream = UnixStream::connect(guest.socket()).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let hello = Hello::new(Role::User, None);
+    let hello = Hello::new(HostRole::User, None);
     write_frame(&mut stream, 0, FrameKind::Hello, Stream::Input, &encode(&hello).unwrap()).ok()?;
     let welcome: Welcome = decode(&read_frame(&mut stream).ok()?.1).unwrap();
     let start = StartJob {
         session: Some("main".into()),
         ..shell("job", "echo ran >> count; echo output; V=1")
     };
-    let requests =
-        [Request::Start(Box::new(start)), Request::Shutdown { grace_ms: 0, if_idle: false }];
+    let requests = [
+        CallRequest::Start(Box::new(start)),
+        CallRequest::Shutdown { grace_ms: 0, if_idle: false },
+    ];
     for (channel, request) in (1..).zip(requests) {
         let payload = encode(&request).unwrap();
         let sent = write_frame(&mut stream, channel, FrameKind::Open, Stream::Input, &payload);
@@ -58,14 +60,17 @@ fn after_a_death_at_any_step_a_command_ran_at_most_once_and_it_is_known_whether(
             client.run(start);
             continue;
         };
-        let lookup =
-            Request::Lookup { id: id("job"), incarnation: welcome.incarnation, boot: welcome.boot };
+        let lookup = CallRequest::Lookup {
+            id: id("job"),
+            incarnation: welcome.incarnation,
+            boot: welcome.boot,
+        };
         match client.call(&lookup) {
-            Reply::Outcome(Outcome::NeverStarted) => {
+            CallReply::Outcome(CommandOutcome::NeverStarted) => {
                 assert_eq!(ran, "", "{name}");
-                client.call(&Request::Start(Box::new(start)));
+                client.call(&CallRequest::Start(Box::new(start)));
             }
-            Reply::Outcome(Outcome::Known(info)) => {
+            CallReply::Outcome(CommandOutcome::Known(info)) => {
                 let JobState::Ended(exit) = info.state else { panic!("{name}: {info:?}") };
                 assert!(
                     exit.cause == Cause::Lost || (exit.code, ran.as_str()) == (Some(0), "ran\n")

@@ -7,13 +7,13 @@ use std::time::Duration;
 use support::{Client, TestGuest, fault, id, shell};
 use vestal_testkit::wait_until;
 use vestal_wire::{
-    FaultCode, FrameKind, Header, Hello, MAJOR, MINOR, Reply, Request, Role, StartJob, Status,
-    Stream, encode, read_frame, write_frame,
+    CallReply, CallRequest, FaultCode, FrameKind, Header, Hello, HostRole, MAJOR, MINOR, StartJob,
+    Status, Stream, encode, read_frame, write_frame,
 };
 
 fn status(client: &mut Client) -> Status {
-    match client.call(&Request::Status) {
-        Reply::Status(status) => status,
+    match client.call(&CallRequest::Status) {
+        CallReply::Status(status) => status,
         other => panic!("{other:?}"),
     }
 }
@@ -36,13 +36,13 @@ fn the_welcome_says_who_is_there() {
 #[test]
 fn another_instance_and_another_major_are_refused() {
     let guest = TestGuest::start();
-    let wrong = Hello::new(Role::User, Some("another".into()));
+    let wrong = Hello::new(HostRole::User, Some("another".into()));
     let refused = Client::try_connect(&guest.socket(), &wrong).err().unwrap();
     assert_eq!(refused.code, FaultCode::WrongInstance);
-    let wrong = Hello { major: MAJOR + 1, ..Hello::new(Role::User, None) };
+    let wrong = Hello { major: MAJOR + 1, ..Hello::new(HostRole::User, None) };
     let refused = Client::try_connect(&guest.socket(), &wrong).err().unwrap();
     assert_eq!(refused.code, FaultCode::Unsupported);
-    let newer = Hello { minor: MINOR + 7, ..Hello::new(Role::User, None) };
+    let newer = Hello { minor: MINOR + 7, ..Hello::new(HostRole::User, None) };
     assert!(Client::try_connect(&guest.socket(), &newer).is_ok());
 }
 
@@ -103,12 +103,12 @@ fn breaches_of_the_protocol_close_the_connection() {
         (
             channel,
             FrameKind::Open,
-            encode(&Request::Wait { id: id("a"), timeout_ms: None }).unwrap(),
+            encode(&CallRequest::Wait { id: id("a"), timeout_ms: None }).unwrap(),
         )
     };
     let breaches: Vec<Vec<(u32, FrameKind, Vec<u8>)>> = vec![
         vec![(1, FrameKind::Welcome, vec![])],
-        vec![(0, FrameKind::Hello, encode(&Hello::new(Role::User, None)).unwrap())],
+        vec![(0, FrameKind::Hello, encode(&Hello::new(HostRole::User, None)).unwrap())],
         vec![open(0)],
         vec![open(7), open(7)],
         vec![open(7), (7, FrameKind::Credit, vec![1])],
@@ -124,7 +124,7 @@ fn breaches_of_the_protocol_close_the_connection() {
     }
     let mut flood = guest.client();
     let start = StartJob { stdin: vestal_wire::Stdin::Piped, ..shell("b", "sleep 600") };
-    let channel = flood.open(&Request::Start(Box::new(start)));
+    let channel = flood.open(&CallRequest::Start(Box::new(start)));
     let piece = vec![0; vestal_wire::limits::MAX_DATA];
     let hung_up = (0..100).any(|_| {
         write_frame(&mut flood.stream, channel, FrameKind::Data, Stream::Input, &piece).is_err()
@@ -161,7 +161,7 @@ fn a_client_that_never_reads_is_given_up() {
     let guest = TestGuest::start();
     let mut client = guest.client();
     client.run(shell("a", "true"));
-    let request = encode(&Request::Jobs { running: false, limit: 100 }).unwrap();
+    let request = encode(&CallRequest::Jobs { running: false, limit: 100 }).unwrap();
     let given_up = (1..2_000_000).any(|channel| {
         write_frame(&mut client.stream, channel, FrameKind::Open, Stream::Input, &request).is_err()
     });
@@ -172,15 +172,15 @@ fn a_client_that_never_reads_is_given_up() {
 #[test]
 fn looking_is_not_use_and_running_is() {
     let guest = TestGuest::with(|settings| settings.retention_ms = Some(3_600_000));
-    let mut observer = guest.client_as(Role::Observer);
+    let mut observer = guest.client_as(HostRole::Observer);
     let first = status(&mut observer);
     assert!(first.expires_in_ms.unwrap() <= 3_600_000);
     std::thread::sleep(Duration::from_millis(30));
-    observer.call(&Request::Jobs { running: false, limit: 10 });
+    observer.call(&CallRequest::Jobs { running: false, limit: 10 });
     let second = status(&mut observer);
     assert!(second.idle_ms >= 30 && second.last_used_ms == first.last_used_ms);
     let mut user = guest.client();
-    user.call(&Request::Touch);
+    user.call(&CallRequest::Touch);
     assert!(status(&mut observer).last_used_ms > first.last_used_ms);
     user.background(shell("a", "sleep 600"));
     std::thread::sleep(Duration::from_millis(30));
@@ -205,7 +205,7 @@ fn a_guest_never_ends_under_a_running_job_or_an_open_call() {
     client.run(shell("a", "sleep 0.4; echo done"));
     let channel = {
         client.background(shell("b", "sleep 0.4"));
-        client.open(&Request::Wait { id: id("b"), timeout_ms: None })
+        client.open(&CallRequest::Wait { id: id("b"), timeout_ms: None })
     };
     client.reply(channel);
     drop(client);
@@ -224,7 +224,7 @@ fn retention_can_be_changed() {
     let mut guest = TestGuest::start();
     let mut client = guest.client();
     assert_eq!(status(&mut client).expires_in_ms, None);
-    assert_eq!(client.call(&Request::Retain { retention_ms: Some(1) }), Reply::Done);
+    assert_eq!(client.call(&CallRequest::Retain { retention_ms: Some(1) }), CallReply::Done);
     assert!(guest.wait().success());
 }
 
@@ -234,8 +234,8 @@ fn a_guest_without_its_owner_ends_with_its_jobs() {
         settings.owner_grace_ms = Some(400);
         settings.ephemeral = true;
     });
-    let owner = guest.client_as(Role::Owner);
-    let second = guest.client_as(Role::Owner);
+    let owner = guest.client_as(HostRole::Owner);
+    let second = guest.client_as(HostRole::Owner);
     guest.client().background(shell("a", "trap '' TERM; sleep 600 & wait; sleep 600"));
     drop(owner);
     std::thread::sleep(Duration::from_millis(600));
@@ -257,13 +257,13 @@ fn a_busy_guest_is_not_shut_down_if_idle_was_meant() {
     let mut guest = TestGuest::start();
     let mut client = guest.client();
     client.background(shell("a", "sleep 600"));
-    let polite = Request::Shutdown { grace_ms: 0, if_idle: true };
+    let polite = CallRequest::Shutdown { grace_ms: 0, if_idle: true };
     assert_eq!(fault(client.call(&polite)).code, FaultCode::Busy);
     let mut other = guest.client();
-    let channel = other.open(&Request::Wait { id: id("a"), timeout_ms: None });
+    let channel = other.open(&CallRequest::Wait { id: id("a"), timeout_ms: None });
     client.kill(&id("a"));
     other.reply(channel);
-    assert_eq!(client.call(&polite), Reply::Done);
+    assert_eq!(client.call(&polite), CallReply::Done);
     assert!(guest.wait().success());
 }
 
@@ -276,12 +276,12 @@ fn an_orderly_end_gives_jobs_time_and_then_none() {
     client.background(shell("stubborn", "trap '' TERM; echo ready; while :; do sleep 0.02; done"));
     for name in ["polite", "stubborn"] {
         wait_until("its first line is kept", || {
-            let reply = client.call(&Request::Wait { id: id(name), timeout_ms: Some(0) });
+            let reply = client.call(&CallRequest::Wait { id: id(name), timeout_ms: Some(0) });
             support::job(reply).stdout_bytes == 6
         });
     }
-    let reply = client.call(&Request::Shutdown { grace_ms: 500, if_idle: false });
-    assert_eq!(reply, Reply::Done);
+    let reply = client.call(&CallRequest::Shutdown { grace_ms: 500, if_idle: false });
+    assert_eq!(reply, CallReply::Done);
     assert!(read_frame(&mut client.stream).is_err(), "the connection closes after it");
     assert_eq!(std::fs::read_to_string(guest.work_dir().join("bye")).unwrap(), "bye\n");
     assert!(support::processes_of_instance(&guest.settings.instance).is_empty());
@@ -301,13 +301,13 @@ fn nothing_starts_while_the_guest_ends() {
     let mut client = guest.client();
     client.background(shell("a", "trap '' TERM; echo ready; while :; do sleep 0.02; done"));
     wait_until("its first line is kept", || {
-        let reply = client.call(&Request::Wait { id: id("a"), timeout_ms: Some(0) });
+        let reply = client.call(&CallRequest::Wait { id: id("a"), timeout_ms: Some(0) });
         support::job(reply).stdout_bytes == 6
     });
-    let channel = client.open(&Request::Shutdown { grace_ms: 1000, if_idle: false });
-    let reply = client.call(&Request::Start(Box::new(shell("b", "true"))));
+    let channel = client.open(&CallRequest::Shutdown { grace_ms: 1000, if_idle: false });
+    let reply = client.call(&CallRequest::Start(Box::new(shell("b", "true"))));
     assert_eq!(fault(reply).code, FaultCode::ShuttingDown);
-    assert_eq!(client.reply(channel), Reply::Done);
+    assert_eq!(client.reply(channel), CallReply::Done);
     assert!(guest.wait().success());
 }
 
@@ -328,10 +328,11 @@ fn stats_count_the_processes_of_jobs() {
     let mut client = guest.client();
     client.background(shell("a", "sleep 600 & sleep 600 & wait"));
     wait_until("all of it runs", || support::processes_of(&guest, "a").len() == 3);
-    let Reply::Stats(stats) = client.call(&Request::Stats) else { panic!("no stats") };
+    let CallReply::Stats(stats) = client.call(&CallRequest::Stats) else { panic!("no stats") };
     assert_eq!(stats.processes, 3);
     assert!(stats.memory_bytes > 0 && stats.guest_bytes > 0);
-    let Reply::Jobs { jobs, .. } = client.call(&Request::Jobs { running: true, limit: 9 }) else {
+    let CallReply::Jobs { jobs, .. } = client.call(&CallRequest::Jobs { running: true, limit: 9 })
+    else {
         panic!("no listing");
     };
     assert_eq!(jobs.iter().map(|job| job.processes).collect::<Vec<_>>(), [3]);
@@ -355,7 +356,7 @@ fn a_deep_directory_is_no_obstacle() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let hello = encode(&Hello::new(Role::User, None)).unwrap();
+    let hello = encode(&Hello::new(HostRole::User, None)).unwrap();
     let mut stdin = bridge.stdin.take().unwrap();
     write_frame(&mut stdin, 0, FrameKind::Hello, Stream::Input, &hello).unwrap();
     std::io::Write::flush(&mut stdin).unwrap();

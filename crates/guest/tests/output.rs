@@ -6,10 +6,11 @@ use support::{Said, TestGuest, code, id, job, shell};
 use vestal_testkit::wait_until;
 use vestal_wire::limits::WINDOW;
 use vestal_wire::{
-    AttachJob, Delivery, Event, FrameKind, JobState, Reply, Request, StartJob, Stdin, Stream,
+    AttachJob, CallEvent, CallReply, CallRequest, FrameKind, JobState, OutputDelivery, StartJob,
+    Stdin, Stream,
 };
 
-fn attach(name: &str, delivery: Delivery) -> AttachJob {
+fn attach(name: &str, delivery: OutputDelivery) -> AttachJob {
     AttachJob { id: id(name), stdout_from: 0, stderr_from: 0, follow: true, delivery }
 }
 
@@ -39,7 +40,7 @@ fn the_log_keeps_the_first_quarter_and_the_last_three_exactly() {
     let all = lines(4000);
     assert!(output.stdout == all);
     assert_eq!((info.stdout_bytes, info.stdout_omitted), (32_000, 32_000 - 4096));
-    let channel = client.open(&Request::Attach(attach("a", Delivery::EveryByte)));
+    let channel = client.open(&CallRequest::Attach(attach("a", OutputDelivery::EveryByte)));
     let (output, _) = client.follow(channel);
     assert_eq!(output.stdout[..1024], all[..1024]);
     assert_eq!(output.stdout[1024..], all[32_000 - 3072..]);
@@ -52,8 +53,8 @@ fn the_log_can_be_read_from_any_offset() {
     let mut client = guest.client();
     client.run(print_lines("a", 1000));
     for from in [0, 1, 4095, 7999, 8000, 9000] {
-        let request = AttachJob { stdout_from: from, ..attach("a", Delivery::Lossy) };
-        let channel = client.open(&Request::Attach(request));
+        let request = AttachJob { stdout_from: from, ..attach("a", OutputDelivery::Lossy) };
+        let channel = client.open(&CallRequest::Attach(request));
         let (output, reply) = client.follow(channel);
         let expected = lines(1000).split_off(usize::try_from(from).unwrap().min(8000));
         assert!(output.stdout == expected && output.gaps.is_empty(), "from {from}");
@@ -79,7 +80,8 @@ fn forgotten_jobs_take_their_logs_along() {
     }
     let logs = || guest.state_dir().join("jobs").read_dir().unwrap().count();
     wait_until("three logs are left", || logs() == 3);
-    let Reply::Jobs { jobs, more } = client.call(&Request::Jobs { running: false, limit: 100 })
+    let CallReply::Jobs { jobs, more } =
+        client.call(&CallRequest::Jobs { running: false, limit: 100 })
     else {
         panic!("no listing");
     };
@@ -93,7 +95,7 @@ fn a_follower_of_every_byte_slows_the_job_and_loses_nothing() {
     let mut client = guest.client();
     client.grants = false;
     let n = 600_000;
-    let channel = client.open(&Request::Start(Box::new(shell("a", &format!("seq -w {n}")))));
+    let channel = client.open(&CallRequest::Start(Box::new(shell("a", &format!("seq -w {n}")))));
     let mut received = Vec::new();
     while received.len() < WINDOW as usize {
         if let Said::Data(_, bytes) = client.next_on(channel) {
@@ -104,7 +106,7 @@ fn a_follower_of_every_byte_slows_the_job_and_loses_nothing() {
     // fits its pipe.
     let mut other = guest.client();
     let seen = |client: &mut support::Client| {
-        job(client.call(&Request::Wait { id: id("a"), timeout_ms: Some(0) }))
+        job(client.call(&CallRequest::Wait { id: id("a"), timeout_ms: Some(0) }))
     };
     let info = seen(&mut other);
     assert_eq!((info.state, info.stdout_bytes), (JobState::Running, u64::from(WINDOW)));
@@ -122,8 +124,8 @@ fn a_lossy_follower_never_slows_the_job_and_is_told_of_gaps() {
     let guest = TestGuest::with(|settings| settings.log_bytes = 64 << 10);
     let mut client = guest.client();
     client.grants = false;
-    let start = StartJob { delivery: Delivery::Lossy, ..shell("a", "seq -w 600000") };
-    let channel = client.open(&Request::Start(Box::new(start)));
+    let start = StartJob { delivery: OutputDelivery::Lossy, ..shell("a", "seq -w 600000") };
+    let channel = client.open(&CallRequest::Start(Box::new(start)));
     let info = guest.client().wait(&id("a"));
     assert_eq!((code(&info), info.stdout_bytes), (Some(0), 4_200_000));
     client.grants = true;
@@ -140,11 +142,11 @@ fn a_reader_that_vanishes_never_stalls_the_job() {
     let guest = TestGuest::start();
     let mut client = guest.client();
     client.grants = false;
-    client.open(&Request::Start(Box::new(shell("a", "seq -w 600000; echo $?"))));
+    client.open(&CallRequest::Start(Box::new(shell("a", "seq -w 600000; echo $?"))));
     // It does not read, so the job stops writing; and then it is gone.
     let mut other = guest.client();
     let mut printed = || {
-        let reply = other.call(&Request::Wait { id: id("a"), timeout_ms: Some(50) });
+        let reply = other.call(&CallRequest::Wait { id: id("a"), timeout_ms: Some(50) });
         job(reply).stdout_bytes
     };
     wait_until("the job waits for its reader", || printed() > 100_000 && printed() == printed());
@@ -159,7 +161,7 @@ fn a_cancelled_call_lets_the_job_go_on() {
     let guest = TestGuest::start();
     let mut client = guest.client();
     client.grants = false;
-    let channel = client.open(&Request::Start(Box::new(shell("a", "seq -w 600000"))));
+    let channel = client.open(&CallRequest::Start(Box::new(shell("a", "seq -w 600000"))));
     client.send(channel, FrameKind::Cancel, Stream::Input, &[]);
     let fault = support::fault(client.reply(channel));
     assert_eq!(fault.code, vestal_wire::FaultCode::Cancelled);
@@ -175,7 +177,7 @@ fn a_late_follower_of_every_byte_misses_and_repeats_nothing() {
     let mut channels = Vec::new();
     let mut late = guest.client();
     for _ in 0..5 {
-        channels.push(late.open(&Request::Attach(attach("a", Delivery::EveryByte))));
+        channels.push(late.open(&CallRequest::Attach(attach("a", OutputDelivery::EveryByte))));
     }
     for channel in channels {
         let (output, reply) = late.follow(channel);
@@ -191,8 +193,8 @@ fn a_look_at_a_running_job_returns_what_is_there() {
     let mut client = guest.client();
     client.background(shell("a", "echo some; sleep 600"));
     wait_until("its first line is kept", || {
-        let request = AttachJob { follow: false, ..attach("a", Delivery::EveryByte) };
-        let channel = client.open(&Request::Attach(request));
+        let request = AttachJob { follow: false, ..attach("a", OutputDelivery::EveryByte) };
+        let channel = client.open(&CallRequest::Attach(request));
         let (output, reply) = client.follow(channel);
         assert_eq!(job(reply).state, JobState::Running);
         assert!(output.ended.is_none());
@@ -209,17 +211,17 @@ fn a_background_job_takes_input_from_any_client_until_it_is_closed() {
     assert!(info.stdin_open);
     for (text, close) in [("one\n", false), ("two\n", true)] {
         let mut client = guest.client();
-        let channel = client.open(&Request::Input { id: id("a"), close });
+        let channel = client.open(&CallRequest::Input { id: id("a"), close });
         client.send_data(channel, Stream::Input, text.as_bytes());
         client.send_end(channel, Stream::Input);
-        assert_eq!(client.reply(channel), Reply::Done);
+        assert_eq!(client.reply(channel), CallReply::Done);
     }
     let mut client = guest.client();
     let info = client.wait(&id("a"));
     assert_eq!((code(&info), info.stdin_open), (Some(0), false));
-    let channel = client.open(&Request::Attach(attach("a", Delivery::EveryByte)));
+    let channel = client.open(&CallRequest::Attach(attach("a", OutputDelivery::EveryByte)));
     assert_eq!(client.follow(channel).0.stdout, b"one\ntwo\nover\n");
-    let fault = support::fault(client.call(&Request::Input { id: id("a"), close: false }));
+    let fault = support::fault(client.call(&CallRequest::Input { id: id("a"), close: false }));
     assert_eq!(fault.message, "standard input is closed");
 }
 
@@ -228,8 +230,8 @@ fn the_input_of_a_foreground_job_ends_with_its_caller() {
     let guest = TestGuest::start();
     let mut client = guest.client();
     let start = StartJob { stdin: Stdin::Piped, ..shell("a", "cat >/dev/null; exit 9") };
-    let channel = client.open(&Request::Start(Box::new(start)));
-    while !matches!(client.next_on(channel), Said::Event(Event::Started { .. })) {}
+    let channel = client.open(&CallRequest::Start(Box::new(start)));
+    while !matches!(client.next_on(channel), Said::Event(CallEvent::Started { .. })) {}
     drop(client);
     assert_eq!(code(&guest.client().wait(&id("a"))), Some(9));
 }
@@ -239,7 +241,7 @@ fn waiting_has_an_end() {
     let guest = TestGuest::start();
     let mut client = guest.client();
     client.background(shell("a", "sleep 600"));
-    let reply = client.call(&Request::Wait { id: id("a"), timeout_ms: Some(20) });
+    let reply = client.call(&CallRequest::Wait { id: id("a"), timeout_ms: Some(20) });
     assert_eq!(job(reply).state, JobState::Running);
     client.kill(&id("a"));
 }
@@ -252,7 +254,7 @@ fn many_commands_at_once_do_not_disturb_each_other() {
         .map(|n| {
             let start =
                 shell(&format!("job-{n}"), &format!("echo out {n}; echo err {n} >&2; exit {n}"));
-            client.open(&Request::Start(Box::new(start)))
+            client.open(&CallRequest::Start(Box::new(start)))
         })
         .collect();
     for (n, channel) in channels.into_iter().enumerate() {

@@ -4,8 +4,8 @@ mod support;
 
 use support::{Said, TestGuest, code, fault, id, job, shell, var};
 use vestal_wire::{
-    Command, Delivery, Event, FaultCode, FileCall, FileOp, FileReply, FrameKind, JobInfo, Reply,
-    Request, SessionState, ShellText, StartJob, Stdin, Stream,
+    CallEvent, CallReply, CallRequest, FaultCode, FileCall, FileOp, FileReply, FrameKind,
+    JobCommand, JobInfo, OutputDelivery, SessionState, ShellText, StartJob, Stdin, Stream,
 };
 
 fn in_session(name: &str, text: &str) -> StartJob {
@@ -58,7 +58,7 @@ fn secrets_of_a_job_are_not_saved() {
 fn the_exit_is_told_before_the_state_is_saved() {
     let guest = TestGuest::start();
     let mut client = guest.client();
-    let channel = client.open(&Request::Start(Box::new(in_session("a", "exit 4"))));
+    let channel = client.open(&CallRequest::Start(Box::new(in_session("a", "exit 4"))));
     let (output, reply) = client.follow(channel);
     let ended = output.ended.unwrap();
     assert_eq!((code(&ended), ended.session_state), (Some(4), SessionState::None));
@@ -131,10 +131,10 @@ fn a_session_can_be_reset_and_odd_names_are_names() {
         };
         client.run(start("a", "V=1"));
         assert_eq!(client.run(start("b", "echo $V")).0.stdout, b"1\n");
-        client.call(&Request::ResetSession { name: name.to_owned() });
+        client.call(&CallRequest::ResetSession { name: name.to_owned() });
         assert_eq!(client.run(start("c", "echo $V")).0.stdout, b"\n");
     }
-    let long = Request::ResetSession { name: "x".repeat(129) };
+    let long = CallRequest::ResetSession { name: "x".repeat(129) };
     assert_eq!(fault(client.call(&long)).code, FaultCode::Invalid);
 }
 
@@ -145,12 +145,15 @@ fn files_are_found_from_the_sessions_directory() {
     client.run(in_session("a", "mkdir sub; cd sub; printf content > file"));
     let op = FileOp::Read { path: b"file".to_vec().into(), offset: 3, limit: None };
     let call = FileCall { session: Some("main".into()), start_dir: None, op };
-    let channel = client.open(&Request::File(call.clone()));
+    let channel = client.open(&CallRequest::File(call.clone()));
     let (output, reply) = client.follow(channel);
     assert_eq!(output.stdout, b"tent");
-    assert!(matches!(reply, Reply::File(FileReply::Read { sent: 4, eof: true, .. })), "{reply:?}");
+    assert!(
+        matches!(reply, CallReply::File(FileReply::Read { sent: 4, eof: true, .. })),
+        "{reply:?}"
+    );
     let elsewhere = FileCall { session: None, ..call };
-    assert_eq!(fault(client.call(&Request::File(elsewhere))).code, FaultCode::NotFound);
+    assert_eq!(fault(client.call(&CallRequest::File(elsewhere))).code, FaultCode::NotFound);
 }
 
 #[test]
@@ -158,7 +161,7 @@ fn a_large_file_goes_in_and_out_whole() {
     let guest = TestGuest::start();
     let mut client = guest.client();
     let bytes: Vec<u8> = (0..5_000_000_u32).map(|i| u8::try_from(i % 249).unwrap()).collect();
-    let file = |op| Request::File(FileCall { session: None, start_dir: None, op });
+    let file = |op| CallRequest::File(FileCall { session: None, start_dir: None, op });
     let channel = client.open(&file(FileOp::Write {
         path: b"large".to_vec().into(),
         create: vestal_wire::CreateMode::New,
@@ -169,7 +172,10 @@ fn a_large_file_goes_in_and_out_whole() {
     client.send_data(channel, Stream::Input, &bytes);
     client.send_end(channel, Stream::Input);
     let reply = client.reply(channel);
-    assert!(matches!(reply, Reply::File(FileReply::Written { created: true, .. })), "{reply:?}");
+    assert!(
+        matches!(reply, CallReply::File(FileReply::Written { created: true, .. })),
+        "{reply:?}"
+    );
     assert!(std::fs::read(guest.work_dir().join("large")).unwrap() == bytes);
     let read = FileOp::Read { path: b"large".to_vec().into(), offset: 0, limit: None };
     let channel = client.open(&file(read));
@@ -179,7 +185,7 @@ fn a_large_file_goes_in_and_out_whole() {
 #[test]
 fn a_write_that_is_cancelled_or_abandoned_leaves_nothing() {
     let guest = TestGuest::start();
-    let write = Request::File(FileCall {
+    let write = CallRequest::File(FileCall {
         session: None,
         start_dir: None,
         op: FileOp::Write {
@@ -207,12 +213,12 @@ fn start_held(client: &mut support::Client, name: &str, text: &str) -> u32 {
     let held = format!("{text}; read -r _");
     let start = StartJob {
         stdin: Stdin::Piped,
-        command: Command::Shell(ShellText::Inline(held.into_bytes().into())),
-        delivery: Delivery::EveryByte,
+        command: JobCommand::Shell(ShellText::Inline(held.into_bytes().into())),
+        delivery: OutputDelivery::EveryByte,
         ..in_session(name, "")
     };
-    let channel = client.open(&Request::Start(Box::new(start)));
-    while !matches!(client.next_on(channel), Said::Event(Event::Started { .. })) {}
+    let channel = client.open(&CallRequest::Start(Box::new(start)));
+    while !matches!(client.next_on(channel), Said::Event(CallEvent::Started { .. })) {}
     channel
 }
 

@@ -14,8 +14,8 @@ use support::{Client, TestGuest, code, fault, id, processes_of, shell};
 use vestal_testkit::namespaces::is_root;
 use vestal_testkit::wait_until;
 use vestal_wire::{
-    CreateMode, Delivery, FaultCode, FileCall, FileOp, FileReply, Reply, Request, StartJob, Stream,
-    WindowSize,
+    CallReply, CallRequest, CreateMode, FaultCode, FileCall, FileOp, FileReply, OutputDelivery,
+    StartJob, Stream, WindowSize,
 };
 
 fn output_of(client: &mut Client, name: &str, text: &str) -> String {
@@ -24,11 +24,11 @@ fn output_of(client: &mut Client, name: &str, text: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn file(client: &mut Client, op: FileOp) -> Reply {
-    client.call(&Request::File(FileCall { session: None, start_dir: None, op }))
+fn file(client: &mut Client, op: FileOp) -> CallReply {
+    client.call(&CallRequest::File(FileCall { session: None, start_dir: None, op }))
 }
 
-fn write(client: &mut Client, path: &Path, content: &[u8]) -> Reply {
+fn write(client: &mut Client, path: &Path, content: &[u8]) -> CallReply {
     let op = FileOp::Write {
         path: bytes(path),
         create: CreateMode::Any,
@@ -36,14 +36,14 @@ fn write(client: &mut Client, path: &Path, content: &[u8]) -> Reply {
         mode: None,
         expect: None,
     };
-    let call = Request::File(FileCall { session: None, start_dir: None, op });
+    let call = CallRequest::File(FileCall { session: None, start_dir: None, op });
     let channel = client.open(&call);
     client.send_data(channel, Stream::Input, content);
     client.send_end(channel, Stream::Input);
     client.reply(channel)
 }
 
-fn read(client: &mut Client, path: &Path) -> Reply {
+fn read(client: &mut Client, path: &Path) -> CallReply {
     file(client, FileOp::Read { path: bytes(path), offset: 0, limit: None })
 }
 
@@ -117,7 +117,7 @@ fn file_operations_have_the_rights_of_the_user_and_no_others() {
     let mut client = guest.client();
     let path = guest.work_dir().join("new/dir/file");
     for content in [&b"one"[..], b"two"] {
-        let Reply::File(FileReply::Written { metadata, in_place, .. }) =
+        let CallReply::File(FileReply::Written { metadata, in_place, .. }) =
             write(&mut client, &path, content)
         else {
             panic!("it was not written");
@@ -159,7 +159,7 @@ fn relative_paths_of_a_session_are_the_users_too() {
     // The session's state is the guest's own file; where it is counts all the same.
     let op = FileOp::Stat { path: b".".to_vec().into(), follow: true };
     let call = FileCall { session: Some("main".into()), start_dir: None, op };
-    let Reply::File(FileReply::Stat(found)) = client.call(&Request::File(call)) else {
+    let CallReply::File(FileReply::Stat(found)) = client.call(&CallRequest::File(call)) else {
         panic!("no such directory");
     };
     assert_eq!(found.path, bytes(&guest.work_dir().join("d")));
@@ -232,7 +232,7 @@ fn the_user_can_neither_signal_nor_look_into_the_guest() {
     let guest = for_app(As::PidOne);
     let mut client = guest.client();
     // Leaves a thread that has the user's rights.
-    assert!(matches!(write(&mut client, &guest.work_dir().join("x"), b"x"), Reply::File(_)));
+    assert!(matches!(write(&mut client, &guest.work_dir().join("x"), b"x"), CallReply::File(_)));
     let text = "test $(ls /proc/1/task | wc -l) -gt 1 || echo alone
         for tid in $(ls /proc/1/task); do
             for signal in 0 TERM KILL; do kill -$signal $tid 2>/dev/null && echo signalled $tid; done
@@ -251,7 +251,7 @@ fn a_terminal_and_the_standard_streams_are_the_users() {
     let mut client = guest.client();
     let text = "echo again > /dev/stdout; echo more > /dev/stderr; cat /dev/stdin; echo x > /proc/self/fd/1";
     let start = StartJob { stdin: vestal_wire::Stdin::Piped, ..shell("pipes", text) };
-    let channel = client.open(&Request::Start(Box::new(start)));
+    let channel = client.open(&CallRequest::Start(Box::new(start)));
     client.send_data(channel, Stream::Input, b"in\n");
     client.send_end(channel, Stream::Input);
     let (output, _) = client.follow(channel);
@@ -398,7 +398,7 @@ fn detached_jobs_outlive_their_callers_under_another_user_too() {
     let mut client = guest.client();
     let start = StartJob {
         background: true,
-        delivery: Delivery::Detached,
+        delivery: OutputDelivery::Detached,
         ..shell("job", "sleep 0.1; id -u")
     };
     client.run(start);

@@ -152,7 +152,7 @@ fn push_shown(line: &mut String, c: char) {
 
 /// An entry that was read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Entry {
+pub struct LogEntry {
     /// When it was written; nothing if the log does not tell. A line without a time has that of the
     /// entry before it.
     pub at: Option<Timestamp>,
@@ -172,12 +172,12 @@ pub struct Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Parsed {
     /// The first line of an entry.
-    Begins(Entry),
+    Begins(LogEntry),
     /// A further line of the entry before.
     Continues(String),
 }
 
-impl Entry {
+impl LogEntry {
     /// Returns the level that counts for filters: what does not say is information.
     pub fn effective_level(&self) -> Level {
         self.level.unwrap_or(Level::Info)

@@ -8,13 +8,13 @@ fn at(milliseconds: i64) -> Timestamp {
     Timestamp::from_millisecond(1_769_853_600_000 + milliseconds).unwrap()
 }
 
-fn read(text: &str) -> Entry {
+fn read(text: &str) -> LogEntry {
     let mut lines = text.lines();
-    let Parsed::Begins(mut entry) = Entry::parse(lines.next().unwrap().as_bytes()) else {
+    let Parsed::Begins(mut entry) = LogEntry::parse(lines.next().unwrap().as_bytes()) else {
         panic!("{text:?} does not begin an entry");
     };
     for line in lines {
-        match Entry::parse(line.as_bytes()) {
+        match LogEntry::parse(line.as_bytes()) {
             Parsed::Continues(line) => entry.message.extend(["\n", line.as_str()]),
             Parsed::Begins(entry) => panic!("{entry:?} in {text:?}"),
         }

@@ -44,7 +44,7 @@ impl fmt::Debug for Destinations {
 
 /// A report that is shown, not written.
 #[derive(Debug, Clone, Copy)]
-pub struct Reported<'a> {
+pub struct ShownReport<'a> {
     /// How serious it is.
     pub level: Level,
     /// The message, then `key=value` for what belongs to it. Nothing is masked.
@@ -56,24 +56,24 @@ pub struct Reported<'a> {
 pub fn layer(
     prefix: &'static str,
     shown: LevelFilter,
-    show: impl Fn(Reported<'_>) + Send + Sync + 'static,
+    show: impl Fn(ShownReport<'_>) + Send + Sync + 'static,
 ) -> (LogLayer, LogHandle) {
     let show = Box::new(show);
-    let shared = Arc::new(Shared { prefix, shown, show, outputs: OnceLock::new() });
+    let shared = Arc::new(LayerState { prefix, shown, show, outputs: OnceLock::new() });
     (LogLayer(Arc::clone(&shared)), LogHandle(shared))
 }
 
 /// Takes in what libraries report, with the fields `session`, `run` and `task` of the spans around.
-pub struct LogLayer(Arc<Shared>);
+pub struct LogLayer(Arc<LayerState>);
 
 /// Gives reports their destinations. Clones are for the same layer.
 #[derive(Clone)]
-pub struct LogHandle(Arc<Shared>);
+pub struct LogHandle(Arc<LayerState>);
 
-struct Shared {
+struct LayerState {
     prefix: &'static str,
     shown: LevelFilter,
-    show: Box<dyn Fn(Reported<'_>) + Send + Sync>,
+    show: Box<dyn Fn(ShownReport<'_>) + Send + Sync>,
     outputs: OnceLock<Outputs>,
 }
 
@@ -144,7 +144,7 @@ fn filter(level: Level) -> LevelFilter {
     }
 }
 
-impl Shared {
+impl LayerState {
     fn written(&self) -> LevelFilter {
         self.outputs.get().map_or(LevelFilter::OFF, |outputs| outputs.lowest)
     }
@@ -196,7 +196,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> tracing_subscriber::Layer<S> for Lo
             let EventFields { message, session, rest } = fields;
             let session = session.map(|(name, value)| format!(" {name}={value}"));
             let text = format!("{message}{}{rest}", session.unwrap_or_default());
-            (shared.show)(Reported { level, text: &text });
+            (shared.show)(ShownReport { level, text: &text });
         }
     }
 }

@@ -10,12 +10,12 @@ mod read_lines;
 mod watch;
 mod writer;
 
-pub use entry::{Entry, Level, MAX_ENTRY, NewEntry, UnknownLevel, stamp};
+pub use entry::{Level, LogEntry, MAX_ENTRY, NewEntry, UnknownLevel, stamp};
 pub use files::LogFiles;
-pub use layer::{Destinations, Echo, LogHandle, LogLayer, Redact, Reported, layer};
+pub use layer::{Destinations, Echo, LogHandle, LogLayer, Redact, ShownReport, layer};
 pub use lines::{LineBuffer, MAX_LINE};
-pub use merge::{Filter, Merged, SourcedEntry};
-pub use read_entries::{EntryReader, PendingEntry, Source};
-pub use read_lines::{LineReader, Next};
+pub use merge::{LogFilter, Merged, SourcedEntry};
+pub use read_entries::{EntryReader, MergedLog, PendingEntry};
+pub use read_lines::{LogReader, NextLine};
 pub use watch::LogWatch;
 pub use writer::LogWriter;

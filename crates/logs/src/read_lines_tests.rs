@@ -3,13 +3,13 @@
 use super::*;
 use crate::writer::LogWriter;
 
-fn read(reader: &mut LineReader) -> Vec<String> {
+fn read(reader: &mut LogReader) -> Vec<String> {
     let mut lines = Vec::new();
     loop {
         lines.push(match reader.next_line().unwrap() {
-            Next::Line(line) => String::from_utf8_lossy(line).into_owned(),
-            Next::Gap => "GAP".to_owned(),
-            Next::End => return lines,
+            NextLine::Line(line) => String::from_utf8_lossy(line).into_owned(),
+            NextLine::Gap => "GAP".to_owned(),
+            NextLine::End => return lines,
         });
     }
 }
@@ -23,7 +23,7 @@ fn a_reader_follows_across_any_number_of_rotations() {
     let dir = tempfile::tempdir().unwrap();
     let files = LogFiles::new(dir.path().join("log"), 1000, 9);
     let mut log = LogWriter::new(files.clone());
-    let mut reader = LineReader::new(files);
+    let mut reader = LogReader::new(files);
     assert_eq!(read(&mut reader), Vec::<String>::new());
     let (mut written, mut seen) = (Vec::new(), Vec::new());
     // Some files get full between two looks, never all ten.
@@ -43,7 +43,7 @@ fn what_was_removed_before_it_was_read_is_told() {
     let dir = tempfile::tempdir().unwrap();
     let files = LogFiles::new(dir.path().join("log"), 16, 2);
     let mut log = LogWriter::new(files.clone());
-    let mut reader = LineReader::new(files.clone());
+    let mut reader = LogReader::new(files.clone());
     write(&mut log, "first");
     assert_eq!(read(&mut reader), ["first"]);
     (0..100).for_each(|n| write(&mut log, &format!("line {n}")));
@@ -69,8 +69,8 @@ fn a_file_that_moves_into_a_gap_while_it_is_looked_for_is_not_passed_over() {
     for (number, text) in [(3, "one\n"), (1, "two\n"), (0, "three, and it is full\n")] {
         std::fs::write(files.numbered(number), text).unwrap();
     }
-    let mut reader = LineReader::new(files.clone());
-    assert!(matches!(reader.next_line().unwrap(), Next::Line(b"one")));
+    let mut reader = LogReader::new(files.clone());
+    assert!(matches!(reader.next_line().unwrap(), NextLine::Line(b"one")));
     write(&mut LogWriter::new(files), "four");
     assert_eq!(read(&mut reader), ["two", "three, and it is full", "four"]);
 }
@@ -80,7 +80,7 @@ fn a_line_without_end_comes_in_pieces_and_one_that_is_not_ended_waits() {
     let dir = tempfile::tempdir().unwrap();
     let files = LogFiles::new(dir.path().join("log"), 1 << 30, 1);
     std::fs::write(files.path(), "x".repeat(3 * LONGEST)).unwrap();
-    let mut reader = LineReader::new(files.clone());
+    let mut reader = LogReader::new(files.clone());
     let seen: Vec<usize> = read(&mut reader).iter().map(String::len).collect();
     assert_eq!(seen, [LONGEST, LONGEST]);
     assert!(reader.buffer.capacity() <= 4 * LONGEST, "{}", reader.buffer.capacity());

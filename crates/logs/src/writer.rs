@@ -41,7 +41,7 @@ struct OpenLog {
 }
 
 /// What became of an attempt.
-enum Attempt {
+enum WriteAttempt {
     Written,
     /// The file is another one by now.
     Again,
@@ -92,7 +92,7 @@ impl LogWriter {
             let open = self.open.insert(open);
             let attempt = open.append(&self.files, entry, self.lost.as_ref(), is_locked);
             match attempt {
-                Ok(Attempt::Written) => {
+                Ok(WriteAttempt::Written) => {
                     if is_locked && open.file.unlock().is_err() {
                         // Closing it frees the lock as well.
                         self.open = None;
@@ -100,7 +100,7 @@ impl LogWriter {
                     return Ok(());
                 }
                 // Closing the file frees its lock.
-                Ok(Attempt::Again) => self.open = None,
+                Ok(WriteAttempt::Again) => self.open = None,
                 Err(error) => {
                     self.open = None;
                     return Err(error);
@@ -155,11 +155,13 @@ impl OpenLog {
         entry: &[u8],
         lost: Option<&(u64, String)>,
         is_locked: bool,
-    ) -> io::Result<Attempt> {
+    ) -> io::Result<WriteAttempt> {
         let size = match std::fs::symlink_metadata(files.path()) {
             Ok(metadata) if FileId::of(&metadata) == self.id => metadata.len(),
-            Ok(_) => return Ok(Attempt::Again),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Attempt::Again),
+            Ok(_) => return Ok(WriteAttempt::Again),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(WriteAttempt::Again);
+            }
             Err(error) => return Err(error),
         };
         if is_locked
@@ -168,7 +170,7 @@ impl OpenLog {
             // A log that cannot be rotated goes on in the same file.
             && files.rotate().is_ok()
         {
-            return Ok(Attempt::Again);
+            return Ok(WriteAttempt::Again);
         }
         let mut before = String::new();
         if size > 0 && size != self.end && !self.ends_with_newline(size)? {
@@ -189,9 +191,9 @@ impl OpenLog {
         self.end = size + (before.len() + entry.len()) as u64;
         // Without the lock the file may have been moved out of the log meanwhile.
         if !is_locked && self.file.metadata()?.nlink() == 0 {
-            return Ok(Attempt::Again);
+            return Ok(WriteAttempt::Again);
         }
-        Ok(Attempt::Written)
+        Ok(WriteAttempt::Written)
     }
 
     fn ends_with_newline(&self, size: u64) -> io::Result<bool> {

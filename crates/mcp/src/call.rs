@@ -16,7 +16,7 @@ use vestal_agent::{ToolContext, ToolOutput};
 use vestal_model::Image;
 
 use crate::connect::{PROGRESS_QUEUE, Watchers, chain};
-use crate::server::{Server, ServerConnection};
+use crate::server::{ConnectedServer, ServerConnection};
 use crate::tool::one_line;
 
 /// How long the reason for a lost connection is waited for.
@@ -30,7 +30,7 @@ const WORDS: usize = 300;
 
 /// Calls a tool. Errors are worded so that a model can go on with them.
 pub(crate) async fn call(
-    server: &Server,
+    server: &ConnectedServer,
     tool: &str,
     arguments: JsonObject,
     context: &ToolContext,
@@ -94,7 +94,7 @@ impl Calling {
 
     async fn finish(
         mut self,
-        server: &Server,
+        server: &ConnectedServer,
         connection: &ServerConnection,
         context: &ToolContext,
     ) -> ToolOutput {
@@ -194,7 +194,7 @@ fn closed(name: &str) -> ToolOutput {
     ToolOutput::error(format!("the MCP server {name} is being closed"))
 }
 
-fn late(server: &Server) -> ToolOutput {
+fn late(server: &ConnectedServer) -> ToolOutput {
     let (name, within) = (&server.plan.name, server.plan.timeout.as_secs());
     ToolOutput::error(format!(
         "the MCP server {name} did not answer within {within} s and was told to stop; what the call \
@@ -204,7 +204,7 @@ fn late(server: &Server) -> ToolOutput {
 
 /// Says why a call failed that the server did not answer with a result.
 async fn failed(
-    server: &Server,
+    server: &ConnectedServer,
     connection: &ServerConnection,
     error: &ServiceError,
 ) -> ToolOutput {

@@ -36,7 +36,7 @@ pub(crate) struct ServersShared {
 }
 
 #[derive(Debug)]
-pub(crate) struct Server {
+pub(crate) struct ConnectedServer {
     pub(crate) plan: ServerPlan,
     pub(crate) shared: Arc<ServersShared>,
     phase: watch::Sender<ServerPhase>,
@@ -126,7 +126,7 @@ impl ServersShared {
     }
 }
 
-impl Server {
+impl ConnectedServer {
     pub(crate) fn new(plan: ServerPlan, shared: Arc<ServersShared>) -> Arc<Self> {
         Arc::new(Self {
             plan,

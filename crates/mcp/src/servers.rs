@@ -15,7 +15,7 @@ use vestal_config::Settings;
 use crate::connect::{Live, connect, leave};
 use crate::keys;
 use crate::plan::ServerPlan;
-use crate::server::{Server, ServerError, ServerStatus, ServersShared, keep, list};
+use crate::server::{ConnectedServer, ServerError, ServerStatus, ServersShared, keep, list};
 use crate::settings::McpServer;
 use crate::stderr::ServerLog;
 use crate::tool::{RemoteTool, ToolStatus, UniqueNames, one_line};
@@ -30,7 +30,7 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(4);
 /// on. Dropping it ends them.
 #[derive(Debug)]
 pub struct Servers {
-    all: Vec<Arc<Server>>,
+    all: Vec<Arc<ConnectedServer>>,
     /// The names of all servers in the settings, in order.
     names: Vec<String>,
     shared: Arc<ServersShared>,
@@ -83,7 +83,7 @@ impl Servers {
                 names.extend(found.value.iter().map(|(name, _)| name.to_string()));
                 for (name, server) in found.value.iter().filter(|(_, server)| server.enabled) {
                     let plan = ServerPlan::new(settings, name.as_str(), server);
-                    servers.push(Server::new(plan, Arc::clone(&shared)));
+                    servers.push(ConnectedServer::new(plan, Arc::clone(&shared)));
                 }
             }
             Err(error) => shared.notify(format!("no MCP server is used: {error}")),

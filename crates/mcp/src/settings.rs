@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::json;
-use vestal_config::kind::{Input, Node, Refusal};
-use vestal_config::{Setting, Value};
+use vestal_config::kind::{SettingInput, ValueRefusal, YamlNode};
+use vestal_config::{Setting, SettingValue};
 
 pub use server::{McpConnection, McpServer, McpTransport};
 
@@ -71,32 +71,32 @@ impl McpServers {
 impl Setting for McpServers {
     type Limits = ();
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         let hint = || Some(r#"write it as {"NAME": {"command": "PROGRAM"}}"#.to_owned());
         let tree = input.tree().map_err(|refusal| refusal.suggesting(hint()))?;
         let Some(entries) = tree.entries() else {
             let reason = format!("is {}, not a map", tree.noun());
-            return Err(Refusal::new(reason).suggesting(hint()));
+            return Err(ValueRefusal::new(reason).suggesting(hint()));
         };
         let mut servers = BTreeMap::new();
         for entry in entries {
             let name = entry.name().and_then(McpServerName::new).ok_or_else(|| {
                 let allowed = format!("names are {}", McpServerName::allowed());
-                Refusal::new("holds a key that is not the name of a server")
+                ValueRefusal::new("holds a key that is not the name of a server")
                     .suggesting(Some(allowed))
             })?;
             let server = McpServer::read(name.as_str(), &entry.value)?;
             if servers.insert(name.clone(), server).is_some() {
-                return Err(Refusal::new(format!("has {name} twice")));
+                return Err(ValueRefusal::new(format!("has {name} twice")));
             }
         }
         Ok(Self(servers))
     }
 
-    fn to_value(&self) -> Value {
+    fn to_value(&self) -> SettingValue {
         let entry =
             |(name, server): (&McpServerName, &McpServer)| (name.0.clone(), server.to_value());
-        Value::Map(self.0.iter().map(entry).collect())
+        SettingValue::Map(self.0.iter().map(entry).collect())
     }
 
     fn doubt(&self) -> Option<&'static str> {
@@ -140,34 +140,36 @@ impl Headers {
         self.0.is_empty()
     }
 
-    pub(super) fn to_value(&self) -> Value {
-        let text = |value: &String| Value::Text(value.clone());
-        Value::Map(self.0.iter().map(|(name, value)| (name.clone(), text(value))).collect())
+    pub(super) fn to_value(&self) -> SettingValue {
+        let text = |value: &String| SettingValue::Text(value.clone());
+        SettingValue::Map(self.0.iter().map(|(name, value)| (name.clone(), text(value))).collect())
     }
 
     /// Reads a map. No message repeats a value, nor a name that is none: either
     /// may be a key in the wrong place.
-    pub(super) fn read(node: &Node) -> Result<Self, Refusal> {
+    pub(super) fn read(node: &YamlNode) -> Result<Self, ValueRefusal> {
         let Some(entries) = node.entries() else {
             let hint = "write it as {\"Authorization\": \"Bearer ${NAME_OF_A_VARIABLE}\"}";
             let reason = format!("is {}, not a map", node.noun());
-            return Err(Refusal::new(reason).suggesting(Some(hint.to_owned())));
+            return Err(ValueRefusal::new(reason).suggesting(Some(hint.to_owned())));
         };
         let mut headers = BTreeMap::new();
         for entry in entries {
             let name = entry
                 .name()
                 .filter(|name| is_header_name(name))
-                .ok_or_else(|| Refusal::new("holds a key that is not the name of a header"))?;
+                .ok_or_else(|| ValueRefusal::new("holds a key that is not the name of a header"))?;
             let value = match entry.value.scalar() {
                 Some(text) if !entry.value.is_null() => text.trim(),
-                _ => return Err(Refusal::new(format!("gives {name} no text"))),
+                _ => return Err(ValueRefusal::new(format!("gives {name} no text"))),
             };
             if value.len() > MAX_HEADER || value.chars().any(char::is_control) {
-                return Err(Refusal::new(format!("gives {name} a value that no header can have")));
+                return Err(ValueRefusal::new(format!(
+                    "gives {name} a value that no header can have"
+                )));
             }
             if headers.insert(name.to_owned(), value.to_owned()).is_some() {
-                return Err(Refusal::new(format!("has {name} twice")));
+                return Err(ValueRefusal::new(format!("has {name} twice")));
             }
         }
         Ok(Self(headers))

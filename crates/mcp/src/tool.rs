@@ -12,7 +12,7 @@ use vestal_model::ToolSpec;
 
 use crate::call::call;
 use crate::schema;
-use crate::server::Server;
+use crate::server::ConnectedServer;
 
 /// Characters of a tool's description.
 const DESCRIPTION: usize = 4000;
@@ -97,7 +97,7 @@ pub(crate) struct RemoteTool {
     pub(crate) name: String,
     pub(crate) toolset: String,
     pub(crate) own: Offered,
-    pub(crate) server: Arc<Server>,
+    pub(crate) server: Arc<ConnectedServer>,
 }
 
 #[async_trait]

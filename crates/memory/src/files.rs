@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use vestal_agent::redact::Redactor;
 
-use crate::entries::{Entries, Target, clean};
+use crate::entries::{Entries, NotesTarget, clean};
 
 pub use change::NoteChange;
-pub use error::{MemoryError, MemoryFileProblem, ReadError, Refusal};
+pub use error::{MemoryError, MemoryFileProblem, MemoryRefusal, ReadError};
 
 /// How many characters notes may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,10 +29,10 @@ pub struct NoteLimits {
 
 impl NoteLimits {
     /// Returns the limit of a file.
-    pub const fn of(&self, target: Target) -> usize {
+    pub const fn of(&self, target: NotesTarget) -> usize {
         match target {
-            Target::Memory => self.memory,
-            Target::User => self.user,
+            NotesTarget::Memory => self.memory,
+            NotesTarget::User => self.user,
         }
     }
 }
@@ -68,12 +68,12 @@ impl NoteFiles {
     }
 
     /// Returns the path of a file.
-    pub fn path(&self, target: Target) -> PathBuf {
+    pub fn path(&self, target: NotesTarget) -> PathBuf {
         self.dir.join(target.file_name())
     }
 
     /// Returns how many characters a file may have.
-    pub fn limit(&self, target: Target) -> usize {
+    pub fn limit(&self, target: NotesTarget) -> usize {
         self.limits.of(target)
     }
 
@@ -94,12 +94,12 @@ const MOST: u64 = 1 << 20;
 
 impl NoteFiles {
     /// Returns the notes as they are now; a file that is not there has none.
-    pub fn read(&self, target: Target) -> Result<Entries, ReadError> {
+    pub fn read(&self, target: NotesTarget) -> Result<Entries, ReadError> {
         Ok(Entries::parse(&self.read_text(target)?))
     }
 
     /// Returns the text of a file, for a person to edit.
-    pub fn read_text(&self, target: Target) -> Result<String, ReadError> {
+    pub fn read_text(&self, target: NotesTarget) -> Result<String, ReadError> {
         let path = self.path(target);
         text(&path).map_err(|problem| ReadError { path, problem })
     }
@@ -215,7 +215,7 @@ impl NoteFiles {
     /// by the caller.
     pub(super) fn write(
         &self,
-        target: Target,
+        target: NotesTarget,
         from: &str,
         text: &str,
     ) -> Result<WriteResult, MemoryError> {
@@ -237,7 +237,7 @@ impl NoteFiles {
 
     /// Returns the file itself where a person has put a link in its place: what
     /// the link leads to is changed, and the link stays.
-    pub(super) fn real(&self, target: Target) -> io::Result<PathBuf> {
+    pub(super) fn real(&self, target: NotesTarget) -> io::Result<PathBuf> {
         let missing = |error: &io::Error| error.kind() == ErrorKind::NotFound;
         match fs::canonicalize(self.path(target)) {
             Err(error) if missing(&error) => match fs::canonicalize(&self.dir) {

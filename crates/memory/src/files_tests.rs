@@ -19,22 +19,24 @@ fn place() -> (TempDir, NoteFiles) {
 }
 
 fn add(files: &NoteFiles, entry: &str) -> Result<Vec<String>, MemoryError> {
-    files.change(Target::Memory, NoteChange::Add { entry }).map(|entries| listed(&entries))
+    files.change(NotesTarget::Memory, NoteChange::Add { entry }).map(|entries| listed(&entries))
 }
 
 fn replace(files: &NoteFiles, old: &str, entry: &str) -> Result<Vec<String>, MemoryError> {
-    files.change(Target::Memory, NoteChange::Replace { old, entry }).map(|entries| listed(&entries))
+    files
+        .change(NotesTarget::Memory, NoteChange::Replace { old, entry })
+        .map(|entries| listed(&entries))
 }
 
 fn remove(files: &NoteFiles, old: &str) -> Result<Vec<String>, MemoryError> {
-    files.change(Target::Memory, NoteChange::Remove { old }).map(|entries| listed(&entries))
+    files.change(NotesTarget::Memory, NoteChange::Remove { old }).map(|entries| listed(&entries))
 }
 
 fn listed(entries: &Entries) -> Vec<String> {
     entries.iter().map(str::to_owned).collect()
 }
 
-fn refusal(result: Result<Vec<String>, MemoryError>) -> Refusal {
+fn refusal(result: Result<Vec<String>, MemoryError>) -> MemoryRefusal {
     match result {
         Err(MemoryError::Refused(refusal)) => refusal,
         other => panic!("{other:?}"),
@@ -43,7 +45,7 @@ fn refusal(result: Result<Vec<String>, MemoryError>) -> Refusal {
 
 fn put(files: &NoteFiles, bytes: &[u8]) {
     fs::create_dir_all(files.dir()).unwrap();
-    fs::write(files.path(Target::Memory), bytes).unwrap();
+    fs::write(files.path(NotesTarget::Memory), bytes).unwrap();
 }
 
 fn mode(path: &std::path::Path) -> u32 {
@@ -53,10 +55,10 @@ fn mode(path: &std::path::Path) -> u32 {
 #[test]
 fn notes_are_added_replaced_and_removed_in_a_file_for_their_owner_alone() {
     let (_dir, files) = place();
-    assert_eq!(listed(&files.read(Target::Memory).unwrap()), [""; 0]);
+    assert_eq!(listed(&files.read(NotesTarget::Memory).unwrap()), [""; 0]);
     assert_eq!(add(&files, "  the build needs make \n").unwrap(), ["the build needs make"]);
     add(&files, "tea is at four\nnot at five").unwrap();
-    let file = files.path(Target::Memory);
+    let file = files.path(NotesTarget::Memory);
     let text = fs::read_to_string(&file).unwrap();
     assert_eq!(text, "the build needs make\n§\ntea is at four\nnot at five\n");
     assert_eq!(mode(&file), 0o600);
@@ -75,10 +77,10 @@ fn notes_are_added_replaced_and_removed_in_a_file_for_their_owner_alone() {
 fn the_two_files_are_apart() {
     let (_dir, files) = place();
     add(&files, "mine").unwrap();
-    let theirs = files.change(Target::User, NoteChange::Add { entry: "mine" }).unwrap();
+    let theirs = files.change(NotesTarget::User, NoteChange::Add { entry: "mine" }).unwrap();
     assert_eq!(listed(&theirs), ["mine"]);
-    files.change(Target::User, NoteChange::Clear).unwrap();
-    assert_eq!(listed(&files.read(Target::Memory).unwrap()), ["mine"]);
+    files.change(NotesTarget::User, NoteChange::Clear).unwrap();
+    assert_eq!(listed(&files.read(NotesTarget::Memory).unwrap()), ["mine"]);
 }
 
 #[test]
@@ -87,18 +89,20 @@ fn what_is_not_clear_is_refused_and_changes_nothing() {
     add(&files, "red apples").unwrap();
     add(&files, "green apples").unwrap();
     add(&files, "apples").unwrap();
-    let before = fs::read(files.path(Target::Memory)).unwrap();
-    assert_eq!(refusal(add(&files, " \u{200b}\n")), Refusal::Empty);
-    assert_eq!(refusal(add(&files, "red apples ")), Refusal::Duplicate);
-    assert_eq!(refusal(add(&files, "one\n § \ntwo")), Refusal::Separator);
-    assert_eq!(refusal(add(&files, "one\n§\u{200b}\ntwo")), Refusal::Separator);
-    assert_eq!(refusal(replace(&files, "red", "green apples")), Refusal::Duplicate);
-    assert_eq!(refusal(replace(&files, "red", "")), Refusal::Empty);
-    assert_eq!(refusal(remove(&files, "")), Refusal::NoneMeant);
-    assert!(matches!(refusal(remove(&files, "pears")), Refusal::NotFound { .. }));
-    let Refusal::Ambiguous { candidates, .. } = refusal(remove(&files, "apple")) else { panic!() };
+    let before = fs::read(files.path(NotesTarget::Memory)).unwrap();
+    assert_eq!(refusal(add(&files, " \u{200b}\n")), MemoryRefusal::Empty);
+    assert_eq!(refusal(add(&files, "red apples ")), MemoryRefusal::Duplicate);
+    assert_eq!(refusal(add(&files, "one\n § \ntwo")), MemoryRefusal::Separator);
+    assert_eq!(refusal(add(&files, "one\n§\u{200b}\ntwo")), MemoryRefusal::Separator);
+    assert_eq!(refusal(replace(&files, "red", "green apples")), MemoryRefusal::Duplicate);
+    assert_eq!(refusal(replace(&files, "red", "")), MemoryRefusal::Empty);
+    assert_eq!(refusal(remove(&files, "")), MemoryRefusal::NoneMeant);
+    assert!(matches!(refusal(remove(&files, "pears")), MemoryRefusal::NotFound { .. }));
+    let MemoryRefusal::Ambiguous { candidates, .. } = refusal(remove(&files, "apple")) else {
+        panic!()
+    };
     assert_eq!(candidates, ["red apples", "green apples", "apples"]);
-    assert_eq!(fs::read(files.path(Target::Memory)).unwrap(), before);
+    assert_eq!(fs::read(files.path(NotesTarget::Memory)).unwrap(), before);
     // Whole words of a note mean that note.
     assert_eq!(remove(&files, "apples").unwrap(), ["red apples", "green apples"]);
     // The same note may stay when it is replaced by itself.
@@ -109,14 +113,16 @@ fn what_is_not_clear_is_refused_and_changes_nothing() {
 fn a_full_file_refuses_with_the_numbers_and_can_be_made_shorter() {
     let (_dir, files) = place();
     add(&files, &"é".repeat(90)).unwrap();
-    let full = Refusal::Full { target: Target::Memory, used: 90, wanted: 101, limit: 100 };
+    let full =
+        MemoryRefusal::Full { target: NotesTarget::Memory, used: 90, wanted: 101, limit: 100 };
     assert_eq!(refusal(add(&files, "12345678")), full);
     assert_eq!(add(&files, "1234567").unwrap().len(), 2);
-    let full = Refusal::Full { target: Target::Memory, used: 100, wanted: 101, limit: 100 };
+    let full =
+        MemoryRefusal::Full { target: NotesTarget::Memory, used: 100, wanted: 101, limit: 100 };
     assert_eq!(refusal(replace(&files, "1234567", "12345678")), full);
     // A person may have written more than fits.
     put(&files, format!("{}\n§\nlast", "x".repeat(500)).as_bytes());
-    assert!(matches!(refusal(add(&files, "more")), Refusal::Full { used: 507, .. }));
+    assert!(matches!(refusal(add(&files, "more")), MemoryRefusal::Full { used: 507, .. }));
     assert_eq!(replace(&files, "xxx", &"y".repeat(300)).unwrap()[1], "last");
     assert_eq!(remove(&files, "yyy").unwrap(), ["last"]);
 }
@@ -128,16 +134,16 @@ fn what_a_person_writes_into_the_file_is_what_counts() {
     put(&files, "\u{feff}by hand\r\n§\r\nand\tmore".as_bytes());
     assert_eq!(add(&files, "new").unwrap(), ["by hand", "and\tmore", "new"]);
     assert_eq!(remove(&files, "and more").unwrap(), ["by hand", "new"]);
-    fs::remove_file(files.path(Target::Memory)).unwrap();
+    fs::remove_file(files.path(NotesTarget::Memory)).unwrap();
     assert_eq!(add(&files, "again").unwrap(), ["again"]);
 }
 
 #[test]
 fn a_file_that_cannot_be_read_is_said_so_and_never_overwritten() {
     fn problem(files: &NoteFiles) -> MemoryFileProblem {
-        let ReadError { problem, .. } = files.read(Target::Memory).unwrap_err();
+        let ReadError { problem, .. } = files.read(NotesTarget::Memory).unwrap_err();
         for change in [NoteChange::Add { entry: "x" }, NoteChange::Clear] {
-            let error = files.change(Target::Memory, change).unwrap_err();
+            let error = files.change(NotesTarget::Memory, change).unwrap_err();
             assert!(matches!(error, MemoryError::Read(_)), "{error:?}");
         }
         problem
@@ -145,7 +151,7 @@ fn a_file_that_cannot_be_read_is_said_so_and_never_overwritten() {
     let (_dir, files) = place();
     put(&files, b"fine\nnot \xff fine");
     assert!(matches!(problem(&files), MemoryFileProblem::NotUtf8 { line: 2 }));
-    let path = files.path(Target::Memory);
+    let path = files.path(NotesTarget::Memory);
     assert_eq!(fs::read(&path).unwrap(), b"fine\nnot \xff fine");
 
     let large = vec![b'x'; (1 << 20) + 1];
@@ -190,7 +196,7 @@ fn notes_on_a_disk_that_is_missing_are_not_taken_for_none() {
     fs::create_dir_all(dir.path().join("home")).unwrap();
     symlink("disk/notes", files.dir()).unwrap();
     let missing = |result: Result<Entries, ReadError>| matches!(result, Err(ReadError { problem: MemoryFileProblem::Dangling(to), .. }) if to.ends_with("notes"));
-    assert!(missing(files.read(Target::Memory)));
+    assert!(missing(files.read(NotesTarget::Memory)));
     let refused = add(&files, "x");
     assert!(matches!(refused, Err(MemoryError::Read(_))), "{refused:?}");
     fs::create_dir_all(dir.path().join("home/disk/notes")).unwrap();
@@ -203,9 +209,9 @@ fn what_an_editor_saves_in_the_middle_of_a_change_stays() {
     let (_dir, files) = place();
     put(&files, b"as it was read");
     put(&files, b"as it was saved");
-    let written = files.write(Target::Memory, "as it was read", "as it was read, and more");
+    let written = files.write(NotesTarget::Memory, "as it was read", "as it was read, and more");
     assert_eq!(written.unwrap(), WriteResult::Overtaken);
-    assert_eq!(fs::read(files.path(Target::Memory)).unwrap(), b"as it was saved");
+    assert_eq!(fs::read(files.path(NotesTarget::Memory)).unwrap(), b"as it was saved");
     assert_eq!(fs::read_dir(files.dir()).unwrap().count(), 1);
 }
 
@@ -213,7 +219,7 @@ fn what_an_editor_saves_in_the_middle_of_a_change_stays() {
 fn a_write_protected_file_is_left_alone() {
     let (_dir, files) = place();
     add(&files, "one").unwrap();
-    let path = files.path(Target::Memory);
+    let path = files.path(NotesTarget::Memory);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
     let refused = add(&files, "two").unwrap_err();
     assert!(refused.to_string().contains("write-protected"), "{refused}");
@@ -227,9 +233,9 @@ fn a_link_to_a_file_stays_a_link() {
     fs::create_dir_all(files.dir()).unwrap();
     let kept = dir.path().join("kept.md");
     fs::write(&kept, "one").unwrap();
-    symlink(&kept, files.path(Target::Memory)).unwrap();
+    symlink(&kept, files.path(NotesTarget::Memory)).unwrap();
     assert_eq!(add(&files, "two").unwrap(), ["one", "two"]);
-    assert!(files.path(Target::Memory).is_symlink());
+    assert!(files.path(NotesTarget::Memory).is_symlink());
     assert_eq!(fs::read_to_string(&kept).unwrap(), "one\n§\ntwo\n");
 }
 
@@ -239,15 +245,15 @@ fn secrets_are_never_written() {
     let note = format!("the key is {KEY}");
     assert!(files.has_secret(&note) && !files.has_secret("the key is under the mat"));
     add(&files, &note).unwrap();
-    let text = fs::read_to_string(files.path(Target::Memory)).unwrap();
+    let text = fs::read_to_string(files.path(NotesTarget::Memory)).unwrap();
     assert!(!text.contains(KEY) && text.contains("redacted"), "{text}");
     let change = NoteChange::Rewrite { from: &text, text: &note };
-    files.change(Target::Memory, change).unwrap();
-    let text = fs::read_to_string(files.path(Target::Memory)).unwrap();
+    files.change(NotesTarget::Memory, change).unwrap();
+    let text = fs::read_to_string(files.path(NotesTarget::Memory)).unwrap();
     assert!(!text.contains(KEY), "{text}");
     // One that a person wrote there is kept from the model.
     put(&files, note.as_bytes());
-    let shown = files.shown(&files.read(Target::Memory).unwrap());
+    let shown = files.shown(&files.read(NotesTarget::Memory).unwrap());
     assert!(!shown[0].contains(KEY), "{shown:?}");
 }
 
@@ -255,16 +261,17 @@ fn secrets_are_never_written() {
 fn an_edited_text_takes_the_place_of_the_one_it_was_made_from_alone() {
     let (_dir, files) = place();
     add(&files, "one").unwrap();
-    let from = files.read_text(Target::Memory).unwrap();
+    let from = files.read_text(NotesTarget::Memory).unwrap();
     add(&files, "two").unwrap();
-    let late = files.change(Target::Memory, NoteChange::Rewrite { from: &from, text: "mine" });
+    let late = files.change(NotesTarget::Memory, NoteChange::Rewrite { from: &from, text: "mine" });
     assert_eq!(
         refusal(late.map(|entries| listed(&entries))),
-        Refusal::Changed { target: Target::Memory }
+        MemoryRefusal::Changed { target: NotesTarget::Memory }
     );
-    let from = files.read_text(Target::Memory).unwrap();
+    let from = files.read_text(NotesTarget::Memory).unwrap();
     let text = "two\n§\u{200b}\n\u{1b}[31mthree\n§\n\n";
-    let edited = files.change(Target::Memory, NoteChange::Rewrite { from: &from, text }).unwrap();
+    let edited =
+        files.change(NotesTarget::Memory, NoteChange::Rewrite { from: &from, text }).unwrap();
     assert_eq!(listed(&edited), ["two", "[31mthree"]);
 }
 
@@ -294,7 +301,7 @@ proptest! {
                 Err(MemoryError::Refused(_)) => {}
                 Err(other) => panic!("{other}"),
             }
-            prop_assert_eq!(listed(&files.read(Target::Memory).unwrap()), kept.clone());
+            prop_assert_eq!(listed(&files.read(NotesTarget::Memory).unwrap()), kept.clone());
         }
         for text in &texts {
             match remove(&files, text) {
@@ -302,7 +309,7 @@ proptest! {
                 Err(MemoryError::Refused(_)) => continue,
                 Err(other) => panic!("{other}"),
             }
-            kept = listed(&files.read(Target::Memory).unwrap());
+            kept = listed(&files.read(NotesTarget::Memory).unwrap());
         }
     }
 }
@@ -340,7 +347,7 @@ fn many_who_change_notes_at_once_lose_nothing() {
         }
     });
     let files = NoteFiles::of_home(dir.path(), limits, Arc::default());
-    let mut left = listed(&files.read(Target::Memory).unwrap());
+    let mut left = listed(&files.read(NotesTarget::Memory).unwrap());
     left.sort();
     let odd = |writer| (0..EACH).filter(|n| n % 2 == 1).map(move |n| (writer, n));
     let mut expected: Vec<String> = (0..WRITERS)
@@ -363,7 +370,7 @@ fn profiles_that_share_a_file_by_a_link_lose_nothing() {
             let files =
                 NoteFiles::of_home(&dir.path().join(profile.to_string()), limits, Arc::default());
             fs::create_dir_all(files.dir()).unwrap();
-            symlink(&shared, files.path(Target::Memory)).unwrap();
+            symlink(&shared, files.path(NotesTarget::Memory)).unwrap();
             scope.spawn(move || {
                 for n in 0..EACH {
                     add(&files, &format!("profile {profile} says {n}.")).unwrap();

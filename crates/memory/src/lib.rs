@@ -10,10 +10,10 @@ mod search;
 mod testing;
 mod tool;
 
-pub use entries::{Entries, Target, UnknownTarget, clean};
+pub use entries::{Entries, NotesTarget, UnknownTarget, clean};
 pub use file_memory::{Enabled, FileMemory, MemoryParts, files, from_settings, limits};
 pub use files::{
-    MemoryError, MemoryFileProblem, NoteChange, NoteFiles, NoteLimits, ReadError, Refusal,
+    MemoryError, MemoryFileProblem, MemoryRefusal, NoteChange, NoteFiles, NoteLimits, ReadError,
 };
 pub use search::SessionSearch;
 pub use tool::{MemoryTool, TOOLSET};

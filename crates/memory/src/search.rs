@@ -9,9 +9,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use vestal_agent::redact::Redactor;
-use vestal_agent::tools::arguments::{BadArgument, Count, parse, tool_spec};
+use vestal_agent::tools::arguments::{BadArgument, CountArgument, parse, tool_spec};
 use vestal_agent::{Footprint, Oversized, Tool, ToolContext, ToolOutput};
-use vestal_conversations::{ConversationId, Error, Filter, Kind, Seq, Store, Stored};
+use vestal_conversations::{
+    ConversationFilter, ConversationId, ConversationStore, Error, MessageKind, Seq, Stored,
+};
 use vestal_model::{Message, ToolSpec};
 
 /// The group the tool is enabled and disabled with.
@@ -38,12 +40,12 @@ Without arguments: the most recent conversations. This conversation is left out 
 /// The tool.
 #[derive(Debug, Clone)]
 pub struct SessionSearch {
-    store: Store,
+    store: ConversationStore,
 }
 
 impl SessionSearch {
     /// Returns the tool for these conversations.
-    pub fn new(store: Store) -> Self {
+    pub fn new(store: ConversationStore) -> Self {
         Self { store }
     }
 }
@@ -86,13 +88,13 @@ struct SearchArguments {
     /// The words to look for.
     query: Option<String>,
     /// Conversations at most, up to 20. Default 5.
-    limit: Option<Count<1>>,
+    limit: Option<CountArgument<1>>,
     /// Only this one: its id or title, or "current".
     conversation: Option<String>,
     /// The number of a message to read around.
     message: Option<i64>,
     /// Messages to read on each side of it, up to 25. Default 5.
-    around: Option<Count<0>>,
+    around: Option<CountArgument<0>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -112,10 +114,13 @@ impl SearchCall {
         };
         let request = Self {
             query: words(arguments.query),
-            limit: arguments.limit.map_or(LIMIT, |Count(limit)| limit).min(MOST),
+            limit: arguments.limit.map_or(LIMIT, |CountArgument(limit)| limit).min(MOST),
             conversation: words(arguments.conversation),
             message: arguments.message,
-            around: arguments.around.map_or(AROUND, |Count(around)| around).min(MOST_AROUND),
+            around: arguments
+                .around
+                .map_or(AROUND, |CountArgument(around)| around)
+                .min(MOST_AROUND),
         };
         if request.message.is_some() && request.conversation.is_none() {
             return Err(BadArgument::new("`message` needs the `conversation` it belongs to"));
@@ -144,7 +149,7 @@ impl SessionSearch {
 }
 
 /// Says in which conversation something is.
-async fn about(store: &Store, id: &ConversationId) -> Result<Value, Error> {
+async fn about(store: &ConversationStore, id: &ConversationId) -> Result<Value, Error> {
     let conversation = store.get(id).await?;
     Ok(json!({
         "conversation": id,
@@ -159,12 +164,13 @@ const PREVIEW: usize = 200;
 
 /// Lists the most recent conversations but the current one.
 pub(super) async fn recent(
-    store: &Store,
+    store: &ConversationStore,
     current: &ConversationId,
     limit: usize,
 ) -> Result<Value, Error> {
     let wanted = u32::try_from(limit).unwrap_or(u32::MAX).saturating_add(1);
-    let summaries = store.list(&Filter { limit: wanted, ..Filter::default() }).await?;
+    let summaries =
+        store.list(&ConversationFilter { limit: wanted, ..ConversationFilter::default() }).await?;
     let others = summaries.iter().filter(|summary| summary.conversation.id != *current);
     let results: Vec<Value> = others
         .take(limit)
@@ -234,11 +240,11 @@ const CALL: usize = 200;
 /// messages, is nobody's words.
 pub(super) const fn role(stored: &Stored) -> &'static str {
     match (stored.kind, &stored.message) {
-        (Kind::Summary, _) => "summary",
-        (Kind::Note, _) => "note",
-        (Kind::Said | Kind::Aside, Message::User(_)) => "user",
-        (Kind::Said | Kind::Aside, Message::Assistant(_)) => "assistant",
-        (Kind::Said | Kind::Aside, Message::Tool(_)) => "tool",
+        (MessageKind::Summary, _) => "summary",
+        (MessageKind::Note, _) => "note",
+        (MessageKind::Said | MessageKind::Aside, Message::User(_)) => "user",
+        (MessageKind::Said | MessageKind::Aside, Message::Assistant(_)) => "assistant",
+        (MessageKind::Said | MessageKind::Aside, Message::Tool(_)) => "tool",
     }
 }
 

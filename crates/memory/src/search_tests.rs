@@ -3,7 +3,7 @@ use vestal_conversations::{New, NewMessage, Title};
 use vestal_model::{AssistantMessage, Message, ToolCall, ToolResult};
 
 use super::*;
-use crate::testing::{CURRENT, KEY, Stage};
+use crate::testing::{CURRENT, KEY, MemoryFixture};
 
 const OLD: &str = "20261001-090000-aaaaaa";
 const OLDER: &str = "20260901-090000-bbbbbb";
@@ -17,7 +17,7 @@ fn user(text: &str) -> NewMessage {
     NewMessage::said(Message::user(text))
 }
 
-async fn converse(stage: &Stage, id: &str, title: &str, said: &[NewMessage]) {
+async fn converse(stage: &MemoryFixture, id: &str, title: &str, said: &[NewMessage]) {
     let new = New {
         id: Some(id.parse().unwrap()),
         title: Some(Title::Given(title.to_owned())),
@@ -29,8 +29,8 @@ async fn converse(stage: &Stage, id: &str, title: &str, said: &[NewMessage]) {
 }
 
 /// Returns a stage with two past conversations and the current one.
-async fn stage() -> (Stage, SessionSearch) {
-    let stage = Stage::new().await;
+async fn stage() -> (MemoryFixture, SessionSearch) {
+    let stage = MemoryFixture::new().await;
     let call = AssistantMessage {
         calls: vec![ToolCall {
             id: "c1".to_owned(),

@@ -7,8 +7,8 @@ use tempfile::TempDir;
 use vestal_agent::redact::Redactor;
 use vestal_agent::{ConversationSandbox, Tool, ToolContext};
 use vestal_config::{Environment, Home, Settings};
-use vestal_conversations::Store;
-use vestal_sandbox::{Engine, Overrides, Task};
+use vestal_conversations::ConversationStore;
+use vestal_sandbox::{Engine, Overrides, TaskName};
 
 /// A secret that everybody here knows to be one.
 pub(crate) const KEY: &str = "hunter2-and-a-long-tail-0123456789";
@@ -18,16 +18,16 @@ pub(crate) const CURRENT: &str = "20261115-103001-k3f9ab";
 
 /// A home with a store, and a context in which tools are called. No sandbox is
 /// ever made.
-pub(crate) struct Stage {
+pub(crate) struct MemoryFixture {
     pub(crate) dir: TempDir,
-    pub(crate) store: Store,
+    pub(crate) store: ConversationStore,
     context: ToolContext,
 }
 
-impl Stage {
+impl MemoryFixture {
     pub(crate) async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(dir.path().join("home/state.db")).await.unwrap();
+        let store = ConversationStore::open(dir.path().join("home/state.db")).await.unwrap();
         let environment = Environment::from_pairs([("HOME", dir.path().as_os_str())]);
         let settings = Settings::load(
             &vestal_agent::schema().with([&crate::keys::GROUP]),
@@ -38,7 +38,7 @@ impl Stage {
         let engine = Engine::open(settings).unwrap();
         let sandbox = ConversationSandbox::new(
             engine,
-            Task::default_task(),
+            TaskName::default_task(),
             Overrides::default(),
             "under-test",
         );

@@ -11,7 +11,7 @@ use vestal_agent::tools::arguments::{
 use vestal_agent::{Tool, ToolContext, ToolOutput};
 use vestal_model::ToolSpec;
 
-use crate::entries::{Entries, Target};
+use crate::entries::{Entries, NotesTarget};
 use crate::file_memory::{Enabled, usage};
 use crate::files::{MemoryError, NoteChange, NoteFiles};
 
@@ -46,7 +46,7 @@ impl MemoryTool {
 impl Tool for MemoryTool {
     fn spec(&self) -> ToolSpec {
         let mut spec = tool_spec::<MemoryArguments>("memory", DESCRIPTION);
-        let targets: Vec<&str> = self.enabled.targets().map(Target::word).collect();
+        let targets: Vec<&str> = self.enabled.targets().map(NotesTarget::word).collect();
         spec.parameters["properties"]["target"]["enum"] = json!(targets);
         spec
     }
@@ -109,7 +109,7 @@ fn action<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MemoryAction, D:
 
 struct MemoryCall {
     action: MemoryAction,
-    target: Target,
+    target: NotesTarget,
     content: String,
     old: String,
 }
@@ -118,7 +118,7 @@ impl MemoryCall {
     fn read(arguments: Value, enabled: Enabled) -> Result<Self, BadArgument> {
         let MemoryArguments { action, target, content, old_text } = parse(arguments)?;
         let target = match target {
-            None => enabled.targets().next().unwrap_or(Target::Memory),
+            None => enabled.targets().next().unwrap_or(NotesTarget::Memory),
             Some(word) => word.trim().parse().map_err(|_| {
                 BadArgument::new(format!("`target` must be memory or user, got {word:?}"))
             })?,
@@ -172,7 +172,7 @@ impl MemoryCall {
     }
 }
 
-fn view(files: &NoteFiles, target: Target, entries: &Entries) -> Value {
+fn view(files: &NoteFiles, target: NotesTarget, entries: &Entries) -> Value {
     json!({
         "success": true,
         "target": target,
@@ -182,7 +182,7 @@ fn view(files: &NoteFiles, target: Target, entries: &Entries) -> Value {
 }
 
 /// Says what went wrong, and what there is: the model mends it without looking first.
-fn failure(error: &MemoryError, files: &NoteFiles, target: Target) -> ToolOutput {
+fn failure(error: &MemoryError, files: &NoteFiles, target: NotesTarget) -> ToolOutput {
     let mut result = json!({"success": false, "error": error.to_string(), "target": target});
     if let (MemoryError::Refused(_), Ok(entries)) = (error, files.read(target)) {
         result["entries"] = files.shown(&entries).into();

@@ -2,18 +2,18 @@ use serde_json::json;
 
 use super::*;
 use crate::files::NoteLimits;
-use crate::testing::{KEY, Stage, redactor};
+use crate::testing::{KEY, MemoryFixture, redactor};
 
 const BOTH: Enabled = Enabled { memory: true, user: true };
 
-fn tool(stage: &Stage, enabled: Enabled) -> MemoryTool {
+fn tool(stage: &MemoryFixture, enabled: Enabled) -> MemoryTool {
     let limits = NoteLimits { memory: 100, user: 50 };
     MemoryTool::new(NoteFiles::of_home(&stage.dir.path().join("home"), limits, redactor()), enabled)
 }
 
 #[tokio::test]
 async fn notes_are_kept_and_every_answer_shows_them_and_how_full_they_are() {
-    let stage = Stage::new().await;
+    let stage = MemoryFixture::new().await;
     let tool = tool(&stage, BOTH);
     let (result, failed) =
         stage.call(&tool, json!({"action": "add", "content": "tea is at four"})).await;
@@ -38,7 +38,7 @@ async fn notes_are_kept_and_every_answer_shows_them_and_how_full_they_are() {
 
 #[tokio::test]
 async fn a_refusal_shows_what_there_is_so_that_it_can_be_mended() {
-    let stage = Stage::new().await;
+    let stage = MemoryFixture::new().await;
     let tool = tool(&stage, BOTH);
     stage.call(&tool, json!({"action": "add", "content": "x".repeat(90)})).await;
     let (result, failed) =
@@ -53,7 +53,7 @@ async fn a_refusal_shows_what_there_is_so_that_it_can_be_mended() {
 
 #[tokio::test]
 async fn what_makes_no_sense_is_answered_with_what_would() {
-    let stage = Stage::new().await;
+    let stage = MemoryFixture::new().await;
     let tool = tool(&stage, Enabled { memory: true, user: false });
     for (arguments, says) in [
         (json!({}), "`action` is required"),
@@ -77,7 +77,7 @@ async fn what_makes_no_sense_is_answered_with_what_would() {
 
 #[tokio::test]
 async fn a_secret_is_left_out_of_the_note_and_the_model_is_told_so() {
-    let stage = Stage::new().await;
+    let stage = MemoryFixture::new().await;
     let tool = tool(&stage, BOTH);
     let note = format!("the deploy key is {KEY}");
     let (result, failed) = stage.call(&tool, json!({"action": "add", "content": note})).await;
@@ -89,7 +89,7 @@ async fn a_secret_is_left_out_of_the_note_and_the_model_is_told_so() {
 
 #[tokio::test]
 async fn an_unreadable_file_fails_the_call_and_nothing_else() {
-    let stage = Stage::new().await;
+    let stage = MemoryFixture::new().await;
     let tool = tool(&stage, BOTH);
     let file = stage.dir.path().join("home/memories/MEMORY.md");
     std::fs::create_dir_all(&file).unwrap();

@@ -1,12 +1,12 @@
 use super::*;
-use crate::error::Detail;
+use crate::error::FailureDetail;
 use crate::message::Image;
 use crate::message::{Part, ToolResult, UserMessage};
 
 fn adapted(message: &str, quirks: Quirks) -> Option<Quirks> {
-    let request = Request { max_output_tokens: Some(5), ..Request::default() };
+    let request = ModelRequest { max_output_tokens: Some(5), ..ModelRequest::default() };
     let refusal = ProviderRefusal { message: message.to_owned(), ..ProviderRefusal::default() };
-    adapt(&ModelError::BadRequest { detail: Detail::default() }, &refusal, &request, quirks)
+    adapt(&ModelError::BadRequest { detail: FailureDetail::default() }, &refusal, &request, quirks)
 }
 
 #[test]
@@ -47,8 +47,8 @@ fn a_refusal_of_something_else_changes_nothing() {
         message: "unknown field: stream_options".to_owned(),
         ..ProviderRefusal::default()
     };
-    let error = ModelError::Authentication { detail: Detail::default() };
-    assert_eq!(adapt(&error, &refusal, &Request::default(), Quirks::default()), None);
+    let error = ModelError::Authentication { detail: FailureDetail::default() };
+    assert_eq!(adapt(&error, &refusal, &ModelRequest::default(), Quirks::default()), None);
 }
 
 #[test]
@@ -62,9 +62,9 @@ fn pictures_that_words_do_without_are_left_out_where_a_model_takes_none_and_othe
     let refusal =
         ProviderRefusal { message: "image input is not supported".into(), ..Default::default() };
     let adapted = |messages: &[Message], error: &ModelError, quirks| {
-        adapt(error, &refusal, &Request { messages, ..Request::default() }, quirks)
+        adapt(error, &refusal, &ModelRequest { messages, ..ModelRequest::default() }, quirks)
     };
-    let detail = Detail::default;
+    let detail = FailureDetail::default;
     let blind = Quirks { without_optional_images: true, ..Quirks::default() };
     for error in [
         ModelError::BadRequest { detail: detail() },

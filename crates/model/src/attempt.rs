@@ -10,11 +10,13 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::anthropic;
 use crate::endpoint::Endpoint;
-use crate::error::{Detail, ModelError, chain};
-use crate::message::Api;
+use crate::error::{FailureDetail, ModelError, chain};
+use crate::message::ProviderApi;
 use crate::models::{ModelOptions, ModelsShared};
 use crate::refusal::ProviderRefusal;
-use crate::wire::{self, AnswerFault, AnswerStage, DecodedAnswer, EventParser, StreamEvent, Watch};
+use crate::wire::{
+    self, AnswerFault, AnswerStage, DecodedAnswer, EventParser, ProgressWatch, StreamEvent,
+};
 
 /// The most bytes of an answer that are taken.
 const MAX_ANSWER: usize = 64 << 20;
@@ -55,7 +57,7 @@ impl Attempt<'_> {
     pub(crate) async fn answer(
         &self,
         body: Bytes,
-        watch: &mut Watch<'_>,
+        watch: &mut ProgressWatch<'_>,
     ) -> Result<DecodedAnswer, FailedAnswer> {
         let url = self.endpoint.url(wire::resource(self.endpoint.api))?;
         let response = self.send(Method::POST, url, Some(body)).await?;
@@ -81,7 +83,7 @@ impl Attempt<'_> {
         &self,
         mut response: Response,
         decoder: &mut dyn wire::AnswerDecoder,
-        watch: &mut Watch<'_>,
+        watch: &mut ProgressWatch<'_>,
     ) -> Result<(), FailedAnswer> {
         let idle = self.shared.options.idle_timeout;
         let mut parser = EventParser::default();
@@ -193,10 +195,10 @@ impl Attempt<'_> {
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream, application/json"));
         let key = self.endpoint.key.as_ref().filter(|key| !key.is_empty());
         let (name, value) = match self.endpoint.api {
-            Api::ChatCompletions => {
+            ProviderApi::ChatCompletions => {
                 (AUTHORIZATION, key.map(|key| format!("Bearer {}", key.expose())))
             }
-            Api::AnthropicMessages => {
+            ProviderApi::AnthropicMessages => {
                 headers.insert("anthropic-version", HeaderValue::from_static(anthropic::VERSION));
                 let name = reqwest::header::HeaderName::from_static("x-api-key");
                 (name, key.map(|key| key.expose().to_owned()))
@@ -237,8 +239,8 @@ impl Attempt<'_> {
         ModelError::Timeout { detail: self.detail(None, ""), after }
     }
 
-    pub(crate) fn detail(&self, status: Option<u16>, message: &str) -> Detail {
-        Detail {
+    pub(crate) fn detail(&self, status: Option<u16>, message: &str) -> FailureDetail {
+        FailureDetail {
             provider: self.endpoint.name.clone(),
             model: self.endpoint.model.clone(),
             status,

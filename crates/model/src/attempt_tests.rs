@@ -1,12 +1,12 @@
 use super::*;
-use crate::error::Detail;
+use crate::error::FailureDetail;
 
 fn server(retry_after: Option<Duration>) -> ModelError {
-    ModelError::Server { detail: Detail::default(), retry_after }
+    ModelError::Server { detail: FailureDetail::default(), retry_after }
 }
 
 fn limited(retry_after: Option<Duration>) -> ModelError {
-    ModelError::RateLimited { detail: Detail::default(), retry_after }
+    ModelError::RateLimited { detail: FailureDetail::default(), retry_after }
 }
 
 /// Returns the pauses before each retry until an endpoint is given up.
@@ -21,7 +21,7 @@ fn pauses(error: &ModelError, options: &ModelOptions, patience: RetryLimit) -> V
 #[test]
 fn a_busy_provider_is_waited_for_for_minutes() {
     let options = ModelOptions::default();
-    let detail = Detail { status: Some(503), ..Detail::default() };
+    let detail = FailureDetail { status: Some(503), ..FailureDetail::default() };
     let loading = ModelError::Server { detail, retry_after: None };
     for error in [limited(None), loading, server(None)] {
         for _ in 0..50 {
@@ -39,9 +39,9 @@ fn a_busy_provider_is_waited_for_for_minutes() {
 #[test]
 fn what_is_not_busy_and_what_another_can_answer_is_tried_again_for_seconds() {
     let options = ModelOptions::default();
-    let detail = Detail { status: Some(500), ..Detail::default() };
+    let detail = FailureDetail { status: Some(500), ..FailureDetail::default() };
     let broken = ModelError::Server { detail, retry_after: None };
-    let absent = ModelError::Unreachable { detail: Detail::default() };
+    let absent = ModelError::Unreachable { detail: FailureDetail::default() };
     for (error, patience) in [
         (broken, RetryLimit::Long),
         (absent, RetryLimit::Long),
@@ -88,7 +88,7 @@ fn a_provider_that_asks_for_a_pause_gets_it_up_to_the_cap() {
 #[test]
 fn what_cannot_succeed_and_what_was_tried_often_enough_is_not_tried_again() {
     let options = ModelOptions { retries: 2, ..ModelOptions::default() };
-    let bad = ModelError::BadRequest { detail: Detail::default() };
+    let bad = ModelError::BadRequest { detail: FailureDetail::default() };
     assert_eq!(pauses(&bad, &options, RetryLimit::Long), []);
     for patience in [RetryLimit::Short, RetryLimit::Long] {
         assert_eq!(pauses(&server(None), &options, patience).len(), 2);

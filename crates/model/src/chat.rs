@@ -11,14 +11,14 @@ use crate::endpoint::{ContextLimit, Endpoint, known_cost};
 use crate::error::ModelError;
 use crate::models::ModelsShared;
 use crate::quirks::adapt;
-use crate::request::{Completion, Cost, CostSource, Progress, Request};
-use crate::wire::{self, DecodedAnswer, Watch};
+use crate::request::{AnswerProgress, Cost, CostSource, ModelAnswer, ModelRequest};
+use crate::wire::{self, DecodedAnswer, ProgressWatch};
 
 /// How often one call takes a provider at its word on how it wants to be asked.
 const MOST_ADAPTATIONS: u32 = 4;
 
 /// Asks the first model of a chain and, where it fails, the next.
-pub struct Chat {
+pub struct ModelChain {
     shared: Arc<ModelsShared>,
     chain: Vec<Endpoint>,
     /// The model that was fallen back to, and until when it is asked first:
@@ -26,7 +26,7 @@ pub struct Chat {
     held: Mutex<Option<(usize, Instant)>>,
 }
 
-impl Chat {
+impl ModelChain {
     pub(crate) fn new(shared: Arc<ModelsShared>, chain: Vec<Endpoint>) -> Self {
         Self { shared, chain, held: Mutex::new(None) }
     }
@@ -34,21 +34,21 @@ impl Chat {
     /// Asks for an answer, telling `watch` what happens meanwhile. Dropping the
     /// future ends the request.
     ///
-    /// What was told as [`Progress::Text`] and the like is void once
-    /// [`Progress::Retrying`] or [`Progress::FellBack`] is told, or an error returned.
+    /// What was told as [`AnswerProgress::Text`] and the like is void once
+    /// [`AnswerProgress::Retrying`] or [`AnswerProgress::FellBack`] is told, or an error returned.
     #[boxed]
     pub async fn complete(
         &self,
-        request: &Request<'_>,
-        watch: &mut (dyn FnMut(Progress) + Send),
-    ) -> Result<Completion, ModelError> {
+        request: &ModelRequest<'_>,
+        watch: &mut (dyn FnMut(AnswerProgress) + Send),
+    ) -> Result<ModelAnswer, ModelError> {
         let first = self.first();
         let mut failures: Vec<ModelError> = Vec::new();
         for offset in 0..self.chain.len() {
             let index = (first + offset) % self.chain.len();
             let endpoint = &self.chain[index];
             if let Some(failure) = failures.last() {
-                watch(Progress::FellBack {
+                watch(AnswerProgress::FellBack {
                     provider: endpoint.name.clone(),
                     model: endpoint.model.clone(),
                     reason: failure.to_string(),
@@ -92,10 +92,10 @@ impl Chat {
     async fn ask(
         &self,
         endpoint: &Endpoint,
-        request: &Request<'_>,
+        request: &ModelRequest<'_>,
         patience: RetryLimit,
-        watch: &mut Watch<'_>,
-    ) -> Result<Completion, ModelError> {
+        watch: &mut ProgressWatch<'_>,
+    ) -> Result<ModelAnswer, ModelError> {
         let attempt = Attempt { shared: &self.shared, endpoint };
         let mut quirks = self.shared.memory.quirks(endpoint);
         let mut body = encode(&attempt, request, quirks)?;
@@ -147,7 +147,7 @@ impl Chat {
                 return Err(error);
             };
             number += 1;
-            watch(Progress::Retrying { attempt: number, after, reason: error.to_string() });
+            watch(AnswerProgress::Retrying { attempt: number, after, reason: error.to_string() });
             sleep(after).await;
         }
     }
@@ -168,15 +168,15 @@ impl Chat {
     }
 }
 
-impl fmt::Debug for Chat {
+impl fmt::Debug for ModelChain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Chat").field("chain", &self.chain).finish_non_exhaustive()
+        f.debug_struct("ModelChain").field("chain", &self.chain).finish_non_exhaustive()
     }
 }
 
 fn encode(
     attempt: &Attempt<'_>,
-    request: &Request<'_>,
+    request: &ModelRequest<'_>,
     quirks: crate::quirks::Quirks,
 ) -> Result<bytes::Bytes, ModelError> {
     wire::body(attempt.endpoint, request, quirks).map_err(|error| {
@@ -185,14 +185,14 @@ fn encode(
     })
 }
 
-fn completion(endpoint: &Endpoint, answer: DecodedAnswer) -> Completion {
+fn completion(endpoint: &Endpoint, answer: DecodedAnswer) -> ModelAnswer {
     let cost = match (answer.cost_usd, answer.usage, &endpoint.prices) {
         (Some(usd), _, _) => known_cost(usd * 1e6, CostSource::Provider),
         (None, Some(usage), Some(prices)) => prices.cost(&usage),
         // Without a count there is nothing to put a price on.
         (None, _, _) => Cost::Unknown,
     };
-    Completion {
+    ModelAnswer {
         message: answer.message,
         usage: answer.usage.unwrap_or_default(),
         cost,

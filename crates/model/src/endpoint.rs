@@ -6,8 +6,8 @@ use reqwest::Url;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ModelError;
-use crate::message::Api;
-use crate::request::{Cost, CostSource, Usage};
+use crate::message::ProviderApi;
+use crate::request::{Cost, CostSource, TokenUsage};
 
 /// A model at a provider.
 #[derive(Clone)]
@@ -15,22 +15,22 @@ pub struct Endpoint {
     /// The provider, as the configuration names it.
     pub name: String,
     /// The shape of its API.
-    pub api: Api,
+    pub api: ProviderApi,
     /// Its address, up to where `/chat/completions` or `/messages` follows.
     pub base_url: String,
     /// The key it asks for; many local servers ask for none.
-    pub key: Option<Secret>,
+    pub key: Option<ApiKey>,
     /// The model, as the provider names it.
     pub model: String,
     /// Tokens the model can hold, as configured.
     pub context_length: Option<u64>,
     /// What its tokens cost, as configured.
-    pub prices: Option<Prices>,
+    pub prices: Option<ModelPrices>,
 }
 
 /// Prices in US dollars for a million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Prices {
+pub struct ModelPrices {
     /// Tokens read.
     pub input: f64,
     /// Tokens written.
@@ -64,9 +64,9 @@ impl ContextLimit {
     }
 }
 
-impl Prices {
+impl ModelPrices {
     /// Returns what `usage` costs.
-    pub fn cost(&self, usage: &Usage) -> Cost {
+    pub fn cost(&self, usage: &TokenUsage) -> Cost {
         let priced = [
             (usage.input, self.input),
             (usage.output, self.output),
@@ -175,9 +175,9 @@ const SHORTEST_SECRET: usize = 4;
 
 /// A key that is never shown: neither `Debug` nor anything else prints it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct ApiKey(String);
 
-impl Secret {
+impl ApiKey {
     /// Keeps a key; blanks around it, as a copied line has them, are no part of it.
     pub fn new(key: impl Into<String>) -> Self {
         Self(key.into().trim().to_owned())
@@ -195,7 +195,7 @@ impl Secret {
 }
 
 /// Prints nothing of the key, not even its length.
-impl fmt::Debug for Secret {
+impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret")
     }

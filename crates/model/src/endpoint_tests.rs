@@ -6,9 +6,9 @@ mod endpoint {
     fn endpoint(base_url: &str) -> Endpoint {
         Endpoint {
             name: "there".to_owned(),
-            api: Api::ChatCompletions,
+            api: ProviderApi::ChatCompletions,
             base_url: base_url.to_owned(),
-            key: Some(Secret::new("sk-very-secret")),
+            key: Some(ApiKey::new("sk-very-secret")),
             model: "m".to_owned(),
             context_length: None,
             prices: None,
@@ -45,13 +45,19 @@ mod endpoint {
 
     #[test]
     fn prices_are_for_a_million_tokens() {
-        let usage =
-            Usage { input: 1000, output: 100, cache_read: 500, cache_write: 10, reasoning: 50 };
-        let prices = Prices { input: 3.0, output: 15.0, cache_read: Some(0.3), cache_write: None };
+        let usage = TokenUsage {
+            input: 1000,
+            output: 100,
+            cache_read: 500,
+            cache_write: 10,
+            reasoning: 50,
+        };
+        let prices =
+            ModelPrices { input: 3.0, output: 15.0, cache_read: Some(0.3), cache_write: None };
         let wanted = Cost::Known { micro_usd: 3000 + 1500 + 150 + 30, source: CostSource::Prices };
         assert_eq!(prices.cost(&usage), wanted);
         let nonsense =
-            Prices { input: f64::NAN, output: -1.0, cache_read: None, cache_write: None };
+            ModelPrices { input: f64::NAN, output: -1.0, cache_read: None, cache_write: None };
         assert_eq!(nonsense.cost(&usage), Cost::Unknown);
     }
 }
@@ -61,12 +67,12 @@ mod secret {
 
     #[test]
     fn a_key_is_not_in_its_debug_text() {
-        assert_eq!(format!("{:?}", Secret::new(" sk-1234567890\n")), "Secret");
+        assert_eq!(format!("{:?}", ApiKey::new(" sk-1234567890\n")), "Secret");
     }
 
     #[test]
     fn blanks_around_a_key_are_no_part_of_it() {
-        assert_eq!(Secret::new(" sk-1234567890\n").expose(), "sk-1234567890");
+        assert_eq!(ApiKey::new(" sk-1234567890\n").expose(), "sk-1234567890");
     }
 
     #[test]

@@ -15,70 +15,70 @@ pub enum ModelError {
     /// No connection came about, or it broke before an answer began.
     Unreachable {
         /// Who, and what was said.
-        detail: Detail,
+        detail: FailureDetail,
     },
     /// Not one byte came for a long time.
     Timeout {
         /// Who, and what was said.
-        detail: Detail,
+        detail: FailureDetail,
         /// How long was waited for a byte.
         after: Duration,
     },
     /// The provider wants to be asked less often.
     RateLimited {
         /// Who, and what was said.
-        detail: Detail,
+        detail: FailureDetail,
         /// How long the provider wants to be left alone.
         retry_after: Option<Duration>,
     },
     /// The key is missing, wrong, or not good for this.
     Authentication {
         /// Who, and what was said.
-        detail: Detail,
+        detail: FailureDetail,
     },
     /// The account has nothing left to spend.
     Quota {
         /// Who, and what was said.
-        detail: Detail,
+        detail: FailureDetail,
     },
     /// The provider knows no such model or address.
     NotFound {
         /// Who, and what was said.
-        detail: Detail,
+        detail: FailureDetail,
     },
     /// The provider doesn't take the request as it is.
     BadRequest {
         /// Who, and what was said.
-        detail: Detail,
+        detail: FailureDetail,
     },
     /// The conversation is longer than the model can hold.
     ContextOverflow {
         /// Who, and what was said.
-        detail: Detail,
+        detail: FailureDetail,
         /// How many tokens it can hold, if the provider said so.
         limit: Option<u64>,
     },
     /// The provider will not answer this, by its rules on content.
     Refused {
         /// Who, and what was said.
-        detail: Detail,
+        detail: FailureDetail,
     },
     /// The provider failed.
     Server {
         /// Who, and what was said.
-        detail: Detail,
+        detail: FailureDetail,
         /// How long the provider wants to be left alone.
         retry_after: Option<Duration>,
     },
     /// The answer broke off in the middle.
     Cut {
         /// Who, and what was said.
-        detail: Detail,
+        detail: FailureDetail,
     },
     /// What came back is not what the API says.
     Protocol {
         /// Who, and what was said.
-        detail: Detail,
+        detail: FailureDetail,
     },
     /// Every endpoint of the chain failed.
     Exhausted {
@@ -89,7 +89,7 @@ pub enum ModelError {
 
 /// Who failed, and what was said.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Detail {
+pub struct FailureDetail {
     /// The provider, as configured.
     pub provider: String,
     /// The model, as configured.
@@ -105,7 +105,7 @@ pub struct Detail {
 
 impl ModelError {
     /// Returns who failed; none where nobody was asked, or more than one.
-    pub fn detail(&self) -> Option<&Detail> {
+    pub fn detail(&self) -> Option<&FailureDetail> {
         match self {
             Self::NotConfigured { .. } | Self::Exhausted { .. } => None,
             Self::Unreachable { detail }
@@ -123,7 +123,7 @@ impl ModelError {
         }
     }
 
-    pub(crate) fn detail_mut(&mut self) -> Option<&mut Detail> {
+    pub(crate) fn detail_mut(&mut self) -> Option<&mut FailureDetail> {
         match self {
             Self::NotConfigured { .. } | Self::Exhausted { .. } => None,
             Self::Unreachable { detail }
@@ -318,7 +318,7 @@ impl fmt::Display for ModelError {
     }
 }
 
-impl Detail {
+impl FailureDetail {
     fn write(&self, f: &mut fmt::Formatter<'_>, what: &str) -> fmt::Result {
         // A list of models is asked for without one.
         if self.model.is_empty() {

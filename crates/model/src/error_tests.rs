@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use super::*;
 
 fn every_kind() -> Vec<ModelError> {
-    let detail = Detail {
+    let detail = FailureDetail {
         provider: "there".to_owned(),
         model: "m".to_owned(),
         status: Some(418),

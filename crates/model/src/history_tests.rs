@@ -1,12 +1,12 @@
 use super::*;
-use crate::message::Finish;
+use crate::message::FinishReason;
 
 fn call(id: &str, name: &str, arguments: &str) -> ToolCall {
     ToolCall { id: id.to_owned(), name: name.to_owned(), arguments: arguments.to_owned() }
 }
 
 fn said(calls: Vec<ToolCall>) -> Message {
-    let message = AssistantMessage { calls, finish: Finish::ToolCalls, ..Default::default() };
+    let message = AssistantMessage { calls, finish: FinishReason::ToolCalls, ..Default::default() };
     Message::Assistant(message)
 }
 

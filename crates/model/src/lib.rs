@@ -15,13 +15,15 @@ mod refusal;
 mod request;
 mod wire;
 
-pub use chat::Chat;
-pub use endpoint::{ContextLimit, Endpoint, Prices, Secret, is_same_server};
-pub use error::{Detail, ModelError};
+pub use chat::ModelChain;
+pub use endpoint::{ApiKey, ContextLimit, Endpoint, ModelPrices, is_same_server};
+pub use error::{FailureDetail, ModelError};
 pub use listing::{Freshness, ListCache, ListedFrom, ModelInfo, ModelList};
 pub use message::{
-    Api, AssistantMessage, Finish, Image, Message, Opaque, Part, Reasoning, ToolCall, ToolResult,
-    UserMessage,
+    AssistantMessage, FinishReason, Image, Message, Opaque, Part, ProviderApi, Reasoning, ToolCall,
+    ToolResult, UserMessage,
 };
 pub use models::{ModelOptions, Models, SetupError};
-pub use request::{Completion, Cost, CostSource, Progress, Request, ToolSpec, Usage};
+pub use request::{
+    AnswerProgress, Cost, CostSource, ModelAnswer, ModelRequest, TokenUsage, ToolSpec,
+};

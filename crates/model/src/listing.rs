@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use crate::attempt::{Attempt, FailedAnswer, NextAttempt, RetryLimit, next_attempt};
 use crate::endpoint::Endpoint;
 use crate::error::ModelError;
-use crate::message::Api;
+use crate::message::ProviderApi;
 use crate::models::Models;
 use crate::wire::AnswerFault;
 
@@ -82,7 +82,7 @@ async fn pages(attempt: &Attempt<'_>) -> Result<Vec<ModelInfo>, FailedAnswer> {
     let mut after: Option<String> = None;
     for _ in 0..MOST_PAGES {
         let mut url = attempt.endpoint.url(&["models"])?;
-        if attempt.endpoint.api == Api::AnthropicMessages {
+        if attempt.endpoint.api == ProviderApi::AnthropicMessages {
             url.query_pairs_mut().append_pair("limit", "1000");
         }
         if let Some(after) = &after {

@@ -27,14 +27,14 @@ mod listing {
 
 mod cache {
     use super::*;
-    use crate::message::Api;
+    use crate::message::ProviderApi;
     use crate::models::ModelOptions;
 
     /// An endpoint where nobody listens, so that only the file can answer.
     fn endpoint() -> Endpoint {
         Endpoint {
             name: "there".to_owned(),
-            api: Api::ChatCompletions,
+            api: ProviderApi::ChatCompletions,
             base_url: "http://127.0.0.1:1/v1".to_owned(),
             key: None,
             model: "m".to_owned(),

@@ -53,7 +53,7 @@ pub struct AssistantMessage {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ToolCall>,
     /// Why it stopped.
-    pub finish: Finish,
+    pub finish: FinishReason,
 }
 
 /// A block of reasoning.
@@ -72,7 +72,7 @@ pub struct Reasoning {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Opaque {
     /// The API it belongs to: another one is never sent it.
-    pub api: Api,
+    pub api: ProviderApi,
     /// The provider that made it, by its configured name: another one is never
     /// sent it either, since it could not read it and might refuse the request.
     #[serde(default)]
@@ -84,7 +84,7 @@ pub struct Opaque {
 /// The shape of a provider's API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Api {
+pub enum ProviderApi {
     /// `POST /chat/completions`, as `OpenAI` has it and many others do.
     ChatCompletions,
     /// `POST /messages`, as Anthropic has it.
@@ -123,7 +123,7 @@ pub struct ToolResult {
 /// Why the model stopped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Finish {
+pub enum FinishReason {
     /// It had said what it wanted.
     #[default]
     Stop,

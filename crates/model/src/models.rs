@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use reqwest::{Client, NoProxy, Proxy, Url};
 
-use crate::chat::Chat;
+use crate::chat::ModelChain;
 use crate::endpoint::Endpoint;
 use crate::error::chain;
 use crate::listing::ListCache;
@@ -133,7 +133,7 @@ impl Models {
     }
 
     /// Returns a way to ask the first of `chain` and, where it fails, the next.
-    pub fn chat(&self, chain: Vec<Endpoint>) -> Chat {
+    pub fn chat(&self, chain: Vec<Endpoint>) -> ModelChain {
         if chain.iter().any(|endpoint| endpoint.base_url.trim_start().starts_with("https:")) {
             ModelsShared::prepare(&self.shared);
         }
@@ -142,7 +142,7 @@ impl Models {
                 lists.look_up(self, endpoint);
             }
         }
-        Chat::new(Arc::clone(&self.shared), chain)
+        ModelChain::new(Arc::clone(&self.shared), chain)
     }
 
     pub(crate) fn shared(&self) -> &ModelsShared {

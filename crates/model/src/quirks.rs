@@ -11,7 +11,7 @@ use crate::endpoint::{ContextLimit, Endpoint};
 use crate::error::ModelError;
 use crate::message::{Message, Part};
 use crate::refusal::ProviderRefusal;
-use crate::request::Request;
+use crate::request::ModelRequest;
 
 /// What is known of each model at each address.
 #[derive(Default)]
@@ -114,7 +114,7 @@ fn key(endpoint: &Endpoint) -> (String, String) {
 pub(crate) fn adapt(
     error: &ModelError,
     refusal: &ProviderRefusal,
-    request: &Request<'_>,
+    request: &ModelRequest<'_>,
     quirks: Quirks,
 ) -> Option<Quirks> {
     let message = refusal.message.to_ascii_lowercase();
@@ -176,7 +176,7 @@ pub(crate) fn refuses_images(error: &ModelError, message: &str) -> bool {
     may_be && ["image", "vision", "multimodal"].iter().any(|word| message.contains(word))
 }
 
-fn has_optional_images(request: &Request<'_>) -> bool {
+fn has_optional_images(request: &ModelRequest<'_>) -> bool {
     request.messages.iter().any(|message| match message {
         Message::Tool(result) => !result.images.is_empty(),
         Message::User(said) => said.parts.iter().any(Part::is_optional),
@@ -199,12 +199,12 @@ fn most_output(message: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Api;
+    use crate::message::ProviderApi;
 
     fn endpoint(context_length: Option<u64>) -> Endpoint {
         Endpoint {
             name: "there".to_owned(),
-            api: Api::ChatCompletions,
+            api: ProviderApi::ChatCompletions,
             base_url: "http://h/v1".to_owned(),
             key: None,
             model: "m".to_owned(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::error::{Detail, ModelError};
+use crate::error::{FailureDetail, ModelError};
 
 /// A provider's own words on why there is no answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -69,7 +69,11 @@ impl ProviderRefusal {
 
     /// Returns what it means. `detail` carries who was asked and the words as
     /// they may be shown.
-    pub(crate) fn classify(&self, detail: Detail, retry_after: Option<Duration>) -> ModelError {
+    pub(crate) fn classify(
+        &self,
+        detail: FailureDetail,
+        retry_after: Option<Duration>,
+    ) -> ModelError {
         let status = self.status.unwrap_or(0);
         let limit = self.context_size.or_else(|| stated_limit(&self.message));
         if self.is_overflow(status) {
@@ -94,7 +98,7 @@ impl ProviderRefusal {
     }
 
     /// Inside of a stream the name of the error stands in for a status.
-    fn classify_by_name(&self, detail: Detail, retry_after: Option<Duration>) -> ModelError {
+    fn classify_by_name(&self, detail: FailureDetail, retry_after: Option<Duration>) -> ModelError {
         if self.named(&["authentication_error", "permission_error", "invalid_api_key"]) {
             ModelError::Authentication { detail }
         } else if self.named(&["rate_limit_error", "rate_limit_exceeded", "resource_exhausted"]) {

@@ -2,18 +2,19 @@ use super::*;
 
 fn code(status: u16, body: &str) -> &'static str {
     let refusal = ProviderRefusal::from_body(status, body.as_bytes());
-    refusal.classify(Detail::default(), None).code()
+    refusal.classify(FailureDetail::default(), None).code()
 }
 
 fn in_band(body: &str) -> &'static str {
     let value = serde_json::from_str(body).unwrap();
-    ProviderRefusal::from_value(&value).classify(Detail::default(), None).code()
+    ProviderRefusal::from_value(&value).classify(FailureDetail::default(), None).code()
 }
 
 /// Returns the limit an overflow names; an error of another kind returns its code.
 fn limit(message: &str) -> Result<Option<u64>, &'static str> {
     let body = serde_json::json!({"error": {"message": message}}).to_string();
-    match ProviderRefusal::from_body(400, body.as_bytes()).classify(Detail::default(), None) {
+    match ProviderRefusal::from_body(400, body.as_bytes()).classify(FailureDetail::default(), None)
+    {
         ModelError::ContextOverflow { limit, .. } => Ok(limit),
         error => Err(error.code()),
     }
@@ -103,7 +104,8 @@ fn a_limit_is_taken_from_the_providers_words() {
         assert_eq!(limit(message), Ok(Some(wanted)), "{message}");
     }
     let body = r#"{"error":{"type":"exceed_context_size_error","message":"m","n_ctx":2048}}"#;
-    let error = ProviderRefusal::from_body(400, body.as_bytes()).classify(Detail::default(), None);
+    let error =
+        ProviderRefusal::from_body(400, body.as_bytes()).classify(FailureDetail::default(), None);
     assert!(matches!(error, ModelError::ContextOverflow { limit: Some(2048), .. }), "{error:?}");
 }
 

@@ -6,7 +6,7 @@ use crate::message::{AssistantMessage, Message};
 
 /// One call of a model.
 #[derive(Debug, Clone, Default)]
-pub struct Request<'a> {
+pub struct ModelRequest<'a> {
     /// What the model is told before the conversation.
     pub system: &'a str,
     /// The conversation.
@@ -30,7 +30,7 @@ pub struct ToolSpec {
 
 /// Progress of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Progress {
+pub enum AnswerProgress {
     /// More words for the person.
     Text(String),
     /// More of what it thinks.
@@ -62,11 +62,11 @@ pub enum Progress {
 
 /// A whole answer.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Completion {
+pub struct ModelAnswer {
     /// What the model said.
     pub message: AssistantMessage,
     /// What it took.
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// What it cost.
     pub cost: Cost,
     /// The provider that answered.
@@ -77,7 +77,7 @@ pub struct Completion {
 
 /// Tokens of a call, or of several together, as the provider counted them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
+pub struct TokenUsage {
     /// Tokens read, those from the provider's cache not included.
     pub input: u64,
     /// Tokens written, reasoning included.
@@ -93,7 +93,7 @@ pub struct Usage {
     pub reasoning: u64,
 }
 
-impl Usage {
+impl TokenUsage {
     /// Returns all tokens the model had to read.
     pub const fn prompt(&self) -> u64 {
         self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
@@ -105,7 +105,7 @@ impl Usage {
     }
 }
 
-impl std::ops::AddAssign for Usage {
+impl std::ops::AddAssign for TokenUsage {
     fn add_assign(&mut self, other: Self) {
         self.input = self.input.saturating_add(other.input);
         self.output = self.output.saturating_add(other.output);

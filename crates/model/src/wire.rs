@@ -4,14 +4,14 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::endpoint::Endpoint;
-use crate::message::{Api, AssistantMessage};
+use crate::message::{AssistantMessage, ProviderApi};
 use crate::quirks::Quirks;
 use crate::refusal::ProviderRefusal;
-use crate::request::{Progress, Request, Usage};
+use crate::request::{AnswerProgress, ModelRequest, TokenUsage};
 use crate::{anthropic, chat_completions};
 
 /// Who is told what happens.
-pub(crate) type Watch<'a> = dyn FnMut(Progress) + Send + 'a;
+pub(crate) type ProgressWatch<'a> = dyn FnMut(AnswerProgress) + Send + 'a;
 
 /// Why an answer that had begun is none.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(crate) enum AnswerStage {
 pub(crate) struct DecodedAnswer {
     pub(crate) message: AssistantMessage,
     /// None when the provider did not count.
-    pub(crate) usage: Option<Usage>,
+    pub(crate) usage: Option<TokenUsage>,
     /// What the provider says it cost, in US dollars.
     pub(crate) cost_usd: Option<f64>,
     /// What the provider calls the model.
@@ -56,42 +56,48 @@ pub(crate) struct DecodedAnswer {
 /// An answer in the making.
 pub(crate) trait AnswerDecoder: Send {
     /// Takes the next event of the stream.
-    fn event(&mut self, event: &StreamEvent, watch: &mut Watch<'_>) -> Result<(), AnswerFault>;
+    fn event(
+        &mut self,
+        event: &StreamEvent,
+        watch: &mut ProgressWatch<'_>,
+    ) -> Result<(), AnswerFault>;
     /// Takes an answer that came in one piece though a stream was asked for.
-    fn whole(&mut self, value: &Value, watch: &mut Watch<'_>) -> Result<(), AnswerFault>;
+    fn whole(&mut self, value: &Value, watch: &mut ProgressWatch<'_>) -> Result<(), AnswerFault>;
     /// Says how far the answer has come.
     fn stage(&self) -> AnswerStage;
     /// Returns the answer, if it is whole now that the stream has ended.
-    fn end(self: Box<Self>, watch: &mut Watch<'_>) -> Result<DecodedAnswer, AnswerFault>;
+    fn end(self: Box<Self>, watch: &mut ProgressWatch<'_>) -> Result<DecodedAnswer, AnswerFault>;
 }
 
 /// Returns what takes an endpoint's answer apart.
 pub(crate) fn decoder(endpoint: &Endpoint) -> Box<dyn AnswerDecoder> {
     match endpoint.api {
-        Api::ChatCompletions => {
+        ProviderApi::ChatCompletions => {
             Box::new(chat_completions::ChatCompletionsDecoder::new(&endpoint.name))
         }
-        Api::AnthropicMessages => Box::new(anthropic::AnthropicDecoder::new(&endpoint.name)),
+        ProviderApi::AnthropicMessages => {
+            Box::new(anthropic::AnthropicDecoder::new(&endpoint.name))
+        }
     }
 }
 
 /// Returns the body that asks an endpoint.
 pub(crate) fn body(
     endpoint: &Endpoint,
-    request: &Request<'_>,
+    request: &ModelRequest<'_>,
     quirks: Quirks,
 ) -> Result<Bytes, serde_json::Error> {
     match endpoint.api {
-        Api::ChatCompletions => chat_completions::body(endpoint, request, quirks),
-        Api::AnthropicMessages => anthropic::body(endpoint, request, quirks),
+        ProviderApi::ChatCompletions => chat_completions::body(endpoint, request, quirks),
+        ProviderApi::AnthropicMessages => anthropic::body(endpoint, request, quirks),
     }
 }
 
 /// Returns the path of the resource that is asked.
-pub(crate) const fn resource(api: Api) -> &'static [&'static str] {
+pub(crate) const fn resource(api: ProviderApi) -> &'static [&'static str] {
     match api {
-        Api::ChatCompletions => &["chat", "completions"],
-        Api::AnthropicMessages => &["messages"],
+        ProviderApi::ChatCompletions => &["chat", "completions"],
+        ProviderApi::AnthropicMessages => &["messages"],
     }
 }
 

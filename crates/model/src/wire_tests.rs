@@ -11,10 +11,10 @@ mod wire {
     use super::*;
     use crate::message::Image;
     use crate::message::{
-        Finish, Message, Opaque, Part, Reasoning, ToolCall, ToolResult, UserMessage,
+        FinishReason, Message, Opaque, Part, Reasoning, ToolCall, ToolResult, UserMessage,
     };
 
-    fn endpoint(api: Api) -> Endpoint {
+    fn endpoint(api: ProviderApi) -> Endpoint {
         Endpoint {
             name: "there".to_owned(),
             api,
@@ -48,7 +48,10 @@ mod wire {
     }
 
     fn thought() -> impl Strategy<Value = Reasoning> {
-        let api = prop::sample::select(vec![Api::ChatCompletions, Api::AnthropicMessages]);
+        let api = prop::sample::select(vec![
+            ProviderApi::ChatCompletions,
+            ProviderApi::AnthropicMessages,
+        ]);
         let provider = prop::sample::select(vec!["there", "elsewhere"]).prop_map(str::to_owned);
         let value = prop::sample::select(vec![
             serde_json::json!({"type": "thinking", "thinking": "hm", "signature": "s"}),
@@ -78,7 +81,7 @@ mod wire {
                         text,
                         reasoning,
                         calls,
-                        finish: Finish::Stop,
+                        finish: FinishReason::Stop,
                     })
                 });
         let tool = (id(), words(), any::<bool>()).prop_map(|(call, content, is_error)| {
@@ -93,8 +96,8 @@ mod wire {
         prop_oneof![2 => user, 3 => assistant, 4 => tool]
     }
 
-    fn sent(api: Api, messages: &[Message]) -> Value {
-        let request = Request { system: "be", messages, ..Request::default() };
+    fn sent(api: ProviderApi, messages: &[Message]) -> Value {
+        let request = ModelRequest { system: "be", messages, ..ModelRequest::default() };
         let bytes = body(&endpoint(api), &request, Quirks::default()).unwrap();
         serde_json::from_slice(&bytes).unwrap()
     }
@@ -123,7 +126,7 @@ mod wire {
         fn chat_completions_get_a_result_for_each_call_and_a_call_for_each_result(
             messages in prop::collection::vec(message(), 0..12),
         ) {
-            let body = sent(Api::ChatCompletions, &messages);
+            let body = sent(ProviderApi::ChatCompletions, &messages);
             let mut waiting: Vec<&str> = Vec::new();
             for entry in list(&body["messages"]) {
                 if entry["role"] == "tool" {
@@ -150,7 +153,7 @@ mod wire {
         fn anthropic_gets_alternating_roles_paired_calls_and_nothing_empty(
             messages in prop::collection::vec(message(), 0..12),
         ) {
-            let body = sent(Api::AnthropicMessages, &messages);
+            let body = sent(ProviderApi::AnthropicMessages, &messages);
             let entries = list(&body["messages"]);
             let mut seen = HashSet::new();
             let mut waiting: Vec<&str> = Vec::new();

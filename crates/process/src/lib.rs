@@ -7,4 +7,4 @@ mod session;
 
 pub use identity::{ProcessHandle, ProcessId, boot_id, is_stopped, start_time};
 pub use locks::{Lock, lock_holder};
-pub use session::{End, Patience, Session, lead_session};
+pub use session::{EndPatience, ProcessSession, SessionEnd, lead_session};

@@ -23,7 +23,7 @@ const ROUND: Duration = Duration::from_millis(50);
 /// certain: the pid may have been reused by another session leader that is gone
 /// as well. Then only processes that carry the marks count as members.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Session {
+pub struct ProcessSession {
     /// The process that leads it.
     pub leader: ProcessId,
     /// Variables, written as `NAME=value`, that the leader was started with and
@@ -34,7 +34,7 @@ pub struct Session {
 
 /// How long the end of a session may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct EndPatience {
     /// From SIGTERM to SIGKILL.
     pub grace: Duration,
     /// From SIGKILL until remaining processes count as survivors.
@@ -43,14 +43,14 @@ pub struct Patience {
 
 /// Result of ending a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
+pub enum SessionEnd {
     /// No process is left.
     Ended,
     /// These processes survived even SIGKILL.
     Survived(Vec<ProcessId>),
 }
 
-impl Session {
+impl ProcessSession {
     /// Returns all living members.
     pub fn members(&self) -> io::Result<Vec<ProcessId>> {
         self.find(Leader::look(&self.leader)?)
@@ -76,7 +76,7 @@ impl Session {
 
     /// Ends all members: SIGTERM, then SIGKILL, until none is left. Only proven
     /// members get a signal.
-    pub async fn end(&self, patience: Patience) -> io::Result<End> {
+    pub async fn end(&self, patience: EndPatience) -> io::Result<SessionEnd> {
         let leader = Leader::look(&self.leader)?;
         // If the leader was present at the start of this call, its pid counts as
         // its own for the duration of the call, until another process has it.
@@ -85,7 +85,7 @@ impl Session {
 
         let asked = look()?;
         if asked.is_empty() {
-            return Ok(End::Ended);
+            return Ok(SessionEnd::Ended);
         }
         let deadline = Instant::now() + patience.grace;
         // A stopped process does not handle SIGTERM until it is continued.
@@ -93,7 +93,7 @@ impl Session {
         while wait_for_all(handles, deadline).await? {
             let left = look()?;
             if left.is_empty() {
-                return Ok(End::Ended);
+                return Ok(SessionEnd::Ended);
             }
             // They started after SIGTERM was sent, and get the rest of the grace
             // period.
@@ -104,10 +104,10 @@ impl Session {
         loop {
             let left = look()?;
             if left.is_empty() {
-                return Ok(End::Ended);
+                return Ok(SessionEnd::Ended);
             }
             if Instant::now() >= deadline {
-                return Ok(End::Survived(left));
+                return Ok(SessionEnd::Survived(left));
             }
             let handles = self.signal(&left, &[Signal::KILL])?;
             wait_for_all(handles, deadline.min(Instant::now() + ROUND)).await?;

@@ -7,15 +7,15 @@ use std::process::{Child, Command, Stdio};
 use super::*;
 use crate::identity::start_time;
 
-const QUICK: Patience =
-    Patience { grace: Duration::from_millis(100), kill: Duration::from_secs(20) };
-const PATIENT: Patience =
-    Patience { grace: Duration::from_secs(20), kill: Duration::from_secs(20) };
+const QUICK: EndPatience =
+    EndPatience { grace: Duration::from_millis(100), kill: Duration::from_secs(20) };
+const PATIENT: EndPatience =
+    EndPatience { grace: Duration::from_secs(20), kill: Duration::from_secs(20) };
 
 /// A shell that leads a group or a session, and the pids of its children.
 struct Tree {
     child: Child,
-    session: Session,
+    session: ProcessSession,
     children: Vec<u32>,
 }
 
@@ -49,7 +49,7 @@ impl Tree {
             boot: boot_id().unwrap(),
         };
         let marks = vec![format!("TEST_MARK={}", mark()).into()];
-        Self { child, session: Session { leader, marks }, children }
+        Self { child, session: ProcessSession { leader, marks }, children }
     }
 
     fn kill_leader_and_reap_it(&mut self) {
@@ -82,14 +82,14 @@ fn mark() -> String {
 #[tokio::test]
 async fn a_process_is_asked_to_end_before_it_is_killed() {
     let mut tree = Tree::start("trap 'exit 7' TERM; echo up; while :; do sleep 0.01; done", false);
-    assert_eq!(tree.session.end(PATIENT).await.unwrap(), End::Ended);
+    assert_eq!(tree.session.end(PATIENT).await.unwrap(), SessionEnd::Ended);
     assert_eq!(tree.child.wait().unwrap().code(), Some(7));
 }
 
 #[tokio::test]
 async fn a_process_that_ignores_the_request_is_killed() {
     let mut tree = Tree::start("trap '' TERM; echo up; while :; do sleep 0.01; done", false);
-    assert_eq!(tree.session.end(QUICK).await.unwrap(), End::Ended);
+    assert_eq!(tree.session.end(QUICK).await.unwrap(), SessionEnd::Ended);
     assert_eq!(tree.child.wait().unwrap().code(), None);
 }
 
@@ -100,7 +100,7 @@ async fn children_end_with_it_in_a_group_and_in_a_session() {
             "trap '' TERM; sleep 1000 & echo $!; (trap '' TERM; sleep 1000) & echo $!; echo up; wait; wait",
             in_session,
         );
-        assert_eq!(tree.session.end(QUICK).await.unwrap(), End::Ended);
+        assert_eq!(tree.session.end(QUICK).await.unwrap(), SessionEnd::Ended);
         assert_eq!(tree.session.members().unwrap(), []);
         for pid in &tree.children {
             assert_eq!(start_time(*pid), None, "child {pid} is left");
@@ -112,7 +112,7 @@ async fn children_end_with_it_in_a_group_and_in_a_session() {
 async fn children_in_groups_of_their_own_end_with_the_session() {
     // With job control each background command gets a group of its own.
     let tree = Tree::start("set -m; sleep 1000 & echo $!; echo up; wait", true);
-    assert_eq!(tree.session.end(QUICK).await.unwrap(), End::Ended);
+    assert_eq!(tree.session.end(QUICK).await.unwrap(), SessionEnd::Ended);
     assert_eq!(start_time(tree.children[0]), None);
 }
 
@@ -122,16 +122,16 @@ async fn children_that_outlive_their_leader_are_found_by_their_marks() {
     tree.kill_leader_and_reap_it();
     assert!(start_time(tree.children[0]).is_some());
 
-    let unmarked = Session { marks: Vec::new(), ..tree.session.clone() };
-    assert_eq!(unmarked.end(QUICK).await.unwrap(), End::Ended);
-    let other = Session { marks: vec!["TEST_MARK=other".into()], ..tree.session.clone() };
-    assert_eq!(other.end(QUICK).await.unwrap(), End::Ended);
+    let unmarked = ProcessSession { marks: Vec::new(), ..tree.session.clone() };
+    assert_eq!(unmarked.end(QUICK).await.unwrap(), SessionEnd::Ended);
+    let other = ProcessSession { marks: vec!["TEST_MARK=other".into()], ..tree.session.clone() };
+    assert_eq!(other.end(QUICK).await.unwrap(), SessionEnd::Ended);
     assert!(
         start_time(tree.children[0]).is_some(),
         "a process that nothing proves to be ours was ended"
     );
 
-    assert_eq!(tree.session.end(QUICK).await.unwrap(), End::Ended);
+    assert_eq!(tree.session.end(QUICK).await.unwrap(), SessionEnd::Ended);
     assert_eq!(start_time(tree.children[0]), None);
 }
 
@@ -140,7 +140,7 @@ async fn a_stopped_process_is_ended() {
     let mut tree = Tree::start("trap 'exit 7' TERM; echo up; while :; do sleep 0.01; done", false);
     let pid = rustix::process::Pid::from_child(&tree.child);
     rustix::process::kill_process(pid, Signal::STOP).unwrap();
-    assert_eq!(tree.session.end(PATIENT).await.unwrap(), End::Ended);
+    assert_eq!(tree.session.end(PATIENT).await.unwrap(), SessionEnd::Ended);
     assert_eq!(tree.child.wait().unwrap().code(), Some(7));
 }
 
@@ -151,11 +151,11 @@ async fn another_process_of_the_same_number_gets_no_signal() {
     let earlier = ProcessId { start: start - 1, ..tree.session.leader.clone() };
     let rebooted = ProcessId { boot: "another".into(), ..tree.session.leader.clone() };
     for leader in [earlier, rebooted] {
-        let session = Session { leader, ..tree.session.clone() };
+        let session = ProcessSession { leader, ..tree.session.clone() };
         assert_eq!(session.members().unwrap(), []);
         let both = [session.clone(), tree.session.clone()];
-        assert_eq!(Session::living(&both).unwrap(), [false, true]);
-        assert_eq!(session.end(QUICK).await.unwrap(), End::Ended);
+        assert_eq!(ProcessSession::living(&both).unwrap(), [false, true]);
+        assert_eq!(session.end(QUICK).await.unwrap(), SessionEnd::Ended);
     }
     assert!(tree.session.leader.is_alive());
     assert!(start_time(tree.children[0]).is_some());
@@ -166,5 +166,5 @@ async fn another_process_of_the_same_number_gets_no_signal() {
 async fn what_is_already_gone_is_ended() {
     let mut tree = Tree::start("echo up; while :; do sleep 0.01; done", false);
     tree.kill_leader_and_reap_it();
-    assert_eq!(tree.session.end(PATIENT).await.unwrap(), End::Ended);
+    assert_eq!(tree.session.end(PATIENT).await.unwrap(), SessionEnd::Ended);
 }

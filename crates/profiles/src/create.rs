@@ -33,7 +33,7 @@ pub enum ProfileStart {
 
 /// A profile that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Created {
+pub struct CreatedProfile {
     /// Its home.
     pub home: Home,
     /// What was not copied because it is neither a file nor a directory.
@@ -48,7 +48,7 @@ impl Profiles {
         name: &ProfileName,
         start: &ProfileStart,
         description: &str,
-    ) -> Result<Created, ProfileError> {
+    ) -> Result<CreatedProfile, ProfileError> {
         let description = checked_description(description)?;
         // Asked before anything is made, and again under the lock.
         self.vacant(name)?;
@@ -66,7 +66,7 @@ impl Profiles {
             finish(new, &description)?;
             Ok(left_out)
         })?;
-        Ok(Created { home, left_out })
+        Ok(CreatedProfile { home, left_out })
     }
 }
 

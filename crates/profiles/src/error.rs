@@ -4,14 +4,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
-use vestal_config::{HomeError, ProfileName};
+use vestal_config::{HomeNotFound, ProfileName};
 
 /// Why something was not done to a profile. What was there is as it was.
 #[derive(Debug, Error)]
 pub enum ProfileError {
     /// The name is none, or there is no home at all.
     #[error(transparent)]
-    Home(#[from] HomeError),
+    Home(#[from] HomeNotFound),
     /// A name that is kept from being used.
     #[error("no profile can be called {name}: {reason}")]
     Reserved {

@@ -29,7 +29,7 @@ pub(crate) const MAX_TOTAL: u64 = 128 << 20;
 
 /// Where something in an archive belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ExportPlace {
     /// A file of the top level.
     File,
     /// A directory that travels, or something in it.
@@ -37,11 +37,11 @@ pub(crate) enum Place {
 }
 
 /// Returns where a path below the archive's root belongs; none when it does not travel.
-pub(crate) fn place(path: &[&str]) -> Option<Place> {
+pub(crate) fn place(path: &[&str]) -> Option<ExportPlace> {
     match path {
-        [file] if FILES.contains(file) => Some(Place::File),
+        [file] if FILES.contains(file) => Some(ExportPlace::File),
         [tree, rest @ ..] if TREES.contains(tree) => {
-            (!rest.iter().any(|name| holds_secrets(name))).then_some(Place::Tree)
+            (!rest.iter().any(|name| holds_secrets(name))).then_some(ExportPlace::Tree)
         }
         _ => None,
     }

@@ -11,7 +11,7 @@ use vestal_config::{Home, ProfileName};
 
 use crate::create::{self, DESCRIPTION_FILE, MAX_DEPTH, read_description};
 use crate::error::ProfileError;
-use crate::export::{MAX_ENTRIES, MAX_FILE, MAX_TOTAL, Place, place};
+use crate::export::{ExportPlace, MAX_ENTRIES, MAX_FILE, MAX_TOTAL, place};
 use crate::profiles::Profiles;
 use crate::site::{make_private, write_new};
 
@@ -158,8 +158,8 @@ impl Intake<'_> {
             _ => {}
         }
         let place = match (place(rest), is_file) {
-            (Some(Place::Tree), true) if rest.len() == 1 => None,
-            (Some(Place::File), false) => None,
+            (Some(ExportPlace::Tree), true) if rest.len() == 1 => None,
+            (Some(ExportPlace::File), false) => None,
             (place, _) => place,
         };
         if place.is_none() {

@@ -8,12 +8,12 @@ mod profiles;
 mod show;
 mod site;
 
-pub use create::{Created, ProfileStart};
+pub use create::{CreatedProfile, ProfileStart};
 pub use error::ProfileError;
 pub use export::Exported;
 pub use import::Imported;
 pub use profiles::Profiles;
-pub use show::{Details, Listing, ProfileView, Stray};
+pub use show::{Details, ProfileListing, ProfileView, Stray};
 
 #[cfg(test)]
 mod profiles_tests;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use vestal_config::{Environment, Home, HomeError, ProfileName, Schema};
+use vestal_config::{Environment, Home, HomeNotFound, ProfileName, Schema};
 
 use crate::error::ProfileError;
 use crate::site::{self, make_private};
@@ -18,7 +18,7 @@ pub struct Profiles {
 
 impl Profiles {
     /// Finds the root that the environment names.
-    pub fn locate(schema: &Schema, env: &Environment) -> Result<Self, HomeError> {
+    pub fn locate(schema: &Schema, env: &Environment) -> Result<Self, HomeNotFound> {
         Home::locate_root(env).map(|root| Self { schema: schema.clone(), root })
     }
 

@@ -2,7 +2,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
-use vestal_config::{Environment, Home, HomeError, ProfileName};
+use vestal_config::{Environment, Home, HomeNotFound, ProfileName};
 
 use crate::*;
 
@@ -43,7 +43,7 @@ impl World {
         made.home
     }
 
-    fn locate(&self, pairs: &[(&str, &str)], flag: Option<&str>) -> Result<Home, HomeError> {
+    fn locate(&self, pairs: &[(&str, &str)], flag: Option<&str>) -> Result<Home, HomeNotFound> {
         Home::locate(&self.env(pairs), flag)
     }
 
@@ -215,7 +215,7 @@ fn a_choice_that_cannot_be_followed_locks_nobody_out() {
     for breakage in breakages {
         breakage();
         let error = world.locate(&[], None).expect_err("broken");
-        assert!(matches!(error, HomeError::Choice { .. }), "{error}");
+        assert!(matches!(error, HomeNotFound::Choice { .. }), "{error}");
         assert!(error.to_string().ends_with("to go back: vestal profile use default"), "{error}");
         let (home, told) = Home::locate_or_default(&world.env(&[]), None).expect("found");
         assert_eq!((home.profile().as_str(), told), ("default", Some(error)));

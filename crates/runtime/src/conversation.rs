@@ -12,7 +12,7 @@ use vestal_agent::{
 use vestal_config::Settings;
 use vestal_conversations::{ConversationId, Title};
 use vestal_model::Endpoint;
-use vestal_sandbox::{Isolation, Overrides, Task, keys};
+use vestal_sandbox::{Isolation, Overrides, TaskName, keys};
 
 use crate::prompt::PromptContext;
 use crate::{Runtime, RuntimeError, endpoints};
@@ -24,7 +24,7 @@ pub const SANDBOX_CHOICE: &str = "place";
 #[derive(Debug, Clone)]
 pub struct OpenRequest {
     /// Which conversation.
-    pub which: Which,
+    pub which: ConversationChoice,
     /// Who opens it: `cli`, `kanban`, …
     pub source: String,
     /// The title of a new conversation, or the new title of another.
@@ -52,7 +52,7 @@ impl OpenRequest {
     /// Returns a request for a new conversation, as the settings have it.
     pub fn new(source: impl Into<String>) -> Self {
         Self {
-            which: Which::New,
+            which: ConversationChoice::New,
             source: source.into(),
             title: None,
             model: None,
@@ -69,7 +69,7 @@ impl OpenRequest {
 
 /// Which conversation is meant.
 #[derive(Debug, Clone)]
-pub enum Which {
+pub enum ConversationChoice {
     /// A new one.
     New,
     /// The one that a person at the command line used last.
@@ -102,7 +102,7 @@ pub enum Placement {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxChoice {
     /// The task.
-    pub task: Task,
+    pub task: TaskName,
     /// What was asked for.
     pub overrides: Overrides,
 }
@@ -117,7 +117,7 @@ struct StoredChoice {
 
 impl SandboxChoice {
     /// Returns the choice of a task's sandbox.
-    pub fn new(task: Task, overrides: Overrides) -> Self {
+    pub fn new(task: TaskName, overrides: Overrides) -> Self {
         Self { task, overrides }
     }
 
@@ -137,7 +137,7 @@ impl SandboxChoice {
 
 impl Default for SandboxChoice {
     fn default() -> Self {
-        Self::new(Task::default_task(), Overrides::default())
+        Self::new(TaskName::default_task(), Overrides::default())
     }
 }
 
@@ -226,13 +226,16 @@ impl Runtime {
         Ok(Opened { conversation, choice, is_resumed, notices })
     }
 
-    async fn resumed(&self, which: &Which) -> Result<Option<ConversationId>, RuntimeError> {
+    async fn resumed(
+        &self,
+        which: &ConversationChoice,
+    ) -> Result<Option<ConversationId>, RuntimeError> {
         let store = self.agent.store();
         Ok(match which {
-            Which::New => None,
-            Which::Latest => Some(store.latest().await?),
-            Which::Named(wanted) => Some(store.find(wanted).await?),
-            Which::Id(id) => Some(id.clone()),
+            ConversationChoice::New => None,
+            ConversationChoice::Latest => Some(store.latest().await?),
+            ConversationChoice::Named(wanted) => Some(store.find(wanted).await?),
+            ConversationChoice::Id(id) => Some(id.clone()),
         })
     }
 

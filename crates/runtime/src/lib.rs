@@ -25,5 +25,5 @@ pub use runtime::{Runtime, RuntimeBuilder, RuntimeError, endpoints, redactor};
 pub use sandbox_command::{SandboxCommand, SandboxCommandError, SandboxVerb};
 pub use schedule_tool::SCHEDULED_SOURCE;
 pub use schedules::{ProfileSchedules, ScheduleError};
-pub use signals::{Termination, Terminations};
+pub use signals::{SignalListeners, Termination, Terminations};
 pub use verbs::{NoVerbs, ProgramVerbs, VerbOutput, Verbs};

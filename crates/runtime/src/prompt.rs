@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use vestal_agent::{PromptParts, Workspace};
+use vestal_agent::{PromptParts, WorkspaceView};
 use vestal_config::{ConfigError, Settings};
 use vestal_sandbox::Overrides;
 use vestal_sandbox::backend::Confinement;
@@ -53,10 +53,10 @@ impl Runtime {
             system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             workspace: cwd.clone().map(|dir| match (&overrides.mount, confinement) {
                 (Some(host), _) => mounted(host),
-                (None, Some(Confinement::None)) => Workspace::Host(dir),
+                (None, Some(Confinement::None)) => WorkspaceView::Host(dir),
                 (None, _) if mounts => mounted(&dir),
-                (None, None) => Workspace::Unsettled(dir),
-                (None, _) => Workspace::Unseen(dir),
+                (None, None) => WorkspaceView::Unsettled(dir),
+                (None, _) => WorkspaceView::Unseen(dir),
             }),
             ..self.base_prompt(settings)?
         };
@@ -64,6 +64,6 @@ impl Runtime {
     }
 }
 
-fn mounted(host: &Path) -> Workspace {
-    Workspace::Mounted { host: host.to_owned(), inside: WORKSPACE.into() }
+fn mounted(host: &Path) -> WorkspaceView {
+    WorkspaceView::Mounted { host: host.to_owned(), inside: WORKSPACE.into() }
 }

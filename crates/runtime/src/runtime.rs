@@ -8,7 +8,7 @@ use vestal_agent::redact::Redactor;
 use vestal_agent::settings::EndpointError;
 use vestal_agent::{Agent, AgentParts, OpenError, Registry, keys};
 use vestal_config::{AnyKey as _, ConfigError, ProfileName, Settings};
-use vestal_conversations::Store;
+use vestal_conversations::ConversationStore;
 use vestal_mcp::{ReloadableServers, ServerStatus};
 use vestal_model::{Endpoint, Models, SetupError};
 use vestal_sandbox::Engine;
@@ -136,7 +136,7 @@ impl RuntimeBuilder {
             Some(redactor) => redactor,
             None => crate::redactor(&settings)?,
         };
-        let store = Store::open(settings.home().dir().join(STORE_FILE)).await?;
+        let store = ConversationStore::open(settings.home().dir().join(STORE_FILE)).await?;
         let (memory, memory_tools) = vestal_memory::from_settings(&settings, &redactor, &store)?;
         for tool in memory_tools {
             tools.add(tool);

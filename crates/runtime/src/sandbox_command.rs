@@ -1,7 +1,7 @@
 //! What `/sandbox` asks for, in whatever front end it is typed.
 
 use vestal_agent::slash::{find, nearest};
-use vestal_sandbox::Task;
+use vestal_sandbox::TaskName;
 
 /// What is to be done about the sandbox of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub enum SandboxCommand {
     /// It is shown.
     Show,
     /// The conversation goes on in the sandbox of another task.
-    Switch(Task),
+    Switch(TaskName),
     /// A verb of the command line is run.
     Run(SandboxVerb),
 }
@@ -90,7 +90,7 @@ impl SandboxCommand {
     }
 
     /// Returns what the model is told when its conversation has gone on in another sandbox.
-    pub fn switch_remark(from: &Task, to: &Task) -> String {
+    pub fn switch_remark(from: &TaskName, to: &TaskName) -> String {
         format!(
             "The user has moved this conversation to another sandbox, that of the task {to}. Files, tools, jobs and the shell that you knew are in the sandbox of the task {from}, which you do not see any more."
         )

@@ -14,9 +14,9 @@ use vestal_agent::tools::arguments::{
 use vestal_agent::{Footprint, Tool, ToolContext, ToolOutput};
 use vestal_api::{ScheduleRequest, ScheduleRunView, ScheduleView};
 use vestal_config::Settings;
-use vestal_conversations::Store as Conversations;
+use vestal_conversations::ConversationStore;
 use vestal_model::ToolSpec;
-use vestal_schedules::{MissedPolicy, ScheduleId, Store, keys};
+use vestal_schedules::{MissedPolicy, ScheduleId, ScheduleStore, keys};
 
 use crate::schedules::{ProfileSchedules, ScheduleError};
 
@@ -50,11 +50,11 @@ The profile's gateway runs what is due; `vestal cron status` says whether one is
 pub(crate) struct ScheduleTool {
     settings: Arc<Settings>,
     schedules: ProfileSchedules,
-    conversations: Conversations,
+    conversations: ConversationStore,
 }
 
 impl ScheduleTool {
-    pub(crate) fn new(settings: &Arc<Settings>, conversations: Conversations) -> Self {
+    pub(crate) fn new(settings: &Arc<Settings>, conversations: ConversationStore) -> Self {
         let schedules = ProfileSchedules::new(settings);
         Self { settings: Arc::clone(settings), schedules, conversations }
     }
@@ -187,15 +187,15 @@ impl ScheduleArguments {
 }
 
 /// Why a call came to nothing, in words for the model.
-struct Refused(String);
+struct RefusedSchedule(String);
 
-impl From<ScheduleError> for Refused {
+impl From<ScheduleError> for RefusedSchedule {
     fn from(error: ScheduleError) -> Self {
         Self(error.to_string())
     }
 }
 
-impl From<vestal_schedules::Error> for Refused {
+impl From<vestal_schedules::Error> for RefusedSchedule {
     fn from(error: vestal_schedules::Error) -> Self {
         Self(error.to_string())
     }
@@ -233,7 +233,7 @@ impl Tool for ScheduleTool {
         }
         match self.carry_out(context, call).await {
             Ok(result) => ToolOutput::json(&result),
-            Err(Refused(reason)) => ToolOutput::error(reason),
+            Err(RefusedSchedule(reason)) => ToolOutput::error(reason),
         }
     }
 }
@@ -254,7 +254,7 @@ impl ScheduleTool {
         &self,
         context: &ToolContext,
         call: ScheduleArguments,
-    ) -> Result<Value, Refused> {
+    ) -> Result<Value, RefusedSchedule> {
         let action = call.action;
         if action.makes_runs() {
             self.refuse_in_runs(context).await?;
@@ -268,7 +268,7 @@ impl ScheduleTool {
         let Some(store) = store else {
             return match action {
                 ScheduleAction::List => Ok(json!({ "schedules": [] })),
-                _ => Err(Refused("there are no schedules yet".to_owned())),
+                _ => Err(RefusedSchedule("there are no schedules yet".to_owned())),
             };
         };
         let done = self.with_store(&store, context, call).await;
@@ -281,10 +281,10 @@ impl ScheduleTool {
 
     async fn with_store(
         &self,
-        store: &Store,
+        store: &ScheduleStore,
         context: &ToolContext,
         call: ScheduleArguments,
-    ) -> Result<Value, Refused> {
+    ) -> Result<Value, RefusedSchedule> {
         let action = call.action;
         if action == ScheduleAction::List {
             return list(store).await;
@@ -322,7 +322,7 @@ impl ScheduleTool {
 
     /// Refuses to have a scheduled run make further runs, unless the settings allow it: a schedule
     /// that makes schedules would go on without end and without anybody who sees it.
-    async fn refuse_in_runs(&self, context: &ToolContext) -> Result<(), Refused> {
+    async fn refuse_in_runs(&self, context: &ToolContext) -> Result<(), RefusedSchedule> {
         let found = self.conversations.get(&context.conversation).await;
         let is_run = found.is_ok_and(|found| found.source == SCHEDULED_SOURCE);
         // A person who goes on with the conversation of a run is there to see it.
@@ -333,7 +333,7 @@ impl ScheduleTool {
         if allowed.is_ok_and(|allowed| allowed.value) {
             return Ok(());
         }
-        Err(Refused(
+        Err(RefusedSchedule(
             "a scheduled run may not make, change, resume or start schedules; say in your answer what should be scheduled, so that the user can do it (cron.runs_may_schedule allows it)"
                 .to_owned(),
         ))
@@ -342,11 +342,11 @@ impl ScheduleTool {
     /// Has a person approve of what will last, as of other calls with effects outside the sandbox.
     async fn approve(
         &self,
-        store: &Store,
+        store: &ScheduleStore,
         context: &ToolContext,
         call: &ScheduleArguments,
         id: Option<&ScheduleId>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RefusedSchedule> {
         let word = call.action.word();
         let mut text = format!("schedule {word}");
         if let Some(id) = id {
@@ -367,12 +367,12 @@ impl ScheduleTool {
         }
         let name = format!("schedule {word}");
         let cleared = context.guard.outside(context, &name, &text).await;
-        cleared.map(drop).map_err(|refusal| Refused(refusal.message))
+        cleared.map(drop).map_err(|refusal| RefusedSchedule(refusal.message))
     }
 }
 
 /// Lists the schedules, what is due next first, each in a few words.
-async fn list(store: &Store) -> Result<Value, Refused> {
+async fn list(store: &ScheduleStore) -> Result<Value, RefusedSchedule> {
     let now = Timestamp::now();
     let (mut schedules, mut unreadable) = (Vec::new(), Vec::new());
     for schedule in store.list().await? {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use vestal_api::ScheduleRequest;
 use vestal_config::Settings;
 use vestal_conversations::Error as ConversationError;
-use vestal_schedules::{Delivery, Schedule, ScheduleId, Store, store_path};
+use vestal_schedules::{Schedule, ScheduleDelivery, ScheduleId, ScheduleStore, store_path};
 use vestal_skills::{SkillError, Skills};
 
 use crate::runtime::STORE_FILE;
@@ -43,21 +43,21 @@ impl ProfileSchedules {
 
     /// Opens the file, which is made if it is not there.
     #[boxed]
-    pub async fn open(&self) -> Result<Store, vestal_schedules::Error> {
-        Store::open(store_path(&self.settings.home().dir())).await
+    pub async fn open(&self) -> Result<ScheduleStore, vestal_schedules::Error> {
+        ScheduleStore::open(store_path(&self.settings.home().dir())).await
     }
 
     /// Opens the file if it is there: looking makes none.
     #[boxed]
-    pub async fn open_existing(&self) -> Result<Option<Store>, vestal_schedules::Error> {
-        Store::open_existing(store_path(&self.settings.home().dir())).await
+    pub async fn open_existing(&self) -> Result<Option<ScheduleStore>, vestal_schedules::Error> {
+        ScheduleStore::open_existing(store_path(&self.settings.home().dir())).await
     }
 
     /// Makes a schedule.
     #[boxed]
     pub async fn create(
         &self,
-        store: &Store,
+        store: &ScheduleStore,
         request: ScheduleRequest,
         now: Timestamp,
     ) -> Result<Schedule, ScheduleError> {
@@ -71,7 +71,7 @@ impl ProfileSchedules {
     #[boxed]
     pub async fn edit(
         &self,
-        store: &Store,
+        store: &ScheduleStore,
         id: &ScheduleId,
         request: ScheduleRequest,
         now: Timestamp,
@@ -89,15 +89,20 @@ impl ProfileSchedules {
     }
 
     /// Returns a delivery with the id of the conversation that it means.
-    async fn settled(&self, delivery: Delivery) -> Result<Delivery, ConversationError> {
-        let Delivery::Conversation(wanted) = delivery else { return Ok(delivery) };
+    async fn settled(
+        &self,
+        delivery: ScheduleDelivery,
+    ) -> Result<ScheduleDelivery, ConversationError> {
+        let ScheduleDelivery::Conversation(wanted) = delivery else { return Ok(delivery) };
         let path = self.settings.home().dir().join(STORE_FILE);
         let unknown = || ConversationError::NotFound { wanted: wanted.clone() };
-        let store = vestal_conversations::Store::open_existing(path).await?.ok_or_else(unknown)?;
+        let store = vestal_conversations::ConversationStore::open_existing(path)
+            .await?
+            .ok_or_else(unknown)?;
         let found = store.find(&wanted).await;
         if let Err(error) = store.close().await {
             tracing::debug!(%error, "the conversations were not closed tidily");
         }
-        Ok(Delivery::Conversation(found?.to_string()))
+        Ok(ScheduleDelivery::Conversation(found?.to_string()))
     }
 }

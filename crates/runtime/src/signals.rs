@@ -30,32 +30,44 @@ impl Termination {
     }
 }
 
-/// How many listen for the signals that ask this process to end.
-static LISTENERS: AtomicUsize = AtomicUsize::new(0);
+/// Those of a program that listen for the signals that ask it to end. Signals go to the whole
+/// process, so a program has one of these.
+#[derive(Debug, Default)]
+pub struct SignalListeners {
+    count: AtomicUsize,
+}
 
-/// Listens for the signals that ask this process to end, from now on.
+impl SignalListeners {
+    /// Returns a program's listeners, of which there are none yet.
+    pub const fn new() -> Self {
+        Self { count: AtomicUsize::new(0) }
+    }
+
+    /// Begins to listen. The signals no longer end the process by themselves.
+    pub fn listen(&'static self) -> std::io::Result<Terminations> {
+        let (interrupt, terminate, hang_up) = (
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+        );
+        self.count.fetch_add(1, Ordering::Relaxed);
+        Ok(Terminations { listeners: self, interrupt, terminate, hang_up })
+    }
+}
+
+/// Listens for the signals that ask this process to end. Made by [`SignalListeners::listen`].
 #[derive(Debug)]
 pub struct Terminations {
+    listeners: &'static SignalListeners,
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
     hang_up: tokio::signal::unix::Signal,
 }
 
 impl Terminations {
-    /// Begins to listen. The signals no longer end the process by themselves.
-    pub fn listen() -> std::io::Result<Self> {
-        let (interrupt, terminate, hang_up) = (
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::hangup())?,
-        );
-        LISTENERS.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { interrupt, terminate, hang_up })
-    }
-
     /// Reports whether nobody else listens, so that a signal is this one's to obey.
     pub fn is_alone(&self) -> bool {
-        LISTENERS.load(Ordering::Relaxed) == 1
+        self.listeners.count.load(Ordering::Relaxed) == 1
     }
 
     /// Waits for the next one.
@@ -71,6 +83,6 @@ impl Terminations {
 
 impl Drop for Terminations {
     fn drop(&mut self) {
-        LISTENERS.fetch_sub(1, Ordering::Relaxed);
+        self.listeners.count.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -6,15 +6,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use vestal_agent::{EndReason, EventSink, NoHuman, Outcome};
+use vestal_agent::{EndReason, EventSink, NoHuman, TurnOutcome};
 use vestal_config::{Environment, Home, Override, Settings};
 use vestal_model::{Part, UserMessage};
 use vestal_runtime::{
-    OpenRequest, Opened, Placement, Runtime, RuntimeError, SANDBOX_CHOICE, SandboxChoice, Toolsets,
-    Which,
+    ConversationChoice, OpenRequest, Opened, Placement, Runtime, RuntimeError, SANDBOX_CHOICE,
+    SandboxChoice, Toolsets,
 };
-use vestal_sandbox::{Engine, Overrides, Task};
-use vestal_scripted_model::{Reply, Script, ScriptedModel};
+use vestal_sandbox::{Engine, Overrides, TaskName};
+use vestal_scripted_model::{Script, ScriptedModel, ScriptedReply};
 
 /// A home with a model.
 struct Fixture {
@@ -24,7 +24,7 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        let replies = ["one", "two", "three"].map(Reply::text);
+        let replies = ["one", "two", "three"].map(ScriptedReply::text);
         Self {
             dir: tempfile::tempdir().unwrap(),
             model: ScriptedModel::start(Script::replies(replies).strict()),
@@ -54,11 +54,11 @@ async fn talk(opened: &mut Opened) {
     let text = "hello".to_owned();
     let said = UserMessage { parts: vec![Part::Text { text }] };
     let result = opened.conversation.run(said, &EventSink::new(drop)).await;
-    assert!(matches!(result.outcome, Outcome::Completed), "{:?}", result.outcome);
+    assert!(matches!(result.outcome, TurnOutcome::Completed), "{:?}", result.outcome);
 }
 
 fn in_web() -> SandboxChoice {
-    SandboxChoice::new("web".parse::<Task>().unwrap(), Overrides::default())
+    SandboxChoice::new("web".parse::<TaskName>().unwrap(), Overrides::default())
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn a_conversation_is_resumed_in_its_sandbox_and_with_its_model() {
 
     // Another process, whose settings name another model.
     let runtime = fixture.runtime("second").await;
-    let request = OpenRequest { which: Which::Latest, ..OpenRequest::new("cli") };
+    let request = OpenRequest { which: ConversationChoice::Latest, ..OpenRequest::new("cli") };
     let mut resumed = open(&runtime, request).await;
     assert_eq!(*resumed.conversation.id(), id);
     assert!(resumed.is_resumed);
@@ -114,7 +114,7 @@ async fn a_sandbox_that_cannot_be_read_any_more_is_told() {
     opened.conversation.close(EndReason::OneShot).await.unwrap();
     let spoilt = serde_json::json!({"task": 7});
     runtime.agent().store().set_state(&id, SANDBOX_CHOICE, Some(&spoilt)).await.unwrap();
-    let request = OpenRequest { which: Which::Id(id), ..OpenRequest::new("cli") };
+    let request = OpenRequest { which: ConversationChoice::Id(id), ..OpenRequest::new("cli") };
     let resumed = open(&runtime, request).await;
     assert_eq!(resumed.choice, SandboxChoice::default());
     assert!(resumed.notices[0].contains("cannot be read"), "{:?}", resumed.notices);

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use minicbor::bytes::ByteVec;
 use tokio::io::AsyncRead;
 use vestal_wire::limits::{MAX_INLINE_TEXT, MAX_SESSION_NAME};
-use vestal_wire::{Delivery, EnvVar, JobId, ShellText, StartJob, Stdin, WindowSize};
+use vestal_wire::{EnvVar, JobId, OutputDelivery, ShellText, StartJob, Stdin, WindowSize};
 
 use crate::client::millis;
 
@@ -48,7 +48,7 @@ fn random_48() -> u64 {
 
 /// Where a command's standard input comes from.
 #[derive(Default)]
-pub enum Input {
+pub enum CommandInput {
     /// Nothing: end of file at once.
     #[default]
     Null,
@@ -62,7 +62,7 @@ pub enum Input {
 }
 
 /// Shows where the input comes from, never what it is.
-impl fmt::Debug for Input {
+impl fmt::Debug for CommandInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Null => f.write_str("Null"),
@@ -108,7 +108,7 @@ pub struct Command {
     start_dir: Option<ByteVec>,
     env: Option<Vec<EnvVar>>,
     secret_env: Vec<EnvVar>,
-    stdin: Input,
+    stdin: CommandInput,
     pty: Option<WindowSize>,
     merge: bool,
     timeout: Option<Duration>,
@@ -122,7 +122,7 @@ pub struct Command {
 pub(crate) struct PreparedCommand {
     pub(crate) start: StartJob,
     pub(crate) text: Option<Vec<u8>>,
-    pub(crate) input: Input,
+    pub(crate) input: CommandInput,
 }
 
 impl Command {
@@ -145,7 +145,7 @@ impl Command {
             start_dir: None,
             env: None,
             secret_env: Vec::new(),
-            stdin: Input::Null,
+            stdin: CommandInput::Null,
             pty: None,
             merge: false,
             timeout: None,
@@ -205,7 +205,7 @@ impl Command {
 
     /// Sets where standard input comes from.
     #[must_use]
-    pub fn stdin(mut self, input: Input) -> Self {
+    pub fn stdin(mut self, input: CommandInput) -> Self {
         self.stdin = input;
         self
     }
@@ -311,10 +311,10 @@ impl Command {
     /// for input that can be read only once. An id that the caller chose stays.
     pub(crate) fn try_clone(&self) -> Option<Self> {
         let stdin = match &self.stdin {
-            Input::Null => Input::Null,
-            Input::Piped => Input::Piped,
-            Input::Bytes(bytes) => Input::Bytes(bytes.clone()),
-            Input::Reader(_) => return None,
+            CommandInput::Null => CommandInput::Null,
+            CommandInput::Piped => CommandInput::Piped,
+            CommandInput::Bytes(bytes) => CommandInput::Bytes(bytes.clone()),
+            CommandInput::Reader(_) => return None,
         };
         Some(Self {
             what: self.what.clone(),
@@ -341,20 +341,23 @@ impl Command {
     }
 
     /// Checks the command and puts it into the form of the protocol.
-    pub(crate) fn prepare(self, delivery: Delivery) -> Result<PreparedCommand, InvalidCommand> {
+    pub(crate) fn prepare(
+        self,
+        delivery: OutputDelivery,
+    ) -> Result<PreparedCommand, InvalidCommand> {
         self.check()?;
         let (command, text) = match self.what {
             What::Shell(text) if text.len() > MAX_INLINE_TEXT => {
-                (vestal_wire::Command::Shell(ShellText::Streamed), Some(text))
+                (vestal_wire::JobCommand::Shell(ShellText::Streamed), Some(text))
             }
             What::Shell(text) => {
-                (vestal_wire::Command::Shell(ShellText::Inline(text.into())), None)
+                (vestal_wire::JobCommand::Shell(ShellText::Inline(text.into())), None)
             }
-            What::Argv(argv) => (vestal_wire::Command::Argv(argv), None),
+            What::Argv(argv) => (vestal_wire::JobCommand::Argv(argv), None),
         };
         let stdin = match self.stdin {
-            Input::Null => Stdin::Null,
-            Input::Bytes(_) | Input::Reader(_) | Input::Piped => Stdin::Piped,
+            CommandInput::Null => Stdin::Null,
+            CommandInput::Bytes(_) | CommandInput::Reader(_) | CommandInput::Piped => Stdin::Piped,
         };
         let start = StartJob {
             id: self.id.unwrap_or_else(new_job_id),

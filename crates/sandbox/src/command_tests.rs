@@ -7,7 +7,7 @@ fn debug_output_shows_no_value_and_no_input() {
     let command = Command::shell("deploy")
         .env([("BASE", "base-value")])
         .secret_env("TOKEN", "secret-value")
-        .stdin(Input::Bytes(b"input-value".to_vec()));
+        .stdin(CommandInput::Bytes(b"input-value".to_vec()));
     let shown = format!("{command:?}");
     assert!(shown.contains("TOKEN") && shown.contains("BASE"), "{shown}");
     assert!(!shown.contains("value"), "{shown}");
@@ -27,7 +27,7 @@ fn job_ids_sort_by_time_and_differ() {
 
 #[test]
 fn what_cannot_be_run_is_refused_before_it_is_sent() {
-    let refused = |command: Command| command.prepare(Delivery::Lossy).err();
+    let refused = |command: Command| command.prepare(OutputDelivery::Lossy).err();
     let none: [&str; 0] = [];
     assert_eq!(refused(Command::argv(none)), Some(InvalidCommand::EmptyArgv));
     assert_eq!(refused(Command::argv(["a", "b\0c"])), Some(InvalidCommand::Nul("an argument")));
@@ -50,7 +50,7 @@ fn what_cannot_be_run_is_refused_before_it_is_sent() {
 #[test]
 fn text_that_is_too_long_for_a_message_is_streamed() {
     let text = vec![b'#'; MAX_INLINE_TEXT + 1];
-    let prepared = Command::shell(text.clone()).prepare(Delivery::Lossy).unwrap();
-    assert_eq!(prepared.start.command, vestal_wire::Command::Shell(ShellText::Streamed));
+    let prepared = Command::shell(text.clone()).prepare(OutputDelivery::Lossy).unwrap();
+    assert_eq!(prepared.start.command, vestal_wire::JobCommand::Shell(ShellText::Streamed));
     assert_eq!(prepared.text, Some(text));
 }

@@ -16,14 +16,14 @@ use crate::key::random_hex;
 pub const GUEST: &[u8] = GUEST_PROGRAM.bytes;
 
 /// The first process of every sandbox.
-pub(crate) const GUEST_PROGRAM: Program = Program {
+pub(crate) const GUEST_PROGRAM: EmbeddedProgram = EmbeddedProgram {
     name: "guest",
     id: env!("VESTAL_EMBEDDED_GUEST_ID"),
     bytes: include_bytes!(env!("VESTAL_EMBEDDED_GUEST")),
 };
 
 /// What builds sandboxes of namespaces and copies files.
-pub(crate) const STAGE_PROGRAM: Program = Program {
+pub(crate) const STAGE_PROGRAM: EmbeddedProgram = EmbeddedProgram {
     name: "stage",
     id: env!("VESTAL_EMBEDDED_STAGE_ID"),
     bytes: include_bytes!(env!("VESTAL_EMBEDDED_STAGE")),
@@ -31,14 +31,14 @@ pub(crate) const STAGE_PROGRAM: Program = Program {
 
 /// An embedded program.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Program {
+pub(crate) struct EmbeddedProgram {
     name: &'static str,
     /// Tells one build of it from another.
     id: &'static str,
     pub(crate) bytes: &'static [u8],
 }
 
-impl Program {
+impl EmbeddedProgram {
     /// Puts the program into `dir` and returns its path.
     ///
     /// The name carries the build's id, so that a newer program never replaces

@@ -22,13 +22,13 @@ use minicbor::bytes::ByteVec;
 use tokio::io::AsyncRead;
 use vestal_wire::limits::MAX_SESSION_NAME;
 use vestal_wire::{
-    CreateMode, DirectoryEntry, Edit, FileCall, FileOp, FileReply, Found, Match, Metadata, Reply,
-    Request, SearchQuery, Version,
+    CallReply, CallRequest, CreateMode, DirectoryEntry, FileCall, FileEdit, FileOp, FileReply,
+    FileVersion, FoundMatches, Match, Metadata, SearchQuery,
 };
 
 use crate::client::{CallError, Connection, FeedError, InputSource, Violation, feed_for_reply};
 
-pub use read::{FileContent, Listing, Page, ReadSummary};
+pub use read::{DirectoryListing, FileContent, Page, ReadSummary};
 
 /// An operation on files that did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +77,7 @@ pub struct WriteOptions {
     /// Permission bits; `None`: those of the file replaced, else the default.
     pub mode: Option<u32>,
     /// The version that must still be there.
-    pub expect: Option<Version>,
+    pub expect: Option<FileVersion>,
 }
 
 impl Default for WriteOptions {
@@ -200,12 +200,12 @@ impl Files {
     pub async fn patch(
         &self,
         path: impl AsRef<Path>,
-        edits: Vec<Edit>,
-        expect: Option<Version>,
+        edits: Vec<FileEdit>,
+        expect: Option<FileVersion>,
     ) -> Result<Written, FileError> {
         let op = FileOp::Patch { path: path_bytes(path.as_ref())?, edits, expect };
         let reply = self.call(op).await?;
-        self.written(Reply::File(reply))
+        self.written(CallReply::File(reply))
     }
 
     /// Describes a file.
@@ -219,7 +219,7 @@ impl Files {
 
     /// Finds files by name and lines by content.
     #[boxed]
-    pub async fn search(&self, query: SearchQuery) -> Result<Found, FileError> {
+    pub async fn search(&self, query: SearchQuery) -> Result<FoundMatches, FileError> {
         if query.root.is_empty() || query.root.contains(&0) {
             return Err(FileError::Invalid(BAD_PATH));
         }
@@ -264,24 +264,24 @@ impl Files {
     /// Sends an operation without streams and returns the guest's answer.
     async fn call(&self, op: FileOp) -> Result<FileReply, FileError> {
         match self.connection.call(self.request(op)?).await? {
-            Reply::File(reply) => Ok(reply),
+            CallReply::File(reply) => Ok(reply),
             _ => Err(self.connection.wrong_reply().into()),
         }
     }
 
-    fn request(&self, op: FileOp) -> Result<Request, FileError> {
+    fn request(&self, op: FileOp) -> Result<CallRequest, FileError> {
         if let Some(name) = &self.session
             && (name.is_empty() || name.len() > MAX_SESSION_NAME || name.contains('\0'))
         {
             return Err(FileError::Invalid("the session's name is empty, too long or has a NUL"));
         }
         let session = self.session.clone();
-        Ok(Request::File(FileCall { session, start_dir: self.start_dir.clone(), op }))
+        Ok(CallRequest::File(FileCall { session, start_dir: self.start_dir.clone(), op }))
     }
 
-    fn written(&self, reply: Reply) -> Result<Written, FileError> {
+    fn written(&self, reply: CallReply) -> Result<Written, FileError> {
         match reply {
-            Reply::File(FileReply::Written { metadata, created, in_place, replaced }) => {
+            CallReply::File(FileReply::Written { metadata, created, in_place, replaced }) => {
                 let checked = check_metadata(&metadata);
                 self.checked(checked, Written { metadata, created, in_place, replaced })
             }
@@ -340,7 +340,7 @@ fn check_metadata(metadata: &Metadata) -> Result<(), Violation> {
 }
 
 /// Checks the result of a search.
-fn check_found(found: &Found, query: &SearchQuery) -> Result<(), Violation> {
+fn check_found(found: &FoundMatches, query: &SearchQuery) -> Result<(), Violation> {
     let hits = found.matches.iter().filter(|hit| !hit.context).count() as u64;
     let around = found.matches.len() as u64 - hits;
     let limit = u64::from(query.limit);

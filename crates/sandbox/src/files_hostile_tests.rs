@@ -1,6 +1,6 @@
 //! Files of a guest that lies about them.
 
-use vestal_wire::{FileReply, Found, Match, Reply, SearchQuery, Stream};
+use vestal_wire::{CallReply, FileReply, FoundMatches, Match, SearchQuery, Stream};
 
 use super::tests::{answer, entry, file_op, metadata, read_reply};
 use super::{Depth, FileError, Files};
@@ -25,7 +25,7 @@ async fn more_bytes_than_asked_for_are_a_violation() {
     let (read, ()) = tokio::join!(files.read("file", 4), async {
         let (channel, _) = file_op(&mut guest).await;
         guest.data(channel, Stream::Content, b"12345").await;
-        guest.reply(channel, &Reply::File(read_reply(5, 5, true))).await;
+        guest.reply(channel, &CallReply::File(read_reply(5, 5, true))).await;
     });
     assert_cut_off(&connection, &read);
 }
@@ -38,7 +38,7 @@ async fn a_wrong_count_of_bytes_sent_is_a_violation() {
         let (read, ()) = tokio::join!(files.read("file", 100), async {
             let (channel, _) = file_op(&mut guest).await;
             guest.data(channel, Stream::Content, b"123").await;
-            guest.reply(channel, &Reply::File(read_reply(3, claimed, true))).await;
+            guest.reply(channel, &CallReply::File(read_reply(3, claimed, true))).await;
         });
         assert_cut_off(&connection, &read);
     }
@@ -50,7 +50,7 @@ async fn a_claimed_size_allocates_nothing() {
     let files = Files::new(connection.clone());
     let (content, ()) = tokio::join!(files.read_range("file", 0, u64::MAX), async {
         let (channel, _) = file_op(&mut guest).await;
-        guest.reply(channel, &Reply::File(read_reply(u64::MAX, 0, false))).await;
+        guest.reply(channel, &CallReply::File(read_reply(u64::MAX, 0, false))).await;
     });
     assert_eq!(content.unwrap().bytes.capacity(), 0);
 }
@@ -108,8 +108,13 @@ async fn search_results_from_outside_the_root_are_violations() {
             text: vec![b'x'; text].into(),
             context: false,
         };
-        let found =
-            Found { matches: vec![hit; count], more: false, files: 1, unreadable: 0, binary: 0 };
+        let found = FoundMatches {
+            matches: vec![hit; count],
+            more: false,
+            files: 1,
+            unreadable: 0,
+            binary: 0,
+        };
         let (result, _) =
             tokio::join!(files.search(query), answer(&mut guest, FileReply::Found(found)));
         assert_cut_off(&connection, &result);

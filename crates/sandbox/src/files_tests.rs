@@ -4,8 +4,9 @@ use std::io;
 
 use vestal_wire::limits::{MAX_DATA, WINDOW};
 use vestal_wire::{
-    CreateMode, DirectoryEntry, Edit, Fault, FaultCode, FileCall, FileKind, FileOp, FileReply,
-    Found, FrameKind, Match, Metadata, Reply, Request, SearchQuery, Stream, Version,
+    CallReply, CallRequest, CreateMode, DirectoryEntry, Fault, FaultCode, FileCall, FileEdit,
+    FileKind, FileOp, FileReply, FileVersion, FoundMatches, FrameKind, Match, Metadata,
+    SearchQuery, Stream,
 };
 
 use super::{Depth, FileError, Files, Links, Overwrite, Parents, WriteOptions, Written};
@@ -19,7 +20,7 @@ pub(super) fn metadata(size: u64) -> Metadata {
         mode: 0o644,
         uid: 0,
         gid: 0,
-        version: Version { inode: 1, size, mtime_ns: 2 },
+        version: FileVersion { inode: 1, size, mtime_ns: 2 },
         target: None,
     }
 }
@@ -36,14 +37,14 @@ pub(super) fn entry(name: &[u8]) -> DirectoryEntry {
 
 pub(super) async fn file_op(guest: &mut FakeGuest) -> (u32, FileOp) {
     match guest.request().await {
-        (channel, Request::File(FileCall { op, .. })) => (channel, op),
+        (channel, CallRequest::File(FileCall { op, .. })) => (channel, op),
         other => panic!("{other:?}"),
     }
 }
 
 pub(super) async fn answer(guest: &mut FakeGuest, reply: FileReply) -> FileOp {
     let (channel, op) = file_op(guest).await;
-    guest.reply(channel, &Reply::File(reply)).await;
+    guest.reply(channel, &CallReply::File(reply)).await;
     op
 }
 
@@ -62,7 +63,7 @@ async fn a_file_is_read_byte_for_byte() {
     let files = Files::new(connection.clone()).session("main").start_dir("/workspace");
     let serve = async {
         let (channel, request) = guest.request().await;
-        let Request::File(call) = request else { panic!("{request:?}") };
+        let CallRequest::File(call) = request else { panic!("{request:?}") };
         assert_eq!(call.session.as_deref(), Some("main"));
         assert_eq!(call.start_dir.as_ref().map(|dir| dir.to_vec()), Some(b"/workspace".to_vec()));
         let mut credit = WINDOW as usize;
@@ -76,7 +77,7 @@ async fn a_file_is_read_byte_for_byte() {
         }
         guest.send(channel, FrameKind::End, Stream::Content, &[]).await;
         let sent = content.len() as u64;
-        guest.reply(channel, &Reply::File(read_reply(sent, sent, true))).await;
+        guest.reply(channel, &CallReply::File(read_reply(sent, sent, true))).await;
     };
     let (read, ()) = soon(async { tokio::join!(files.read("file", u64::MAX), serve) }).await;
     assert!(read.unwrap() == content);
@@ -90,7 +91,7 @@ async fn a_file_over_the_limit_is_refused() {
         let (channel, op) = file_op(&mut guest).await;
         assert!(matches!(op, FileOp::Read { offset: 0, limit: Some(4), .. }));
         guest.data(channel, Stream::Content, b"1234").await;
-        guest.reply(channel, &Reply::File(read_reply(9, 4, false))).await;
+        guest.reply(channel, &CallReply::File(read_reply(9, 4, false))).await;
     });
     assert!(matches!(read, Err(FileError::TooLarge { max: 4 })), "{read:?}");
     assert!(!connection.is_closed());
@@ -106,7 +107,7 @@ async fn a_range_is_passed_on_to_a_writer() {
         assert!(matches!(op, FileOp::Read { offset: 7, limit: Some(10), .. }));
         guest.data(channel, Stream::Content, b"12").await;
         guest.data(channel, Stream::Content, b"345").await;
-        guest.reply(channel, &Reply::File(read_reply(12, 5, true))).await;
+        guest.reply(channel, &CallReply::File(read_reply(12, 5, true))).await;
     });
     let summary = summary.unwrap();
     assert_eq!((summary.bytes, summary.eof), (5, true));
@@ -155,7 +156,7 @@ async fn a_file_is_written_from_bytes_and_from_a_reader() {
                     received += header.len as usize;
                     guest.credit(channel, Stream::Input, header.len).await;
                 }
-                guest.reply(channel, &Reply::File(written())).await;
+                guest.reply(channel, &CallReply::File(written())).await;
                 received
             })
         })
@@ -178,7 +179,7 @@ async fn a_write_that_is_refused_half_way_ends_with_the_fault() {
             let (channel, _) = file_op(&mut guest).await;
             guest.frame().await;
             let fault = Fault::new(FaultCode::NoSpace, "no space left");
-            guest.reply(channel, &Reply::Fault(fault)).await;
+            guest.reply(channel, &CallReply::Fault(fault)).await;
         })
     })
     .await;
@@ -227,7 +228,7 @@ impl tokio::io::AsyncRead for FailAfter<'_> {
 async fn the_other_operations_carry_their_questions_and_answers() {
     let (connection, mut guest) = connected().await;
     let files = Files::new(connection.clone());
-    let edits = vec![Edit { old: b"a".to_vec().into(), new: b"b".to_vec().into(), all: true }];
+    let edits = vec![FileEdit { old: b"a".to_vec().into(), new: b"b".to_vec().into(), all: true }];
     let query = SearchQuery {
         root: b".".to_vec().into(),
         glob: Some("*.rs".to_owned()),
@@ -239,7 +240,7 @@ async fn the_other_operations_carry_their_questions_and_answers() {
         limit: 10,
         context: 1,
     };
-    let found = Found {
+    let found = FoundMatches {
         matches: vec![Match {
             path: b"src/lib.rs".to_vec().into(),
             line: 1,

@@ -20,11 +20,11 @@ mod tests;
 use std::io;
 use std::time::Duration;
 
-use vestal_wire::{AttachJob, Delivery, Fault, JobId, JobInfo, JobState, Request};
+use vestal_wire::{AttachJob, CallRequest, Fault, JobId, JobInfo, JobState, OutputDelivery};
 
 use crate::client::{CallError, Connection, Violation};
-use crate::command::{Command, Input, InvalidCommand, PreparedCommand};
-use crate::output::{Capture, Output};
+use crate::command::{Command, CommandInput, InvalidCommand, PreparedCommand};
+use crate::output::{Capture, CapturedOutput};
 
 pub use control::{
     AfterInput, FoundJob, FoundJobs, JobFilter, JobList, end_session, find, find_in, jobs, kill,
@@ -114,16 +114,16 @@ impl JobError {
 /// [`Command::capture`].
 ///
 /// Dropping the future leaves the job running; [`kill`] ends it.
-pub async fn run(connection: &Connection, command: Command) -> Result<Output, JobError> {
+pub async fn run(connection: &Connection, command: Command) -> Result<CapturedOutput, JobError> {
     let (head, tail) = command.capture_limits();
-    let prepared = command.prepare(Delivery::Captured { head, tail })?;
+    let prepared = command.prepare(OutputDelivery::Captured { head, tail })?;
     let mut job = begin(connection, prepared).await?;
     job.close_input();
     gather(&mut job, Capture::new(head, tail)).await
 }
 
 /// Keeps what a job prints until it has ended.
-async fn gather(job: &mut RunningJob, mut capture: Capture) -> Result<Output, JobError> {
+async fn gather(job: &mut RunningJob, mut capture: Capture) -> Result<CapturedOutput, JobError> {
     while let Some(event) = job.next().await? {
         let kept = match event {
             JobEvent::Stdout(bytes) => capture.data(vestal_wire::Stream::Stdout, &bytes),
@@ -137,7 +137,7 @@ async fn gather(job: &mut RunningJob, mut capture: Capture) -> Result<Output, Jo
     let JobState::Ended(exit) = info.state else {
         return Err(job.violate(Violation::Claim("a reply for a job that has not ended")));
     };
-    Ok(Output {
+    Ok(CapturedOutput {
         job: info.id,
         exit,
         stdout: capture.stdout,
@@ -159,20 +159,20 @@ pub async fn start(
 }
 
 /// Starts a background job and returns once it runs. Input that the command
-/// brings is handed over before that; with [`Input::Piped`] it stays open for
+/// brings is handed over before that; with [`CommandInput::Piped`] it stays open for
 /// [`write()`].
 pub async fn spawn_background(
     connection: &Connection,
     command: Command,
 ) -> Result<JobInfo, JobError> {
-    let mut prepared = command.background().prepare(Delivery::Detached)?;
+    let mut prepared = command.background().prepare(OutputDelivery::Detached)?;
     // The channel ends with the start, so input has to take another one.
     let input = std::mem::take(&mut prepared.input);
     let job = begin(connection, prepared).await?;
     let info = job.finish().await?;
     match input {
-        Input::Null | Input::Piped => {}
-        Input::Bytes(_) | Input::Reader(_) => {
+        CommandInput::Null | CommandInput::Piped => {}
+        CommandInput::Bytes(_) | CommandInput::Reader(_) => {
             // The command runs: a connection that is lost now loses its input, not the start.
             let written = write(connection, &info.id, input, AfterInput::Close).await;
             written.map_err(|error| match error {
@@ -188,7 +188,7 @@ pub async fn spawn_background(
 pub async fn attach(connection: &Connection, request: AttachJob) -> Result<RunningJob, JobError> {
     let id = request.id.clone();
     let channel = connection
-        .channel(Request::Attach(request))
+        .channel(CallRequest::Attach(request))
         .await
         .map_err(|error| JobError::new(connection, &id, error))?;
     Ok(RunningJob::attached(id, channel))
@@ -198,7 +198,7 @@ async fn begin(connection: &Connection, prepared: PreparedCommand) -> Result<Run
     let PreparedCommand { start, text, input } = prepared;
     let (id, on_terminal) = (start.id.clone(), start.pty.is_some());
     let channel = connection
-        .channel(Request::Start(Box::new(start)))
+        .channel(CallRequest::Start(Box::new(start)))
         .await
         .map_err(|error| JobError::new(connection, &id, error))?;
     Ok(RunningJob::started(id, channel, on_terminal, text, input).await)

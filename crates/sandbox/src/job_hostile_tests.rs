@@ -1,6 +1,6 @@
 //! Jobs of a guest that lies or vanishes.
 
-use vestal_wire::{Event, JobState, Reply, Stream};
+use vestal_wire::{CallEvent, CallReply, JobState, Stream};
 
 use super::{JobError, JobFilter, jobs, run};
 use crate::client::fake_guest::{connected, ended, soon};
@@ -13,7 +13,9 @@ async fn more_jobs_than_asked_for_are_a_violation() {
     let info = ended(&"job".parse().unwrap());
     let (list, ()) = tokio::join!(jobs(&connection, JobFilter::All, 1), async {
         let (channel, _) = guest.request().await;
-        guest.reply(channel, &Reply::Jobs { jobs: vec![info.clone(), info], more: false }).await;
+        guest
+            .reply(channel, &CallReply::Jobs { jobs: vec![info.clone(), info], more: false })
+            .await;
     });
     assert!(matches!(list, Err(CallError::Protocol { .. })), "{list:?}");
     assert!(connection.is_closed());
@@ -38,7 +40,7 @@ async fn a_reply_for_a_run_that_has_not_ended_is_a_violation() {
         let (channel, start) = guest.start().await;
         let mut info = ended(&start.id);
         info.state = JobState::Running;
-        guest.reply(channel, &Reply::Job(Box::new(info))).await;
+        guest.reply(channel, &CallReply::Job(Box::new(info))).await;
     });
     assert!(matches!(output, Err(JobError::Lost { .. })), "{output:?}");
     assert!(connection.is_closed());
@@ -63,13 +65,13 @@ async fn a_guest_that_vanishes_at_any_step_leaves_what_is_needed_to_look_the_job
             tokio::join!(run(&connection, command), async {
                 let (channel, start) = guest.start().await;
                 if last >= Step::Started {
-                    guest.event(channel, &Event::Started { pid: 1 }).await;
+                    guest.event(channel, &CallEvent::Started { pid: 1 }).await;
                 }
                 if last >= Step::Printed {
                     guest.data(channel, Stream::Stdout, b"x").await;
                 }
                 if last >= Step::Ended {
-                    let event = Event::Ended(Box::new(ended(&start.id)));
+                    let event = CallEvent::Ended(Box::new(ended(&start.id)));
                     guest.event(channel, &event).await;
                 }
                 drop(guest);

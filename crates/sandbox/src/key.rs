@@ -13,7 +13,7 @@ const MAX_LABEL: usize = 63;
 
 /// The exact name of the work a sandbox belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Task(String);
+pub struct TaskName(String);
 
 /// A text that cannot name a task.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,7 +23,7 @@ pub struct InvalidTask {
     reason: &'static str,
 }
 
-impl Task {
+impl TaskName {
     /// Returns the task used when none is named.
     pub fn default_task() -> Self {
         Self("default".to_owned())
@@ -35,7 +35,7 @@ impl Task {
     }
 }
 
-impl FromStr for Task {
+impl FromStr for TaskName {
     type Err = InvalidTask;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
@@ -55,7 +55,7 @@ impl FromStr for Task {
     }
 }
 
-impl fmt::Display for Task {
+impl fmt::Display for TaskName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -78,17 +78,17 @@ impl HomeId {
 pub struct Key {
     home: HomeId,
     profile: String,
-    task: Task,
+    task: TaskName,
 }
 
 impl Key {
     /// Returns the key of `task` in the profile `profile` of a home.
-    pub fn new(home: HomeId, profile: impl Into<String>, task: Task) -> Self {
+    pub fn new(home: HomeId, profile: impl Into<String>, task: TaskName) -> Self {
         Self { home, profile: profile.into(), task }
     }
 
     /// Returns the task.
-    pub fn task(&self) -> &Task {
+    pub fn task(&self) -> &TaskName {
         &self.task
     }
 
@@ -139,7 +139,7 @@ pub fn label_value(text: &str) -> String {
     if value.is_empty() { "unknown".to_owned() } else { value }
 }
 
-fn dir_name(task: &Task) -> String {
+fn dir_name(task: &TaskName) -> String {
     let name = task.as_str();
     let plain = label_value(name) == name && !name.starts_with('.');
     if plain {
@@ -230,10 +230,10 @@ mod tests {
 
     #[test]
     fn tasks_are_1_to_200_bytes_without_nul() {
-        assert!("x".parse::<Task>().is_ok());
-        assert!("x".repeat(200).parse::<Task>().is_ok());
+        assert!("x".parse::<TaskName>().is_ok());
+        assert!("x".repeat(200).parse::<TaskName>().is_ok());
         for bad in ["", &"x".repeat(201), "a\0b"] {
-            assert!(bad.parse::<Task>().is_err());
+            assert!(bad.parse::<TaskName>().is_err());
         }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) use self::own_dirs::{MACHINE_DIR, OwnDirs};
 pub(crate) use self::stores::{Cover, admit_store, covers, is_replaced};
 use self::stores::{Pin, Pins};
 use self::walk::{Astray, Reached, walk};
-use crate::Task;
+use crate::TaskName;
 use crate::backend::{BackendError, InstanceRequest};
 use crate::key::quoted;
 
@@ -37,7 +37,7 @@ pub(crate) struct MountRequest {
 
 /// A directory or file of the host that may be mounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Admitted {
+pub(crate) struct AdmittedMount {
     /// Its path without any link in it.
     pub(crate) path: PathBuf,
     /// Number of its device.
@@ -48,18 +48,18 @@ pub(crate) struct Admitted {
 
 /// What may be mounted, by the path it was asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Mounts(BTreeMap<PathBuf, Admitted>);
+pub(crate) struct Mounts(BTreeMap<PathBuf, AdmittedMount>);
 
 impl Mounts {
     /// Returns what may be mounted for a path.
-    pub(crate) fn get(&self, asked: &Path) -> Result<&Admitted, BackendError> {
+    pub(crate) fn get(&self, asked: &Path) -> Result<&AdmittedMount, BackendError> {
         self.0.get(asked).ok_or_else(|| BackendError::GuestFailed {
             reason: format!("{} was not looked at before it is mounted", asked.display()),
         })
     }
 
     /// Returns all of them, by the path that was asked for.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Path, &Admitted)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Path, &AdmittedMount)> {
         self.0.iter().map(|(asked, admitted)| (asked.as_path(), admitted))
     }
 
@@ -68,7 +68,7 @@ impl Mounts {
     fn found(asked: &Path, reached: &Reached) -> Self {
         let Reached { path, identity, .. } = reached;
         let (device, inode) = (identity.device, identity.inode);
-        let admitted = Admitted { path: path.clone(), device, inode };
+        let admitted = AdmittedMount { path: path.clone(), device, inode };
         Self(BTreeMap::from([(asked.to_owned(), admitted)]))
     }
 
@@ -77,7 +77,7 @@ impl Mounts {
     pub(crate) fn untried(wanted: &[MountRequest]) -> Self {
         let admitted = |wanted: &MountRequest| {
             let path = wanted.path.clone();
-            (path.clone(), Admitted { path, device: 0, inode: 0 })
+            (path.clone(), AdmittedMount { path, device: 0, inode: 0 })
         };
         Self(wanted.iter().map(admitted).collect())
     }
@@ -119,7 +119,7 @@ pub(crate) fn admit(
         }
         noted.mounts.insert(path.clone(), pin);
         let Reached { path: real, identity, .. } = reached;
-        let admitted = Admitted { path: real, device: identity.device, inode: identity.inode };
+        let admitted = AdmittedMount { path: real, device: identity.device, inode: identity.inode };
         mounts.0.insert(path.clone(), admitted);
     }
     // Noted before anything can use it.
@@ -139,7 +139,7 @@ pub(crate) fn check_again(
     own_dirs: &OwnDirs,
     wanted: &[MountRequest],
     instance_dir: &Path,
-    task: &Task,
+    task: &TaskName,
 ) -> Result<(), BackendError> {
     let failed = |error: std::io::Error| BackendError::Io {
         action: "look at what is mounted in the sandbox".to_owned(),
@@ -157,7 +157,7 @@ fn look_at(
     exposed: &Exposed,
     wanted: &MountRequest,
     pins: &Pins,
-    task: &Task,
+    task: &TaskName,
 ) -> Result<(Reached, Pin), BackendError> {
     let path = &wanted.path;
     let reached =
@@ -230,7 +230,7 @@ fn numbers_change(magic: impl TryInto<i64>) -> bool {
     matches!(magic.try_into(), Ok(FUSE | PLAN9))
 }
 
-fn compare(asked: &Path, was: &Pin, now: &Pin, task: &Task) -> Result<(), BackendError> {
+fn compare(asked: &Path, was: &Pin, now: &Pin, task: &TaskName) -> Result<(), BackendError> {
     let same = match (&was.identity, &now.identity) {
         (Some(was), Some(now)) => was.is(now),
         _ => was.path == now.path,

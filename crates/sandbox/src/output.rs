@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use vestal_wire::{Event, Exit, JobId, SessionState, Stream};
+use vestal_wire::{CallEvent, JobExit, JobId, SessionState, Stream};
 
 use crate::client::Violation;
 
 /// The result of a captured run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Output {
+pub struct CapturedOutput {
     /// The job it was.
     pub job: JobId,
     /// How it ended.
-    pub exit: Exit,
+    pub exit: JobExit,
     /// What it wrote to standard output.
     pub stdout: Captured,
     /// What it wrote to standard error.
@@ -117,10 +117,10 @@ impl Capture {
 }
 
 /// Returns the stream and size of a gap event.
-pub(crate) fn gap_of(event: &Event) -> Option<(Stream, u64)> {
+pub(crate) fn gap_of(event: &CallEvent) -> Option<(Stream, u64)> {
     match event {
-        Event::Gap { stream: 1, bytes } => Some((Stream::Stdout, *bytes)),
-        Event::Gap { stream: 2, bytes } => Some((Stream::Stderr, *bytes)),
+        CallEvent::Gap { stream: 1, bytes } => Some((Stream::Stdout, *bytes)),
+        CallEvent::Gap { stream: 2, bytes } => Some((Stream::Stderr, *bytes)),
         _ => None,
     }
 }

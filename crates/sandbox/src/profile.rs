@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use async_recursion::async_recursion as boxed;
 use vestal_config::Home;
 
-use crate::{Engine, Error, FilesOnRemoval, Summary, SummaryState, Task};
+use crate::{Engine, Error, FilesOnRemoval, SandboxSummary, SummaryState, TaskName};
 
 /// The sandboxes of a profile.
 #[derive(Debug)]
 pub struct ProfileSandboxes {
     engine: Engine,
     dir: PathBuf,
-    summaries: Vec<Summary>,
+    summaries: Vec<SandboxSummary>,
 }
 
 /// Why the sandboxes of a profile cannot be removed or renamed.
@@ -109,11 +109,11 @@ impl ProfileSandboxes {
     }
 
     /// Returns the sandboxes that have an instance.
-    pub fn instances(&self) -> impl Iterator<Item = &Summary> {
+    pub fn instances(&self) -> impl Iterator<Item = &SandboxSummary> {
         self.summaries.iter().filter(|own| own.state != SummaryState::Absent)
     }
 
-    fn tasks(&self) -> BTreeSet<Task> {
+    fn tasks(&self) -> BTreeSet<TaskName> {
         self.summaries.iter().filter_map(|own| own.task.parse().ok()).collect()
     }
 
@@ -129,7 +129,7 @@ impl ProfileSandboxes {
         let own = self.engine.sandboxes_dir() == self.dir;
         for name in directories(&self.dir).into_iter().filter(|_| own) {
             // Files that a sandbox left may belong to another user; only its backend can delete them.
-            if let Ok(task) = name.parse::<Task>() {
+            if let Ok(task) = name.parse::<TaskName>() {
                 self.remove_one(&task, FilesOnRemoval::Remove).await?;
             }
         }
@@ -187,7 +187,7 @@ impl ProfileSandboxes {
 
     async fn remove_one(
         &self,
-        task: &Task,
+        task: &TaskName,
         files: FilesOnRemoval,
     ) -> Result<usize, ProfileSandboxesError> {
         match self.engine.remove(task, files).await {

@@ -12,7 +12,7 @@ use vestal_wire::{JobInfo, JobState};
 
 use crate::engine::StateBefore;
 use crate::notice::Notice;
-use crate::{Key, Task};
+use crate::{Key, TaskName};
 
 pub use handle::Cleanup;
 pub(crate) use handle::{Handle, Ownership};
@@ -38,7 +38,7 @@ impl Sandbox {
     }
 
     /// Returns the task.
-    pub fn task(&self) -> &Task {
+    pub fn task(&self) -> &TaskName {
         self.handle.key().task()
     }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use jiff::Timestamp;
 
-use crate::Task;
+use crate::TaskName;
 
 /// Longest name of a snapshot.
 const MAX_NAME: usize = 64;
@@ -63,7 +63,7 @@ pub enum WhileBusy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
     /// The sandbox it is of.
-    pub task: Task,
+    pub task: TaskName,
     /// Its name among the sandbox's.
     pub name: SnapshotName,
     /// When it was made.
@@ -95,7 +95,7 @@ pub struct Restored {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forked {
     /// The new one.
-    pub task: Task,
+    pub task: TaskName,
     /// Its backend.
     pub backend: String,
     /// Files copied.

@@ -20,7 +20,7 @@ pub(crate) use home_mark::{Guests, HomeNotes, machine};
 pub(crate) use intent::{Intent, NewInstance, ReplacedTree, SandboxChange};
 pub(crate) use lock::KeyLock;
 pub use lock::LockError;
-pub(crate) use record::{InstanceMark, InstanceRecord, Record, SnapshotDir, SnapshotRecord};
+pub(crate) use record::{InstanceMark, InstanceRecord, SandboxRecord, SnapshotDir, SnapshotRecord};
 pub(crate) use resettle::{holds_sandboxes_of, is_below, resettle, running_guests};
 
 use std::path::PathBuf;

@@ -3,8 +3,8 @@
 use std::io;
 
 use crate::moments::InvalidZone;
-use crate::run::RunId;
-use crate::schedule::{InvalidId, ScheduleId};
+use crate::run::ScheduleRunId;
+use crate::schedule::{InvalidScheduleId, ScheduleId};
 use crate::timing::InvalidTiming;
 
 /// Why something could not be done with a schedule. Nothing was changed.
@@ -26,10 +26,10 @@ pub enum Error {
     },
     /// There is no such run, or it is no longer kept.
     #[error("there is no run {0}; the last runs of a schedule are kept")]
-    NoRun(RunId),
+    NoRun(ScheduleRunId),
     /// A text that is not the id of a schedule.
     #[error(transparent)]
-    InvalidId(#[from] InvalidId),
+    InvalidId(#[from] InvalidScheduleId),
     /// A text that says no time.
     #[error(transparent)]
     Timing(#[from] InvalidTiming),
@@ -58,7 +58,7 @@ pub enum Error {
         /// The schedule.
         id: ScheduleId,
         /// The run.
-        run: RunId,
+        run: ScheduleRunId,
     },
     /// A stored value cannot be read.
     #[error("{what} of schedule {id} is unreadable: {reason}; edit or remove the schedule")]

@@ -16,15 +16,16 @@ pub use clock::Clock;
 pub use error::Error;
 pub use moments::{InvalidZone, Zone};
 pub use run::{
-    Delivered, MAX_OUTPUT, Owner, Run, RunId, RunOutcome, RunReport, RunStatus, Trigger,
+    Delivered, MAX_OUTPUT, RunOutcome, RunOwner, RunReport, ScheduleRun, ScheduleRunId,
+    ScheduleRunStatus, Trigger,
 };
 pub use schedule::{
-    Delivery, InvalidId, MissedPolicy, NewSchedule, Schedule, ScheduleChange, ScheduleId,
-    ScheduleState,
+    InvalidScheduleId, MissedPolicy, NewSchedule, Schedule, ScheduleChange, ScheduleDelivery,
+    ScheduleId, ScheduleState,
 };
 pub use scheduler::{DeliveryError, Executor, RunJob, Scheduler, SchedulerLimits, run_claimed};
-pub use store::{KEPT_RUNS, Store, Taken, store_path};
-pub use timing::{InvalidTiming, Timing};
+pub use store::{KEPT_RUNS, ScheduleStore, Taken, store_path};
+pub use timing::{InvalidTiming, ScheduleTiming};
 
 /// The result of what a store is asked.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -11,7 +11,7 @@ use jiff::civil::DateTime;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::timing::Timing;
+use crate::timing::ScheduleTiming;
 
 /// The name that stands for the machine's own time zone where that has none.
 const SYSTEM: &str = "system";
@@ -119,7 +119,7 @@ impl fmt::Display for Zone {
     }
 }
 
-impl Timing {
+impl ScheduleTiming {
     /// Returns the first due moment after `after`; nothing if there is none any more. Intervals are
     /// counted from `anchor`.
     pub fn next_after(
@@ -165,7 +165,7 @@ mod tests {
     }
 
     fn moments(timing: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
-        let timing = Timing::parse(timing, at(after)).unwrap();
+        let timing = ScheduleTiming::parse(timing, at(after)).unwrap();
         let zone = Zone::named(zone).unwrap();
         let moments = timing.upcoming(at(after), at(after), &zone, count);
         moments.iter().map(ToString::to_string).collect()
@@ -225,7 +225,7 @@ mod tests {
             moments("every 12h", "Europe/Berlin", "2026-03-28T12:00:00Z", 3),
             ["2026-03-29T00:00:00Z", "2026-03-29T12:00:00Z", "2026-03-30T00:00:00Z"]
         );
-        let every = Timing::parse("every 1h", at("2026-01-01T00:00:00Z")).unwrap();
+        let every = ScheduleTiming::parse("every 1h", at("2026-01-01T00:00:00Z")).unwrap();
         let (anchor, zone) = (at("2026-01-01T00:10:00Z"), Zone::utc());
         let next = |after: &str| every.next_after(at(after), anchor, &zone).unwrap().to_string();
         assert_eq!(next("2026-01-01T05:09:59Z"), "2026-01-01T05:10:00Z");

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::moments::Zone;
 use crate::schedule::MissedPolicy;
-use crate::timing::Timing;
+use crate::timing::ScheduleTiming;
 
 /// A moment that is noticed within this time is on time: a gateway that is restarted, or a machine
 /// that is busy, misses nothing.
@@ -17,7 +17,7 @@ const MAX_COUNTED: u64 = 10_000;
 
 /// What is to be done about a schedule whose next moment has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct MomentPlan {
     /// Moments at which nobody was there.
     pub(crate) missed: Option<MissedMoments>,
     /// The moment to run now.
@@ -42,13 +42,13 @@ pub(crate) struct DueRun {
 
 /// Decides about a schedule whose next moment, `due`, is not after `now`.
 pub(crate) fn plan(
-    timing: &Timing,
+    timing: &ScheduleTiming,
     anchor: Timestamp,
     zone: &Zone,
     policy: MissedPolicy,
     due: Timestamp,
     now: Timestamp,
-) -> Plan {
+) -> MomentPlan {
     let mut last = due;
     let mut earlier: u64 = 0;
     while earlier < MAX_COUNTED
@@ -74,7 +74,7 @@ pub(crate) fn plan(
     let missed = (count > 0).then_some(MissedMoments { first: due, count });
     let runs = !is_late || policy == MissedPolicy::Run;
     let run = runs.then_some(DueRun { due_at: last, is_late });
-    Plan { missed, run, next_at }
+    MomentPlan { missed, run, next_at }
 }
 
 #[cfg(test)]
@@ -85,8 +85,8 @@ mod tests {
         format!("2026-02-{text}Z").parse().unwrap()
     }
 
-    fn planned(timing: &str, policy: MissedPolicy, due: &str, now: &str) -> Plan {
-        let timing = Timing::parse(timing, at(now)).unwrap();
+    fn planned(timing: &str, policy: MissedPolicy, due: &str, now: &str) -> MomentPlan {
+        let timing = ScheduleTiming::parse(timing, at(now)).unwrap();
         plan(&timing, at("01T00:00:00"), &Zone::utc(), policy, at(due), at(now))
     }
 
@@ -103,7 +103,10 @@ mod tests {
         for policy in [MissedPolicy::Run, MissedPolicy::Skip] {
             let plan = planned("0 9 * * *", policy, "10T09:00:00", "10T09:00:01");
             let next_at = Some(at("11T09:00:00"));
-            assert_eq!(plan, Plan { missed: None, run: Some(run("10T09:00:00", false)), next_at });
+            assert_eq!(
+                plan,
+                MomentPlan { missed: None, run: Some(run("10T09:00:00", false)), next_at }
+            );
         }
     }
 
@@ -113,9 +116,9 @@ mod tests {
         let next_at = Some(at("14T09:00:00"));
         let missed = Some(missed(due, 4));
         let caught_up = planned("0 9 * * *", MissedPolicy::Run, due, now);
-        assert_eq!(caught_up, Plan { missed, run: Some(run("13T09:00:00", true)), next_at });
+        assert_eq!(caught_up, MomentPlan { missed, run: Some(run("13T09:00:00", true)), next_at });
         let skipped = planned("0 9 * * *", MissedPolicy::Skip, due, now);
-        assert_eq!(skipped, Plan { missed, run: None, next_at });
+        assert_eq!(skipped, MomentPlan { missed, run: None, next_at });
     }
 
     #[test]
@@ -123,18 +126,21 @@ mod tests {
         let plan = planned("* * * * *", MissedPolicy::Skip, "10T09:00:00", "10T09:30:30");
         let next_at = Some(at("10T09:31:00"));
         let missed = Some(missed("10T09:00:00", 30));
-        assert_eq!(plan, Plan { missed, run: Some(run("10T09:30:00", false)), next_at });
+        assert_eq!(plan, MomentPlan { missed, run: Some(run("10T09:30:00", false)), next_at });
     }
 
     #[test]
     fn a_moment_that_comes_once_has_no_next() {
         let plan = planned("at 2026-02-10T09:00", MissedPolicy::Skip, "10T09:00:00", "12T00:00:00");
-        assert_eq!(plan, Plan { missed: Some(missed("10T09:00:00", 1)), run: None, next_at: None });
+        assert_eq!(
+            plan,
+            MomentPlan { missed: Some(missed("10T09:00:00", 1)), run: None, next_at: None }
+        );
     }
 
     #[test]
     fn a_clock_that_jumps_years_ahead_costs_little_and_runs_once() {
-        let timing = Timing::parse("* * * * *", at("01T00:00:00")).unwrap();
+        let timing = ScheduleTiming::parse("* * * * *", at("01T00:00:00")).unwrap();
         let now: Timestamp = "2036-02-01T00:00:00Z".parse().unwrap();
         let (anchor, policy) = (at("01T00:00:00"), MissedPolicy::Run);
         let plan = plan(&timing, anchor, &Zone::utc(), policy, at("01T00:01:00"), now);

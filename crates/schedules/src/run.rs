@@ -19,9 +19,9 @@ const MAX_ERROR: usize = 4 << 10;
 /// The number of a run. It grows with every run of a home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct RunId(i64);
+pub struct ScheduleRunId(i64);
 
-impl RunId {
+impl ScheduleRunId {
     /// Returns the run with this number.
     pub const fn new(number: i64) -> Self {
         Self(number)
@@ -33,7 +33,7 @@ impl RunId {
     }
 }
 
-impl fmt::Display for RunId {
+impl fmt::Display for ScheduleRunId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -69,7 +69,7 @@ impl Trigger {
 /// What became of a due moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RunStatus {
+pub enum ScheduleRunStatus {
     /// It was asked for, and nobody has taken it yet.
     Requested,
     /// It is claimed, and waits for others to end.
@@ -92,7 +92,7 @@ pub enum RunStatus {
     Missed,
 }
 
-impl RunStatus {
+impl ScheduleRunStatus {
     /// All of them.
     pub const ALL: [Self; 10] = [
         Self::Requested,
@@ -144,12 +144,12 @@ impl RunStatus {
 /// The process that runs something. A pid means nothing in another process namespace, such as
 /// another container's, so that is part of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owner {
+pub struct RunOwner {
     process: ProcessId,
     namespace: u64,
 }
 
-impl Owner {
+impl RunOwner {
     /// Returns this process.
     pub fn current() -> Result<Self> {
         let process = ProcessId::current().map_err(Error::Process)?;
@@ -206,15 +206,15 @@ impl Delivered {
 
 /// A run, or a moment at which there was none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Run {
+pub struct ScheduleRun {
     /// Its number.
-    pub id: RunId,
+    pub id: ScheduleRunId,
     /// The schedule.
     pub schedule: ScheduleId,
     /// Why it was begun.
     pub trigger: Trigger,
     /// What became of it.
-    pub status: RunStatus,
+    pub status: ScheduleRunStatus,
     /// The due moment; none if somebody asked for it. Of several missed ones, the first.
     pub due_at: Option<Timestamp>,
     /// How many moments were missed, in an entry of missed ones.
@@ -226,7 +226,7 @@ pub struct Run {
     /// When it ended.
     pub ended_at: Option<Timestamp>,
     /// The process that runs it, or ran it.
-    pub owner: Option<Owner>,
+    pub owner: Option<RunOwner>,
     /// The conversation.
     pub conversation: Option<String>,
     /// What the agent said last, as far as it is kept.
@@ -245,22 +245,23 @@ pub struct Run {
     pub delivery_error: Option<String>,
 }
 
-impl Run {
+impl ScheduleRun {
     /// Returns it as it really is: in progress only as far as its process is not gone, by what the
     /// process `here` can tell.
-    pub(crate) fn seen_from(mut self, here: &Owner) -> Self {
-        let has_begun = matches!(self.status, RunStatus::Waiting | RunStatus::Running);
+    pub(crate) fn seen_from(mut self, here: &RunOwner) -> Self {
+        let has_begun =
+            matches!(self.status, ScheduleRunStatus::Waiting | ScheduleRunStatus::Running);
         if has_begun && self.owner.as_ref().is_some_and(|owner| owner.is_gone(here) == Some(true)) {
             self.error = Some(lost_reason(self.status).to_owned());
-            self.status = RunStatus::Lost;
+            self.status = ScheduleRunStatus::Lost;
         }
         self
     }
 }
 
 /// Returns why a run is lost that had come so far.
-pub(crate) fn lost_reason(status: RunStatus) -> &'static str {
-    if status == RunStatus::Waiting {
+pub(crate) fn lost_reason(status: ScheduleRunStatus) -> &'static str {
+    if status == ScheduleRunStatus::Waiting {
         "its process died before it began"
     } else {
         "its process died; how far it came is unknown"
@@ -281,12 +282,12 @@ pub enum RunOutcome {
 }
 
 impl RunOutcome {
-    pub(crate) const fn status(self) -> RunStatus {
+    pub(crate) const fn status(self) -> ScheduleRunStatus {
         match self {
-            Self::Succeeded => RunStatus::Succeeded,
-            Self::Failed => RunStatus::Failed,
-            Self::TimedOut => RunStatus::TimedOut,
-            Self::Interrupted => RunStatus::Interrupted,
+            Self::Succeeded => ScheduleRunStatus::Succeeded,
+            Self::Failed => ScheduleRunStatus::Failed,
+            Self::TimedOut => ScheduleRunStatus::TimedOut,
+            Self::Interrupted => ScheduleRunStatus::Interrupted,
         }
     }
 }
@@ -343,21 +344,21 @@ mod tests {
 
     #[test]
     fn every_status_is_read_as_it_is_written() {
-        for status in RunStatus::ALL {
-            assert_eq!(RunStatus::from_word(status.word()), Some(status));
+        for status in ScheduleRunStatus::ALL {
+            assert_eq!(ScheduleRunStatus::from_word(status.word()), Some(status));
         }
-        assert_eq!(RunStatus::from_word("done"), None);
+        assert_eq!(ScheduleRunStatus::from_word("done"), None);
     }
 
     #[test]
     fn this_process_is_there_and_one_of_another_boot_is_gone() {
-        let here = Owner::current().unwrap();
+        let here = RunOwner::current().unwrap();
         assert_eq!(here.is_gone(&here), Some(false));
         let process = ProcessId { boot: "other".to_owned(), ..here.process.clone() };
-        assert_eq!(Owner { process, ..here.clone() }.is_gone(&here), Some(true));
+        assert_eq!(RunOwner { process, ..here.clone() }.is_gone(&here), Some(true));
         let process = ProcessId { start: here.process.start + 1, ..here.process.clone() };
-        assert_eq!(Owner { process, ..here.clone() }.is_gone(&here), Some(true));
-        let elsewhere = Owner { namespace: here.namespace + 1, ..here.clone() };
+        assert_eq!(RunOwner { process, ..here.clone() }.is_gone(&here), Some(true));
+        let elsewhere = RunOwner { namespace: here.namespace + 1, ..here.clone() };
         assert_eq!(elsewhere.is_gone(&here), None);
     }
 

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::moments::Zone;
-use crate::run::RunStatus;
-use crate::timing::Timing;
+use crate::run::ScheduleRunStatus;
+use crate::timing::ScheduleTiming;
 use crate::{Error, Result};
 
 /// The prefix of every id.
@@ -37,7 +37,7 @@ pub struct ScheduleId(String);
 /// A text that is not the id of a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not the id of a schedule; they look like c_4x7k2m9q")]
-pub struct InvalidId {
+pub struct InvalidScheduleId {
     /// The text, shortened.
     pub text: String,
 }
@@ -69,22 +69,22 @@ impl ScheduleId {
 }
 
 impl FromStr for ScheduleId {
-    type Err = InvalidId;
+    type Err = InvalidScheduleId;
 
-    fn from_str(text: &str) -> std::result::Result<Self, InvalidId> {
+    fn from_str(text: &str) -> std::result::Result<Self, InvalidScheduleId> {
         let letters = text.strip_prefix(PREFIX).unwrap_or_default();
         if letters.len() == LETTERS && letters.bytes().all(|byte| ALPHABET.contains(&byte)) {
             Ok(Self(text.to_owned()))
         } else {
-            Err(InvalidId { text: text.chars().take(40).collect() })
+            Err(InvalidScheduleId { text: text.chars().take(40).collect() })
         }
     }
 }
 
 impl TryFrom<String> for ScheduleId {
-    type Error = InvalidId;
+    type Error = InvalidScheduleId;
 
-    fn try_from(text: String) -> std::result::Result<Self, InvalidId> {
+    fn try_from(text: String) -> std::result::Result<Self, InvalidScheduleId> {
         text.parse()
     }
 }
@@ -147,7 +147,7 @@ impl ScheduleState {
 
 /// Where the output of a run goes, besides its record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Delivery {
+pub enum ScheduleDelivery {
     /// Nowhere else.
     #[default]
     Local,
@@ -155,7 +155,7 @@ pub enum Delivery {
     Conversation(String),
 }
 
-impl FromStr for Delivery {
+impl FromStr for ScheduleDelivery {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -176,7 +176,7 @@ impl FromStr for Delivery {
     }
 }
 
-impl fmt::Display for Delivery {
+impl fmt::Display for ScheduleDelivery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Local => f.write_str("local"),
@@ -191,7 +191,7 @@ pub struct NewSchedule {
     /// Its name; without one it is called after its prompt.
     pub name: Option<String>,
     /// When it is due.
-    pub timing: Timing,
+    pub timing: ScheduleTiming,
     /// The time zone of the clock on the wall that `timing` means.
     pub zone: Zone,
     /// What the agent is asked.
@@ -209,14 +209,14 @@ pub struct NewSchedule {
     /// A command that is run first in the sandbox; what it prints is added to the prompt.
     pub script: Option<String>,
     /// Where its output goes.
-    pub delivery: Delivery,
+    pub delivery: ScheduleDelivery,
     /// What happens to moments that were missed.
     pub missed: MissedPolicy,
 }
 
 impl NewSchedule {
     /// Returns a schedule that asks this at these times, in the sandbox of the default task.
-    pub fn new(timing: Timing, zone: Zone, prompt: impl Into<String>) -> Self {
+    pub fn new(timing: ScheduleTiming, zone: Zone, prompt: impl Into<String>) -> Self {
         Self {
             name: None,
             timing,
@@ -228,7 +228,7 @@ impl NewSchedule {
             task: "default".to_owned(),
             workdir: None,
             script: None,
-            delivery: Delivery::Local,
+            delivery: ScheduleDelivery::Local,
             missed: MissedPolicy::Run,
         }
     }
@@ -311,7 +311,7 @@ pub struct ScheduleChange {
     /// Its name.
     pub name: Option<String>,
     /// When it is due. Its next moment is found anew.
-    pub timing: Option<Timing>,
+    pub timing: Option<ScheduleTiming>,
     /// The time zone. Its next moment is found anew.
     pub zone: Option<Zone>,
     /// What the agent is asked.
@@ -329,7 +329,7 @@ pub struct ScheduleChange {
     /// The command; `Some(None)` for none.
     pub script: Option<Option<String>>,
     /// Where its output goes.
-    pub delivery: Option<Delivery>,
+    pub delivery: Option<ScheduleDelivery>,
     /// What happens to moments that were missed.
     pub missed: Option<MissedPolicy>,
 }
@@ -370,7 +370,7 @@ pub struct Schedule {
     /// Whether it is due again.
     pub state: ScheduleState,
     /// When it is due.
-    pub timing: Timing,
+    pub timing: ScheduleTiming,
     /// The time zone of `timing`.
     pub zone: Zone,
     /// What the agent is asked.
@@ -388,7 +388,7 @@ pub struct Schedule {
     /// A command that is run first in the sandbox.
     pub script: Option<String>,
     /// Where its output goes.
-    pub delivery: Delivery,
+    pub delivery: ScheduleDelivery,
     /// What happens to moments that were missed.
     pub missed: MissedPolicy,
     /// When it was created.
@@ -400,7 +400,7 @@ pub struct Schedule {
     /// When the last run began.
     pub last_run_at: Option<Timestamp>,
     /// What became of the last moment or run.
-    pub last_status: Option<RunStatus>,
+    pub last_status: Option<ScheduleRunStatus>,
     /// Runs that ended, all in all.
     pub runs: u64,
     /// Those of them that did not succeed.
@@ -438,7 +438,7 @@ mod tests {
 
     #[test]
     fn what_a_schedule_cannot_have_is_refused() {
-        let timing = || Timing::Every { seconds: 3600 };
+        let timing = || ScheduleTiming::Every { seconds: 3600 };
         let new = |prompt: &str| NewSchedule::new(timing(), Zone::utc(), prompt);
         let named = |prompt: &str| new(prompt).checked().unwrap().name.unwrap();
         assert_eq!(named("look at\n the logs"), "look at the logs");
@@ -462,10 +462,10 @@ mod tests {
     #[test]
     fn a_delivery_is_read_as_it_is_written() {
         for text in ["local", "conversation:20261115-103001-k3f9ab"] {
-            assert_eq!(text.parse::<Delivery>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<ScheduleDelivery>().unwrap().to_string(), text);
         }
         for text in ["", "Local", "conversation:", "mail:me", "conversation"] {
-            assert!(text.parse::<Delivery>().is_err(), "{text}");
+            assert!(text.parse::<ScheduleDelivery>().is_err(), "{text}");
         }
     }
 }

@@ -13,10 +13,10 @@ use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::Instrument as _;
 
 use crate::clock::Clock;
-use crate::run::{Delivered, Owner, Run, RunId, RunOutcome, RunReport};
+use crate::run::{Delivered, RunOutcome, RunOwner, RunReport, ScheduleRun, ScheduleRunId};
 use crate::schedule::Schedule;
-use crate::store::{Store, Taken};
-use crate::wake::Wake;
+use crate::store::{ScheduleStore, Taken};
+use crate::wake::FileWatch;
 use crate::{Error, Result};
 
 /// The longest sleep: a machine that was suspended, or whose clock was set, is noticed within it.
@@ -50,7 +50,7 @@ pub trait Executor: Send + Sync + 'static {
     async fn deliver(
         &self,
         schedule: &Schedule,
-        run: &Run,
+        run: &ScheduleRun,
     ) -> std::result::Result<(), DeliveryError>;
 }
 
@@ -71,8 +71,8 @@ pub struct RunJob {
     /// The schedule, as it was when the run was claimed.
     pub schedule: Schedule,
     /// The run.
-    pub run: RunId,
-    store: Store,
+    pub run: ScheduleRunId,
+    store: ScheduleStore,
 }
 
 impl RunJob {
@@ -102,11 +102,11 @@ pub struct Scheduler {
 }
 
 struct SchedulerShared {
-    store: Store,
+    store: ScheduleStore,
     executor: Arc<dyn Executor>,
     limits: SchedulerLimits,
     clock: Clock,
-    owner: Owner,
+    owner: RunOwner,
     slots: Arc<Semaphore>,
     tasks: TaskTracker,
     /// Cancelled when no new runs are begun.
@@ -114,14 +114,14 @@ struct SchedulerShared {
     /// Cancelled when runs in progress must end.
     interrupt: CancellationToken,
     /// Deliveries that wait to be tried again.
-    retrying: Mutex<HashSet<RunId>>,
+    retrying: Mutex<HashSet<ScheduleRunId>>,
     poke: Notify,
 }
 
 impl Scheduler {
     /// Returns a scheduler, which does nothing until it [serves](Self::serve).
     pub fn new(
-        store: Store,
+        store: ScheduleStore,
         executor: Arc<dyn Executor>,
         limits: SchedulerLimits,
         clock: Clock,
@@ -130,7 +130,7 @@ impl Scheduler {
             store,
             executor,
             clock,
-            owner: Owner::current()?,
+            owner: RunOwner::current()?,
             slots: Arc::new(Semaphore::new(limits.max_concurrent.max(1))),
             limits,
             tasks: TaskTracker::new(),
@@ -145,7 +145,7 @@ impl Scheduler {
     /// Runs what is due until [`Self::stop`]. A failure of the store is reported and tried again; it
     /// does not end this.
     pub async fn serve(&self, on_tick: impl Fn(Option<&Error>) + Send) {
-        let wake = match Wake::new(self.shared.store.path()) {
+        let wake = match FileWatch::new(self.shared.store.path()) {
             Ok(wake) => Some(wake),
             Err(error) => {
                 tracing::warn!(%error, "changes of schedules are noticed within a minute only");
@@ -217,7 +217,7 @@ impl Scheduler {
             self.begin(schedule, run);
         }
         let retrying = self.retrying().clone();
-        let is_wanted = |run: RunId| !retrying.contains(&run);
+        let is_wanted = |run: ScheduleRunId| !retrying.contains(&run);
         for (schedule, run) in shared.store.take_deliveries(&shared.owner, now, is_wanted).await? {
             shared.tasks.spawn(self.clone().deliver(schedule, run));
         }
@@ -228,7 +228,7 @@ impl Scheduler {
         Ok(until.clamp(SHORTEST_SLEEP, LONGEST_SLEEP))
     }
 
-    fn begin(&self, schedule: Schedule, run: RunId) {
+    fn begin(&self, schedule: Schedule, run: ScheduleRunId) {
         let this = self.clone();
         let span = tracing::info_span!("cron", schedule = %schedule.id, run = run.get());
         let running = async move {
@@ -259,13 +259,13 @@ impl Scheduler {
 
     /// Records how a run ended, for as long as that takes: until then its schedule is in progress, and
     /// has no other run. Once the scheduler stops it is tried a few times more.
-    async fn record(&self, run: RunId, report: &RunReport) {
+    async fn record(&self, run: ScheduleRunId, report: &RunReport) {
         let SchedulerShared { store, clock, stop, .. } = &*self.shared;
         let finish = || store.finish(run, report, clock.now());
         record(run, finish, stop, RECORD_PAUSES).await;
     }
 
-    async fn deliver(self, schedule: Schedule, run: Run) {
+    async fn deliver(self, schedule: Schedule, run: ScheduleRun) {
         let shared = &self.shared;
         let result = shared.executor.deliver(&schedule, &run).await;
         let recorded = match &result {
@@ -292,7 +292,7 @@ impl Scheduler {
         }
     }
 
-    fn retrying(&self) -> MutexGuard<'_, HashSet<RunId>> {
+    fn retrying(&self) -> MutexGuard<'_, HashSet<ScheduleRunId>> {
         self.shared.retrying.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -304,7 +304,7 @@ impl fmt::Debug for Scheduler {
 }
 
 /// Waits for a change by another process; for ever if that cannot be noticed.
-async fn changed(wake: Option<&Wake>) {
+async fn changed(wake: Option<&FileWatch>) {
     if let Some(wake) = wake {
         match wake.next().await {
             Ok(()) => return,
@@ -318,10 +318,10 @@ async fn changed(wake: Option<&Wake>) {
 /// cannot be recorded within some seconds is found as lost when this process is gone.
 #[boxed]
 pub async fn run_claimed(
-    store: &Store,
+    store: &ScheduleStore,
     executor: Arc<dyn Executor>,
     schedule: Schedule,
-    run: RunId,
+    run: ScheduleRunId,
     timeout: Duration,
     stop: CancellationToken,
     clock: &Clock,
@@ -335,10 +335,10 @@ pub async fn run_claimed(
 }
 
 async fn carry_out(
-    store: &Store,
+    store: &ScheduleStore,
     executor: Arc<dyn Executor>,
     schedule: Schedule,
-    run: RunId,
+    run: ScheduleRunId,
     timeout: Duration,
     stop: CancellationToken,
     clock: &Clock,
@@ -402,7 +402,7 @@ async fn within(
 /// it; from `hurry` on only a few times more, and such a run is found as lost when this process is
 /// gone.
 async fn record<F: Future<Output = Result<bool>>>(
-    run: RunId,
+    run: ScheduleRunId,
     finish: impl Fn() -> F,
     hurry: &CancellationToken,
     (mut pause, longest): (Duration, Duration),
@@ -446,7 +446,7 @@ mod tests {
             let tried = tries.fetch_add(1, Ordering::SeqCst);
             if tried < 100 { Err(full()) } else { Ok(true) }
         };
-        record(RunId::new(1), finish, &CancellationToken::new(), SHORT).await;
+        record(ScheduleRunId::new(1), finish, &CancellationToken::new(), SHORT).await;
         assert_eq!(tries.load(Ordering::SeqCst), 101);
     }
 
@@ -459,7 +459,7 @@ mod tests {
             }
             Err(full())
         };
-        record(RunId::new(1), finish, &hurry, SHORT).await;
+        record(ScheduleRunId::new(1), finish, &hurry, SHORT).await;
         assert_eq!(tries.load(Ordering::SeqCst), 20 + LAST_TRIES);
     }
 }

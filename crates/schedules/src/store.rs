@@ -42,7 +42,7 @@ pub fn store_path(home: &Path) -> PathBuf {
 ///
 /// Dropping the future of a writing call leaves the change done or not done, never half done.
 #[derive(Clone)]
-pub struct Store {
+pub struct ScheduleStore {
     shared: Arc<StoreShared>,
 }
 
@@ -53,7 +53,7 @@ struct StoreShared {
     writer: Mutex<Option<SqliteConnection>>,
 }
 
-impl Store {
+impl ScheduleStore {
     /// Opens the file, creating it if needed, readable by its owner only.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
@@ -127,9 +127,9 @@ impl Store {
     }
 }
 
-impl fmt::Debug for Store {
+impl fmt::Debug for ScheduleStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store").field("path", &self.path()).finish_non_exhaustive()
+        f.debug_struct("ScheduleStore").field("path", &self.path()).finish_non_exhaustive()
     }
 }
 

@@ -28,7 +28,7 @@ const FIELDS: [(&str, &str); 5] = [
 
 /// When a schedule is due.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Timing {
+pub enum ScheduleTiming {
     /// Whenever the clock on the wall matches a cron expression.
     Cron(CronExpression),
     /// Again and again after so many seconds of elapsed time, counted from when the schedule was made.
@@ -73,7 +73,7 @@ impl InvalidTiming {
     }
 }
 
-impl Timing {
+impl ScheduleTiming {
     /// Reads what a person writes; `now` is what `in 20m` counts from.
     pub fn parse(text: &str, now: Timestamp) -> Result<Self, InvalidTiming> {
         let trimmed = text.trim();
@@ -125,8 +125,8 @@ impl Timing {
     }
 }
 
-/// The text that is stored and shown. [`Timing::parse`] reads it back.
-impl fmt::Display for Timing {
+/// The text that is stored and shown. [`ScheduleTiming::parse`] reads it back.
+impl fmt::Display for ScheduleTiming {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cron(expression) => f.write_str(&expression.text),
@@ -198,10 +198,10 @@ impl FromStr for CronExpression {
 }
 
 /// Reads a moment: a date and a time, with an offset or in the time zone of the schedule.
-fn moment(text: &str) -> Result<Timing, String> {
+fn moment(text: &str) -> Result<ScheduleTiming, String> {
     let text = text.trim().replacen(' ', "T", 1);
     if let Ok(instant) = text.parse::<Timestamp>() {
-        return Ok(Timing::Instant(whole_second(instant)));
+        return Ok(ScheduleTiming::Instant(whole_second(instant)));
     }
     // A date without a time would mean midnight, which few people mean.
     if !text.contains(['T', 't']) {
@@ -210,7 +210,12 @@ fn moment(text: &str) -> Result<Timing, String> {
     let civil: DateTime = text
         .parse()
         .map_err(|_| "a moment has a date and a time, such as 2026-12-24T18:00".to_owned())?;
-    civil.with().subsec_nanosecond(0).build().map(Timing::At).map_err(|error| error.to_string())
+    civil
+        .with()
+        .subsec_nanosecond(0)
+        .build()
+        .map(ScheduleTiming::At)
+        .map_err(|error| error.to_string())
 }
 
 /// Due moments are whole seconds, so that a moment has one name.
@@ -264,9 +269,9 @@ mod tests {
     }
 
     fn read(text: &str) -> Result<String, String> {
-        let timing = Timing::parse(text, now()).map_err(|error| error.to_string())?;
+        let timing = ScheduleTiming::parse(text, now()).map_err(|error| error.to_string())?;
         let shown = timing.to_string();
-        assert_eq!(Timing::parse(&shown, now()).unwrap(), timing, "{shown} is read back");
+        assert_eq!(ScheduleTiming::parse(&shown, now()).unwrap(), timing, "{shown} is read back");
         Ok(shown)
     }
 
@@ -320,18 +325,18 @@ mod tests {
     proptest! {
         #[test]
         fn garbage_never_panics(text in ".{0,40}") {
-            drop(Timing::parse(&text, now()));
+            drop(ScheduleTiming::parse(&text, now()));
         }
 
         #[test]
         fn garbage_of_the_right_letters_never_panics(
             text in "(every |at |in |@)?[0-9*/,#LW?+a-z-]{0,6}( [0-9*/,#LW?+a-z-]{0,6}){0,5}"
         ) {
-            if let Ok(timing) = Timing::parse(&text, now()) {
+            if let Ok(timing) = ScheduleTiming::parse(&text, now()) {
                 // What is taken can be asked for its moments, and is read back as it was.
                 let zone = crate::Zone::utc();
                 timing.next_after(now(), now(), &zone);
-                prop_assert_eq!(Timing::parse(&timing.to_string(), now()).unwrap(), timing);
+                prop_assert_eq!(ScheduleTiming::parse(&timing.to_string(), now()).unwrap(), timing);
             }
         }
     }

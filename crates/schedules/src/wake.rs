@@ -30,11 +30,11 @@ pub(crate) fn announce(file: &Path) {
 
 /// Watches the directory of the file for announcements.
 #[derive(Debug)]
-pub(crate) struct Wake {
+pub(crate) struct FileWatch {
     fd: AsyncFd<OwnedFd>,
 }
 
-impl Wake {
+impl FileWatch {
     pub(crate) fn new(file: &Path) -> io::Result<Self> {
         let dir = file.parent().ok_or_else(|| io::Error::other("the file has no directory"))?;
         let fd = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;

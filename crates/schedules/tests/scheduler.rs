@@ -11,8 +11,9 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use vestal_schedules::{
-    Clock, Delivered, Delivery, DeliveryError, Executor, NewSchedule, Run, RunJob, RunOutcome,
-    RunReport, RunStatus, Schedule, Scheduler, SchedulerLimits, Store, Timing, Zone,
+    Clock, Delivered, DeliveryError, Executor, NewSchedule, RunJob, RunOutcome, RunReport,
+    Schedule, ScheduleDelivery, ScheduleRun, ScheduleRunStatus, ScheduleStore, ScheduleTiming,
+    Scheduler, SchedulerLimits, Zone,
 };
 use vestal_testkit::until_async;
 
@@ -57,7 +58,7 @@ impl Executor for Fake {
         report
     }
 
-    async fn deliver(&self, schedule: &Schedule, run: &Run) -> Result<(), DeliveryError> {
+    async fn deliver(&self, schedule: &Schedule, run: &ScheduleRun) -> Result<(), DeliveryError> {
         let line = format!("{} {}", schedule.delivery, run.output);
         self.delivered.lock().unwrap().push(line);
         Ok(())
@@ -66,7 +67,7 @@ impl Executor for Fake {
 
 struct Bench {
     _dir: tempfile::TempDir,
-    store: Store,
+    store: ScheduleStore,
     fake: Arc<Fake>,
     begun: mpsc::UnboundedReceiver<String>,
     scheduler: Scheduler,
@@ -82,7 +83,7 @@ impl Bench {
 
     async fn with(work: Work, limits: SchedulerLimits, clock: Clock) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(vestal_schedules::store_path(dir.path())).await.unwrap();
+        let store = ScheduleStore::open(vestal_schedules::store_path(dir.path())).await.unwrap();
         let (sender, begun) = mpsc::unbounded_channel();
         let fake = Arc::new(Fake {
             work,
@@ -96,9 +97,9 @@ impl Bench {
         Self { _dir: dir, store, fake, begun, scheduler, clock }
     }
 
-    async fn create(&self, name: &str, timing: &str, delivery: Delivery) -> Schedule {
+    async fn create(&self, name: &str, timing: &str, delivery: ScheduleDelivery) -> Schedule {
         let now = self.clock.now();
-        let timing = Timing::parse(timing, now).unwrap();
+        let timing = ScheduleTiming::parse(timing, now).unwrap();
         let new = NewSchedule {
             name: Some(name.to_owned()),
             delivery,
@@ -108,7 +109,7 @@ impl Bench {
     }
 
     /// Waits until the last run of a schedule has ended, and returns it.
-    async fn ended(&self, schedule: &Schedule) -> Run {
+    async fn ended(&self, schedule: &Schedule) -> ScheduleRun {
         let last = async || self.store.runs(Some(&schedule.id), 1).await.unwrap().pop();
         until_async("the run has ended", async || {
             last().await.is_some_and(|run| !run.status.is_open())
@@ -132,15 +133,15 @@ async fn a_schedule_that_another_process_makes_is_run_when_it_is_due() {
     let serving =
         tokio::spawn(async move { scheduler.serve(|error| assert!(error.is_none())).await });
     // Another handle of the file, as another process has: nobody tells the scheduler.
-    let other = Store::open(bench.store.path()).await.unwrap();
+    let other = ScheduleStore::open(bench.store.path()).await.unwrap();
     let soon = Timestamp::now() + SignedDuration::from_secs(2);
-    let timing = Timing::Instant(Timestamp::from_second(soon.as_second()).unwrap());
-    let delivery = Delivery::Conversation("k3f9ab".to_owned());
+    let timing = ScheduleTiming::Instant(Timestamp::from_second(soon.as_second()).unwrap());
+    let delivery = ScheduleDelivery::Conversation("k3f9ab".to_owned());
     let new = NewSchedule { delivery, ..NewSchedule::new(timing, Zone::utc(), "look") };
     let schedule = other.create(new, Timestamp::now()).await.unwrap();
     assert_eq!(bench.begun.recv().await.as_deref(), Some("look"));
     let run = bench.ended(&schedule).await;
-    assert_eq!((run.status, run.output.as_str()), (RunStatus::Succeeded, "did look"));
+    assert_eq!((run.status, run.output.as_str()), (ScheduleRunStatus::Succeeded, "did look"));
     assert!(run.started_at >= schedule.next_at);
     // What it said is delivered without another word, too.
     until_async("it is delivered", async || {
@@ -155,11 +156,11 @@ async fn a_schedule_that_another_process_makes_is_run_when_it_is_due() {
 #[tokio::test]
 async fn a_run_that_takes_too_long_is_interrupted_and_timed_out() {
     let bench = Bench::new(Work::Hang, limits(1, Duration::from_millis(50))).await;
-    let schedule = bench.create("slow", "0 9 * * *", Delivery::Local).await;
+    let schedule = bench.create("slow", "0 9 * * *", ScheduleDelivery::Local).await;
     bench.clock.set("2026-01-31T09:00:00Z".parse().unwrap());
     bench.scheduler.tick().await.unwrap();
     let run = bench.ended(&schedule).await;
-    assert_eq!(run.status, RunStatus::TimedOut);
+    assert_eq!(run.status, ScheduleRunStatus::TimedOut);
     assert!(run.error.unwrap().contains("cron.timeout_seconds"));
     // What it had said until then is kept.
     assert_eq!(run.output, "did look");
@@ -168,12 +169,12 @@ async fn a_run_that_takes_too_long_is_interrupted_and_timed_out() {
 #[tokio::test]
 async fn a_run_that_crashes_is_a_failure_and_the_schedule_goes_on() {
     let bench = Bench::new(Work::Panic, limits(1, LONG)).await;
-    let schedule = bench.create("bad", "0 9 * * *", Delivery::Local).await;
+    let schedule = bench.create("bad", "0 9 * * *", ScheduleDelivery::Local).await;
     for day in ["2026-01-31", "2026-02-01"] {
         bench.clock.set(format!("{day}T09:00:00Z").parse().unwrap());
         bench.scheduler.tick().await.unwrap();
         let run = bench.ended(&schedule).await;
-        assert_eq!(run.status, RunStatus::Failed);
+        assert_eq!(run.status, ScheduleRunStatus::Failed);
         assert_eq!(run.conversation.as_deref(), Some("20260131-090000-k3f9ab"));
     }
     assert_eq!(bench.store.get(&schedule.id).await.unwrap().failures, 2);
@@ -184,7 +185,7 @@ async fn as_many_run_at_once_as_may_and_a_drain_ends_them_all_and_says_so() {
     let mut bench = Bench::new(Work::Hang, limits(2, LONG)).await;
     let mut schedules = Vec::new();
     for name in ["a", "b", "c"] {
-        schedules.push(bench.create(name, "0 9 * * *", Delivery::Local).await);
+        schedules.push(bench.create(name, "0 9 * * *", ScheduleDelivery::Local).await);
     }
     bench.clock.set("2026-01-31T09:00:00Z".parse().unwrap());
     bench.scheduler.tick().await.unwrap();
@@ -192,7 +193,7 @@ async fn as_many_run_at_once_as_may_and_a_drain_ends_them_all_and_says_so() {
     bench.begun.recv().await.unwrap();
     let waiting = async || {
         let runs = bench.store.runs(None, 10).await.unwrap();
-        runs.iter().filter(|run| run.status == RunStatus::Waiting).count()
+        runs.iter().filter(|run| run.status == ScheduleRunStatus::Waiting).count()
     };
     assert_eq!(waiting().await, 1);
     // No patience: what runs is interrupted, what waits never begins, and nothing new is taken.
@@ -201,7 +202,7 @@ async fn as_many_run_at_once_as_may_and_a_drain_ends_them_all_and_says_so() {
     let mut errors = Vec::new();
     for schedule in &schedules {
         let run = bench.ended(schedule).await;
-        assert_eq!(run.status, RunStatus::Interrupted);
+        assert_eq!(run.status, ScheduleRunStatus::Interrupted);
         errors.push(run.error.unwrap_or_default());
     }
     assert_eq!(
@@ -218,12 +219,12 @@ async fn as_many_run_at_once_as_may_and_a_drain_ends_them_all_and_says_so() {
 #[tokio::test]
 async fn a_run_that_ends_by_itself_during_a_drain_is_a_success() {
     let bench = Bench::new(Work::Answer, limits(1, LONG)).await;
-    let schedule = bench.create("quick", "0 9 * * *", Delivery::Local).await;
+    let schedule = bench.create("quick", "0 9 * * *", ScheduleDelivery::Local).await;
     bench.clock.set("2026-01-31T09:00:00Z".parse().unwrap());
     bench.scheduler.tick().await.unwrap();
     let mut begun = bench.begun;
     begun.recv().await.unwrap();
     assert_eq!(bench.scheduler.drain(LONG, std::future::pending()).await, 0);
     let runs = bench.store.runs(Some(&schedule.id), 1).await.unwrap();
-    assert_eq!(runs[0].status, RunStatus::Succeeded);
+    assert_eq!(runs[0].status, ScheduleRunStatus::Succeeded);
 }

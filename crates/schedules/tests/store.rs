@@ -7,16 +7,17 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
 use vestal_schedules::{
-    Delivered, Delivery, Error, KEPT_RUNS, MissedPolicy, NewSchedule, Owner, Run, RunOutcome,
-    RunReport, RunStatus, Schedule, ScheduleChange, ScheduleState, Store, Timing, Trigger, Zone,
+    Delivered, Error, KEPT_RUNS, MissedPolicy, NewSchedule, RunOutcome, RunOwner, RunReport,
+    Schedule, ScheduleChange, ScheduleDelivery, ScheduleRun, ScheduleRunStatus, ScheduleState,
+    ScheduleStore, ScheduleTiming, Trigger, Zone,
 };
 use vestal_testkit::sqlite::execute;
 
 /// A store with the process that uses it.
 struct Bench {
     dir: TempDir,
-    store: Store,
-    owner: Owner,
+    store: ScheduleStore,
+    owner: RunOwner,
 }
 
 /// Returns a time of January 2026.
@@ -38,12 +39,12 @@ fn success(output: &str) -> RunReport {
 impl Bench {
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(vestal_schedules::store_path(dir.path())).await.unwrap();
-        Self { dir, store, owner: Owner::current().unwrap() }
+        let store = ScheduleStore::open(vestal_schedules::store_path(dir.path())).await.unwrap();
+        Self { dir, store, owner: RunOwner::current().unwrap() }
     }
 
     async fn create(&self, timing: &str, missed: MissedPolicy, now: Timestamp) -> Schedule {
-        let timing = Timing::parse(timing, now).unwrap();
+        let timing = ScheduleTiming::parse(timing, now).unwrap();
         let new = NewSchedule { missed, ..NewSchedule::new(timing, Zone::utc(), "look") };
         self.store.create(new, now).await.unwrap()
     }
@@ -61,7 +62,7 @@ impl Bench {
     async fn entries(
         &self,
         schedule: &Schedule,
-    ) -> Vec<(RunStatus, Trigger, Option<Timestamp>, u64)> {
+    ) -> Vec<(ScheduleRunStatus, Trigger, Option<Timestamp>, u64)> {
         let mut runs = self.store.runs(Some(&schedule.id), 200).await.unwrap();
         runs.reverse();
         runs.iter().map(|run| (run.status, run.trigger, run.due_at, run.missed)).collect()
@@ -83,11 +84,16 @@ async fn missed_moments_are_reported_once_and_caught_up_once_or_skipped_as_asked
         assert_eq!(bench.work(at("04T12:00:00")).await, caught_up);
         assert_eq!(bench.work(at("04T12:00:01")).await, 0);
         let mut expected = vec![
-            (RunStatus::Succeeded, Trigger::Due, Some(at("01T09:00:00")), 0),
-            (RunStatus::Missed, Trigger::Due, Some(at("02T09:00:00")), 3),
+            (ScheduleRunStatus::Succeeded, Trigger::Due, Some(at("01T09:00:00")), 0),
+            (ScheduleRunStatus::Missed, Trigger::Due, Some(at("02T09:00:00")), 3),
         ];
         if policy == MissedPolicy::Run {
-            expected.push((RunStatus::Succeeded, Trigger::CatchUp, Some(at("04T09:00:00")), 0));
+            expected.push((
+                ScheduleRunStatus::Succeeded,
+                Trigger::CatchUp,
+                Some(at("04T09:00:00")),
+                0,
+            ));
         }
         assert_eq!(bench.entries(&schedule).await, expected);
         assert_eq!(bench.get(&schedule).await.next_at, Some(at("05T09:00:00")));
@@ -152,11 +158,11 @@ async fn however_the_clock_jumps_no_moment_is_run_twice_or_lost_silently() {
             for entry in entries {
                 let due_at = entry.due_at.unwrap().as_millisecond();
                 match entry.status {
-                    RunStatus::Missed => {
+                    ScheduleRunStatus::Missed => {
                         let count = i64::try_from(entry.missed).unwrap();
                         accounted.extend((0..count).map(|step| due_at + step * due));
                     }
-                    RunStatus::Succeeded => run.push(due_at),
+                    ScheduleRunStatus::Succeeded => run.push(due_at),
                     other => panic!("{other:?}"),
                 }
             }
@@ -176,15 +182,15 @@ async fn a_run_whose_process_is_gone_is_shown_as_lost_and_blocks_nothing() {
     let taken = bench.store.take_due(&bench.owner, at("10T09:00:00")).await.unwrap();
     let run = taken.runs[0].1;
     bench.store.started(run, at("10T09:00:00"), std::time::Duration::from_mins(1)).await.unwrap();
-    assert_eq!(bench.store.run(run).await.unwrap().status, RunStatus::Running);
+    assert_eq!(bench.store.run(run).await.unwrap().status, ScheduleRunStatus::Running);
     let path = bench.store.path().to_owned();
     execute(&path, "UPDATE runs SET owner = replace(owner, '\"pid\":', '\"pid\":9')").await;
     // Nobody has recorded it: whoever looks sees it all the same.
     let seen = bench.store.runs(Some(&schedule.id), 1).await.unwrap().remove(0);
-    assert_eq!(seen.status, RunStatus::Lost);
+    assert_eq!(seen.status, ScheduleRunStatus::Lost);
     assert!(seen.error.unwrap().contains("its process died"));
     let asked = bench.store.request(&schedule.id, at("10T09:05:00")).await.unwrap();
-    assert_eq!(asked.status, RunStatus::Requested);
+    assert_eq!(asked.status, ScheduleRunStatus::Requested);
     let counted = bench.get(&schedule).await;
     assert_eq!((counted.runs, counted.failures), (1, 1));
 }
@@ -198,7 +204,7 @@ async fn a_schedule_never_overlaps_itself() {
     bench.store.started(run, at("10T09:05:00"), std::time::Duration::from_mins(1)).await.unwrap();
     let later = bench.store.take_due(&bench.owner, at("10T09:10:00")).await.unwrap();
     assert_eq!(later.runs.len(), 0);
-    assert_eq!(later.recorded, [(schedule.id.clone(), RunStatus::Skipped)]);
+    assert_eq!(later.recorded, [(schedule.id.clone(), ScheduleRunStatus::Skipped)]);
     // Nobody else begins one, either.
     for refused in [
         bench.store.request(&schedule.id, at("10T09:10:00")).await.map(drop),
@@ -217,14 +223,14 @@ async fn a_run_that_was_asked_for_is_taken_once_and_given_up_after_an_hour() {
     let bench = Bench::new().await;
     let schedule = bench.create("0 9 * * *", MissedPolicy::Run, at("10T10:00:00")).await;
     let asked = bench.store.request(&schedule.id, at("10T10:00:00")).await.unwrap();
-    assert_eq!((asked.status, asked.trigger), (RunStatus::Requested, Trigger::Manual));
+    assert_eq!((asked.status, asked.trigger), (ScheduleRunStatus::Requested, Trigger::Manual));
     assert_eq!(bench.work(at("10T10:00:01")).await, 1);
     assert_eq!(bench.work(at("10T10:00:02")).await, 0);
     bench.store.request(&schedule.id, at("10T11:00:00")).await.unwrap();
     assert_eq!(bench.work(at("10T12:00:01")).await, 0);
     let entries = bench.entries(&schedule).await;
-    let statuses: Vec<RunStatus> = entries.iter().map(|entry| entry.0).collect();
-    assert_eq!(statuses, [RunStatus::Succeeded, RunStatus::Missed]);
+    let statuses: Vec<ScheduleRunStatus> = entries.iter().map(|entry| entry.0).collect();
+    assert_eq!(statuses, [ScheduleRunStatus::Succeeded, ScheduleRunStatus::Missed]);
 }
 
 #[tokio::test]
@@ -239,14 +245,14 @@ async fn paused_moments_are_not_missed_and_a_new_time_counts_from_now() {
     assert_eq!(resumed.next_at, Some(at("16T09:00:00")));
     assert_eq!(bench.entries(&schedule).await, []);
     let now = at("15T12:00:00");
-    let timing = Some(Timing::parse("every 2h", now).unwrap());
+    let timing = Some(ScheduleTiming::parse("every 2h", now).unwrap());
     let change =
         ScheduleChange { timing, name: Some("often".to_owned()), ..ScheduleChange::default() };
     let edited = bench.store.edit(id, change, now).await.unwrap();
     assert_eq!((edited.name.as_str(), edited.prompt.as_str()), ("often", "look"));
     assert_eq!(edited.next_at, Some(at("15T14:00:00")));
     // Once: done when it has come, and due again when it is given another moment.
-    let timing = Some(Timing::parse("at 2026-01-20T10:00", now).unwrap());
+    let timing = Some(ScheduleTiming::parse("at 2026-01-20T10:00", now).unwrap());
     let change = ScheduleChange { timing, ..ScheduleChange::default() };
     bench.store.edit(id, change, now).await.unwrap();
     assert_eq!(bench.work(at("20T10:00:00")).await, 1);
@@ -255,7 +261,7 @@ async fn paused_moments_are_not_missed_and_a_new_time_counts_from_now() {
     for (timing, reason) in
         [("at 2020-01-01T10:00", "it has passed"), ("0 0 31 2 *", "no such date")]
     {
-        let timing = Timing::parse(timing, now).unwrap();
+        let timing = ScheduleTiming::parse(timing, now).unwrap();
         let refused = bench.store.create(NewSchedule::new(timing, Zone::utc(), "x"), now).await;
         assert!(refused.unwrap_err().to_string().contains(reason));
     }
@@ -271,7 +277,7 @@ async fn the_last_runs_are_kept_with_bounded_output_and_true_counts() {
     }
     let runs = bench.store.runs(Some(&schedule.id), 1000).await.unwrap();
     assert_eq!(runs.len(), usize::try_from(KEPT_RUNS).unwrap());
-    let last: &Run = &runs[0];
+    let last: &ScheduleRun = &runs[0];
     assert_eq!(last.due_at, Some(at("10T01:00:00")));
     assert_eq!((last.output.as_str(), last.tokens, last.micro_usd), ("done", Some(120), Some(900)));
     let after = bench.get(&schedule).await;
@@ -286,8 +292,8 @@ async fn the_last_runs_are_kept_with_bounded_output_and_true_counts() {
 async fn an_output_is_delivered_at_most_once() {
     let bench = Bench::new().await;
     let now = at("10T08:00:00");
-    let timing = Timing::parse("0 9 * * *", now).unwrap();
-    let delivery = Delivery::Conversation("k3f9ab".to_owned());
+    let timing = ScheduleTiming::parse("0 9 * * *", now).unwrap();
+    let delivery = ScheduleDelivery::Conversation("k3f9ab".to_owned());
     let new = NewSchedule { delivery, ..NewSchedule::new(timing, Zone::utc(), "look") };
     bench.store.create(new, now).await.unwrap();
     assert_eq!(bench.work(at("10T09:00:00")).await, 1);
@@ -320,8 +326,8 @@ async fn a_run_that_cannot_be_read_keeps_no_other_from_being_delivered() {
     let bench = Bench::new().await;
     let now = at("10T08:00:00");
     for name in ["broken", "whole"] {
-        let timing = Timing::parse("0 9 * * *", now).unwrap();
-        let delivery = Delivery::Conversation("k3f9ab".to_owned());
+        let timing = ScheduleTiming::parse("0 9 * * *", now).unwrap();
+        let delivery = ScheduleDelivery::Conversation("k3f9ab".to_owned());
         let name = Some(name.to_owned());
         let new = NewSchedule { name, delivery, ..NewSchedule::new(timing, Zone::utc(), "look") };
         bench.store.create(new, now).await.unwrap();
@@ -343,7 +349,7 @@ async fn a_run_that_cannot_be_read_keeps_no_other_from_being_delivered() {
 async fn a_schedule_is_found_by_id_beginning_or_name() {
     let bench = Bench::new().await;
     let now = at("10T08:00:00");
-    let timing = || Timing::parse("every 1h", now).unwrap();
+    let timing = || ScheduleTiming::parse("every 1h", now).unwrap();
     let new = |name: &str| NewSchedule {
         name: Some(name.to_owned()),
         ..NewSchedule::new(timing(), Zone::utc(), "look")
@@ -388,7 +394,7 @@ async fn a_newer_file_is_refused_and_not_changed() {
     bench.store.clone().close().await.unwrap();
     execute(&path, "PRAGMA user_version = 99").await;
     let before = std::fs::read(&path).unwrap();
-    let refused = Store::open(&path).await.unwrap_err().to_string();
+    let refused = ScheduleStore::open(&path).await.unwrap_err().to_string();
     assert!(refused.contains("has version 99"), "{refused}");
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::frames::{AnswerFrame, EventList, Exchange};
-use crate::reply::{Finish, Quirk, ReplyMessage, ToolCall, Usage};
+use crate::reply::{BilledUsage, Quirk, ReplyMessage, ScriptedFinish, ScriptedToolCall};
 use crate::script::Model;
 
 /// The signature of reasoning when the script gives none.
@@ -33,7 +33,7 @@ pub(crate) fn stream(message: &ReplyMessage, exchange: &Exchange<'_>) -> Vec<Ans
     if !events.has(Quirk::NoUsage) {
         // The output is not known yet when a stream opens; the count that
         // comes with the end replaces this one.
-        opening["usage"] = usage_json(Usage { output: usage.output.min(1), ..usage });
+        opening["usage"] = usage_json(BilledUsage { output: usage.output.min(1), ..usage });
     }
     named(&mut events, &json!({"type": "message_start", "message": opening}));
     for (index, block) in blocks(message, exchange).into_iter().enumerate() {
@@ -210,7 +210,7 @@ fn id(exchange: &Exchange<'_>) -> String {
     format!("msg_scripted_{}", exchange.number)
 }
 
-fn call_id(exchange: &Exchange<'_>, index: usize, call: &ToolCall) -> String {
+fn call_id(exchange: &Exchange<'_>, index: usize, call: &ScriptedToolCall) -> String {
     call.id.clone().unwrap_or_else(|| format!("toolu_{}_{index}", exchange.number))
 }
 
@@ -221,15 +221,15 @@ fn signature(message: &ReplyMessage) -> &str {
 fn stop_reason(message: &ReplyMessage) -> &str {
     match &message.finish {
         None if message.tool_calls.is_empty() => "end_turn",
-        None | Some(Finish::ToolCalls) => "tool_use",
-        Some(Finish::Stop) => "end_turn",
-        Some(Finish::Length) => "max_tokens",
-        Some(Finish::Refusal) => "refusal",
-        Some(Finish::Other(word)) => word,
+        None | Some(ScriptedFinish::ToolCalls) => "tool_use",
+        Some(ScriptedFinish::Stop) => "end_turn",
+        Some(ScriptedFinish::Length) => "max_tokens",
+        Some(ScriptedFinish::Refusal) => "refusal",
+        Some(ScriptedFinish::Other(word)) => word,
     }
 }
 
-fn usage_json(usage: Usage) -> Value {
+fn usage_json(usage: BilledUsage) -> Value {
     json!({
         "input_tokens": usage.input,
         "cache_creation_input_tokens": usage.cache_write,

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use crate::reply::{Quirk, ReplyMessage, Usage};
-use crate::request::Request;
+use crate::reply::{BilledUsage, Quirk, ReplyMessage};
+use crate::request::ReceivedRequest;
 
 /// One piece of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(crate) struct AnswerFrame {
 
 /// Who answers what: what both shapes need to know besides the message.
 pub(crate) struct Exchange<'a> {
-    pub(crate) request: &'a Request,
+    pub(crate) request: &'a ReceivedRequest,
     /// Number of the request on this server, from 1: makes ids unique.
     pub(crate) number: usize,
     /// Seconds since the epoch.
@@ -27,18 +27,18 @@ pub(crate) struct Exchange<'a> {
 impl Exchange<'_> {
     /// Returns what the message is billed: as the script says, or an estimate
     /// at four bytes per token, so that a longer conversation costs more.
-    pub(crate) fn usage(&self, message: &ReplyMessage) -> Usage {
+    pub(crate) fn usage(&self, message: &ReplyMessage) -> BilledUsage {
         message.usage.unwrap_or_else(|| {
             let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
             let calls = message.tool_calls.iter();
             let called: usize =
                 calls.map(|call| call.name.len() + call.arguments_text().len()).sum();
             let reasoning = length(&message.reasoning);
-            Usage {
+            BilledUsage {
                 input: tokens(self.request.body_bytes),
                 output: tokens(reasoning + length(&message.text) + called),
                 reasoning: tokens(reasoning),
-                ..Usage::default()
+                ..BilledUsage::default()
             }
         })
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Semaphore, watch};
 
-use crate::request::Request;
+use crate::request::ReceivedRequest;
 
 /// How often things have happened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,8 +20,8 @@ pub(crate) struct Counts {
 
 /// The record of a server.
 pub(crate) struct RequestJournal {
-    requests: Mutex<Vec<Request>>,
-    other: Mutex<Vec<Request>>,
+    requests: Mutex<Vec<ReceivedRequest>>,
+    other: Mutex<Vec<ReceivedRequest>>,
     counts: watch::Sender<Counts>,
     gate: Semaphore,
     keeps_bodies: bool,
@@ -51,7 +51,7 @@ impl RequestJournal {
     }
 
     /// Records a request for a model's answer and returns its number, from 1.
-    pub(crate) fn asked(&self, request: &Request) -> usize {
+    pub(crate) fn asked(&self, request: &ReceivedRequest) -> usize {
         self.write_log(request);
         let number = self.keep(&self.requests, request);
         self.counts.send_modify(|counts| counts.requests = counts.requests.max(number));
@@ -59,16 +59,16 @@ impl RequestJournal {
     }
 
     /// Records any other request.
-    pub(crate) fn visited(&self, request: &Request) {
+    pub(crate) fn visited(&self, request: &ReceivedRequest) {
         self.write_log(request);
         self.keep(&self.other, request);
     }
 
-    fn keep(&self, list: &Mutex<Vec<Request>>, request: &Request) -> usize {
+    fn keep(&self, list: &Mutex<Vec<ReceivedRequest>>, request: &ReceivedRequest) -> usize {
         let kept = if self.keeps_bodies {
             request.clone()
         } else {
-            Request {
+            ReceivedRequest {
                 method: request.method.clone(),
                 path: request.path.clone(),
                 headers: request.headers.clone(),
@@ -82,18 +82,18 @@ impl RequestJournal {
         list.len()
     }
 
-    fn write_log(&self, request: &Request) {
+    fn write_log(&self, request: &ReceivedRequest) {
         let Some(log) = &self.log else { return };
         // A log that cannot be written must not change what the model says;
         // the line is missing in the log.
         lock(log).write_all(request.log_line().as_bytes()).ok();
     }
 
-    pub(crate) fn requests(&self) -> Vec<Request> {
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
         lock(&self.requests).clone()
     }
 
-    pub(crate) fn other_requests(&self) -> Vec<Request> {
+    pub(crate) fn other_requests(&self) -> Vec<ReceivedRequest> {
         lock(&self.other).clone()
     }
 

@@ -14,8 +14,8 @@ mod script;
 mod server;
 mod strict;
 
-pub use reply::{End, Finish, Quirk, Reply, ToolCall, Usage};
-pub use request::{Api, Request};
-pub use rule::{Rule, RuleConditions, ToolResults};
+pub use reply::{BilledUsage, DeliveryEnd, Quirk, ScriptedFinish, ScriptedReply, ScriptedToolCall};
+pub use request::{ReceivedRequest, RequestApi};
+pub use rule::{ReplyRule, RuleConditions, ToolResults};
 pub use script::{Model, Script, ScriptError};
 pub use server::{ScriptedModel, StartError};

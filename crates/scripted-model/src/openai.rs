@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::frames::{AnswerFrame, EventList, Exchange};
-use crate::reply::{Finish, Quirk, ReplyMessage, ToolCall, Usage};
+use crate::reply::{BilledUsage, Quirk, ReplyMessage, ScriptedFinish, ScriptedToolCall};
 use crate::script::Model;
 
 /// Returns the events of a streamed answer.
@@ -69,7 +69,7 @@ fn call_deltas(
     message: &ReplyMessage,
     exchange: &Exchange<'_>,
     index: usize,
-    call: &ToolCall,
+    call: &ScriptedToolCall,
 ) -> Vec<(Value, bool)> {
     let has = |quirk| message.quirks.contains(&quirk);
     let delta = |opening: bool, function: Value| {
@@ -194,7 +194,7 @@ fn id(exchange: &Exchange<'_>) -> String {
     format!("chatcmpl-scripted-{}", exchange.number)
 }
 
-fn call_id(exchange: &Exchange<'_>, index: usize, call: &ToolCall) -> String {
+fn call_id(exchange: &Exchange<'_>, index: usize, call: &ScriptedToolCall) -> String {
     call.id.clone().unwrap_or_else(|| format!("call_{}_{index}", exchange.number))
 }
 
@@ -205,15 +205,15 @@ fn reasoning_field(message: &ReplyMessage) -> &'static str {
 fn finish_word(message: &ReplyMessage) -> &str {
     match &message.finish {
         None if message.tool_calls.is_empty() => "stop",
-        None | Some(Finish::ToolCalls) => "tool_calls",
-        Some(Finish::Stop) => "stop",
-        Some(Finish::Length) => "length",
-        Some(Finish::Refusal) => "content_filter",
-        Some(Finish::Other(word)) => word,
+        None | Some(ScriptedFinish::ToolCalls) => "tool_calls",
+        Some(ScriptedFinish::Stop) => "stop",
+        Some(ScriptedFinish::Length) => "length",
+        Some(ScriptedFinish::Refusal) => "content_filter",
+        Some(ScriptedFinish::Other(word)) => word,
     }
 }
 
-fn usage_json(usage: Usage) -> Value {
+fn usage_json(usage: BilledUsage) -> Value {
     let prompt = usage.input + usage.cache_read + usage.cache_write;
     json!({
         "prompt_tokens": prompt,

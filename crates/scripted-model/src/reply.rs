@@ -12,13 +12,13 @@ use serde_json::Value;
 /// arguments, in that order. An answer that is not streamed, an error and
 /// garbage count as one delta.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Reply {
+pub struct ScriptedReply {
     pub(crate) content: ReplyContent,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) chunk_chars: usize,
     pub(crate) pace: Option<Duration>,
     pub(crate) holds: Vec<usize>,
-    pub(crate) end: End,
+    pub(crate) end: DeliveryEnd,
 }
 
 /// What a reply consists of.
@@ -27,7 +27,7 @@ pub(crate) enum ReplyContent {
     /// A message of the model, in the shape of the API that was asked.
     Message(ReplyMessage),
     /// An HTTP error.
-    Error { status: u16, body: ErrorBody },
+    Error { status: u16, body: ScriptedError },
     /// Bytes no API would send, with status 200.
     Garbage(Vec<u8>),
     /// Nothing at all, not even a status line.
@@ -35,7 +35,7 @@ pub(crate) enum ReplyContent {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum ErrorBody {
+pub(crate) enum ScriptedError {
     /// A message, put into the error shape of the API that was asked.
     Message(String),
     /// Exactly this JSON.
@@ -51,16 +51,16 @@ pub(crate) struct ReplyMessage {
     pub(crate) signature: Option<String>,
     pub(crate) redacted_reasoning: Option<String>,
     pub(crate) text: Option<String>,
-    pub(crate) tool_calls: Vec<ToolCall>,
-    pub(crate) finish: Option<Finish>,
-    pub(crate) usage: Option<Usage>,
+    pub(crate) tool_calls: Vec<ScriptedToolCall>,
+    pub(crate) finish: Option<ScriptedFinish>,
+    pub(crate) usage: Option<BilledUsage>,
     pub(crate) quirks: BTreeSet<Quirk>,
 }
 
 /// A call of a tool.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ToolCall {
+pub struct ScriptedToolCall {
     /// The tool's name.
     pub name: String,
     /// The arguments: an object, or a string that is sent as it is, so that
@@ -76,7 +76,7 @@ fn no_arguments() -> Value {
     Value::Object(serde_json::Map::new())
 }
 
-impl ToolCall {
+impl ScriptedToolCall {
     /// Returns a call of `name`. A string as `arguments` is sent as it is.
     pub fn new(name: impl Into<String>, arguments: impl Into<Value>) -> Self {
         Self { name: name.into(), arguments: arguments.into(), id: None }
@@ -101,7 +101,7 @@ impl ToolCall {
 /// Why the model stopped, in words that both APIs have a value for.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
-pub enum Finish {
+pub enum ScriptedFinish {
     /// It said all it had to (`stop`, `end_turn`).
     Stop,
     /// It wants tools called (`tool_calls`, `tool_use`).
@@ -114,7 +114,7 @@ pub enum Finish {
     Other(String),
 }
 
-impl From<String> for Finish {
+impl From<String> for ScriptedFinish {
     fn from(word: String) -> Self {
         match word.as_str() {
             "stop" => Self::Stop,
@@ -129,7 +129,7 @@ impl From<String> for Finish {
 /// Tokens as one request is billed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Usage {
+pub struct BilledUsage {
     /// Tokens of input that no cache knew.
     pub input: u64,
     /// Tokens of output, reasoning included.
@@ -174,7 +174,7 @@ pub enum Quirk {
 
 /// How the delivery of a reply ends.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub enum End {
+pub enum DeliveryEnd {
     /// As the API says it should.
     #[default]
     Whole,
@@ -194,7 +194,7 @@ pub enum End {
 /// Characters per delta unless a reply says otherwise.
 const CHUNK_CHARS: usize = 16;
 
-impl Reply {
+impl ScriptedReply {
     fn of(content: ReplyContent) -> Self {
         Self {
             content,
@@ -202,7 +202,7 @@ impl Reply {
             chunk_chars: CHUNK_CHARS,
             pace: None,
             holds: Vec::new(),
-            end: End::Whole,
+            end: DeliveryEnd::Whole,
         }
     }
 
@@ -219,25 +219,25 @@ impl Reply {
     /// Returns a message that calls one tool. A string as `arguments` is sent
     /// as it is, so that malformed JSON can be said too.
     pub fn tool_call(name: impl Into<String>, arguments: impl Into<Value>) -> Self {
-        Self::message().with_tool_call(ToolCall::new(name, arguments))
+        Self::message().with_tool_call(ScriptedToolCall::new(name, arguments))
     }
 
     /// Returns a message that calls several tools at once.
-    pub fn tool_calls(calls: impl IntoIterator<Item = ToolCall>) -> Self {
+    pub fn tool_calls(calls: impl IntoIterator<Item = ScriptedToolCall>) -> Self {
         calls.into_iter().fold(Self::message(), Self::with_tool_call)
     }
 
     /// Returns an HTTP error in the error shape of the API that was asked.
     pub fn error(status: u16, message: impl Into<String>) -> Self {
-        Self::of(ReplyContent::Error { status, body: ErrorBody::Message(message.into()) })
+        Self::of(ReplyContent::Error { status, body: ScriptedError::Message(message.into()) })
     }
 
     /// Returns an HTTP error with exactly this body; a string is sent as plain
     /// text, anything else as JSON.
     pub fn error_body(status: u16, body: impl Into<Value>) -> Self {
         let body = match body.into() {
-            Value::String(text) => ErrorBody::Raw(text),
-            json => ErrorBody::Json(json),
+            Value::String(text) => ScriptedError::Raw(text),
+            json => ScriptedError::Json(json),
         };
         Self::of(ReplyContent::Error { status, body })
     }
@@ -297,19 +297,19 @@ impl Reply {
 
     /// Calls a tool, after the ones already there.
     #[must_use]
-    pub fn with_tool_call(self, call: ToolCall) -> Self {
+    pub fn with_tool_call(self, call: ScriptedToolCall) -> Self {
         self.edit(|message| message.tool_calls.push(call))
     }
 
     /// Ends for this reason instead of the one that fits the content.
     #[must_use]
-    pub fn finish(self, finish: Finish) -> Self {
+    pub fn finish(self, finish: ScriptedFinish) -> Self {
         self.edit(|message| message.finish = Some(finish))
     }
 
     /// Bills `usage` instead of an estimate from the sizes.
     #[must_use]
-    pub fn usage(self, usage: Usage) -> Self {
+    pub fn usage(self, usage: BilledUsage) -> Self {
         self.edit(|message| message.usage = Some(usage))
     }
 
@@ -348,21 +348,21 @@ impl Reply {
     /// Closes the connection after `deltas` deltas, without an end of message.
     #[must_use]
     pub fn cut_after(mut self, deltas: usize) -> Self {
-        self.end = End::Cut(deltas);
+        self.end = DeliveryEnd::Cut(deltas);
         self
     }
 
     /// Says nothing more after `deltas` deltas, until the client hangs up.
     #[must_use]
     pub fn stall_after(mut self, deltas: usize) -> Self {
-        self.end = End::Stall(deltas);
+        self.end = DeliveryEnd::Stall(deltas);
         self
     }
 
     /// Tells an error inside the stream after `deltas` deltas.
     #[must_use]
     pub fn error_after(mut self, deltas: usize, message: impl Into<String>) -> Self {
-        self.end = End::Error { after: deltas, message: message.into() };
+        self.end = DeliveryEnd::Error { after: deltas, message: message.into() };
         self
     }
 

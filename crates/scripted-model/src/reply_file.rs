@@ -7,8 +7,11 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::reply::{End, Finish, Quirk, Reply, ReplyContent, ReplyMessage, ToolCall, Usage};
-use crate::rule::{RequestMatch, Rule, RuleAnswer, ToolResults};
+use crate::reply::{
+    BilledUsage, DeliveryEnd, Quirk, ReplyContent, ReplyMessage, ScriptedFinish, ScriptedReply,
+    ScriptedToolCall,
+};
+use crate::rule::{ReplyRule, RequestMatch, RuleAnswer, ToolResults};
 
 /// A reply as written: flat, every field optional.
 #[derive(Deserialize)]
@@ -19,9 +22,9 @@ struct WrittenReply {
     signature: Option<String>,
     redacted_reasoning: Option<String>,
     #[serde(default)]
-    tool_calls: Vec<ToolCall>,
-    finish: Option<Finish>,
-    usage: Option<Usage>,
+    tool_calls: Vec<ScriptedToolCall>,
+    finish: Option<ScriptedFinish>,
+    usage: Option<BilledUsage>,
     #[serde(default)]
     quirks: BTreeSet<Quirk>,
     error: Option<WrittenError>,
@@ -73,22 +76,22 @@ enum Holds {
     Several(Vec<usize>),
 }
 
-impl<'de> Deserialize<'de> for Reply {
+impl<'de> Deserialize<'de> for ScriptedReply {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         WrittenReply::deserialize(deserializer)?.reply().map_err(D::Error::custom)
     }
 }
 
 impl WrittenReply {
-    fn reply(self) -> Result<Reply, String> {
+    fn reply(self) -> Result<ScriptedReply, String> {
         let silent = matches!(self.stall, Some(Stall::Always(true)));
         let stall_after = match self.stall {
-            Some(Stall::After(after)) => Some(End::Stall(after)),
+            Some(Stall::After(after)) => Some(DeliveryEnd::Stall(after)),
             _ => None,
         };
         let in_stream = self
             .error_in_stream
-            .map(|error| End::Error { after: error.after, message: error.message });
+            .map(|error| DeliveryEnd::Error { after: error.after, message: error.message });
         let message = ReplyMessage {
             reasoning: self.reasoning,
             signature: self.signature,
@@ -100,19 +103,19 @@ impl WrittenReply {
             quirks: self.quirks,
         };
         let content = (message != ReplyMessage::default()).then(|| {
-            let mut reply = Reply::message();
+            let mut reply = ScriptedReply::message();
             reply.content = ReplyContent::Message(message);
             reply
         });
         let garbage = self.garbage.map(|garbage| match garbage {
-            Garbage::Text(text) => Reply::garbage(text),
-            Garbage::Bytes(bytes) => Reply::garbage(bytes),
+            Garbage::Text(text) => ScriptedReply::garbage(text),
+            Garbage::Bytes(bytes) => ScriptedReply::garbage(bytes),
         });
         let error = self.error.map(WrittenError::reply).transpose()?;
         let mut reply =
-            at_most_one("content", [content, error, garbage, silent.then(Reply::stall)])?
-                .unwrap_or_else(Reply::message);
-        reply.end = at_most_one("end", [self.cut.map(End::Cut), stall_after, in_stream])?
+            at_most_one("content", [content, error, garbage, silent.then(ScriptedReply::stall)])?
+                .unwrap_or_else(ScriptedReply::message);
+        reply.end = at_most_one("end", [self.cut.map(DeliveryEnd::Cut), stall_after, in_stream])?
             .unwrap_or_default();
         if let Some(chars) = self.chunking {
             reply.chunk_chars = chars;
@@ -123,20 +126,20 @@ impl WrittenReply {
             Some(Holds::One(hold)) => vec![hold],
             Some(Holds::Several(holds)) => holds,
         };
-        reply = holds.into_iter().fold(reply, Reply::hold_after);
+        reply = holds.into_iter().fold(reply, ScriptedReply::hold_after);
         reply.headers.extend(self.headers);
         Ok(reply)
     }
 }
 
 impl WrittenError {
-    fn reply(self) -> Result<Reply, String> {
+    fn reply(self) -> Result<ScriptedReply, String> {
         let reply = match (self.message, self.body) {
             (Some(_), Some(_)) => {
                 return Err("an error has a message or a body, not both".to_owned());
             }
-            (message, None) => Reply::error(self.status, message.unwrap_or_default()),
-            (None, Some(body)) => Reply::error_body(self.status, body),
+            (message, None) => ScriptedReply::error(self.status, message.unwrap_or_default()),
+            (None, Some(body)) => ScriptedReply::error_body(self.status, body),
         };
         Ok(match self.retry_after {
             None => reply,
@@ -157,14 +160,14 @@ fn at_most_one<T, const N: usize>(what: &str, some: [Option<T>; N]) -> Result<Op
     Ok(first)
 }
 
-impl<'de> Deserialize<'de> for Rule {
+impl<'de> Deserialize<'de> for ReplyRule {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct WrittenRule {
             #[serde(default)]
             when: RequestMatch,
-            reply: Reply,
+            reply: ScriptedReply,
             times: Option<usize>,
         }
         let written = WrittenRule::deserialize(deserializer)?;

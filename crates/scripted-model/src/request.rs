@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// Which API a request was made in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Api {
+pub enum RequestApi {
     /// `POST /v1/chat/completions`.
     #[serde(rename = "openai")]
     OpenAi,
@@ -20,7 +20,7 @@ pub enum Api {
 
 /// One request as it came in.
 #[derive(Clone, PartialEq)]
-pub struct Request {
+pub struct ReceivedRequest {
     /// The method, in capitals.
     pub method: String,
     /// The path with its query.
@@ -35,7 +35,7 @@ pub struct Request {
     pub peer: SocketAddr,
 }
 
-impl Request {
+impl ReceivedRequest {
     /// Returns a header's value.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(&name.to_ascii_lowercase()).map(String::as_str)
@@ -53,13 +53,13 @@ impl Request {
 
     /// Returns the API the request was made in: by its path, and where both
     /// have the same one, by the header that only Anthropic's clients send.
-    pub fn api(&self) -> Api {
+    pub fn api(&self) -> RequestApi {
         let path = self.path.split('?').next().unwrap_or_default();
         let chat = path.ends_with("/chat/completions");
         if path.ends_with("/messages") || (!chat && self.header("anthropic-version").is_some()) {
-            Api::Anthropic
+            RequestApi::Anthropic
         } else {
-            Api::OpenAi
+            RequestApi::OpenAi
         }
     }
 
@@ -136,11 +136,11 @@ impl Request {
     }
 }
 
-impl fmt::Debug for Request {
+impl fmt::Debug for ReceivedRequest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let headers: BTreeMap<&str, &str> = self.safe_headers().collect();
         formatter
-            .debug_struct("Request")
+            .debug_struct("ReceivedRequest")
             .field("method", &self.method)
             .field("path", &self.path)
             .field("headers", &headers)

@@ -3,11 +3,11 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
-use super::{Api, Request};
+use super::{ReceivedRequest, RequestApi};
 
 /// Returns a request to `path` with this body.
-pub(crate) fn request(path: &str, body: Value) -> Request {
-    Request {
+pub(crate) fn request(path: &str, body: Value) -> ReceivedRequest {
+    ReceivedRequest {
         method: "POST".to_owned(),
         path: path.to_owned(),
         headers: BTreeMap::from([("authorization".to_owned(), "Bearer sk-secret".to_owned())]),
@@ -19,7 +19,7 @@ pub(crate) fn request(path: &str, body: Value) -> Request {
 
 /// Returns the same conversation in both APIs: a question, a call of two tools
 /// and their results.
-pub(crate) fn after_two_tools() -> [Request; 2] {
+pub(crate) fn after_two_tools() -> [ReceivedRequest; 2] {
     [
         request(
             "/v1/chat/completions",
@@ -68,7 +68,10 @@ fn both_apis_are_read_as_the_same_conversation() {
     let expected =
         ("be brief".to_owned(), Some("the hostname?".to_owned()), results.clone(), results);
     assert_eq!(read, [expected.clone(), expected]);
-    assert_eq!(after_two_tools().map(|request| request.api()), [Api::OpenAi, Api::Anthropic]);
+    assert_eq!(
+        after_two_tools().map(|request| request.api()),
+        [RequestApi::OpenAi, RequestApi::Anthropic]
+    );
 }
 
 #[test]

@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use crate::delivery::{AnswerEnding, DeliveryStep, plan, play};
 use crate::frames::{AnswerFrame, Exchange, event};
 use crate::journal::{RequestJournal, UnfinishedAnswer, lock};
-use crate::reply::{End, ErrorBody, Reply, ReplyContent};
-use crate::request::{Api, Request};
+use crate::reply::{DeliveryEnd, ReplyContent, ScriptedError, ScriptedReply};
+use crate::request::{ReceivedRequest, RequestApi};
 use crate::rule::Chooser;
 use crate::script::Model;
 use crate::{anthropic, openai, strict};
@@ -36,7 +36,7 @@ pub(crate) struct RouteState {
     pub(crate) chooser: Mutex<Chooser>,
     pub(crate) journal: Arc<RequestJournal>,
     pub(crate) models: Vec<Model>,
-    pub(crate) models_reply: Option<Reply>,
+    pub(crate) models_reply: Option<ScriptedReply>,
     pub(crate) strict: bool,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn router(stage: Arc<RouteState>) -> Router {
 type Incoming = (ConnectInfo<SocketAddr>, axum::extract::Request);
 
 /// Reads a request, or says why it cannot be read.
-async fn read((ConnectInfo(peer), incoming): Incoming) -> (Request, Option<&'static str>) {
+async fn read((ConnectInfo(peer), incoming): Incoming) -> (ReceivedRequest, Option<&'static str>) {
     let (parts, body) = incoming.into_parts();
     let headers: BTreeMap<String, String> = parts
         .headers
@@ -72,7 +72,7 @@ async fn read((ConnectInfo(peer), incoming): Incoming) -> (Request, Option<&'sta
         },
     };
     let method = parts.method.to_string();
-    (Request { method, path, headers, body, body_bytes, peer }, fault)
+    (ReceivedRequest { method, path, headers, body, body_bytes, peer }, fault)
 }
 
 async fn answer(
@@ -102,8 +102,8 @@ async fn answer(
 
 /// Gives a reply in the shape of the API that was asked.
 async fn respond(
-    reply: Reply,
-    request: &Request,
+    reply: ScriptedReply,
+    request: &ReceivedRequest,
     number: usize,
     journal: &Arc<RequestJournal>,
 ) -> Response {
@@ -120,29 +120,31 @@ async fn respond(
         }
         ReplyContent::Message(message) => {
             let frames = match (api, streams) {
-                (Api::OpenAi, true) => openai::stream(message, &exchange),
-                (Api::Anthropic, true) => anthropic::stream(message, &exchange),
-                (Api::OpenAi, false) => one(openai::whole(message, &exchange).to_string().into()),
-                (Api::Anthropic, false) => {
+                (RequestApi::OpenAi, true) => openai::stream(message, &exchange),
+                (RequestApi::Anthropic, true) => anthropic::stream(message, &exchange),
+                (RequestApi::OpenAi, false) => {
+                    one(openai::whole(message, &exchange).to_string().into())
+                }
+                (RequestApi::Anthropic, false) => {
                     one(anthropic::whole(message, &exchange).to_string().into())
                 }
             };
             (200, usual, frames)
         }
         ReplyContent::Error { status, body } => match body {
-            ErrorBody::Message(message) => {
+            ScriptedError::Message(message) => {
                 (*status, JSON, one(error_body(api, *status, message).to_string().into()))
             }
-            ErrorBody::Json(body) => (*status, JSON, one(body.to_string().into())),
-            ErrorBody::Raw(text) => (*status, "text/plain", one(text.clone().into())),
+            ScriptedError::Json(body) => (*status, JSON, one(body.to_string().into())),
+            ScriptedError::Raw(text) => (*status, "text/plain", one(text.clone().into())),
         },
         ReplyContent::Garbage(bytes) => (200, usual, one(bytes.clone())),
     };
     let ending = match reply.end {
-        End::Whole => AnswerEnding::Whole,
-        End::Cut(after) => AnswerEnding::Cut(after),
-        End::Stall(after) => AnswerEnding::Stall(after),
-        End::Error { after, message } => {
+        DeliveryEnd::Whole => AnswerEnding::Whole,
+        DeliveryEnd::Cut(after) => AnswerEnding::Cut(after),
+        DeliveryEnd::Stall(after) => AnswerEnding::Stall(after),
+        DeliveryEnd::Error { after, message } => {
             AnswerEnding::Error(after, error_in_stream(api, streams, &message))
         }
     };
@@ -159,23 +161,23 @@ async fn respond(
 }
 
 /// Returns an error as it is told in the middle of an answer.
-fn error_in_stream(api: Api, streams: bool, message: &str) -> Bytes {
+fn error_in_stream(api: RequestApi, streams: bool, message: &str) -> Bytes {
     let (name, status) = match api {
-        Api::OpenAi => (None, 500),
-        Api::Anthropic => (Some("error"), 529),
+        RequestApi::OpenAi => (None, 500),
+        RequestApi::Anthropic => (Some("error"), 529),
     };
     let body = error_body(api, status, message).to_string();
     Bytes::from(if streams { event(name, &body) } else { body })
 }
 
-fn error_body(api: Api, status: u16, message: &str) -> Value {
+fn error_body(api: RequestApi, status: u16, message: &str) -> Value {
     match api {
-        Api::OpenAi => openai::error(status, message),
-        Api::Anthropic => anthropic::error(status, message),
+        RequestApi::OpenAi => openai::error(status, message),
+        RequestApi::Anthropic => anthropic::error(status, message),
     }
 }
 
-fn refusal(api: Api, status: u16, message: &str) -> Response {
+fn refusal(api: RequestApi, status: u16, message: &str) -> Response {
     response(status, JSON, &[], Body::from(error_body(api, status, message).to_string()))
 }
 
@@ -218,8 +220,8 @@ async fn models(
         return respond(reply.clone(), &request, 0, &stage.journal).await;
     }
     let list = match request.api() {
-        Api::OpenAi => openai::models(&stage.models),
-        Api::Anthropic => anthropic::models(&stage.models),
+        RequestApi::OpenAi => openai::models(&stage.models),
+        RequestApi::Anthropic => anthropic::models(&stage.models),
     };
     response(200, JSON, &[], Body::from(list.to_string()))
 }

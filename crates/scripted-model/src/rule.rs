@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::reply::Reply;
-use crate::request::{Api, Request};
+use crate::reply::ScriptedReply;
+use crate::request::{ReceivedRequest, RequestApi};
 use crate::script::Script;
 
 /// How many tool results there must be since the last user message.
@@ -30,12 +30,12 @@ pub(crate) struct RequestMatch {
     pub(crate) tool_results: Option<ToolResults>,
     pub(crate) system_contains: Option<String>,
     pub(crate) model: Option<String>,
-    pub(crate) api: Option<Api>,
+    pub(crate) api: Option<RequestApi>,
 }
 
 /// A reply together with the requests it answers.
 #[derive(Clone, Debug)]
-pub struct Rule {
+pub struct ReplyRule {
     pub(crate) when: RequestMatch,
     pub(crate) answer: RuleAnswer,
     pub(crate) times: Option<usize>,
@@ -44,12 +44,12 @@ pub struct Rule {
 /// Where the reply of a rule comes from.
 #[derive(Clone)]
 pub(crate) enum RuleAnswer {
-    Reply(Box<Reply>),
-    Made(Arc<dyn Fn(&Request) -> Reply + Send + Sync>),
+    Reply(Box<ScriptedReply>),
+    Made(Arc<dyn Fn(&ReceivedRequest) -> ScriptedReply + Send + Sync>),
 }
 
 impl RuleAnswer {
-    pub(crate) fn reply(&self, request: &Request) -> Reply {
+    pub(crate) fn reply(&self, request: &ReceivedRequest) -> ScriptedReply {
         match self {
             Self::Reply(reply) => reply.as_ref().clone(),
             Self::Made(make) => make(request),
@@ -73,7 +73,7 @@ pub struct RuleConditions {
     when: RequestMatch,
 }
 
-impl Rule {
+impl ReplyRule {
     /// Applies to every request.
     pub fn always() -> RuleConditions {
         RuleConditions::default()
@@ -149,19 +149,22 @@ impl RuleConditions {
     }
 
     /// Also wants the request to be made in this API.
-    pub fn when_api(mut self, api: Api) -> Self {
+    pub fn when_api(mut self, api: RequestApi) -> Self {
         self.when.api = Some(api);
         self
     }
 
     /// Answers with `reply`.
-    pub fn reply(self, reply: Reply) -> Rule {
-        Rule { when: self.when, answer: RuleAnswer::Reply(Box::new(reply)), times: None }
+    pub fn reply(self, reply: ScriptedReply) -> ReplyRule {
+        ReplyRule { when: self.when, answer: RuleAnswer::Reply(Box::new(reply)), times: None }
     }
 
     /// Answers with what `make` returns for the request.
-    pub fn reply_with(self, make: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> Rule {
-        Rule { when: self.when, answer: RuleAnswer::Made(Arc::new(make)), times: None }
+    pub fn reply_with(
+        self,
+        make: impl Fn(&ReceivedRequest) -> ScriptedReply + Send + Sync + 'static,
+    ) -> ReplyRule {
+        ReplyRule { when: self.when, answer: RuleAnswer::Made(Arc::new(make)), times: None }
     }
 }
 
@@ -175,7 +178,7 @@ impl RequestMatch {
         self.tool_results.unwrap_or(unsaid)
     }
 
-    pub(crate) fn holds_for(&self, request: &Request) -> bool {
+    pub(crate) fn holds_for(&self, request: &ReceivedRequest) -> bool {
         let user = || request.last_user_text().unwrap_or_default();
         self.api.is_none_or(|api| api == request.api())
             && self.model.as_deref().is_none_or(|model| model == request.model())
@@ -193,8 +196,8 @@ impl RequestMatch {
 
 /// What is left of a script.
 pub(crate) struct Chooser {
-    rules: Vec<Rule>,
-    replies: VecDeque<Reply>,
+    rules: Vec<ReplyRule>,
+    replies: VecDeque<ScriptedReply>,
     echo: bool,
 }
 
@@ -204,13 +207,13 @@ impl Chooser {
     }
 
     /// Adds a reply to the end of the ordered list.
-    pub(crate) fn push(&mut self, reply: Reply) {
+    pub(crate) fn push(&mut self, reply: ScriptedReply) {
         self.replies.push_back(reply);
     }
 
     /// Returns the reply to a request: of the first rule that applies, else the
     /// next of the ordered list, else the echo, else none.
-    pub(crate) fn choose(&mut self, request: &Request) -> Option<Reply> {
+    pub(crate) fn choose(&mut self, request: &ReceivedRequest) -> Option<ScriptedReply> {
         let rule = self
             .rules
             .iter_mut()
@@ -230,15 +233,15 @@ const COMMAND: &str = "$ ";
 
 /// Returns the reply to a request: what the tools said, a call of `terminal`
 /// for a message that starts with `$ `, else the message itself.
-pub(crate) fn echo_reply(request: &Request) -> Reply {
+pub(crate) fn echo_reply(request: &ReceivedRequest) -> ScriptedReply {
     let results = request.last_tool_results();
     if !results.is_empty() {
-        return Reply::text(results.join("\n"));
+        return ScriptedReply::text(results.join("\n"));
     }
     let text = request.last_user_text().unwrap_or_default();
     match text.strip_prefix(COMMAND) {
-        Some(command) => Reply::tool_call("terminal", json!({"command": command})),
-        None => Reply::text(text),
+        Some(command) => ScriptedReply::tool_call("terminal", json!({"command": command})),
+        None => ScriptedReply::text(text),
     }
 }
 
@@ -246,17 +249,17 @@ pub(crate) fn echo_reply(request: &Request) -> Reply {
 mod tests {
     use serde_json::json;
 
-    use super::{RequestMatch, Rule};
-    use crate::reply::Reply;
+    use super::{ReplyRule, RequestMatch};
+    use crate::reply::ScriptedReply;
     use crate::request::tests::{after_two_tools, request};
 
     fn when(conditions: super::RuleConditions) -> RequestMatch {
-        conditions.reply(Reply::text("")).when
+        conditions.reply(ScriptedReply::text("")).when
     }
 
     #[test]
     fn a_rule_on_the_user_is_silent_once_a_tool_answered() {
-        let rule = when(Rule::when_user_contains("hostname"));
+        let rule = when(ReplyRule::when_user_contains("hostname"));
         let asked = request(
             "/v1/messages",
             json!({"messages": [
@@ -267,7 +270,7 @@ mod tests {
         for answered in after_two_tools() {
             assert!(!rule.holds_for(&answered));
             assert!(
-                when(Rule::when_user_contains("hostname").after_any_tool_results())
+                when(ReplyRule::when_user_contains("hostname").after_any_tool_results())
                     .holds_for(&answered)
             );
         }
@@ -276,10 +279,12 @@ mod tests {
     #[test]
     fn rules_on_tool_results_count_and_read_those_of_this_turn() {
         for answered in after_two_tools() {
-            assert!(when(Rule::after_tool_results(2)).holds_for(&answered));
-            assert!(!when(Rule::after_tool_results(3)).holds_for(&answered));
-            assert!(when(Rule::after_tool_result_contains("lantern")).holds_for(&answered));
-            assert!(!when(Rule::after_tool_result_contains("old result")).holds_for(&answered));
+            assert!(when(ReplyRule::after_tool_results(2)).holds_for(&answered));
+            assert!(!when(ReplyRule::after_tool_results(3)).holds_for(&answered));
+            assert!(when(ReplyRule::after_tool_result_contains("lantern")).holds_for(&answered));
+            assert!(
+                !when(ReplyRule::after_tool_result_contains("old result")).holds_for(&answered)
+            );
         }
     }
 
@@ -287,17 +292,18 @@ mod tests {
     fn every_condition_of_a_rule_must_hold() {
         let [openai, anthropic] = after_two_tools();
         let both = when(
-            Rule::after_tool_result_contains("up")
+            ReplyRule::after_tool_result_contains("up")
                 .when_user_contains("host")
                 .when_model("m")
                 .when_system_contains("brief")
-                .when_api(crate::Api::OpenAi),
+                .when_api(crate::RequestApi::OpenAi),
         );
         assert!(both.holds_for(&openai));
         assert!(!both.holds_for(&anthropic));
         assert!(
-            !when(Rule::after_tool_result_contains("up").when_model("other")).holds_for(&openai)
+            !when(ReplyRule::after_tool_result_contains("up").when_model("other"))
+                .holds_for(&openai)
         );
-        assert!(!when(Rule::always().when_system_contains("long")).holds_for(&openai));
+        assert!(!when(ReplyRule::always().when_system_contains("long")).holds_for(&openai));
     }
 }

@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::reply::Reply;
-use crate::rule::Rule;
+use crate::reply::ScriptedReply;
+use crate::rule::ReplyRule;
 
 /// The replies of a server: rules, tried first, and an ordered list.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Script {
-    pub(crate) replies: VecDeque<Reply>,
-    pub(crate) rules: Vec<Rule>,
+    pub(crate) replies: VecDeque<ScriptedReply>,
+    pub(crate) rules: Vec<ReplyRule>,
     pub(crate) echo: bool,
     pub(crate) models: Vec<Model>,
-    pub(crate) models_reply: Option<Reply>,
+    pub(crate) models_reply: Option<ScriptedReply>,
     pub(crate) strict: bool,
     pub(crate) keep_bodies: bool,
 }
@@ -83,12 +83,12 @@ impl Script {
     }
 
     /// Returns a script that gives these replies, one per request, in order.
-    pub fn replies(replies: impl IntoIterator<Item = Reply>) -> Self {
+    pub fn replies(replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
         Self { replies: replies.into_iter().collect(), ..Self::default() }
     }
 
     /// Returns a script that answers by rules, the first that applies.
-    pub fn rules(rules: impl IntoIterator<Item = Rule>) -> Self {
+    pub fn rules(rules: impl IntoIterator<Item = ReplyRule>) -> Self {
         Self { rules: rules.into_iter().collect(), ..Self::default() }
     }
 
@@ -112,14 +112,14 @@ impl Script {
 
     /// Adds a rule, to be tried after the ones already there.
     #[must_use]
-    pub fn rule(mut self, rule: Rule) -> Self {
+    pub fn rule(mut self, rule: ReplyRule) -> Self {
         self.rules.push(rule);
         self
     }
 
     /// Adds a reply to the end of the ordered list.
     #[must_use]
-    pub fn then(mut self, reply: Reply) -> Self {
+    pub fn then(mut self, reply: ScriptedReply) -> Self {
         self.replies.push_back(reply);
         self
     }
@@ -140,7 +140,7 @@ impl Script {
 
     /// Answers lists of models with `reply`, mostly an error, instead of a list.
     #[must_use]
-    pub fn models_reply(mut self, reply: Reply) -> Self {
+    pub fn models_reply(mut self, reply: ScriptedReply) -> Self {
         self.models_reply = Some(reply);
         self
     }

@@ -3,10 +3,10 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::Script;
-use crate::reply::{Finish, Quirk, Reply, ToolCall, Usage};
+use crate::reply::{BilledUsage, Quirk, ScriptedFinish, ScriptedReply, ScriptedToolCall};
 
 /// Returns the replies of a script with this list of them.
-fn replies(list: &serde_json::Value) -> Vec<Reply> {
+fn replies(list: &serde_json::Value) -> Vec<ScriptedReply> {
     let text = json!({"replies": list}).to_string();
     Script::from_json(&text).unwrap().replies.into()
 }
@@ -31,14 +31,14 @@ fn a_written_reply_is_the_built_one() {
         {},
     ]));
     let built = vec![
-        Reply::text("hi")
+        ScriptedReply::text("hi")
             .with_reasoning("hm")
             .with_signature("s")
             .with_redacted_reasoning("r")
-            .with_tool_call(ToolCall::new("terminal", json!({"command": "ls"})).id("x"))
-            .with_tool_call(ToolCall::new("broken", "{\"comm"))
-            .finish(Finish::Length)
-            .usage(Usage { input: 1, output: 2, ..Usage::default() })
+            .with_tool_call(ScriptedToolCall::new("terminal", json!({"command": "ls"})).id("x"))
+            .with_tool_call(ScriptedToolCall::new("broken", "{\"comm"))
+            .finish(ScriptedFinish::Length)
+            .usage(BilledUsage { input: 1, output: 2, ..BilledUsage::default() })
             .quirk(Quirk::NoIndex)
             .quirk(Quirk::Crlf)
             .chunked(3)
@@ -46,16 +46,16 @@ fn a_written_reply_is_the_built_one() {
             .hold_after(1)
             .hold_after(5)
             .header("x-a", "b"),
-        Reply::text("hi").cut_after(2),
-        Reply::text("hi").stall_after(2).hold_after(1),
-        Reply::text("hi").error_after(1, "overloaded"),
-        Reply::error(429, "slow down").retry_after(7),
-        Reply::error_body(503, json!({"detail": "no"})).header("retry-after", "soon"),
-        Reply::error_body(502, "<html>"),
-        Reply::garbage("{"),
-        Reply::garbage([255, 0]),
-        Reply::stall(),
-        Reply::message(),
+        ScriptedReply::text("hi").cut_after(2),
+        ScriptedReply::text("hi").stall_after(2).hold_after(1),
+        ScriptedReply::text("hi").error_after(1, "overloaded"),
+        ScriptedReply::error(429, "slow down").retry_after(7),
+        ScriptedReply::error_body(503, json!({"detail": "no"})).header("retry-after", "soon"),
+        ScriptedReply::error_body(502, "<html>"),
+        ScriptedReply::garbage("{"),
+        ScriptedReply::garbage([255, 0]),
+        ScriptedReply::stall(),
+        ScriptedReply::message(),
     ];
     assert_eq!(written, built);
 }

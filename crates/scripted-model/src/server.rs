@@ -11,8 +11,8 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 use crate::journal::{RequestJournal, lock};
-use crate::reply::Reply;
-use crate::request::Request;
+use crate::reply::ScriptedReply;
+use crate::request::ReceivedRequest;
 use crate::routes::{RouteState, router};
 use crate::rule::Chooser;
 use crate::script::Script;
@@ -123,23 +123,23 @@ impl ScriptedModel {
     }
 
     /// Adds a reply to the end of the script's ordered list.
-    pub fn push(&self, reply: Reply) {
+    pub fn push(&self, reply: ScriptedReply) {
         lock(&self.stage.chooser).push(reply);
     }
 
     /// Returns all requests for an answer so far, in the order they came.
-    pub fn requests(&self) -> Vec<Request> {
+    pub fn requests(&self) -> Vec<ReceivedRequest> {
         self.journal().requests()
     }
 
     /// Returns every other request so far: lists of models, and paths that
     /// exist nowhere.
-    pub fn other_requests(&self) -> Vec<Request> {
+    pub fn other_requests(&self) -> Vec<ReceivedRequest> {
         self.journal().other_requests()
     }
 
     /// Waits until `count` requests for an answer came, and returns them.
-    pub async fn wait_for_requests(&self, count: usize) -> Vec<Request> {
+    pub async fn wait_for_requests(&self, count: usize) -> Vec<ReceivedRequest> {
         self.journal().until(|counts| counts.requests >= count).await;
         self.requests()
     }

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::request::{Api, Request};
+use crate::request::{ReceivedRequest, RequestApi};
 
 /// Returns why the API would refuse the request, if it would.
-pub(crate) fn fault(request: &Request) -> Option<String> {
+pub(crate) fn fault(request: &ReceivedRequest) -> Option<String> {
     let check = match request.api() {
-        Api::OpenAi => openai,
-        Api::Anthropic => anthropic,
+        RequestApi::OpenAi => openai,
+        RequestApi::Anthropic => anthropic,
     };
     check(request).err()
 }
@@ -20,7 +20,7 @@ fn ensure(holds: bool, fault: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(fault()) }
 }
 
-fn common(request: &Request) -> Result<(), String> {
+fn common(request: &ReceivedRequest) -> Result<(), String> {
     ensure(!request.model().is_empty(), || "model: field required".to_owned())?;
     ensure(!request.messages().is_empty(), || "messages: at least one is required".to_owned())?;
     let mut names = BTreeSet::new();
@@ -31,7 +31,7 @@ fn common(request: &Request) -> Result<(), String> {
 }
 
 /// Checks that each call of a tool is answered at once, and nothing else is.
-fn openai(request: &Request) -> Result<(), String> {
+fn openai(request: &ReceivedRequest) -> Result<(), String> {
     common(request)?;
     let mut open: BTreeSet<&str> = BTreeSet::new();
     for (at, message) in request.messages().iter().enumerate() {
@@ -69,7 +69,7 @@ fn openai(request: &Request) -> Result<(), String> {
 
 /// Checks that each use of a tool has its result in the message after it, and
 /// that no block is of a kind the API refuses.
-fn anthropic(request: &Request) -> Result<(), String> {
+fn anthropic(request: &ReceivedRequest) -> Result<(), String> {
     common(request)?;
     ensure(request.header("anthropic-version").is_some(), || {
         "anthropic-version: header is required".to_owned()

@@ -6,20 +6,20 @@ use tokio_util::sync::CancellationToken;
 /// has to end them when it ends itself.
 pub trait Admission: Send + Sync {
     /// Lets a turn begin, or says why not.
-    fn admit(&self) -> Result<Admitted, String>;
+    fn admit(&self) -> Result<TurnPermit, String>;
 }
 
 /// A turn that may run.
-pub struct Admitted {
+pub struct TurnPermit {
     /// Interrupts it when it is cancelled.
     pub interrupt: CancellationToken,
     /// Dropped when it has ended.
     pub running: Box<dyn Send + Sync>,
 }
 
-impl std::fmt::Debug for Admitted {
+impl std::fmt::Debug for TurnPermit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Admitted").finish_non_exhaustive()
+        f.debug_struct("TurnPermit").finish_non_exhaustive()
     }
 }
 
@@ -28,7 +28,7 @@ impl std::fmt::Debug for Admitted {
 pub struct Unlimited;
 
 impl Admission for Unlimited {
-    fn admit(&self) -> Result<Admitted, String> {
-        Ok(Admitted { interrupt: CancellationToken::new(), running: Box::new(()) })
+    fn admit(&self) -> Result<TurnPermit, String> {
+        Ok(TurnPermit { interrupt: CancellationToken::new(), running: Box::new(()) })
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::connection::PROTOCOL;
 use crate::error::CODES;
 use crate::events::EventBody;
-use crate::methods::{METHODS, Pace, schema};
+use crate::methods::{AnswerPace, METHODS, schema};
 
 /// Returns all methods, events and error codes, with the JSON schemas of what goes over the wire.
 pub fn catalogue() -> Value {
@@ -16,8 +16,8 @@ pub fn catalogue() -> Value {
                 "name": method.name,
                 "about": method.about,
                 "answered": match method.pace {
-                    Pace::Inline => "in order",
-                    Pace::Beside => "when done",
+                    AnswerPace::Inline => "in order",
+                    AnswerPace::Beside => "when done",
                 },
                 "params": (method.params)(),
                 "result": (method.result)(),

@@ -9,9 +9,9 @@ use vestal_agent::slash::nearest;
 
 use crate::error::{self, RpcError};
 use crate::events::EventBody;
-use crate::methods::{Call, METHODS, Method, Pace};
+use crate::methods::{AnswerPace, METHODS, Method, MethodCall};
 use crate::outbox::Outbox;
-use crate::protocol::{self, Malformed, Request};
+use crate::protocol::{self, MalformedRequest, RpcRequest};
 use crate::server::Server;
 
 /// Bytes that a frame of a client may have.
@@ -25,14 +25,14 @@ const MAX_REQUESTS: usize = 64;
 
 /// What a client sends. Its sessions live on when it is dropped, as long as their settings say.
 #[derive(Debug)]
-pub struct Connection {
-    call: Call,
+pub struct ClientConnection {
+    call: MethodCall,
     requests: Arc<Semaphore>,
 }
 
 /// What a client is sent.
 #[derive(Debug)]
-pub struct Outgoing(Outbox);
+pub struct ClientFrames(Outbox);
 
 /// A frame that cannot be read as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub enum BadFrame {
     NotText,
 }
 
-impl Outgoing {
+impl ClientFrames {
     /// Waits for the next frame; nothing once the connection has ended and all is sent. To be
     /// awaited by one task.
     #[boxed]
@@ -57,8 +57,8 @@ impl Outgoing {
     }
 }
 
-impl Connection {
-    pub(crate) fn new(server: Server, id: u64, outbox: Outbox) -> (Self, Outgoing) {
+impl ClientConnection {
+    pub(crate) fn new(server: Server, id: u64, outbox: Outbox) -> (Self, ClientFrames) {
         let ready = EventBody::GatewayReady {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             protocol: PROTOCOL,
@@ -67,8 +67,8 @@ impl Connection {
             max_live_sessions: server.settings().max_live_sessions,
         };
         outbox.push(protocol::event(None, &ready));
-        let outgoing = Outgoing(outbox.clone());
-        let call = Call { server, connection: id, outbox };
+        let outgoing = ClientFrames(outbox.clone());
+        let call = MethodCall { server, connection: id, outbox };
         (Self { call, requests: Arc::new(Semaphore::new(MAX_REQUESTS)) }, outgoing)
     }
 
@@ -80,7 +80,7 @@ impl Connection {
         self.call.outbox.room().await;
         match protocol::read(frame) {
             Ok(request) => self.take(request).await,
-            Err(Malformed { id, error }) => self.answer(&id, Err(error)),
+            Err(MalformedRequest { id, error }) => self.answer(&id, Err(error)),
         }
     }
 
@@ -98,17 +98,17 @@ impl Connection {
         self.answer(&Value::Null, Err(error));
     }
 
-    async fn take(&self, request: Request) {
-        let Request { id, method, params } = request;
+    async fn take(&self, request: RpcRequest) {
+        let RpcRequest { id, method, params } = request;
         let Some(found) = METHODS.iter().find(|known| known.name == method) else {
             return self.answer_if_asked(id, Err(unknown(&method)));
         };
         match found.pace {
-            Pace::Inline => {
+            AnswerPace::Inline => {
                 let result = (found.call)(self.call.clone(), params).await;
                 self.answer_if_asked(id, result);
             }
-            Pace::Beside => {
+            AnswerPace::Beside => {
                 // Waiting for room would keep the answers to questions from being read.
                 let Ok(permit) = Arc::clone(&self.requests).try_acquire_owned() else {
                     let message = format!("{MAX_REQUESTS} requests are under way");
@@ -140,7 +140,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for ClientConnection {
     fn drop(&mut self) {
         self.call.server.disconnect(self.call.connection);
     }

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use vestal_agent::Event;
-use vestal_conversations::{Kind, Seq, Stored};
-use vestal_model::Finish;
+use vestal_agent::TurnEvent;
+use vestal_conversations::{MessageKind, Seq, Stored};
+use vestal_model::FinishReason;
 use vestal_runtime::{QuestionEvent, RemoteQuestion, RemoteQuestionKind};
 
 use crate::events::{ApprovalQuestion, ClarifyQuestion, EventBody, StatusKind, TurnTrigger};
@@ -34,7 +34,7 @@ struct HubState {
     /// What a turn that runs was told to be about, and what it has said and done since.
     turn: Option<Vec<MessageView>>,
     /// What the model is saying.
-    words: Words,
+    words: AnswerWords,
     /// Tools at work, by call.
     tools: BTreeMap<String, RunningTool>,
     /// Subagents at work, by conversation.
@@ -52,13 +52,13 @@ struct QuestionState {
 /// The words of one answer. Blanks around them are left out, as they are of the answer as a whole,
 /// so that the pieces together are exactly the text that the end of the turn tells.
 #[derive(Debug, Default)]
-struct Words {
+struct AnswerWords {
     text: String,
     /// Blanks that are words only if more words follow.
     held: String,
 }
 
-impl Words {
+impl AnswerWords {
     /// Adds what came, and returns what of it can be shown.
     fn push(&mut self, more: &str) -> Option<String> {
         let more = if self.text.is_empty() { more.trim_start() } else { more };
@@ -81,7 +81,7 @@ impl Words {
 
 /// Where things stand in a session at the moment somebody begins to watch it.
 #[derive(Debug)]
-pub(crate) struct Snapshot {
+pub(crate) struct SessionSnapshot {
     /// The number of the last event before.
     pub(crate) seq: u64,
     /// What a turn that runs is saying and doing.
@@ -90,7 +90,7 @@ pub(crate) struct Snapshot {
     turn: Vec<MessageView>,
 }
 
-impl Snapshot {
+impl SessionSnapshot {
     /// Returns the messages of the session, given those of the store at this moment or later: what
     /// stands in the store and was said before the turn that runs, and what events have told of
     /// that turn. What the turn has put into the store meanwhile comes, or came, as events alone.
@@ -98,7 +98,7 @@ impl Snapshot {
         let is_settled = |message: &Stored| {
             let before = self.settled.is_none_or(|settled| message.seq <= settled);
             // A summary has a late number and stands for early messages.
-            before || message.kind == Kind::Summary
+            before || message.kind == MessageKind::Summary
         };
         let settled = stored.into_iter().filter(is_settled).map(MessageView::from);
         settled.chain(self.turn.iter().cloned()).collect()
@@ -112,7 +112,7 @@ impl Hub {
 
     /// Has a connection hear everything from now on. Returns where things stand: together with the
     /// later events nothing is missing and nothing comes twice.
-    pub(crate) fn attach(&self, connection: u64, outbox: &Outbox) -> Snapshot {
+    pub(crate) fn attach(&self, connection: u64, outbox: &Outbox) -> SessionSnapshot {
         let mut state = self.lock();
         if !state.watchers.iter().any(|(known, _)| *known == connection) {
             state.watchers.push((connection, outbox.clone()));
@@ -173,7 +173,7 @@ impl Hub {
     }
 
     /// Tells what happened in a turn.
-    pub(crate) fn agent_event(&self, event: Event) {
+    pub(crate) fn agent_event(&self, event: TurnEvent) {
         event.log();
         let mut state = self.lock();
         if let Some(body) = state.body_of(event) {
@@ -252,13 +252,13 @@ impl Hub {
 }
 
 impl HubState {
-    fn snapshot(&self) -> Snapshot {
+    fn snapshot(&self) -> SessionSnapshot {
         let inflight = self.turn.is_some().then(|| Inflight {
             text: self.words.text.clone(),
             tools: self.tools.values().cloned().collect(),
         });
         let (seq, settled) = (self.seq, self.settled);
-        Snapshot { seq, inflight, settled, turn: self.turn.clone().unwrap_or_default() }
+        SessionSnapshot { seq, inflight, settled, turn: self.turn.clone().unwrap_or_default() }
     }
 
     fn forget_turn(&mut self) {
@@ -282,31 +282,33 @@ impl HubState {
         }
     }
 
-    fn body_of(&mut self, event: Event) -> Option<EventBody> {
+    fn body_of(&mut self, event: TurnEvent) -> Option<EventBody> {
         let status = |kind, text| Some(EventBody::StatusUpdate { kind, text });
         match event {
-            Event::Text { text } => Some(EventBody::MessageDelta { text: self.words.push(&text)? }),
-            Event::Reasoning { text } => Some(EventBody::ReasoningDelta { text }),
-            Event::Discarded { reason, retry_after } => {
+            TurnEvent::Text { text } => {
+                Some(EventBody::MessageDelta { text: self.words.push(&text)? })
+            }
+            TurnEvent::Reasoning { text } => Some(EventBody::ReasoningDelta { text }),
+            TurnEvent::Discarded { reason, retry_after } => {
                 self.words.take();
                 let retry_after_s = retry_after.map(|after| after.as_secs_f64());
                 Some(EventBody::MessageDiscard { reason, retry_after_s })
             }
-            Event::CallAnnounced { name } => Some(EventBody::ToolGenerating { name }),
-            Event::ToolStarted { call, name, summary } => {
+            TurnEvent::CallAnnounced { name } => Some(EventBody::ToolGenerating { name }),
+            TurnEvent::ToolStarted { call, name, summary } => {
                 let (tool_id, context) = (call.clone(), summary);
                 let tool = RunningTool { tool_id, name, context };
                 self.tools.insert(call, tool.clone());
                 let RunningTool { tool_id, name, context } = tool;
                 Some(EventBody::ToolStart { tool_id, name, context })
             }
-            Event::ToolOutput { call, text } => {
+            TurnEvent::ToolOutput { call, text } => {
                 Some(EventBody::ToolOutput { tool_id: call, text, omitted: 0 })
             }
-            Event::FileChanged { call, path, diff } => {
+            TurnEvent::FileChanged { call, path, diff } => {
                 Some(EventBody::ToolDiff { tool_id: call, path, diff })
             }
-            Event::ToolEnded { call, name, is_error, took, preview } => {
+            TurnEvent::ToolEnded { call, name, is_error, took, preview } => {
                 self.tools.remove(&call);
                 let duration_s = took.as_secs_f64();
                 let (tool_id, result) = (call, preview);
@@ -314,7 +316,7 @@ impl HubState {
                 self.keep(MessageView { name: Some(name.clone()), is_error, ..told });
                 Some(EventBody::ToolComplete { tool_id, name, duration_s, is_error, result })
             }
-            Event::ModelCalled { finish: Finish::ToolCalls, .. } => {
+            TurnEvent::ModelCalled { finish: FinishReason::ToolCalls, .. } => {
                 let text = self.words.take();
                 if text.is_empty() {
                     return None;
@@ -322,24 +324,26 @@ impl HubState {
                 self.keep(MessageView::told(MessageRole::Assistant, text.clone()));
                 Some(EventBody::MessageInterim { text })
             }
-            Event::Compressing { tokens } => {
+            TurnEvent::Compressing { tokens } => {
                 let text = format!("summarising the conversation, about {tokens} tokens");
                 status(StatusKind::Compressing, text)
             }
-            Event::Compressed { messages, tokens } => {
+            TurnEvent::Compressed { messages, tokens } => {
                 let text = format!("summarised {messages} messages; about {tokens} tokens now");
                 status(StatusKind::Compressed, text)
             }
-            Event::Steered { text } => {
+            TurnEvent::Steered { text } => {
                 self.keep(MessageView::told(MessageRole::User, text.clone()));
                 status(StatusKind::Steered, text)
             }
-            Event::Warning { text } => status(StatusKind::Warning, text),
-            Event::Child { conversation, index, event } => {
+            TurnEvent::Warning { text } => status(StatusKind::Warning, text),
+            TurnEvent::Child { conversation, index, event } => {
                 self.body_of_child(conversation.to_string(), index, *event)
             }
             // The turn itself tells of its beginning and end, and of what it took.
-            Event::TurnStarted { .. } | Event::TurnEnded { .. } | Event::ModelCalled { .. } => None,
+            TurnEvent::TurnStarted { .. }
+            | TurnEvent::TurnEnded { .. }
+            | TurnEvent::ModelCalled { .. } => None,
         }
     }
 
@@ -347,10 +351,10 @@ impl HubState {
         &mut self,
         subagent_id: String,
         index: usize,
-        event: Event,
+        event: TurnEvent,
     ) -> Option<EventBody> {
         match event {
-            Event::TurnStarted { .. } => {
+            TurnEvent::TurnStarted { .. } => {
                 let view = SubagentView {
                     subagent_id: subagent_id.clone(),
                     index,
@@ -360,25 +364,27 @@ impl HubState {
                 self.subagents.insert(subagent_id.clone(), (view, Instant::now()));
                 Some(EventBody::SubagentStart { subagent_id, index })
             }
-            Event::Text { text } => Some(EventBody::SubagentText { subagent_id, text }),
-            Event::Reasoning { text } => Some(EventBody::SubagentThinking { subagent_id, text }),
-            Event::ToolStarted { name, summary, .. } => {
+            TurnEvent::Text { text } => Some(EventBody::SubagentText { subagent_id, text }),
+            TurnEvent::Reasoning { text } => {
+                Some(EventBody::SubagentThinking { subagent_id, text })
+            }
+            TurnEvent::ToolStarted { name, summary, .. } => {
                 if let Some((view, _)) = self.subagents.get_mut(&subagent_id) {
                     view.tool = Some(name.clone());
                 }
                 Some(EventBody::SubagentTool { subagent_id, name, context: summary })
             }
-            Event::ToolEnded { .. } => {
+            TurnEvent::ToolEnded { .. } => {
                 if let Some((view, _)) = self.subagents.get_mut(&subagent_id) {
                     view.tool = None;
                 }
                 None
             }
-            Event::TurnEnded { outcome } => {
+            TurnEvent::TurnEnded { outcome } => {
                 self.subagents.remove(&subagent_id);
                 Some(EventBody::SubagentComplete { subagent_id, outcome })
             }
-            Event::Child { conversation, index, event } => {
+            TurnEvent::Child { conversation, index, event } => {
                 self.body_of_child(conversation.to_string(), index, *event)
             }
             _ => None,
@@ -388,14 +394,14 @@ impl HubState {
 
 #[cfg(test)]
 mod tests {
-    use vestal_conversations::Standing;
+    use vestal_conversations::MessageStanding;
     use vestal_model::{AssistantMessage, Message};
 
     use super::*;
 
     #[test]
     fn the_pieces_of_an_answer_are_its_text_without_blanks_around_it() {
-        let mut words = Words::default();
+        let mut words = AnswerWords::default();
         let said = ["\n\n", " Hello", " ", "\n", "world", "!\n", "\n"];
         let pieces: Vec<String> = said.iter().filter_map(|piece| words.push(piece)).collect();
         assert_eq!(pieces, ["Hello", " \nworld", "!"]);
@@ -404,7 +410,7 @@ mod tests {
     }
 
     fn stored(seq: i64, message: Message) -> Stored {
-        let (kind, standing) = (Kind::Said, Standing::Active);
+        let (kind, standing) = (MessageKind::Said, MessageStanding::Active);
         let at = jiff::Timestamp::UNIX_EPOCH;
         let (usage, cost, provider, model) = (None, None, None, None);
         Stored { seq: Seq(seq), kind, standing, at, message, usage, cost, provider, model }
@@ -442,7 +448,7 @@ mod tests {
             let (snapshot, _) = join(1);
             assert_eq!(shown(&snapshot.messages(stored.to_vec())), [prompt]);
         }
-        hub.agent_event(Event::Text { text: "two".to_owned() });
+        hub.agent_event(TurnEvent::Text { text: "two".to_owned() });
         // All of it stands in the store, and its end is not told yet.
         let (snapshot, _) = join(2);
         assert_eq!(shown(&snapshot.messages(store.to_vec())), [prompt]);

@@ -9,7 +9,7 @@ const CHUNK: usize = 64 << 10;
 
 /// A line that was read.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum FrameLine {
     /// Its text, without the end of the line.
     Text(String),
     /// It cannot be a frame.
@@ -19,7 +19,7 @@ pub enum Line {
 /// Reads lines of bounded length. Of a line that is too long nothing is kept, and the line after it
 /// is read as any other.
 #[derive(Debug)]
-pub struct LineReader<R> {
+pub struct FrameReader<R> {
     input: R,
     chunk: Vec<u8>,
     /// What of the chunk is not used yet.
@@ -28,7 +28,7 @@ pub struct LineReader<R> {
     is_too_long: bool,
 }
 
-impl<R: AsyncRead + Unpin> LineReader<R> {
+impl<R: AsyncRead + Unpin> FrameReader<R> {
     /// Returns a reader of a byte stream.
     pub fn new(input: R) -> Self {
         Self { input, chunk: vec![0; CHUNK], unread: 0..0, line: Vec::new(), is_too_long: false }
@@ -36,7 +36,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 
     /// Waits for the next line that is not blank; nothing at the end of the stream. A last line
     /// without an end is a line.
-    pub async fn next(&mut self) -> std::io::Result<Option<Line>> {
+    pub async fn next(&mut self) -> std::io::Result<Option<FrameLine>> {
         loop {
             if self.unread.is_empty() {
                 let read = self.input.read(&mut self.chunk).await?;
@@ -63,17 +63,17 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    fn take(&mut self) -> Option<Line> {
+    fn take(&mut self) -> Option<FrameLine> {
         if std::mem::take(&mut self.is_too_long) {
-            return Some(Line::Bad(BadFrame::TooLong));
+            return Some(FrameLine::Bad(BadFrame::TooLong));
         }
         let line = std::mem::take(&mut self.line);
         if line.iter().all(u8::is_ascii_whitespace) {
             return None;
         }
         Some(match String::from_utf8(line) {
-            Ok(text) => Line::Text(text),
-            Err(_) => Line::Bad(BadFrame::NotText),
+            Ok(text) => FrameLine::Text(text),
+            Err(_) => FrameLine::Bad(BadFrame::NotText),
         })
     }
 }
@@ -87,18 +87,18 @@ mod tests {
         let mut input = b"one\r\n\n  \n\xff\xfe\n".to_vec();
         input.extend(std::iter::repeat_n(b'x', MAX_FRAME + 1));
         input.extend(b"\ntwo\nhalf");
-        let mut lines = LineReader::new(&input[..]);
+        let mut lines = FrameReader::new(&input[..]);
         let mut seen = Vec::new();
         while let Some(line) = lines.next().await.unwrap() {
             seen.push(line);
         }
-        let text = |text: &str| Line::Text(text.to_owned());
+        let text = |text: &str| FrameLine::Text(text.to_owned());
         assert_eq!(
             seen,
             [
                 text("one\r"),
-                Line::Bad(BadFrame::NotText),
-                Line::Bad(BadFrame::TooLong),
+                FrameLine::Bad(BadFrame::NotText),
+                FrameLine::Bad(BadFrame::TooLong),
                 text("two"),
                 text("half"),
             ]
@@ -107,8 +107,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_without_end_takes_no_memory() {
-        let mut lines = LineReader::new(tokio::io::repeat(b'x').take(100 << 20));
-        assert_eq!(lines.next().await.unwrap(), Some(Line::Bad(BadFrame::TooLong)));
+        let mut lines = FrameReader::new(tokio::io::repeat(b'x').take(100 << 20));
+        assert_eq!(lines.next().await.unwrap(), Some(FrameLine::Bad(BadFrame::TooLong)));
         assert!(lines.line.capacity() <= 2 * MAX_FRAME, "{}", lines.line.capacity());
         assert_eq!(lines.next().await.unwrap(), None);
     }

@@ -33,7 +33,7 @@ pub(crate) use sessions::{
 
 /// Who calls a method.
 #[derive(Debug, Clone)]
-pub(crate) struct Call {
+pub(crate) struct MethodCall {
     pub(crate) server: Server,
     /// The number of the connection.
     pub(crate) connection: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Call {
 
 /// When a request is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum AnswerPace {
     /// At once, before the next frame is read.
     Inline,
     /// When it is done; later requests may be answered before.
@@ -56,10 +56,10 @@ type Answering = Pin<Box<dyn Future<Output = Result<Value, RpcError>> + Send>>;
 pub(crate) struct Method {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
-    pub(crate) pace: Pace,
+    pub(crate) pace: AnswerPace,
     pub(crate) params: fn() -> Value,
     pub(crate) result: fn() -> Value,
-    pub(crate) call: fn(Call, Map<String, Value>) -> Answering,
+    pub(crate) call: fn(MethodCall, Map<String, Value>) -> Answering,
 }
 
 /// Declares the table: pace, name, handler, and what it does. The types of the handler are those
@@ -70,7 +70,7 @@ macro_rules! methods {
         pub(crate) static METHODS: &[Method] = &[$(Method {
             name: $name,
             about: $about,
-            pace: Pace::$pace,
+            pace: AnswerPace::$pace,
             params: schema::<$params>,
             result: schema::<$result>,
             call: |call, params| Box::pin(async move {

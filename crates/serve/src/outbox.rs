@@ -42,11 +42,11 @@ enum DeltaKind {
 
 /// Frames on their way to one client. Cheap to clone; clones share everything.
 #[derive(Debug, Clone)]
-pub(crate) struct Outbox(Arc<Shared>);
+pub(crate) struct Outbox(Arc<OutboxShared>);
 
 #[derive(Debug)]
-struct Shared {
-    queue: Mutex<Queue>,
+struct OutboxShared {
+    queue: Mutex<FrameQueue>,
     /// Told when there is a frame, or the end.
     filled: Notify,
     /// Told when frames were taken.
@@ -54,15 +54,15 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
-struct Queue {
-    waiting: VecDeque<Waiting>,
+struct FrameQueue {
+    waiting: VecDeque<WaitingFrame>,
     bytes: usize,
     /// Why nothing is added any more.
     end: Option<String>,
 }
 
 #[derive(Debug)]
-enum Waiting {
+enum WaitingFrame {
     /// A whole frame; of a session, if it is an event of one.
     Frame { session: Option<Arc<str>>, text: String },
     /// Words of a session that grow while they wait.
@@ -125,7 +125,7 @@ impl Delta {
     }
 }
 
-impl Waiting {
+impl WaitingFrame {
     fn bytes(&self) -> usize {
         OVERHEAD
             + match self {
@@ -151,7 +151,7 @@ impl Waiting {
 
 impl Outbox {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(OutboxShared {
             queue: Mutex::default(),
             filled: Notify::new(),
             drained: Notify::new(),
@@ -160,7 +160,7 @@ impl Outbox {
 
     /// Adds an answer, or an event of the connection as a whole.
     pub(crate) fn push(&self, text: String) {
-        self.add(Waiting::Frame { session: None, text });
+        self.add(WaitingFrame::Frame { session: None, text });
     }
 
     /// Adds an event of a session. Words are added to those that wait already, if nothing of the
@@ -168,13 +168,13 @@ impl Outbox {
     pub(crate) fn push_event(&self, session: &Arc<str>, seq: u64, body: &EventBody) {
         let Some(delta) = Delta::of(session, seq, body) else {
             let text = protocol::event(Some((session, seq)), body);
-            return self.add(Waiting::Frame { session: Some(Arc::clone(session)), text });
+            return self.add(WaitingFrame::Frame { session: Some(Arc::clone(session)), text });
         };
         {
             let mut queue = self.lock();
             let last =
                 queue.waiting.iter_mut().rev().take(LOOK_BACK).find(|entry| entry.is_of(session));
-            if let Some(Waiting::Delta(known)) = last
+            if let Some(WaitingFrame::Delta(known)) = last
                 && (known.kind, known.of.as_str()) == (delta.kind, delta.of.as_str())
             {
                 let before = known.text.len();
@@ -189,10 +189,10 @@ impl Outbox {
                 return;
             }
         }
-        self.add(Waiting::Delta(Box::new(delta)));
+        self.add(WaitingFrame::Delta(Box::new(delta)));
     }
 
-    fn add(&self, entry: Waiting) {
+    fn add(&self, entry: WaitingFrame) {
         let mut queue = self.lock();
         if queue.end.is_some() {
             return;
@@ -214,7 +214,7 @@ impl Outbox {
         if queue.end.is_none() {
             let body = EventBody::ConnectionClosed { reason: reason.to_owned() };
             let text = protocol::event(None, &body);
-            queue.waiting.push_back(Waiting::Frame { session: None, text });
+            queue.waiting.push_back(WaitingFrame::Frame { session: None, text });
             queue.end = Some(reason.to_owned());
         }
         drop(queue);
@@ -267,12 +267,12 @@ impl Outbox {
         self.lock().end.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, FrameQueue> {
         self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Queue {
+impl FrameQueue {
     /// Gives up a client that does not read: what waits is freed, and the reason is all that is
     /// left to be read.
     fn give_up(&mut self) {
@@ -280,7 +280,7 @@ impl Queue {
         let text = protocol::event(None, &body);
         self.waiting.clear();
         self.bytes = 0;
-        self.waiting.push_back(Waiting::Frame { session: None, text });
+        self.waiting.push_back(WaitingFrame::Frame { session: None, text });
         self.end = Some(TOO_SLOW.to_owned());
     }
 }

@@ -11,7 +11,7 @@ const SHOWN: usize = 80;
 
 /// A request that was understood.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Request {
+pub(crate) struct RpcRequest {
     /// What the answer carries; none for a notification, which has no answer.
     pub(crate) id: Option<Value>,
     pub(crate) method: String,
@@ -20,18 +20,18 @@ pub(crate) struct Request {
 
 /// A frame that is no request, and the id it is answered with.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Malformed {
+pub(crate) struct MalformedRequest {
     pub(crate) id: Value,
     pub(crate) error: RpcError,
 }
 
 /// Reads a frame.
-pub(crate) fn read(text: &str) -> Result<Request, Malformed> {
-    let malformed = |id: Value, code: i32, message: &str| Malformed {
+pub(crate) fn read(text: &str) -> Result<RpcRequest, MalformedRequest> {
+    let malformed = |id: Value, code: i32, message: &str| MalformedRequest {
         id,
         error: RpcError::new(code, message.to_owned()),
     };
-    let value: Value = serde_json::from_str(text).map_err(|error| Malformed {
+    let value: Value = serde_json::from_str(text).map_err(|error| MalformedRequest {
         id: Value::Null,
         error: RpcError::new(error::PARSE, format!("the frame is not JSON: {error}")),
     })?;
@@ -71,7 +71,7 @@ pub(crate) fn read(text: &str) -> Result<Request, Malformed> {
             return Err(malformed(answered(), error::BAD_PARAMS, message));
         }
     };
-    Ok(Request { id, method, params })
+    Ok(RpcRequest { id, method, params })
 }
 
 /// Returns a name from a client, short enough to be repeated to it.
@@ -82,7 +82,7 @@ pub(crate) fn shown(name: &str) -> String {
 /// Writes the answer to a request.
 pub(crate) fn answer(id: &Value, result: Result<Value, RpcError>) -> String {
     #[derive(Serialize)]
-    struct Answer<'a> {
+    struct RpcAnswer<'a> {
         jsonrpc: &'static str,
         id: &'a Value,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,13 +94,13 @@ pub(crate) fn answer(id: &Value, result: Result<Value, RpcError>) -> String {
         Ok(result) => (Some(result), None),
         Err(error) => (None, Some(error)),
     };
-    line(&Answer { jsonrpc: "2.0", id, result, error })
+    line(&RpcAnswer { jsonrpc: "2.0", id, result, error })
 }
 
 /// Writes an event, of a session or of the connection as a whole.
 pub(crate) fn event(session: Option<(&str, u64)>, body: &EventBody) -> String {
     #[derive(Serialize)]
-    struct Event<'a> {
+    struct RpcEvent<'a> {
         jsonrpc: &'static str,
         method: &'static str,
         params: Params<'a>,
@@ -115,7 +115,7 @@ pub(crate) fn event(session: Option<(&str, u64)>, body: &EventBody) -> String {
         seq: Option<u64>,
     }
     let (session_id, seq) = session.unzip();
-    line(&Event { jsonrpc: "2.0", method: "event", params: Params { body, session_id, seq } })
+    line(&RpcEvent { jsonrpc: "2.0", method: "event", params: Params { body, session_id, seq } })
 }
 
 fn line(frame: &impl Serialize) -> String {
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     fn code(text: &str) -> (Value, i32) {
-        let Malformed { id, error } = read(text).unwrap_err();
+        let MalformedRequest { id, error } = read(text).unwrap_err();
         (id, error.code)
     }
 
@@ -154,7 +154,7 @@ mod tests {
         );
         let request = read(r#"{"jsonrpc":"2.0","id":7,"method":"a","params":{"b":1}}"#).unwrap();
         let params = json!({ "b": 1 }).as_object().unwrap().clone();
-        assert_eq!(request, Request { id: Some(json!(7)), method: "a".to_owned(), params });
+        assert_eq!(request, RpcRequest { id: Some(json!(7)), method: "a".to_owned(), params });
         assert_eq!(read(r#"{"jsonrpc":"2.0","method":"a"}"#).unwrap().id, None);
     }
 

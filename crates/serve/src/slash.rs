@@ -8,13 +8,13 @@ use vestal_agent::Switch;
 use vestal_agent::slash::{self, CommandKind, Invocation, SlashError};
 use vestal_model::Part;
 use vestal_runtime::{SandboxChoice, SandboxCommand};
-use vestal_sandbox::{Overrides, Task};
+use vestal_sandbox::{Overrides, TaskName};
 
 use crate::error::{self, RpcError};
 use crate::methods::{
-    Call, CreateParams, branch_session, compress_session, create_session, jobs_text, kill_job,
-    resume_session, set_model, set_title, status_text, stop_jobs, submit_prompt, switch_tools,
-    undo_turns, usage_text, usage_totals,
+    CreateParams, MethodCall, branch_session, compress_session, create_session, jobs_text,
+    kill_job, resume_session, set_model, set_title, status_text, stop_jobs, submit_prompt,
+    switch_tools, undo_turns, usage_text, usage_totals,
 };
 use crate::session::{Prompt, Session};
 
@@ -51,7 +51,7 @@ fn in_session(session: &Session, text: impl Into<String>) -> SlashOutput {
 
 /// Carries out a command as it is typed.
 pub(crate) async fn carry_out(
-    call: &Call,
+    call: &MethodCall,
     session: &Arc<Session>,
     line: &str,
 ) -> Result<SlashOutput, RpcError> {
@@ -170,7 +170,7 @@ fn usage(invocation: &Invocation, problem: &str) -> RpcError {
 
 /// A name that is no command may be a skill's.
 fn skill(
-    call: &Call,
+    call: &MethodCall,
     name: &str,
     words: &str,
     nearest: Option<&str>,
@@ -217,13 +217,13 @@ fn words_of(words: &[&str]) -> Vec<String> {
 
 /// Returns the task whose sandbox a session works in.
 fn task_of(session: &Session) -> String {
-    session.facts().task.unwrap_or_else(|| Task::default_task().to_string())
+    session.facts().task.unwrap_or_else(|| TaskName::default_task().to_string())
 }
 
 /// Shows or changes the sandbox of a session. No turn runs meanwhile, and the model is told what was
 /// done to its sandbox.
 async fn sandbox(
-    call: &Call,
+    call: &MethodCall,
     session: &Arc<Session>,
     words: &[&str],
 ) -> Result<SlashOutput, RpcError> {
@@ -251,11 +251,11 @@ async fn sandbox(
 }
 
 /// Has a session go on in the sandbox of another task.
-async fn switch_sandbox(session: &Arc<Session>, to: Task) -> Result<SlashOutput, RpcError> {
+async fn switch_sandbox(session: &Arc<Session>, to: TaskName) -> Result<SlashOutput, RpcError> {
     let mut exclusive = session.exclusive("changing the sandbox").await?;
     let from = match exclusive.conversation() {
         Some(conversation) => conversation.sandbox().task().clone(),
-        None => Task::default_task(),
+        None => TaskName::default_task(),
     };
     if from == to {
         return Ok(output(format!("already in the sandbox of {to}\n")));
@@ -326,7 +326,7 @@ fn approvals(
 
 /// Runs a verb of the command line; without words, its listing.
 async fn run_verb(
-    call: &Call,
+    call: &MethodCall,
     words: &[&str],
     invocation: &Invocation,
 ) -> Result<SlashOutput, RpcError> {
@@ -339,7 +339,7 @@ async fn run_verb(
     verb(call, words.chain(invocation.words.iter().cloned()).collect()).await
 }
 
-async fn verb(call: &Call, words: Vec<String>) -> Result<SlashOutput, RpcError> {
+async fn verb(call: &MethodCall, words: Vec<String>) -> Result<SlashOutput, RpcError> {
     match call.server.runtime().verbs().run(words).await {
         Ok(done) if done.is_success => Ok(output(done.text)),
         Ok(done) => Err(RpcError::new(error::HOST, done.text.trim().to_owned())),

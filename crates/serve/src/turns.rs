@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
-use vestal_agent::{Control, Conversation, EventSink, Outcome, TurnError, TurnResult};
+use vestal_agent::{Control, Conversation, EventSink, TurnError, TurnOutcome, TurnResult};
 use vestal_conversations::Seq;
 use vestal_model::{Part, UserMessage};
 use vestal_runtime::panics::caught;
 
-use crate::admission::Admitted;
+use crate::admission::TurnPermit;
 use crate::error::{INTERNAL, RpcError};
 use crate::events::{
     EventBody, HistoryCause, MessageComplete, ReturnedPrompt, TurnStatus, TurnTrigger,
 };
 use crate::session::{
-    Held, Phase, Prompt, STOPPING, Session, SessionState, Work, takes_no_pictures,
+    HeldConversation, LiveSessionState, Prompt, STOPPING, Session, SessionPhase, SessionWork,
+    takes_no_pictures,
 };
 use crate::views::TurnUsage;
 
@@ -23,9 +24,9 @@ use crate::views::TurnUsage;
 const MAX_JOB_TURNS: u32 = 20;
 
 /// What comes after a turn.
-struct Next {
+struct NextWork {
     /// What is done next, with what interrupts it; nothing if the session is free now.
-    work: Option<(Work, CancellationToken)>,
+    work: Option<(SessionWork, CancellationToken)>,
     /// Prompts that wait, the next one included.
     queued: usize,
     /// Prompts that will not be said, and why.
@@ -33,7 +34,7 @@ struct Next {
 }
 
 /// A turn that has ended and is not told yet.
-struct EndedTurn {
+struct FinishedTurn {
     complete: MessageComplete,
     /// The last message of it in the store, if it came that far.
     last: Option<Seq>,
@@ -45,9 +46,9 @@ struct EndedTurn {
 
 impl Session {
     /// Begins with what waits. The state says that something is being done from now on.
-    pub(super) fn start(self: &Arc<Self>, state: &mut SessionState, admitted: Admitted) {
+    pub(super) fn start(self: &Arc<Self>, state: &mut LiveSessionState, admitted: TurnPermit) {
         let first = admitted.interrupt.child_token();
-        state.phase = Phase::Turn(first.clone());
+        state.phase = SessionPhase::Turn(first.clone());
         if let Some(watch) = state.job_watch.take() {
             watch.cancel();
         }
@@ -56,15 +57,15 @@ impl Session {
         self.tasks.spawn(async move { session.run_queue(&admitted, first).await });
     }
 
-    async fn run_queue(self: Arc<Self>, admitted: &Admitted, first: CancellationToken) {
+    async fn run_queue(self: Arc<Self>, admitted: &TurnPermit, first: CancellationToken) {
         let mut held = Arc::clone(&self.conversation).lock_owned().await;
         let mut first = Some(first);
-        let mut ended: Option<EndedTurn> = None;
+        let mut ended: Option<FinishedTurn> = None;
         loop {
             let late = ended.as_mut().map(|ended| std::mem::take(&mut ended.late));
             let next = self.next_work(late.unwrap_or_default(), admitted, &mut first);
             // Only now: whoever hears of the end finds the session free.
-            if let Some(EndedTurn { mut complete, last, returned, .. }) = ended.take() {
+            if let Some(FinishedTurn { mut complete, last, returned, .. }) = ended.take() {
                 complete.queued = next.queued;
                 self.hub.end_turn(&EventBody::MessageComplete(Box::new(complete)), last);
                 if let Some((prompt, reason)) = returned {
@@ -77,7 +78,7 @@ impl Session {
             let turn = caught("a turn of a session has failed", self.turn(&mut held, work, &token));
             ended = turn.await.unwrap_or_else(|| Some(met_a_bug()));
         }
-        if let Held::Open(conversation) = &*held {
+        if let HeldConversation::Open(conversation) = &*held {
             self.watch_jobs(conversation);
         }
         drop(held);
@@ -90,19 +91,19 @@ impl Session {
     fn next_work(
         &self,
         mut late: Vec<String>,
-        admitted: &Admitted,
+        admitted: &TurnPermit,
         first: &mut Option<CancellationToken>,
-    ) -> Next {
+    ) -> NextWork {
         let mut state = self.lock();
         late.extend(state.take_unheard());
         let was_interrupted = std::mem::take(&mut state.is_interrupted);
-        let is_ended = matches!(state.phase, Phase::Ended);
+        let is_ended = matches!(state.phase, SessionPhase::Ended);
         let mut returned = Vec::new();
         if was_interrupted || is_ended || self.is_closing() {
             returned.extend(late.into_iter().map(ReturnedPrompt::said));
         } else if !late.is_empty() {
             let prompt = Prompt { text: late.join("\n"), ..Prompt::default() };
-            state.queue.push_front(Work::Prompt(prompt));
+            state.queue.push_front(SessionWork::Prompt(prompt));
         }
         let reason = match (self.is_closing(), is_ended) {
             (true, _) => STOPPING,
@@ -114,7 +115,7 @@ impl Session {
             returned.extend(state.take_waiting());
         }
         if is_ended {
-            return Next { work: None, queued: 0, returned: (returned, reason) };
+            return NextWork { work: None, queued: 0, returned: (returned, reason) };
         }
         let queued = state.queue.len();
         let work = state.queue.pop_front().map(|work| {
@@ -122,10 +123,10 @@ impl Session {
             (work, token)
         });
         state.phase = match &work {
-            Some((_, token)) => Phase::Turn(token.clone()),
-            None => Phase::Idle,
+            Some((_, token)) => SessionPhase::Turn(token.clone()),
+            None => SessionPhase::Idle,
         };
-        Next { work, queued, returned: (returned, reason) }
+        NextWork { work, queued, returned: (returned, reason) }
     }
 
     /// Goes on with what came while the conversation was held for other work.
@@ -133,10 +134,10 @@ impl Session {
         let mut returned = (Vec::new(), String::new());
         {
             let mut state = self.lock();
-            if !matches!(state.phase, Phase::Exclusive(_)) {
+            if !matches!(state.phase, SessionPhase::Exclusive(_)) {
                 return;
             }
-            state.phase = Phase::Idle;
+            state.phase = SessionPhase::Idle;
             state.is_interrupted = false;
             if self.is_closing() {
                 returned = (state.take_waiting(), STOPPING.to_owned());
@@ -157,21 +158,21 @@ impl Session {
 
     fn idle_unless_running(&self) {
         let state = self.lock();
-        let is_idle = !matches!(state.phase, Phase::Turn(_) | Phase::Exclusive(_));
+        let is_idle = !matches!(state.phase, SessionPhase::Turn(_) | SessionPhase::Exclusive(_));
         self.idle.send_replace(is_idle);
     }
 
     /// Runs a turn, and returns what is to be told of its end; nothing if there was nothing to do.
     async fn turn(
         &self,
-        held: &mut Held,
-        work: Work,
+        held: &mut HeldConversation,
+        work: SessionWork,
         token: &CancellationToken,
-    ) -> Option<EndedTurn> {
+    ) -> Option<FinishedTurn> {
         let hub = Arc::clone(&self.hub);
         let sink = EventSink::new(move |event| hub.agent_event(event));
         match work {
-            Work::Prompt(prompt) => {
+            SessionWork::Prompt(prompt) => {
                 let (text, images) = (prompt.text.clone(), prompt.images.len());
                 self.hub.begin_turn(TurnTrigger::Prompt, Some(text.clone()), images);
                 let result = match self.prompt(held, prompt, &sink, token).await {
@@ -184,8 +185,8 @@ impl Session {
                 }
                 self.turn_ended(held, &result).await
             }
-            Work::JobNews => {
-                let Held::Open(conversation) = held else { return None };
+            SessionWork::JobNews => {
+                let HeldConversation::Open(conversation) = held else { return None };
                 let control = conversation.control();
                 let news = conversation.take_job_updates(&sink);
                 let news = interruptible(&control, token, news).await;
@@ -204,7 +205,7 @@ impl Session {
     /// Runs the turn of a prompt; nothing if it was interrupted before it began.
     async fn prompt(
         &self,
-        held: &mut Held,
+        held: &mut HeldConversation,
         prompt: Prompt,
         sink: &EventSink,
         token: &CancellationToken,
@@ -228,27 +229,31 @@ impl Session {
     }
 
     /// Learns what the conversation became, and returns what is to be told.
-    async fn turn_ended(&self, held: &mut Held, result: &TurnResult) -> Option<EndedTurn> {
-        let Held::Open(conversation) = held else { return None };
+    async fn turn_ended(
+        &self,
+        held: &mut HeldConversation,
+        result: &TurnResult,
+    ) -> Option<FinishedTurn> {
+        let HeldConversation::Open(conversation) = held else { return None };
         self.refresh(conversation).await;
         let (last, late) = (conversation.last_seq(), result.pending_steer.clone());
-        Some(EndedTurn { complete: completed(result), last, late, returned: None })
+        Some(FinishedTurn { complete: completed(result), last, late, returned: None })
     }
 
     /// Takes a prompt back whose pictures the model does not take: left in the conversation, it would
     /// have every later turn fail.
     async fn without_pictures(
         &self,
-        held: &mut Held,
+        held: &mut HeldConversation,
         result: &TurnResult,
         text: String,
         images: usize,
-    ) -> EndedTurn {
+    ) -> FinishedTurn {
         self.set_blind_model();
         let model = self.facts().model_name().unwrap_or_else(|| "the model".to_owned());
         let refusal = takes_no_pictures(&model);
         let mut last = None;
-        if let Held::Open(conversation) = held {
+        if let HeldConversation::Open(conversation) = held {
             match conversation.undo(1).await {
                 Ok(_) => self.hub.emit(&EventBody::HistoryChanged { cause: HistoryCause::Undo }),
                 Err(error) => tracing::warn!(%error, "a prompt with pictures was not taken back"),
@@ -260,7 +265,7 @@ impl Session {
         let complete = MessageComplete { usage: TurnUsage::from(result), ..ended.complete };
         let returned =
             Some((ReturnedPrompt { text, images }, format!("{model} takes no pictures")));
-        EndedTurn { complete, last, late: result.pending_steer.clone(), returned }
+        FinishedTurn { complete, last, late: result.pending_steer.clone(), returned }
     }
 
     /// Lets the model hear of its background jobs when there is news and nothing else to do.
@@ -269,7 +274,7 @@ impl Session {
         let stop = self.life.child_token();
         {
             let mut state = self.lock();
-            if !matches!(state.phase, Phase::Idle) || state.job_turns >= MAX_JOB_TURNS {
+            if !matches!(state.phase, SessionPhase::Idle) || state.job_turns >= MAX_JOB_TURNS {
                 return;
             }
             state.job_watch = Some(stop.clone());
@@ -286,12 +291,12 @@ impl Session {
     fn tell_job_news(self: &Arc<Self>, watch: &CancellationToken) {
         let mut state = self.lock();
         // Whoever has begun something since lets the model hear of it there.
-        if watch.is_cancelled() || !matches!(state.phase, Phase::Idle) || self.is_closing() {
+        if watch.is_cancelled() || !matches!(state.phase, SessionPhase::Idle) || self.is_closing() {
             return;
         }
         match self.admit() {
             Ok(admitted) => {
-                state.queue.push_back(Work::JobNews);
+                state.queue.push_back(SessionWork::JobNews);
                 self.start(&mut state, admitted);
             }
             // It comes with the next prompt.
@@ -304,7 +309,7 @@ impl Session {
 
 fn completed(result: &TurnResult) -> MessageComplete {
     let advice = match &result.outcome {
-        Outcome::Failed(TurnError::Model(error)) => vec![error.advice()],
+        TurnOutcome::Failed(TurnError::Model(error)) => vec![error.advice()],
         _ => Vec::new(),
     };
     let reasoning = result.reasoning.trim();
@@ -321,7 +326,7 @@ fn completed(result: &TurnResult) -> MessageComplete {
 }
 
 /// Returns the end of a turn that never began.
-fn not_begun(status: TurnStatus, error: Option<RpcError>) -> EndedTurn {
+fn not_begun(status: TurnStatus, error: Option<RpcError>) -> FinishedTurn {
     let advice = error.as_ref().and_then(|error| error.data.as_ref()?.get("advice").cloned());
     let complete = MessageComplete {
         text: String::new(),
@@ -333,29 +338,29 @@ fn not_begun(status: TurnStatus, error: Option<RpcError>) -> EndedTurn {
         usage: TurnUsage::default(),
         queued: 0,
     };
-    EndedTurn { complete, last: None, late: Vec::new(), returned: None }
+    FinishedTurn { complete, last: None, late: Vec::new(), returned: None }
 }
 
 /// Returns the end of a turn that panicked.
-fn met_a_bug() -> EndedTurn {
+fn met_a_bug() -> FinishedTurn {
     let error = RpcError::new(INTERNAL, "the turn met a bug in vestal; the log says which")
         .advise("what was said until then is stored; a message goes on from there");
     not_begun(TurnStatus::Error, Some(error))
 }
 
 /// Reports whether a turn failed because the model takes no pictures.
-fn is_blind(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Failed(TurnError::Model(error)) if error.refuses_images())
+fn is_blind(outcome: &TurnOutcome) -> bool {
+    matches!(outcome, TurnOutcome::Failed(TurnError::Model(error)) if error.refuses_images())
 }
 
-pub(crate) fn status_of(outcome: &Outcome) -> TurnStatus {
+pub(crate) fn status_of(outcome: &TurnOutcome) -> TurnStatus {
     match outcome {
-        Outcome::Completed => TurnStatus::Complete,
-        Outcome::Interrupted => TurnStatus::Interrupted,
-        Outcome::BudgetExhausted
-        | Outcome::Refused
-        | Outcome::Looping { .. }
-        | Outcome::Failed(_) => TurnStatus::Error,
+        TurnOutcome::Completed => TurnStatus::Complete,
+        TurnOutcome::Interrupted => TurnStatus::Interrupted,
+        TurnOutcome::BudgetExhausted
+        | TurnOutcome::Refused
+        | TurnOutcome::Looping { .. }
+        | TurnOutcome::Failed(_) => TurnStatus::Error,
     }
 }
 

@@ -38,13 +38,13 @@ async fn spoken() -> (Arc<Session>, Server, ScriptedModel, tempfile::TempDir) {
 async fn what_is_said_until_the_session_is_free_is_said_in_the_next_turn() {
     let (session, server, _model, _home) = spoken().await;
     let ending = CancellationToken::new();
-    session.lock().phase = Phase::Turn(ending.clone());
+    session.lock().phase = SessionPhase::Turn(ending.clone());
     assert!(session.steer("late"));
     let admitted = session.admit().unwrap();
     let next = session.next_work(vec!["earlier".to_owned()], &admitted, &mut None);
     assert_eq!((next.queued, next.returned.0), (1, Vec::new()));
     match next.work {
-        Some((Work::Prompt(prompt), _)) => assert_eq!(prompt.text, "earlier\nlate"),
+        Some((SessionWork::Prompt(prompt), _)) => assert_eq!(prompt.text, "earlier\nlate"),
         other => panic!("{other:?}"),
     }
     // Nothing is left: the session is free, and nobody would hear another word.
@@ -52,7 +52,7 @@ async fn what_is_said_until_the_session_is_free_is_said_in_the_next_turn() {
     assert!(next.work.is_none());
     assert!(!session.steer("too late"));
     // An interrupt drops what the turn had not heard, and says so.
-    session.lock().phase = Phase::Turn(ending);
+    session.lock().phase = SessionPhase::Turn(ending);
     assert!(session.steer("dropped"));
     assert_eq!(session.interrupt(), (true, 1));
     let next = session.next_work(vec!["and this".to_owned()], &admitted, &mut None);

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use vestal_agent::TurnResult;
 use vestal_api::KnownCost;
-use vestal_conversations::{Kind, Stored, Summary};
+use vestal_conversations::{ConversationSummary, MessageKind, Stored};
 use vestal_model::{Message, Part};
 
 use crate::events::{ApprovalQuestion, ClarifyQuestion};
@@ -178,7 +178,7 @@ pub(crate) struct StoredSession {
 }
 
 impl StoredSession {
-    pub(crate) fn new(summary: Summary, live_session_id: Option<String>) -> Self {
+    pub(crate) fn new(summary: ConversationSummary, live_session_id: Option<String>) -> Self {
         let conversation = summary.conversation;
         Self {
             id: conversation.id.to_string(),
@@ -262,9 +262,9 @@ impl From<Stored> for MessageView {
         match stored.message {
             Message::User(said) => {
                 let role = match stored.kind {
-                    Kind::Said | Kind::Aside => MessageRole::User,
-                    Kind::Note => MessageRole::Note,
-                    Kind::Summary => MessageRole::Summary,
+                    MessageKind::Said | MessageKind::Aside => MessageRole::User,
+                    MessageKind::Note => MessageRole::Note,
+                    MessageKind::Summary => MessageRole::Summary,
                 };
                 let is_image = |part: &&Part| matches!(part, Part::Image(_));
                 let images = said.parts.iter().filter(is_image).count();

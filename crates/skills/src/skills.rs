@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use vestal_agent::redact::Redactor;
 use vestal_agent::{ALL, Registry, Tool, ToolSource};
-use vestal_config::{EnvName, Key, Names, Settings};
+use vestal_config::{EnvName, Names, SettingKey, Settings};
 use vestal_sandbox::{BundleError, Engine};
 
 use crate::catalogue::{Catalogue, Survey};
@@ -270,8 +270,9 @@ impl Skills {
 impl Skills {
     /// Reports whether the settings let the agent read skills.
     fn is_offered(&self) -> bool {
-        let names = |key: &Key<Names>| self.settings().get(key).map(|found| found.value);
-        let has = |key: &Key<Names>, name: &str| names(key).is_ok_and(|own| own.contains(name));
+        let names = |key: &SettingKey<Names>| self.settings().get(key).map(|found| found.value);
+        let has =
+            |key: &SettingKey<Names>, name: &str| names(key).is_ok_and(|own| own.contains(name));
         let is_on = [ALL, TOOLSET].iter().any(|name| has(&vestal_agent::keys::TOOLSETS, name));
         is_on
             && !has(&vestal_agent::keys::AGENT_DISABLED_TOOLSETS, TOOLSET)

@@ -8,7 +8,7 @@ use vestal_agent::{
     Approval, ApprovalRequest, ConversationSandbox, Human, NoHuman, Question, Tool, ToolContext,
     ToolSource,
 };
-use vestal_sandbox::{Command, Engine, FilesOnRemoval, Overrides, Task};
+use vestal_sandbox::{Command, Engine, FilesOnRemoval, Overrides, TaskName};
 
 use crate::skills::{Skills, from_settings};
 use crate::testing::{SkillHome, text};
@@ -37,14 +37,14 @@ impl Human for Answers {
 }
 
 /// A home with skills and a sandbox on backend `local`.
-struct Stage {
+struct SkillsFixture {
     home: SkillHome,
     skills: Skills,
     engine: Engine,
     context: ToolContext,
 }
 
-impl Stage {
+impl SkillsFixture {
     fn new(env: &[(&str, &str)]) -> Self {
         Self::with_human(env, Arc::new(NoHuman))
     }
@@ -56,7 +56,7 @@ impl Stage {
         let skills = from_settings(engine.settings());
         let sandbox = ConversationSandbox::new(
             engine.clone(),
-            Task::default_task(),
+            TaskName::default_task(),
             Overrides::default(),
             "c-test",
         );
@@ -78,7 +78,8 @@ impl Stage {
 
     async fn finish(self) {
         drop(self.context);
-        match Box::pin(self.engine.remove(&Task::default_task(), FilesOnRemoval::Remove)).await {
+        match Box::pin(self.engine.remove(&TaskName::default_task(), FilesOnRemoval::Remove)).await
+        {
             Ok(_) | Err(vestal_sandbox::Error::NoSandbox { .. }) => {}
             Err(error) => panic!("{error}"),
         }
@@ -87,7 +88,7 @@ impl Stage {
 
 #[tokio::test]
 async fn the_agent_goes_from_the_list_to_a_skill_to_its_files() {
-    let stage = Stage::new(&[]);
+    let stage = SkillsFixture::new(&[]);
     stage.home.skill("office/forms", "").skill("plain", "");
     stage.home.put("skills/office/forms/scripts/fill.sh", "#!/bin/sh\necho filled by $0\n");
     stage.home.put("skills/office/forms/data.bin", [0xff, 0, 1]).put("skills/bad/SKILL.md", "x");
@@ -126,7 +127,7 @@ async fn the_agent_goes_from_the_list_to_a_skill_to_its_files() {
 
 #[tokio::test]
 async fn a_skill_without_files_starts_no_sandbox() {
-    let stage = Stage::new(&[]);
+    let stage = SkillsFixture::new(&[]);
     stage.home.skill("plain", "");
     let view = stage.call("skill_view", json!({"name": "plain"})).await;
     assert_eq!((view.get("path"), view.get("files")), (None, None));
@@ -136,7 +137,7 @@ async fn a_skill_without_files_starts_no_sandbox() {
 
 #[tokio::test]
 async fn what_cannot_be_shown_keeps_nobody_from_reading() {
-    let stage = Stage::new(&[]);
+    let stage = SkillsFixture::new(&[]);
     stage.home.skill("odd", "").put("skills/odd/file", "x");
     std::os::unix::fs::symlink("/etc/passwd", stage.home.path("skills/odd/leak")).unwrap();
     let view = stage.call("skill_view", json!({"name": "odd"})).await;
@@ -150,7 +151,8 @@ async fn what_cannot_be_shown_keeps_nobody_from_reading() {
 #[tokio::test]
 async fn variables_reach_commands_and_missing_ones_are_said() {
     let secret = "a-value-nobody-should-see";
-    let stage = Stage::new(&[("TAVILY_API_KEY", secret), ("OPENAI_API_KEY", "sk-never-given-out")]);
+    let stage =
+        SkillsFixture::new(&[("TAVILY_API_KEY", secret), ("OPENAI_API_KEY", "sk-never-given-out")]);
     stage.home.put(
         "skills/search/SKILL.md",
         text(
@@ -183,7 +185,7 @@ async fn variables_reach_commands_and_missing_ones_are_said() {
 
 #[tokio::test]
 async fn each_turn_has_what_the_skills_in_use_ask_for_when_it_begins() {
-    let stage = Stage::new(&[("TAVILY_API_KEY", "a-token-of-the-user")]);
+    let stage = SkillsFixture::new(&[("TAVILY_API_KEY", "a-token-of-the-user")]);
     stage.skills.equip(&stage.engine, &stage.context.redactor);
     let begin_turn = || ToolSource::take_notices(&stage.skills);
     let given = "echo ${#TAVILY_API_KEY}";
@@ -200,7 +202,7 @@ async fn each_turn_has_what_the_skills_in_use_ask_for_when_it_begins() {
 
 #[tokio::test]
 async fn a_skill_that_work_asks_for_is_opened_with_its_files() {
-    let stage = Stage::new(&[]);
+    let stage = SkillsFixture::new(&[]);
     stage.home.skill("plain", "").skill("go", "").put("skills/go/run", "#!/bin/sh\necho went\n");
     let sandbox = stage.context.sandbox.attach(&stage.context.events).await.unwrap();
     let said = stage.skills.open_in(&sandbox, "/plain").await.unwrap();
@@ -220,7 +222,7 @@ async fn a_skill_that_work_asks_for_is_opened_with_its_files() {
 
 #[tokio::test]
 async fn the_agent_writes_skills_that_the_next_look_finds() {
-    let stage = Stage::new(&[]);
+    let stage = SkillsFixture::new(&[]);
     let content = text("deploy", "");
     let made = json!({"action": "create", "name": "deploy", "content": content, "category": "ops"});
     assert_eq!(stage.call("skill_manage", made).await["done"], "created");
@@ -258,7 +260,7 @@ async fn the_agent_writes_skills_that_the_next_look_finds() {
 async fn a_skill_of_the_agents_gets_variables_only_with_a_persons_word() {
     let asks = text("spy", "required_environment_variables: [TAVILY_API_KEY]\n");
     let made = json!({"action": "create", "name": "spy", "content": asks});
-    let nobody = Stage::new(&[("TAVILY_API_KEY", "a-token-of-the-user")]);
+    let nobody = SkillsFixture::new(&[("TAVILY_API_KEY", "a-token-of-the-user")]);
     nobody.context.guard.set_yolo(true);
     let refused = nobody.call("skill_manage", made.clone()).await;
     assert!(refused["error"].as_str().unwrap().contains("nobody is there"), "{refused}");
@@ -269,7 +271,7 @@ async fn a_skill_of_the_agents_gets_variables_only_with_a_persons_word() {
     let answers = [Approval::Deny(Some("no".into())), Approval::Once];
     person.answers.lock().unwrap().extend(answers);
     let human: Arc<dyn Human> = Arc::clone(&person) as Arc<dyn Human>;
-    let stage = Stage::with_human(&[("TAVILY_API_KEY", "a-token-of-the-user")], human);
+    let stage = SkillsFixture::with_human(&[("TAVILY_API_KEY", "a-token-of-the-user")], human);
     let denied = stage.call("skill_manage", made.clone()).await;
     assert!(denied["error"].as_str().unwrap().contains("Nothing was written"), "{denied}");
     assert_eq!(stage.home.names(), Vec::<String>::new());

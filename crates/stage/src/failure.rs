@@ -78,14 +78,14 @@ impl BuildStep {
 
 /// Why a step failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct StepFailure {
     step: BuildStep,
     target: Option<String>,
     errno: Option<i32>,
     message: String,
 }
 
-impl Failure {
+impl StepFailure {
     /// Returns a failure without a system error.
     pub(crate) fn new(step: BuildStep, message: impl Into<String>) -> Self {
         Self { step, target: None, errno: None, message: message.into() }
@@ -137,8 +137,8 @@ impl ReportedFailure {
     }
 }
 
-impl From<Failure> for ReportedFailure {
-    fn from(failure: Failure) -> Self {
+impl From<StepFailure> for ReportedFailure {
+    fn from(failure: StepFailure) -> Self {
         Self(failure.json())
     }
 }
@@ -152,16 +152,16 @@ fn cut(text: &str) -> String {
 }
 
 /// Returns a function that turns an error into the failure of a step.
-pub(crate) fn failed<E: Into<io::Error>>(step: BuildStep) -> impl FnOnce(E) -> Failure {
-    move |error| Failure::of(step, error)
+pub(crate) fn failed<E: Into<io::Error>>(step: BuildStep) -> impl FnOnce(E) -> StepFailure {
+    move |error| StepFailure::of(step, error)
 }
 
 /// Returns a function that turns an error into the failure of a step with a path.
 pub(crate) fn failed_at<E: Into<io::Error>>(
     step: BuildStep,
     target: &[u8],
-) -> impl FnOnce(E) -> Failure {
-    move |error| Failure::of(step, error).at(target)
+) -> impl FnOnce(E) -> StepFailure {
+    move |error| StepFailure::of(step, error).at(target)
 }
 
 /// Returns text as a JSON string.
@@ -187,13 +187,13 @@ mod tests {
 
     #[test]
     fn a_failure_is_a_line_of_json() {
-        let denied = Failure::of(BuildStep::Proc, io::Error::from_raw_os_error(1)).at(b"/proc");
+        let denied = StepFailure::of(BuildStep::Proc, io::Error::from_raw_os_error(1)).at(b"/proc");
         assert_eq!(
             denied.json(),
             "{\"step\":\"mount-proc\",\"target\":\"/proc\",\"errno\":1,\
              \"message\":\"Operation not permitted (os error 1)\"}"
         );
-        let plain = Failure::new(BuildStep::Plan, "no\nplan").with_detail("it is \"empty\"");
+        let plain = StepFailure::new(BuildStep::Plan, "no\nplan").with_detail("it is \"empty\"");
         assert_eq!(
             plain.json(),
             "{\"step\":\"plan\",\"target\":null,\"errno\":null,\
@@ -203,9 +203,9 @@ mod tests {
 
     #[test]
     fn a_long_text_is_cut_between_characters() {
-        let long = Failure::new(BuildStep::Plan, "\u{e4}".repeat(5000)).at(&[b'x'; 5000]);
+        let long = StepFailure::new(BuildStep::Plan, "\u{e4}".repeat(5000)).at(&[b'x'; 5000]);
         assert!(long.json().len() < 4096, "{}", long.json().len());
-        let odd = Failure::new(BuildStep::Plan, format!("x{}", "\u{e4}".repeat(5000)));
+        let odd = StepFailure::new(BuildStep::Plan, format!("x{}", "\u{e4}".repeat(5000)));
         assert!(odd.json().contains('\u{e4}'));
     }
 

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use minicbor::Decode;
 use vestal_wire::limits::MAX_MESSAGE;
 
-use crate::failure::{BuildStep, Failure, failed};
+use crate::failure::{BuildStep, StepFailure, failed};
 use crate::{copy, enclose, sys, within};
 
 const USAGE: &str = "usage: vestal-stage enclose --plan-fd N --ready-fd N --hold-fd N
@@ -106,14 +106,15 @@ fn number(text: &OsStr) -> Option<RawFd> {
 }
 
 /// Reads a plan from an inherited descriptor.
-pub(crate) fn read_plan<T: for<'b> Decode<'b, ()>>(number: RawFd) -> Result<T, Failure> {
+pub(crate) fn read_plan<T: for<'b> Decode<'b, ()>>(number: RawFd) -> Result<T, StepFailure> {
     let inherited = sys::inherited(number).map_err(failed(BuildStep::Plan))?;
     let bytes = read_all(inherited)?;
-    vestal_wire::decode(&bytes).map_err(|error| Failure::new(BuildStep::Plan, error.to_string()))
+    vestal_wire::decode(&bytes)
+        .map_err(|error| StepFailure::new(BuildStep::Plan, error.to_string()))
 }
 
 /// Reads to the end, up to the limit of a message.
-pub(crate) fn read_all(source: impl AsFd) -> Result<Vec<u8>, Failure> {
+pub(crate) fn read_all(source: impl AsFd) -> Result<Vec<u8>, StepFailure> {
     let own = source.as_fd().try_clone_to_owned().map_err(failed(BuildStep::Plan))?;
     let mut bytes = Vec::new();
     let limit = MAX_MESSAGE as u64;

@@ -19,13 +19,13 @@ use rustix::process::{
 use rustix::thread::{
     UnshareFlags, set_thread_groups, set_thread_res_gid, set_thread_res_uid, unshare_unsafe,
 };
-use vestal_wire::{IdRange, Mapping, UserLimits, Users};
+use vestal_wire::{IdRange, Mapping, UserLimits, UserMapping};
 
-use crate::failure::{BuildStep, Failure, failed};
+use crate::failure::{BuildStep, StepFailure, failed};
 use crate::sys::{Child, Cloned, as_file_owner, clone, exit_now, set_dumpable};
 
 /// Refuses a mapping that a sandbox must not have, such as the host's root.
-pub(crate) fn check(users: &Users) -> Result<(), Failure> {
+pub(crate) fn check(users: &UserMapping) -> Result<(), StepFailure> {
     check_ranges("user", &users.uids)?;
     check_ranges("group", &users.gids)?;
     if users.uids.iter().any(|range| range.outside == 0) {
@@ -38,7 +38,7 @@ pub(crate) fn check(users: &Users) -> Result<(), Failure> {
     Ok(())
 }
 
-fn check_ranges(what: &str, ranges: &[IdRange]) -> Result<(), Failure> {
+fn check_ranges(what: &str, ranges: &[IdRange]) -> Result<(), StepFailure> {
     if !ranges.iter().any(|range| range.inside == 0) {
         return Err(refused(format!("the sandbox has no {what} 0")));
     }
@@ -51,12 +51,12 @@ fn check_ranges(what: &str, ranges: &[IdRange]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn refused(message: String) -> Failure {
-    Failure::new(BuildStep::Plan, message)
+fn refused(message: String) -> StepFailure {
+    StepFailure::new(BuildStep::Plan, message)
 }
 
 /// Writes the user and group maps of a process's namespace.
-pub(crate) fn write_maps(pid: Pid, users: &Users) -> Result<(), Failure> {
+pub(crate) fn write_maps(pid: Pid, users: &UserMapping) -> Result<(), StepFailure> {
     match &users.mapping {
         Mapping::Own => {
             // Leaving a group could give access to what is denied to the group.
@@ -71,7 +71,7 @@ pub(crate) fn write_maps(pid: Pid, users: &Users) -> Result<(), Failure> {
     }
 }
 
-fn write_directly(pid: Pid, users: &Users) -> Result<(), Failure> {
+fn write_directly(pid: Pid, users: &UserMapping) -> Result<(), StepFailure> {
     write_proc_file(pid, "uid_map", &table(&users.uids))?;
     write_proc_file(pid, "gid_map", &table(&users.gids))
 }
@@ -83,7 +83,7 @@ fn table(ranges: &[IdRange]) -> String {
     })
 }
 
-fn write_proc_file(pid: Pid, name: &str, content: &str) -> Result<(), Failure> {
+fn write_proc_file(pid: Pid, name: &str, content: &str) -> Result<(), StepFailure> {
     let path = format!("/proc/{}/{name}", pid.as_raw_nonzero());
     // The kernel accepts the whole text or nothing.
     let written = OpenOptions::new()
@@ -94,11 +94,11 @@ fn write_proc_file(pid: Pid, name: &str, content: &str) -> Result<(), Failure> {
             let whole = count == content.len();
             if whole { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
         });
-    written.map_err(|error| Failure::of(BuildStep::MapUsers, error).at(path.as_bytes()))
+    written.map_err(|error| StepFailure::of(BuildStep::MapUsers, error).at(path.as_bytes()))
 }
 
 /// Runs a setuid helper, which knows the ranges of a user.
-fn run_helper(helper: &[u8], pid: Pid, ranges: &[IdRange]) -> Result<(), Failure> {
+fn run_helper(helper: &[u8], pid: Pid, ranges: &[IdRange]) -> Result<(), StepFailure> {
     let mut command = Command::new(OsStr::from_bytes(helper));
     command.arg(pid.as_raw_nonzero().to_string());
     for range in ranges {
@@ -108,12 +108,12 @@ fn run_helper(helper: &[u8], pid: Pid, ranges: &[IdRange]) -> Result<(), Failure
         .env_clear()
         .stdin(Stdio::null())
         .output()
-        .map_err(|error| Failure::of(BuildStep::MapUsers, error).at(helper))?;
+        .map_err(|error| StepFailure::of(BuildStep::MapUsers, error).at(helper))?;
     if output.status.success() {
         return Ok(());
     }
     let output_text = String::from_utf8_lossy(&output.stderr);
-    Err(Failure::new(BuildStep::MapUsers, output_text.trim()).at(helper))
+    Err(StepFailure::new(BuildStep::MapUsers, output_text.trim()).at(helper))
 }
 
 /// The user that is root of a sandbox, as the building process sees it.
@@ -127,7 +127,7 @@ pub(crate) enum SandboxRoot {
 
 impl SandboxRoot {
     /// Returns the user that is root of the sandbox.
-    pub(crate) fn of(users: &Users) -> Self {
+    pub(crate) fn of(users: &UserMapping) -> Self {
         match users.mapping {
             Mapping::Own | Mapping::Helpers { .. } => Self::Myself,
             Mapping::Privileged => {
@@ -157,7 +157,7 @@ pub(crate) fn host_id(ranges: &[IdRange], inside: u32) -> Option<u32> {
 
 /// Returns the first and the last group of a sandbox, as the building process
 /// sees them.
-pub(crate) fn ping_groups(users: &Users) -> (u32, u32) {
+pub(crate) fn ping_groups(users: &UserMapping) -> (u32, u32) {
     let count: u32 = users.gids.iter().map(|range| range.count).sum();
     let first = match SandboxRoot::of(users) {
         SandboxRoot::Myself => 0,
@@ -180,7 +180,7 @@ pub(crate) fn become_root(mapping: &Mapping) -> io::Result<()> {
 
 /// Becomes the host user that is root of the sandbox, in a user namespace with
 /// host ids.
-fn become_owner(users: &Users) -> io::Result<()> {
+fn become_owner(users: &UserMapping) -> io::Result<()> {
     let number = |ranges| host_id(ranges, 0).ok_or(io::ErrorKind::InvalidInput);
     let (uid, gid) = (number(&users.uids)?, number(&users.gids)?);
     let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
@@ -242,7 +242,10 @@ pub(crate) fn limit_process(limits: &UserLimits) -> io::Result<()> {
 ///
 /// Each namespace needs a process, which only waits and is gone when this
 /// returns.
-pub(crate) fn make_namespace(users: &Users, limits: &UserLimits) -> Result<OwnedFd, Failure> {
+pub(crate) fn make_namespace(
+    users: &UserMapping,
+    limits: &UserLimits,
+) -> Result<OwnedFd, StepFailure> {
     let (reports, report) = pipe()?;
     let (wait, release) = pipe()?;
     let outer = match clone(libc::CLONE_NEWUSER).map_err(failed(BuildStep::UserNamespace))? {
@@ -260,32 +263,32 @@ pub(crate) fn make_namespace(users: &Users, limits: &UserLimits) -> Result<Owned
         let read =
             rustix::io::read(&reports, &mut number).map_err(failed(BuildStep::UserNamespace))?;
         if read != number.len() {
-            return Err(Failure::new(
+            return Err(StepFailure::new(
                 BuildStep::UserNamespace,
                 "cannot create a user namespace inside another one",
             ));
         }
         let path = format!("/proc/{}/ns/user", i32::from_ne_bytes(number));
         File::open(&path)
-            .map_err(|error| Failure::of(BuildStep::UserNamespace, error).at(path.as_bytes()))
+            .map_err(|error| StepFailure::of(BuildStep::UserNamespace, error).at(path.as_bytes()))
     });
     drop(release);
     waitpid(Some(outer.pid), WaitOptions::empty()).map_err(failed(BuildStep::UserNamespace))?;
     made.map(OwnedFd::from)
 }
 
-fn pipe() -> Result<(OwnedFd, OwnedFd), Failure> {
+fn pipe() -> Result<(OwnedFd, OwnedFd), StepFailure> {
     pipe_with(PipeFlags::CLOEXEC).map_err(failed(BuildStep::UserNamespace))
 }
 
 /// Creates the inner namespace, reports the pid in it, and waits until the other
 /// end of `wait` is closed.
 fn nest(
-    users: &Users,
+    users: &UserMapping,
     limits: &UserLimits,
     wait: &OwnedFd,
     report: &OwnedFd,
-) -> Result<(), Failure> {
+) -> Result<(), StepFailure> {
     if rustix::io::read(wait, &mut [0_u8]).map_err(failed(BuildStep::UserNamespace))? != 1 {
         return Ok(());
     }
@@ -320,27 +323,30 @@ fn pid_bytes(pid: Pid) -> [u8; 4] {
 }
 
 /// Returns the users with host ids on both sides.
-fn as_outside(users: &Users) -> Users {
+fn as_outside(users: &UserMapping) -> UserMapping {
     let same = |ranges: &[IdRange]| {
         ranges.iter().map(|range| IdRange { inside: range.outside, ..*range }).collect()
     };
-    Users { uids: same(&users.uids), gids: same(&users.gids), mapping: Mapping::Privileged }
+    UserMapping { uids: same(&users.uids), gids: same(&users.gids), mapping: Mapping::Privileged }
 }
 
 /// Returns the users with sandbox ids on both sides.
-fn as_inside(users: &Users) -> Users {
+fn as_inside(users: &UserMapping) -> UserMapping {
     let same = |ranges: &[IdRange]| {
         ranges.iter().map(|range| IdRange { outside: range.inside, ..*range }).collect()
     };
-    Users { uids: same(&users.uids), gids: same(&users.gids), mapping: Mapping::Privileged }
+    UserMapping { uids: same(&users.uids), gids: same(&users.gids), mapping: Mapping::Privileged }
 }
 
 /// Enters a user namespace inside the current one with the same users, so that
 /// they are limited together. Must be called by the first process of a sandbox,
 /// after `/proc` was mounted.
-pub(crate) fn enter_inner_namespace(users: &Users, limits: &UserLimits) -> Result<(), Failure> {
+pub(crate) fn enter_inner_namespace(
+    users: &UserMapping,
+    limits: &UserLimits,
+) -> Result<(), StepFailure> {
     let failed = || failed(BuildStep::UserNamespace);
-    let failed_io = |error: io::Error| Failure::of(BuildStep::UserNamespace, error);
+    let failed_io = |error: io::Error| StepFailure::of(BuildStep::UserNamespace, error);
     limit_process(limits).map_err(failed_io)?;
     let (wait, go) = pipe()?;
     // Only a process outside the namespace can write the maps.
@@ -362,7 +368,7 @@ pub(crate) fn enter_inner_namespace(users: &Users, limits: &UserLimits) -> Resul
     let ended = waitpid(Some(writer.pid), WaitOptions::empty()).map_err(failed())?;
     entered?;
     if ended.is_none_or(|(_, status)| status.exit_status() != Some(0)) {
-        return Err(Failure::new(
+        return Err(StepFailure::new(
             BuildStep::MapUsers,
             "cannot limit the users of the sandbox together",
         ));

@@ -1,4 +1,4 @@
-use vestal_wire::{IdRange, Mapping, Users};
+use vestal_wire::{IdRange, Mapping, UserMapping};
 
 use super::*;
 
@@ -6,8 +6,8 @@ fn range(inside: u32, outside: u32, count: u32) -> IdRange {
     IdRange { inside, outside, count }
 }
 
-fn users(uid: IdRange, gid: IdRange, mapping: Mapping) -> Users {
-    Users { uids: vec![uid], gids: vec![gid], mapping }
+fn users(uid: IdRange, gid: IdRange, mapping: Mapping) -> UserMapping {
+    UserMapping { uids: vec![uid], gids: vec![gid], mapping }
 }
 
 #[test]
@@ -16,7 +16,7 @@ fn the_hosts_root_is_refused_however_it_is_asked_for() {
     for mapping in [Mapping::Own, Mapping::Privileged] {
         assert!(check(&users(fine, fine, mapping.clone())).is_ok());
         assert!(check(&users(range(0, 0, 1), fine, mapping.clone())).is_err());
-        let hidden = Users {
+        let hidden = UserMapping {
             uids: vec![fine, range(1, 0, 65_535)],
             gids: vec![fine],
             mapping: mapping.clone(),
@@ -35,7 +35,7 @@ fn what_is_no_range_is_refused() {
         assert!(check(&users(wrong, fine, Mapping::Own)).is_err(), "{wrong:?}");
         assert!(check(&users(fine, wrong, Mapping::Own)).is_err(), "{wrong:?}");
     }
-    assert!(check(&Users { uids: vec![], gids: vec![fine], mapping: Mapping::Own }).is_err());
+    assert!(check(&UserMapping { uids: vec![], gids: vec![fine], mapping: Mapping::Own }).is_err());
 }
 
 #[test]

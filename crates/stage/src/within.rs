@@ -10,9 +10,9 @@ use std::process::{Command, ExitCode};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{WaitOptions, getpid, waitpid};
-use vestal_wire::Users;
+use vestal_wire::UserMapping;
 
-use crate::failure::{BuildStep, Failure, ReportedFailure, failed};
+use crate::failure::{BuildStep, ReportedFailure, StepFailure, failed};
 use crate::program::{self, DescriptorOptions, UsageError};
 use crate::sys::{Cloned, clone, exit_now};
 use crate::users;
@@ -26,7 +26,7 @@ pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let reports = match enter(options.plan) {
         Ok(()) => {
             let error = Command::new(&options.program).args(&options.arguments).exec();
-            Failure::of(BuildStep::Exec, error).at(options.program.as_encoded_bytes()).into()
+            StepFailure::of(BuildStep::Exec, error).at(options.program.as_encoded_bytes()).into()
         }
         Err(reports) => reports,
     };
@@ -57,7 +57,7 @@ impl WithinOptions {
 
 /// Enters a new user namespace as root.
 fn enter(plan: i32) -> Result<(), ReportedFailure> {
-    let users: Users = program::read_plan(plan)?;
+    let users: UserMapping = program::read_plan(plan)?;
     users::check(&users)?;
     // A process outside the namespace must write the maps: a copy of this
     // process.

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use support::{By, TestSandbox, bytes};
 use vestal_testkit::namespaces::ORDINARY_USER as ORDINARY;
-use vestal_wire::{IdRange, Mapping, Purpose, Users};
+use vestal_wire::{IdRange, Mapping, Purpose, UserMapping};
 
 /// The first subordinate id of the user.
 const SUBORDINATE: u32 = 1_500_000;
@@ -20,7 +20,7 @@ const SUBORDINATE: u32 = 1_500_000;
 /// Number of subordinate ids.
 const COUNT: u32 = 65_536;
 
-fn users() -> Users {
+fn users() -> UserMapping {
     let ranges = || {
         vec![
             IdRange { inside: 0, outside: ORDINARY, count: 1 },
@@ -31,7 +31,7 @@ fn users() -> Users {
         newuidmap: bytes("/usr/bin/newuidmap"),
         newgidmap: bytes("/usr/bin/newgidmap"),
     };
-    Users { uids: ranges(), gids: ranges(), mapping }
+    UserMapping { uids: ranges(), gids: ranges(), mapping }
 }
 
 /// The stage as an ordinary user with subordinate ids.

@@ -10,9 +10,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::process::Stdio;
 
 use support::{By, TestSandbox};
-use vestal_wire::Users;
+use vestal_wire::UserMapping;
 
-fn run(sandbox: &TestSandbox, users: &Users, script: &str) -> (String, String, Option<i32>) {
+fn run(sandbox: &TestSandbox, users: &UserMapping, script: &str) -> (String, String, Option<i32>) {
     let mut command = sandbox.command();
     command.args(["within", "--plan-fd", "0", "--", "/bin/sh", "-c", script]);
     command.env("PATH", "/usr/bin:/bin").current_dir(sandbox.path("workspace"));

@@ -17,12 +17,12 @@ const TOGETHER: Duration = Duration::from_millis(100);
 
 /// Watches directories by inotify.
 #[derive(Debug)]
-pub(crate) struct Changes {
+pub(crate) struct DirectoryWatch {
     fd: AsyncFd<OwnedFd>,
     watched: BTreeMap<i32, PathBuf>,
 }
 
-impl Changes {
+impl DirectoryWatch {
     pub(crate) fn new() -> io::Result<Self> {
         let fd = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         #[expect(deprecated, reason = "an owned descriptor stays the same one, as it has to")]
@@ -74,7 +74,7 @@ mod tests {
     #[tokio::test]
     async fn a_change_is_noticed_and_the_next_one_too() {
         let dir = tempfile::tempdir().unwrap();
-        let mut changes = Changes::new().unwrap();
+        let mut changes = DirectoryWatch::new().unwrap();
         changes.watch(vec![dir.path().join("none"), dir.path().into()]);
         assert_eq!(changes.watched.values().collect::<Vec<_>>(), [dir.path()]);
         for name in ["one", "two"] {

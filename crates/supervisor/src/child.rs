@@ -18,14 +18,14 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 use vestal_logs::LineBuffer;
-use vestal_process::{ProcessId, Session};
+use vestal_process::{ProcessId, ProcessSession};
 
 use crate::failpoint;
 use crate::log::SlotLog;
-use crate::policy::Ended;
-use crate::record::{self, LeftoverError, PlannedAction, RUN_VARIABLE, Record, Records};
+use crate::policy::ChildEnd;
+use crate::record::{self, ChildRecord, LeftoverError, PlannedAction, RUN_VARIABLE, Records};
 use crate::slot::Slot;
-use crate::state::StateError;
+use crate::state::StateFileError;
 
 /// The descriptor on which a child writes one byte when it is ready.
 pub const READY_VARIABLE: &str = "VESTAL_READY_FD";
@@ -64,32 +64,32 @@ pub(crate) enum SpawnError {
     #[error("the slot has no command")]
     NoCommand,
     #[error(transparent)]
-    State(#[from] StateError),
+    State(#[from] StateFileError),
     #[error("cannot prepare the start: {0}")]
     Io(#[from] io::Error),
 }
 
 /// A child that was started and not waited for yet.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct LiveChild {
     child: Child,
     pub(crate) process: ProcessId,
-    session: Session,
+    session: ProcessSession,
     pidfd: AsyncFd<OwnedFd>,
     ready: Option<Receiver>,
-    output: Output,
+    output: ChildOutput,
 }
 
 #[derive(Debug)]
-struct Output {
+struct ChildOutput {
     ended: oneshot::Sender<()>,
     pump: JoinHandle<()>,
 }
 
-impl Running {
+impl LiveChild {
     /// Starts the child of a slot. The intent is on disk before, and the process right after.
     pub(crate) fn spawn(slot: &Slot, records: &Records, log: &SlotLog) -> Result<Self, SpawnError> {
-        let mut record = Record::intended(slot)?;
+        let mut record = ChildRecord::intended(slot)?;
         records.write(&record)?;
         failpoint::reach("start.intent-written");
         let started = Started::new(slot, &record, records)?;
@@ -130,7 +130,7 @@ impl Running {
         slot: &Slot,
         records: &Records,
         plan: Option<PlannedAction>,
-    ) -> Result<Ended, (Ended, LeftoverError)> {
+    ) -> Result<ChildEnd, (ChildEnd, LeftoverError)> {
         if let Some(action) = plan
             // The child takes the end for an unplanned one, and ends all the same.
             && let Err(error) = records.write_note(&slot.name, &self.process, action)
@@ -154,7 +154,7 @@ impl Running {
     }
 
     /// Kills what is left of the child's group, reaps it, and takes in its last output.
-    pub(crate) async fn collect(mut self) -> Result<Ended, (Ended, LeftoverError)> {
+    pub(crate) async fn collect(mut self) -> Result<ChildEnd, (ChildEnd, LeftoverError)> {
         // The child is at most a zombie, so its number still names its group.
         let killed = record::kill_all(&self.session).await;
         let ended = match self.child.try_wait() {
@@ -162,7 +162,7 @@ impl Running {
                 children().remove(&self.child.id());
                 how(status)
             }
-            Ok(None) | Err(_) => Ended::Signal(Signal::KILL.as_raw()),
+            Ok(None) | Err(_) => ChildEnd::Signal(Signal::KILL.as_raw()),
         };
         // Only if the pump is gone has nobody use for it.
         self.output.ended.send(()).ok();
@@ -202,7 +202,7 @@ struct Started {
 }
 
 impl Started {
-    fn new(slot: &Slot, record: &Record, records: &Records) -> Result<Self, SpawnError> {
+    fn new(slot: &Slot, record: &ChildRecord, records: &Records) -> Result<Self, SpawnError> {
         let (program, arguments) = slot.service.argv.split_first().ok_or(SpawnError::NoCommand)?;
         let (stdout, to_stdout) = io::pipe()?;
         let (stderr, to_stderr) = io::pipe()?;
@@ -255,7 +255,7 @@ impl Started {
         end_unknown(&mut self.child);
     }
 
-    fn watch(mut self, record: &Record, log: &SlotLog) -> Result<Running, SpawnError> {
+    fn watch(mut self, record: &ChildRecord, log: &SlotLog) -> Result<LiveChild, SpawnError> {
         let watched = (|| {
             let pid = Pid::from_child(&self.child);
             let pidfd = pidfd_open(pid, PidfdFlags::NONBLOCK)?;
@@ -270,10 +270,11 @@ impl Started {
             Ok((pidfd, ready, stdout, stderr)) => {
                 let (ended, has_ended) = oneshot::channel();
                 let pump = tokio::spawn(pump(stdout, stderr, log.clone(), has_ended));
-                let session = Session { leader: self.process.clone(), marks: vec![record.mark()] };
-                let output = Output { ended, pump };
+                let session =
+                    ProcessSession { leader: self.process.clone(), marks: vec![record.mark()] };
+                let output = ChildOutput { ended, pump };
                 let (child, process) = (self.child, self.process);
-                Ok(Running { child, process, session, pidfd, ready: Some(ready), output })
+                Ok(LiveChild { child, process, session, pidfd, ready: Some(ready), output })
             }
             Err(error) => {
                 end_unknown(&mut self.child);
@@ -290,10 +291,10 @@ fn end_unknown(child: &mut Child) {
     children().remove(&child.id());
 }
 
-fn how(status: ExitStatus) -> Ended {
+fn how(status: ExitStatus) -> ChildEnd {
     match (status.code(), status.signal()) {
-        (Some(code), _) => Ended::Code(code),
-        (None, signal) => Ended::Signal(signal.unwrap_or_default()),
+        (Some(code), _) => ChildEnd::Code(code),
+        (None, signal) => ChildEnd::Signal(signal.unwrap_or_default()),
     }
 }
 
@@ -305,7 +306,7 @@ async fn pump(
     log: SlotLog,
     mut ended: oneshot::Receiver<()>,
 ) {
-    let (mut out, mut err) = (Stream::default(), Stream::default());
+    let (mut out, mut err) = (ChildStream::default(), ChildStream::default());
     let mut last = None;
     while !(out.done && err.done) {
         let quiet = last.map(|last: Instant| last.min(Instant::now() + QUIET));
@@ -320,19 +321,19 @@ async fn pump(
     err.lines.finish(|line| log.line(line));
 }
 
-struct Stream {
+struct ChildStream {
     buffer: Box<[u8]>,
     lines: LineBuffer,
     done: bool,
 }
 
-impl Default for Stream {
+impl Default for ChildStream {
     fn default() -> Self {
         Self { buffer: vec![0; 16 << 10].into(), lines: LineBuffer::default(), done: false }
     }
 }
 
-impl Stream {
+impl ChildStream {
     fn take(&mut self, count: &io::Result<usize>, log: &SlotLog) {
         match count {
             Ok(0) | Err(_) => self.done = true,

@@ -13,7 +13,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
 use crate::lock::Holder;
-use crate::status::{Done, SlotStatus};
+use crate::status::{OrderResult, SlotStatus};
 
 /// The longest request. Answers may be longer: they come from the supervisor itself.
 const MAX_REQUEST: u64 = 64 << 10;
@@ -29,7 +29,7 @@ const SOCKET: &str = "supervisor.sock";
 /// profiles. Slots that the home has once, such as `@dashboard`, must be named.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Request {
+pub enum SupervisorRequest {
     /// Tell what there is to know about slots.
     #[serde(alias = "status")]
     List {
@@ -63,18 +63,18 @@ pub enum Request {
 
 /// What an order to one slot came to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct OrderOutcome {
     /// The slot.
     pub slot: String,
     /// What was done.
-    pub done: Option<Done>,
+    pub done: Option<OrderResult>,
     /// Why it was not done.
     pub error: Option<String>,
 }
 
 /// What a supervisor answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct SupervisorAnswer {
     /// Version of the protocol.
     pub version: u64,
     /// Who answers.
@@ -85,7 +85,7 @@ pub struct Answer {
     #[serde(default)]
     pub services: Vec<SlotStatus>,
     /// What orders came to.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<OrderOutcome>,
     /// Why the request was refused.
     pub error: Option<String>,
 }
@@ -116,7 +116,7 @@ pub(crate) fn listen(run_dir: &Path) -> io::Result<UnixListener> {
 }
 
 /// Reads the request of a client, unless it is somebody else's or takes too long.
-pub(crate) async fn receive(stream: &mut UnixStream) -> io::Result<Request> {
+pub(crate) async fn receive(stream: &mut UnixStream) -> io::Result<SupervisorRequest> {
     let peer = stream.peer_cred()?.uid();
     let own = rustix::process::geteuid().as_raw();
     if peer != own && peer != 0 {
@@ -156,9 +156,9 @@ pub enum ControlError {
 #[boxed]
 pub async fn ask(
     run_dir: &Path,
-    request: &Request,
+    request: &SupervisorRequest,
     patience: Duration,
-) -> Result<Answer, ControlError> {
+) -> Result<SupervisorAnswer, ControlError> {
     let no_answer = || ControlError::NoAnswer(Holder::read(run_dir).ok().flatten().map(Box::new));
     let mut stream = connect(run_dir).await?;
     send(&mut stream, request).await?;
@@ -202,19 +202,19 @@ mod tests {
     #[test]
     fn requests_are_read_as_they_are_written_down() {
         for (text, request) in [
-            (r#"{"command":"list"}"#, Request::List { slots: None }),
+            (r#"{"command":"list"}"#, SupervisorRequest::List { slots: None }),
             (
                 r#"{"command":"status","slots":["a"]}"#,
-                Request::List { slots: Some(vec!["a".into()]) },
+                SupervisorRequest::List { slots: Some(vec!["a".into()]) },
             ),
-            (r#"{"command":"stop","slots":null}"#, Request::Stop { slots: None }),
-            (r#"{"command":"reconcile"}"#, Request::Reconcile),
-            (r#"{"command":"shutdown"}"#, Request::Shutdown),
+            (r#"{"command":"stop","slots":null}"#, SupervisorRequest::Stop { slots: None }),
+            (r#"{"command":"reconcile"}"#, SupervisorRequest::Reconcile),
+            (r#"{"command":"shutdown"}"#, SupervisorRequest::Shutdown),
         ] {
-            assert_eq!(serde_json::from_str::<Request>(text).unwrap(), request);
+            assert_eq!(serde_json::from_str::<SupervisorRequest>(text).unwrap(), request);
         }
         for bad in ["", "{}", "[]", r#"{"command":"format"}"#, r#"{"command":"stop","slot":"a"}"#] {
-            assert!(serde_json::from_str::<Request>(bad).is_err(), "{bad}");
+            assert!(serde_json::from_str::<SupervisorRequest>(bad).is_err(), "{bad}");
         }
     }
 

@@ -12,7 +12,7 @@ use async_recursion::async_recursion as boxed;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::timeout;
-use vestal_logs::{Entry, LogFiles};
+use vestal_logs::{LogEntry, LogFiles};
 
 use crate::files;
 
@@ -97,7 +97,7 @@ fn said_since(log: &Path, before: u64) -> String {
     let begin = usize::try_from(before).unwrap_or(usize::MAX).min(bytes.len());
     let begin = begin.max(bytes.len().saturating_sub(SHOWN));
     let said = String::from_utf8_lossy(&bytes[begin..]);
-    let message = |line: &str| match Entry::of_line(line) {
+    let message = |line: &str| match LogEntry::of_line(line) {
         Some(entry) => entry.message,
         None => line.to_owned(),
     };

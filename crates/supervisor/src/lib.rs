@@ -27,18 +27,18 @@ mod systemd;
 
 pub use boot_log::boot_log_files;
 pub use child::{PLANNED_STOP_VARIABLE, READY_VARIABLE};
-pub use control::{Answer, ControlError, Outcome, Request, ask};
+pub use control::{ControlError, OrderOutcome, SupervisorAnswer, SupervisorRequest, ask};
 pub use detach::{DetachError, announce_ready, detached_log_files, start_detached};
-pub use lock::{Holder, LockError, Manager};
+pub use lock::{Holder, Manager, SupervisorLockError};
 pub use log::slot_log_files;
 pub use offline::{
     EndedLeftover, OfflineError, SlotStatuses, end_leftovers, has_leftover, list_offline,
     stop_offline,
 };
-pub use policy::{EXIT_PERMANENT, EXIT_RESTART, Ended, Next, Planned, RestartPolicy};
+pub use policy::{ChildEnd, EXIT_PERMANENT, EXIT_RESTART, NextStep, PlannedOrder, RestartPolicy};
 pub use record::{PlannedAction, PlannedStop, RUN_VARIABLE};
-pub use slot::{BadSlotName, BootRule, Found, Service, Slot, SlotName, SlotSource};
-pub use state::{Actual, Desired, PartState, StateError, read_actual, read_desired};
-pub use status::{Done, LastExit, SlotState, SlotStatus};
-pub use supervisor::{Options, Supervisor, SupervisorError};
+pub use slot::{BadSlotName, BootRule, FoundSlot, Slot, SlotName, SlotService, SlotSource};
+pub use state::{Actual, Desired, PartState, StateFileError, read_actual, read_desired};
+pub use status::{LastExit, OrderResult, SlotState, SlotStatus};
+pub use supervisor::{Supervisor, SupervisorError, SupervisorOptions};
 pub use systemd::{UnitScope, unit_text};

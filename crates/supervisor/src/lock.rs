@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use vestal_process::ProcessId;
 
 use crate::files;
-use crate::state::{self, StateError, VERSION};
+use crate::state::{self, StateFileError, VERSION};
 
 /// How long a supervisor waits for the lock. A command that writes a desired state while no
 /// supervisor runs holds it for a moment.
@@ -48,7 +48,7 @@ pub struct Holder {
 
 impl Holder {
     /// Returns who holds, or last held, the lock.
-    pub fn read(run_dir: &Path) -> Result<Option<Self>, StateError> {
+    pub fn read(run_dir: &Path) -> Result<Option<Self>, StateFileError> {
         state::read(&record_path(run_dir))
     }
 
@@ -61,7 +61,7 @@ impl Holder {
 
 /// Why the lock was not taken.
 #[derive(Debug, thiserror::Error)]
-pub enum LockError {
+pub enum SupervisorLockError {
     /// Somebody else holds it.
     #[error("{} is supervised already{}", dir.display(), named(holder.as_deref()))]
     Held {
@@ -80,7 +80,7 @@ pub enum LockError {
     },
     /// The record cannot be written.
     #[error(transparent)]
-    State(#[from] StateError),
+    State(#[from] StateFileError),
 }
 
 fn named(holder: Option<&Holder>) -> String {
@@ -101,9 +101,12 @@ pub(crate) struct HomeLock {
 
 impl HomeLock {
     /// Takes the lock and records this process as its holder.
-    pub(crate) async fn take(run_dir: &Path, manager: Manager) -> Result<Self, LockError> {
+    pub(crate) async fn take(
+        run_dir: &Path,
+        manager: Manager,
+    ) -> Result<Self, SupervisorLockError> {
         let path = run_dir.join("supervisor.lock");
-        let failed = |source| LockError::Io { path: path.clone(), source };
+        let failed = |source| SupervisorLockError::Io { path: path.clone(), source };
         files::make_dir(run_dir).map_err(failed)?;
         let mut options = files::private();
         options.read(true).write(true).create(true).truncate(false);
@@ -118,7 +121,7 @@ impl HomeLock {
             if tokio::time::Instant::now() >= deadline {
                 // Who it is helps people; whether it is held is known.
                 let holder = Holder::read(run_dir).ok().flatten().map(Box::new);
-                return Err(LockError::Held { dir: run_dir.into(), holder });
+                return Err(SupervisorLockError::Held { dir: run_dir.into(), holder });
             }
             tokio::time::sleep(AGAIN).await;
         }

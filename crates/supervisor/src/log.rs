@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use vestal_logs::{Entry, LogFiles, LogWriter};
+use vestal_logs::{LogEntry, LogFiles, LogWriter};
 
 use crate::output::RawOutput;
 use crate::state;
@@ -80,7 +80,7 @@ fn error_in(line: &[u8]) -> Option<String> {
         Some(text) => String::from_utf8_lossy(text).into_owned(),
         // Few lines have the word at the place where entries have it; only those are parsed.
         None if line.get(24..31) == Some(&b" ERROR "[..]) => {
-            Entry::of_line(&String::from_utf8_lossy(line))?.message
+            LogEntry::of_line(&String::from_utf8_lossy(line))?.message
         }
         None => return None,
     };

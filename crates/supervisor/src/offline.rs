@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
 
-use crate::control::Outcome;
-use crate::lock::{HomeLock, LockError, Manager};
-use crate::record::{Leftover, LeftoverError, Records};
-use crate::slot::{Found, Slot, SlotName};
+use crate::control::OrderOutcome;
+use crate::lock::{HomeLock, Manager, SupervisorLockError};
+use crate::record::{LeftoverChild, LeftoverError, Records};
+use crate::slot::{FoundSlot, Slot, SlotName};
 use crate::state::{self, Desired, Prior};
-use crate::status::{Done, SlotState, SlotStatus};
+use crate::status::{OrderResult, SlotState, SlotStatus};
 
 /// Why nothing was done.
 #[derive(Debug, thiserror::Error)]
 pub enum OfflineError {
     /// A supervisor began meanwhile; it is to be asked.
     #[error(transparent)]
-    Lock(#[from] LockError),
+    Lock(#[from] SupervisorLockError),
     /// It cannot be seen what a killed supervisor left.
     #[error("cannot read {}: {source}", path.join("slots").display())]
     Records {
@@ -33,7 +33,10 @@ pub enum OfflineError {
 
 /// Stops slots, under the lock of the home, which a supervisor would hold.
 #[boxed]
-pub async fn stop_offline(run_dir: &Path, slots: &[Slot]) -> Result<Vec<Outcome>, OfflineError> {
+pub async fn stop_offline(
+    run_dir: &Path,
+    slots: &[Slot],
+) -> Result<Vec<OrderOutcome>, OfflineError> {
     let _lock = HomeLock::take(run_dir, Manager::Command).await?;
     let records = Records::new(run_dir);
     let mut outcomes = Vec::new();
@@ -46,11 +49,11 @@ pub async fn stop_offline(run_dir: &Path, slots: &[Slot]) -> Result<Vec<Outcome>
             Err(error) => Err(error.to_string()),
         };
         let (done, error) = match stopped {
-            Ok(Leftover::None) => (Some(Done::WasStopped), None),
-            Ok(Leftover::Ended(_)) => (Some(Done::Stopped), None),
+            Ok(LeftoverChild::None) => (Some(OrderResult::WasStopped), None),
+            Ok(LeftoverChild::Ended(_)) => (Some(OrderResult::Stopped), None),
             Err(error) => (None, Some(error)),
         };
-        outcomes.push(Outcome { slot: slot.name.to_string(), done, error });
+        outcomes.push(OrderOutcome { slot: slot.name.to_string(), done, error });
     }
     Ok(outcomes)
 }
@@ -75,7 +78,7 @@ pub struct EndedLeftover {
 #[boxed]
 pub async fn end_leftovers(
     run_dir: &Path,
-    found: &[Found],
+    found: &[FoundSlot],
 ) -> Result<Vec<EndedLeftover>, OfflineError> {
     let records = Records::new(run_dir);
     let failed = |source| OfflineError::Records { path: run_dir.into(), source };
@@ -84,10 +87,10 @@ pub async fn end_leftovers(
     }
     let _lock = HomeLock::take(run_dir, Manager::Command).await?;
     let ended = records.end_leftovers(&graces(found)).await.map_err(failed)?;
-    let one = |(slot, ended): (SlotName, Result<Leftover, LeftoverError>)| {
+    let one = |(slot, ended): (SlotName, Result<LeftoverChild, LeftoverError>)| {
         let ended = match ended {
-            Ok(Leftover::None) => return None,
-            Ok(Leftover::Ended(process)) => Ok(process.pid),
+            Ok(LeftoverChild::None) => return None,
+            Ok(LeftoverChild::Ended(process)) => Ok(process.pid),
             Err(error) => Err(error.to_string()),
         };
         Some(EndedLeftover { slot: slot.to_string(), ended })
@@ -96,10 +99,10 @@ pub async fn end_leftovers(
 }
 
 /// Returns how long each slot may take to end.
-pub(crate) fn graces(found: &[Found]) -> BTreeMap<SlotName, Duration> {
-    let one = |found: &Found| match found {
-        Found::Slot(slot) => Some((slot.name.clone(), slot.service.stop_within)),
-        Found::Broken { .. } => None,
+pub(crate) fn graces(found: &[FoundSlot]) -> BTreeMap<SlotName, Duration> {
+    let one = |found: &FoundSlot| match found {
+        FoundSlot::Slot(slot) => Some((slot.name.clone(), slot.service.stop_within)),
+        FoundSlot::Broken { .. } => None,
     };
     found.iter().filter_map(one).collect()
 }
@@ -115,15 +118,15 @@ pub struct SlotStatuses {
 
 /// Returns what is known of slots from their files, without taking the lock. `logs` is the directory
 /// that has the logs of broken slots.
-pub fn list_offline(run_dir: &Path, logs: &Path, found: Vec<Found>) -> SlotStatuses {
+pub fn list_offline(run_dir: &Path, logs: &Path, found: Vec<FoundSlot>) -> SlotStatuses {
     let records = Records::new(run_dir);
     let mut status = SlotStatuses { slots: Vec::new(), services: Vec::new() };
     for found in found {
         match found {
-            Found::Broken { name, reason } => {
+            FoundSlot::Broken { name, reason } => {
                 status.slots.push(SlotStatus::broken(&name, reason, logs.into()));
             }
-            Found::Slot(slot) => {
+            FoundSlot::Slot(slot) => {
                 let is_of_home = slot.name.service_of_home().is_some();
                 let into = if is_of_home { &mut status.services } else { &mut status.slots };
                 into.push(offline_status(&records, &slot));

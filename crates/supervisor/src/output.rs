@@ -17,13 +17,13 @@ const MAX_QUEUED: usize = 1 << 20;
 #[derive(Debug, Clone)]
 pub(crate) struct RawOutput {
     queue: mpsc::Sender<Vec<u8>>,
-    counts: Arc<Counts>,
+    counts: Arc<LineCounts>,
     /// What each line begins with.
     prefix: Arc<str>,
 }
 
 #[derive(Debug, Default)]
-struct Counts {
+struct LineCounts {
     queued: AtomicUsize,
     left_out: AtomicU64,
 }
@@ -32,7 +32,7 @@ impl RawOutput {
     /// Starts the thread that writes.
     pub(crate) fn start(mut to: Box<dyn Write + Send>) -> std::io::Result<Self> {
         let (queue, lines) = mpsc::channel::<Vec<u8>>();
-        let counts = Arc::new(Counts::default());
+        let counts = Arc::new(LineCounts::default());
         let shared = Arc::clone(&counts);
         let write = move || {
             let mut broken = false;

@@ -23,7 +23,7 @@ const LONGEST: Duration = Duration::from_mins(5);
 /// How a child ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ended {
+pub enum ChildEnd {
     /// It exited with this code.
     Code(i32),
     /// This signal ended it.
@@ -36,7 +36,7 @@ pub enum Ended {
 
 /// What was asked for while the child ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Planned {
+pub enum PlannedOrder {
     /// Nothing: it ended by itself.
     Nothing,
     /// To stop.
@@ -47,7 +47,7 @@ pub enum Planned {
 
 /// What happens next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum NextStep {
     /// It stays down, as was asked for.
     Stopped,
     /// It stays down until somebody asks for it: it cannot work as things are.
@@ -84,21 +84,21 @@ impl RestartPolicy {
     }
 
     /// Decides what happens after an end.
-    pub fn ended(&mut self, now: Duration, ended: Ended, planned: Planned) -> Next {
+    pub fn ended(&mut self, now: Duration, ended: ChildEnd, planned: PlannedOrder) -> NextStep {
         match (planned, ended) {
-            (Planned::Stop, _) => {
+            (PlannedOrder::Stop, _) => {
                 self.forget();
-                return Next::Stopped;
+                return NextStep::Stopped;
             }
-            (Planned::Restart, _) => {
+            (PlannedOrder::Restart, _) => {
                 self.forget();
-                return Next::Start { after: Duration::ZERO };
+                return NextStep::Start { after: Duration::ZERO };
             }
-            (Planned::Nothing, Ended::Code(EXIT_PERMANENT)) => {
+            (PlannedOrder::Nothing, ChildEnd::Code(EXIT_PERMANENT)) => {
                 self.forget();
-                return Next::Held;
+                return NextStep::Held;
             }
-            (Planned::Nothing, _) => {}
+            (PlannedOrder::Nothing, _) => {}
         }
         let ran = self.starts.back().map_or(Duration::ZERO, |start| now.saturating_sub(*start));
         if ran >= WINDOW {
@@ -112,14 +112,14 @@ impl RestartPolicy {
             let delay = doubled(FIRST_STORM, self.storms, LONGEST);
             self.storms = self.storms.saturating_add(1);
             delay
-        } else if ended == Ended::Code(EXIT_RESTART) {
+        } else if ended == ChildEnd::Code(EXIT_RESTART) {
             Duration::ZERO
         } else {
             let delay = doubled(FIRST_DELAY, self.failures, FIRST_STORM);
             self.failures = self.failures.saturating_add(1);
             delay
         };
-        Next::Start { after }
+        NextStep::Start { after }
     }
 }
 

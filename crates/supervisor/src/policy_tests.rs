@@ -7,13 +7,13 @@ use super::*;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Runs a child that always ends in the same way after `ran`, and returns the delays.
-fn delays(ended: Ended, ran: Duration, times: usize) -> Vec<u64> {
+fn delays(ended: ChildEnd, ran: Duration, times: usize) -> Vec<u64> {
     let (mut policy, mut now) = (RestartPolicy::default(), Duration::ZERO);
     let mut delays = Vec::new();
     for _ in 0..times {
         policy.started(now);
         now += ran;
-        let Next::Start { after } = policy.ended(now, ended, Planned::Nothing) else {
+        let NextStep::Start { after } = policy.ended(now, ended, PlannedOrder::Nothing) else {
             panic!("it stays down");
         };
         now += after;
@@ -24,43 +24,47 @@ fn delays(ended: Ended, ran: Duration, times: usize) -> Vec<u64> {
 
 #[test]
 fn a_child_that_fails_at_once_is_started_after_one_second_and_then_ever_later() {
-    let delays = delays(Ended::Code(1), Duration::ZERO, 14);
+    let delays = delays(ChildEnd::Code(1), Duration::ZERO, 14);
     assert_eq!(delays, [1, 2, 4, 5, 5, 5, 10, 20, 40, 80, 160, 300, 300, 300]);
 }
 
 #[test]
 fn a_child_that_asks_for_a_restart_gets_it_at_once_but_no_storm() {
-    let delays = delays(Ended::Code(EXIT_RESTART), Duration::ZERO, 9);
+    let delays = delays(ChildEnd::Code(EXIT_RESTART), Duration::ZERO, 9);
     assert_eq!(delays, [0, 0, 0, 0, 0, 5, 10, 20, 40]);
 }
 
 #[test]
 fn a_child_that_runs_long_enough_is_well_again() {
-    assert_eq!(delays(Ended::Signal(9), 120 * SECOND, 4), [1, 1, 1, 1]);
+    assert_eq!(delays(ChildEnd::Signal(9), 120 * SECOND, 4), [1, 1, 1, 1]);
 }
 
 #[test]
 fn a_permanent_failure_stays_down_and_a_planned_end_is_what_was_planned() {
-    for ended in
-        [Ended::Code(0), Ended::Code(1), Ended::Code(75), Ended::Code(78), Ended::Signal(9)]
-    {
+    for ended in [
+        ChildEnd::Code(0),
+        ChildEnd::Code(1),
+        ChildEnd::Code(75),
+        ChildEnd::Code(78),
+        ChildEnd::Signal(9),
+    ] {
         let mut policy = RestartPolicy::default();
         policy.started(Duration::ZERO);
-        assert_eq!(policy.clone().ended(SECOND, ended, Planned::Stop), Next::Stopped);
-        let at_once = Next::Start { after: Duration::ZERO };
-        assert_eq!(policy.clone().ended(SECOND, ended, Planned::Restart), at_once);
-        let held = policy.ended(SECOND, ended, Planned::Nothing) == Next::Held;
-        assert_eq!(held, ended == Ended::Code(EXIT_PERMANENT));
+        assert_eq!(policy.clone().ended(SECOND, ended, PlannedOrder::Stop), NextStep::Stopped);
+        let at_once = NextStep::Start { after: Duration::ZERO };
+        assert_eq!(policy.clone().ended(SECOND, ended, PlannedOrder::Restart), at_once);
+        let held = policy.ended(SECOND, ended, PlannedOrder::Nothing) == NextStep::Held;
+        assert_eq!(held, ended == ChildEnd::Code(EXIT_PERMANENT));
     }
 }
 
-fn any_end() -> impl Strategy<Value = Ended> {
+fn any_end() -> impl Strategy<Value = ChildEnd> {
     prop_oneof![
-        (0..=255_i32).prop_map(Ended::Code),
-        Just(Ended::Code(EXIT_RESTART)),
-        (1..=31_i32).prop_map(Ended::Signal),
-        Just(Ended::NotReady),
-        Just(Ended::NotStarted),
+        (0..=255_i32).prop_map(ChildEnd::Code),
+        Just(ChildEnd::Code(EXIT_RESTART)),
+        (1..=31_i32).prop_map(ChildEnd::Signal),
+        Just(ChildEnd::NotReady),
+        Just(ChildEnd::NotStarted),
     ]
 }
 
@@ -78,16 +82,16 @@ proptest! {
             starts.push(now);
             let ran = Duration::from_millis(ran);
             now += ran;
-            match policy.ended(now, ended, Planned::Nothing) {
-                Next::Held => {
-                    prop_assert_eq!(ended, Ended::Code(EXIT_PERMANENT));
+            match policy.ended(now, ended, PlannedOrder::Nothing) {
+                NextStep::Held => {
+                    prop_assert_eq!(ended, ChildEnd::Code(EXIT_PERMANENT));
                     before = Duration::ZERO;
                     // Somebody asks for it, later.
                     now += 200 * SECOND;
                 }
-                Next::Start { after } => {
+                NextStep::Start { after } => {
                     prop_assert!(after <= LONGEST);
-                    if ended != Ended::Code(EXIT_RESTART) {
+                    if ended != ChildEnd::Code(EXIT_RESTART) {
                         prop_assert!(after >= FIRST_DELAY);
                         // Delays only grow until the child ran well.
                         prop_assert!(after >= before || ran >= WINDOW, "{:?} {:?}", after, before);
@@ -95,7 +99,7 @@ proptest! {
                     before = if ran >= WINDOW { after } else { before.max(after) };
                     now += after;
                 }
-                Next::Stopped => prop_assert!(false, "nobody asked for a stop"),
+                NextStep::Stopped => prop_assert!(false, "nobody asked for a stop"),
             }
         }
         // Six starts make a storm, which adds five seconds before each further one: 6 + 120 / 5.

@@ -11,10 +11,10 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
-use vestal_process::{End, Patience, ProcessId, Session};
+use vestal_process::{EndPatience, ProcessId, ProcessSession, SessionEnd};
 
 use crate::slot::{Slot, SlotName};
-use crate::state::{self, StateError, VERSION};
+use crate::state::{self, StateFileError, VERSION};
 
 /// The variable that tells the processes of one start from those of all others.
 pub const RUN_VARIABLE: &str = "VESTAL_SUPERVISED_RUN";
@@ -26,7 +26,7 @@ const KILL_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A start of a slot's child.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct ChildRecord {
     version: u64,
     pub(crate) slot: SlotName,
     /// Value of [`RUN_VARIABLE`], another one for each start.
@@ -37,7 +37,7 @@ pub(crate) struct Record {
     pub(crate) started_at: String,
 }
 
-impl Record {
+impl ChildRecord {
     /// Returns the record of a start that is about to happen.
     pub(crate) fn intended(slot: &Slot) -> io::Result<Self> {
         let mut bytes = [0; 16];
@@ -55,9 +55,9 @@ impl Record {
     }
 
     /// Returns the processes of this start, once it is known which one leads them.
-    pub(crate) fn session(&self) -> Option<Session> {
+    pub(crate) fn session(&self) -> Option<ProcessSession> {
         let leader = self.process.clone()?;
-        Some(Session { leader, marks: vec![self.mark()] })
+        Some(ProcessSession { leader, marks: vec![self.mark()] })
     }
 
     /// Finds the process if the supervisor was killed between its start and the record of it. It is
@@ -113,13 +113,13 @@ impl Records {
         self.dir.join(format!("{slot}.planned-stop.json"))
     }
 
-    pub(crate) fn write(&self, record: &Record) -> Result<(), StateError> {
+    pub(crate) fn write(&self, record: &ChildRecord) -> Result<(), StateFileError> {
         state::write(&self.path(&record.slot), record)
     }
 
-    pub(crate) fn remove(&self, slot: &SlotName) -> Result<(), StateError> {
+    pub(crate) fn remove(&self, slot: &SlotName) -> Result<(), StateFileError> {
         for path in [self.note_path(slot), self.path(slot)] {
-            crate::files::remove(&path).map_err(|source| StateError::Io {
+            crate::files::remove(&path).map_err(|source| StateFileError::Io {
                 action: "remove",
                 path,
                 source,
@@ -129,7 +129,7 @@ impl Records {
     }
 
     /// Returns the record of a slot.
-    pub(crate) fn read(&self, slot: &SlotName) -> Result<Option<Record>, StateError> {
+    pub(crate) fn read(&self, slot: &SlotName) -> Result<Option<ChildRecord>, StateFileError> {
         state::read(&self.path(slot))
     }
 
@@ -155,7 +155,7 @@ impl Records {
         slot: &SlotName,
         process: &ProcessId,
         action: PlannedAction,
-    ) -> Result<(), StateError> {
+    ) -> Result<(), StateFileError> {
         let note = PlannedStop {
             version: VERSION,
             process: process.clone(),
@@ -171,19 +171,23 @@ impl Records {
         &self,
         slot: &SlotName,
         grace: Duration,
-    ) -> Result<Leftover, LeftoverError> {
-        let Some(mut record) = self.read(slot)? else { return Ok(Leftover::None) };
+    ) -> Result<LeftoverChild, LeftoverError> {
+        let Some(mut record) = self.read(slot)? else { return Ok(LeftoverChild::None) };
         if record.process.is_none() {
             record.process = record.find().map_err(LeftoverError::Io)?;
         }
         let Some(session) = record.session() else {
             self.remove(slot)?;
-            return Ok(Leftover::None);
+            return Ok(LeftoverChild::None);
         };
         let found = session.members().map_err(LeftoverError::Io)?;
         end(&session, grace).await?;
         self.remove(slot)?;
-        Ok(if found.is_empty() { Leftover::None } else { Leftover::Ended(session.leader) })
+        Ok(if found.is_empty() {
+            LeftoverChild::None
+        } else {
+            LeftoverChild::Ended(session.leader)
+        })
     }
 
     /// Ends what an earlier supervisor left of all slots, those that no longer exist too, at the same
@@ -191,7 +195,7 @@ impl Records {
     pub(crate) async fn end_leftovers(
         &self,
         graces: &BTreeMap<SlotName, Duration>,
-    ) -> io::Result<Vec<(SlotName, Result<Leftover, LeftoverError>)>> {
+    ) -> io::Result<Vec<(SlotName, Result<LeftoverChild, LeftoverError>)>> {
         let mut ending = JoinSet::new();
         for slot in self.slots()? {
             let records = self.clone();
@@ -212,7 +216,7 @@ impl Records {
 
 /// What an earlier supervisor left of a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Leftover {
+pub(crate) enum LeftoverChild {
     /// Nothing that ran.
     None,
     /// This process ran and was ended.
@@ -230,7 +234,7 @@ pub(crate) enum LeftoverError {
     Io(#[source] io::Error),
     /// The record cannot be used.
     #[error(transparent)]
-    State(#[from] StateError),
+    State(#[from] StateFileError),
 }
 
 fn pids(processes: &[ProcessId]) -> String {
@@ -272,7 +276,7 @@ impl PlannedStop {
 
 /// Ends a session: its leader is asked, and what is left after the grace period is killed. Only the
 /// leader is asked, because its children have work of it to finish.
-pub(crate) async fn end(session: &Session, grace: Duration) -> Result<(), LeftoverError> {
+pub(crate) async fn end(session: &ProcessSession, grace: Duration) -> Result<(), LeftoverError> {
     let leader = &session.leader;
     if let Some(handle) = leader.handle().map_err(LeftoverError::Io)? {
         // A stopped process does not handle SIGTERM until it is continued.
@@ -285,11 +289,11 @@ pub(crate) async fn end(session: &Session, grace: Duration) -> Result<(), Leftov
 }
 
 /// Kills all that is left of a session.
-pub(crate) async fn kill_all(session: &Session) -> Result<(), LeftoverError> {
-    let patience = Patience { grace: Duration::ZERO, kill: KILL_PATIENCE };
+pub(crate) async fn kill_all(session: &ProcessSession) -> Result<(), LeftoverError> {
+    let patience = EndPatience { grace: Duration::ZERO, kill: KILL_PATIENCE };
     match session.end(patience).await.map_err(LeftoverError::Io)? {
-        End::Ended => Ok(()),
-        End::Survived(alive) => Err(LeftoverError::Alive(alive)),
+        SessionEnd::Ended => Ok(()),
+        SessionEnd::Survived(alive) => Err(LeftoverError::Alive(alive)),
     }
 }
 

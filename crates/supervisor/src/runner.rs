@@ -6,26 +6,26 @@ use rustix::process::Signal;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
-use crate::child::{ChildEvent, Running};
+use crate::child::{ChildEvent, LiveChild};
 use crate::failpoint;
 use crate::log::SlotLog;
-use crate::policy::{EXIT_PERMANENT, Ended, Next, Planned, RestartPolicy};
+use crate::policy::{ChildEnd, EXIT_PERMANENT, NextStep, PlannedOrder, RestartPolicy};
 use crate::record::{LeftoverError, PlannedAction, Records};
 use crate::slot::Slot;
-use crate::state::{self, Desired, StateError};
-use crate::status::{Done, LastExit, SlotState, SlotStatus};
+use crate::state::{self, Desired, StateFileError};
+use crate::status::{LastExit, OrderResult, SlotState, SlotStatus};
 
-pub(crate) type Reply = oneshot::Sender<Result<Done, String>>;
+pub(crate) type OrderReply = oneshot::Sender<Result<OrderResult, String>>;
 
 #[derive(Debug)]
-pub(crate) enum Order {
-    Start(Reply),
-    Stop(Reply),
-    Restart(Reply),
+pub(crate) enum SlotOrder {
+    Start(OrderReply),
+    Stop(OrderReply),
+    Restart(OrderReply),
     /// The slot no longer exists.
-    Remove(Reply),
+    Remove(OrderReply),
     /// The supervisor ends; what is desired stays as it is.
-    Leave(Reply),
+    Leave(OrderReply),
     /// Passed on to the child.
     Signal(Signal),
     /// In effect from the next start on.
@@ -33,24 +33,24 @@ pub(crate) enum Order {
 }
 
 #[derive(Debug)]
-pub(crate) struct Runner {
+pub(crate) struct SlotRunner {
     slot: Slot,
     records: Records,
     log: SlotLog,
     policy: RestartPolicy,
     begun: Instant,
-    orders: mpsc::Receiver<Order>,
+    orders: mpsc::Receiver<SlotOrder>,
     status: watch::Sender<SlotStatus>,
     /// Those who wait for the child to be ready.
-    waiting: Vec<Reply>,
+    waiting: Vec<OrderReply>,
 }
 
 #[derive(Debug)]
-enum Phase {
+enum ChildPhase {
     Down,
     Waiting(Instant),
     Up {
-        running: Box<Running>,
+        running: Box<LiveChild>,
         ready_by: Option<Instant>,
     },
     /// No more orders are taken.
@@ -58,19 +58,19 @@ enum Phase {
 }
 
 /// What happened to a running child.
-enum Event {
-    Order(Option<Order>),
+enum SlotEvent {
+    Order(Option<SlotOrder>),
     Ended,
     Ready,
     NotReady,
 }
 
-impl Runner {
+impl SlotRunner {
     pub(crate) fn new(
         slot: Slot,
         records: Records,
         log: SlotLog,
-    ) -> (Self, mpsc::Sender<Order>, watch::Receiver<SlotStatus>) {
+    ) -> (Self, mpsc::Sender<SlotOrder>, watch::Receiver<SlotStatus>) {
         let status = SlotStatus::new(slot.name.as_str(), slot.service.log_dir.clone());
         let (status, seen) = watch::channel(status);
         let (order, orders) = mpsc::channel(16);
@@ -83,11 +83,11 @@ impl Runner {
     /// Keeps the slot until it is removed or the supervisor ends. `started` is told whether the
     /// child could be started, if it is to be started now.
     pub(crate) async fn run(mut self, started: Option<oneshot::Sender<Result<(), String>>>) {
-        let mut phase = Phase::Down;
+        let mut phase = ChildPhase::Down;
         if let Some(started) = started {
             phase = self.launch().await;
             let result = match &phase {
-                Phase::Up { .. } => Ok(()),
+                ChildPhase::Up { .. } => Ok(()),
                 _ => Err(self.status.borrow().reason.clone().unwrap_or_default()),
             };
             // A supervisor that no longer listens is about to end.
@@ -95,27 +95,29 @@ impl Runner {
         }
         loop {
             phase = match phase {
-                Phase::Down => match self.orders.recv().await {
+                ChildPhase::Down => match self.orders.recv().await {
                     Some(order) => self.order_while_down(order).await,
-                    None => Phase::Over,
+                    None => ChildPhase::Over,
                 },
-                Phase::Waiting(until) => tokio::select! {
+                ChildPhase::Waiting(until) => tokio::select! {
                     order = self.orders.recv() => match order {
                         Some(order) => self.order_while_waiting(order, until).await,
-                        None => Phase::Over,
+                        None => ChildPhase::Over,
                     },
                     () = sleep_until(until) => self.launch().await,
                 },
-                Phase::Up { running, ready_by } => self.while_up(running, ready_by).await,
-                Phase::Over => return,
+                ChildPhase::Up { running, ready_by } => self.while_up(running, ready_by).await,
+                ChildPhase::Over => return,
             };
         }
     }
 
-    async fn order_while_down(&mut self, order: Order) -> Phase {
+    async fn order_while_down(&mut self, order: SlotOrder) -> ChildPhase {
         match order {
-            Order::Start(done) | Order::Restart(done) => self.start(done, Phase::Down).await,
-            Order::Stop(done) => {
+            SlotOrder::Start(done) | SlotOrder::Restart(done) => {
+                self.start(done, ChildPhase::Down).await
+            }
+            SlotOrder::Stop(done) => {
                 let stopped = self.desire(Desired::Stopped);
                 if stopped.is_ok() {
                     // A process that survived an earlier stop is not down because it was asked.
@@ -123,56 +125,56 @@ impl Runner {
                         self.records.end_leftover(&self.slot.name, self.slot.service.stop_within);
                     if let Err(error) = left.await {
                         answer(done, Err(error.to_string()));
-                        return Phase::Down;
+                        return ChildPhase::Down;
                     }
                     self.show(SlotState::Stopped, None);
                 }
-                answer(done, stopped.map(|()| Done::WasStopped));
-                Phase::Down
+                answer(done, stopped.map(|()| OrderResult::WasStopped));
+                ChildPhase::Down
             }
-            Order::Remove(done) | Order::Leave(done) => {
-                answer(done, Ok(Done::WasStopped));
-                Phase::Over
+            SlotOrder::Remove(done) | SlotOrder::Leave(done) => {
+                answer(done, Ok(OrderResult::WasStopped));
+                ChildPhase::Over
             }
-            Order::Signal(_) => Phase::Down,
-            Order::Update(slot) => {
+            SlotOrder::Signal(_) => ChildPhase::Down,
+            SlotOrder::Update(slot) => {
                 self.slot = *slot;
-                Phase::Down
+                ChildPhase::Down
             }
         }
     }
 
-    async fn order_while_waiting(&mut self, order: Order, until: Instant) -> Phase {
+    async fn order_while_waiting(&mut self, order: SlotOrder, until: Instant) -> ChildPhase {
         match order {
-            Order::Start(done) | Order::Restart(done) => {
-                self.start(done, Phase::Waiting(until)).await
+            SlotOrder::Start(done) | SlotOrder::Restart(done) => {
+                self.start(done, ChildPhase::Waiting(until)).await
             }
-            Order::Stop(done) => match self.desire(Desired::Stopped) {
+            SlotOrder::Stop(done) => match self.desire(Desired::Stopped) {
                 Ok(()) => {
                     self.log.note("stopped while it waited for its next start");
                     self.show(SlotState::Stopped, None);
-                    answer(done, Ok(Done::Stopped));
-                    Phase::Down
+                    answer(done, Ok(OrderResult::Stopped));
+                    ChildPhase::Down
                 }
                 Err(error) => {
                     answer(done, Err(error));
-                    Phase::Waiting(until)
+                    ChildPhase::Waiting(until)
                 }
             },
-            Order::Remove(done) | Order::Leave(done) => {
-                answer(done, Ok(Done::WasStopped));
-                Phase::Over
+            SlotOrder::Remove(done) | SlotOrder::Leave(done) => {
+                answer(done, Ok(OrderResult::WasStopped));
+                ChildPhase::Over
             }
-            Order::Signal(_) => Phase::Waiting(until),
-            Order::Update(slot) => {
+            SlotOrder::Signal(_) => ChildPhase::Waiting(until),
+            SlotOrder::Update(slot) => {
                 self.slot = *slot;
-                Phase::Waiting(until)
+                ChildPhase::Waiting(until)
             }
         }
     }
 
     /// Starts the child; `otherwise` is what it goes on with if that cannot be written down.
-    async fn start(&mut self, done: Reply, otherwise: Phase) -> Phase {
+    async fn start(&mut self, done: OrderReply, otherwise: ChildPhase) -> ChildPhase {
         if let Err(error) = self.desire(Desired::Running) {
             answer(done, Err(error));
             return otherwise;
@@ -183,49 +185,53 @@ impl Runner {
         self.launch().await
     }
 
-    async fn while_up(&mut self, mut running: Box<Running>, ready_by: Option<Instant>) -> Phase {
+    async fn while_up(
+        &mut self,
+        mut running: Box<LiveChild>,
+        ready_by: Option<Instant>,
+    ) -> ChildPhase {
         let late = ready_by.unwrap_or_else(Instant::now);
         let event = tokio::select! {
-            order = self.orders.recv() => Event::Order(order),
+            order = self.orders.recv() => SlotEvent::Order(order),
             event = running.event() => match event {
-                ChildEvent::Ready => Event::Ready,
-                ChildEvent::Ended => Event::Ended,
+                ChildEvent::Ready => SlotEvent::Ready,
+                ChildEvent::Ended => SlotEvent::Ended,
             },
-            () = sleep_until(late), if ready_by.is_some() => Event::NotReady,
+            () = sleep_until(late), if ready_by.is_some() => SlotEvent::NotReady,
         };
         match event {
-            Event::Order(Some(order)) => self.order_while_up(order, running, ready_by).await,
+            SlotEvent::Order(Some(order)) => self.order_while_up(order, running, ready_by).await,
             // Nobody can give orders any more, so nobody keeps the child.
-            Event::Order(None) => {
+            SlotEvent::Order(None) => {
                 self.end(*running, None).await.ok();
-                Phase::Over
+                ChildPhase::Over
             }
-            Event::Ended => {
+            SlotEvent::Ended => {
                 let pid = running.process.pid;
                 let ended = match running.collect().await {
                     Ok(ended) => ended,
                     Err((ended, error)) => return self.stuck(ended, &error),
                 };
                 self.forget_process();
-                self.after_end(ended, pid, Planned::Nothing).await
+                self.after_end(ended, pid, PlannedOrder::Nothing).await
             }
-            Event::Ready => {
+            SlotEvent::Ready => {
                 self.status.send_modify(|status| {
                     status.state = SlotState::Running;
                     status.ready_at = Some(state::now());
                 });
                 self.log.note("ready");
                 failpoint::reach("start.ready");
-                self.waiting.drain(..).for_each(|done| answer(done, Ok(Done::Started)));
-                Phase::Up { running, ready_by: None }
+                self.waiting.drain(..).for_each(|done| answer(done, Ok(OrderResult::Started)));
+                ChildPhase::Up { running, ready_by: None }
             }
-            Event::NotReady => {
+            SlotEvent::NotReady => {
                 let why = format!("not ready within {:?}", self.slot.service.ready_within);
                 self.log.note(&why);
                 self.refuse_waiting(&why);
                 let pid = running.process.pid;
                 match self.end(*running, None).await {
-                    Ok(_) => self.after_end(Ended::NotReady, pid, Planned::Nothing).await,
+                    Ok(_) => self.after_end(ChildEnd::NotReady, pid, PlannedOrder::Nothing).await,
                     Err(phase) => phase,
                 }
             }
@@ -234,37 +240,37 @@ impl Runner {
 
     async fn order_while_up(
         &mut self,
-        order: Order,
-        running: Box<Running>,
+        order: SlotOrder,
+        running: Box<LiveChild>,
         ready_by: Option<Instant>,
-    ) -> Phase {
+    ) -> ChildPhase {
         match order {
-            Order::Start(done) => {
+            SlotOrder::Start(done) => {
                 match (self.desire(Desired::Running), ready_by) {
                     (Err(error), _) => answer(done, Err(error)),
-                    (Ok(()), None) => answer(done, Ok(Done::WasRunning)),
+                    (Ok(()), None) => answer(done, Ok(OrderResult::WasRunning)),
                     (Ok(()), Some(_)) => self.waiting.push(done),
                 }
-                Phase::Up { running, ready_by }
+                ChildPhase::Up { running, ready_by }
             }
-            Order::Stop(done) => {
+            SlotOrder::Stop(done) => {
                 if let Err(error) = self.desire(Desired::Stopped) {
                     answer(done, Err(error));
-                    return Phase::Up { running, ready_by };
+                    return ChildPhase::Up { running, ready_by };
                 }
                 failpoint::reach("stop.desired-written");
-                self.finish(*running, Some(PlannedAction::Stop), done, Phase::Down).await
+                self.finish(*running, Some(PlannedAction::Stop), done, ChildPhase::Down).await
             }
-            Order::Restart(done) => {
+            SlotOrder::Restart(done) => {
                 if let Err(error) = self.desire(Desired::Running) {
                     answer(done, Err(error));
-                    return Phase::Up { running, ready_by };
+                    return ChildPhase::Up { running, ready_by };
                 }
                 let pid = running.process.pid;
                 match self.end(*running, Some(PlannedAction::Restart)).await {
                     Ok(ended) => {
                         self.waiting.push(done);
-                        self.after_end(ended, pid, Planned::Restart).await
+                        self.after_end(ended, pid, PlannedOrder::Restart).await
                     }
                     Err(phase) => {
                         answer(done, Err(self.reason()));
@@ -272,19 +278,19 @@ impl Runner {
                     }
                 }
             }
-            Order::Remove(done) => {
-                self.finish(*running, Some(PlannedAction::Stop), done, Phase::Over).await
+            SlotOrder::Remove(done) => {
+                self.finish(*running, Some(PlannedAction::Stop), done, ChildPhase::Over).await
             }
-            Order::Leave(done) => self.finish(*running, None, done, Phase::Over).await,
-            Order::Signal(signal) => {
+            SlotOrder::Leave(done) => self.finish(*running, None, done, ChildPhase::Over).await,
+            SlotOrder::Signal(signal) => {
                 if let Err(error) = running.signal(signal) {
                     tracing::warn!(%error, slot = %self.slot.name, "cannot pass a signal on");
                 }
-                Phase::Up { running, ready_by }
+                ChildPhase::Up { running, ready_by }
             }
-            Order::Update(slot) => {
+            SlotOrder::Update(slot) => {
                 self.slot = *slot;
-                Phase::Up { running, ready_by }
+                ChildPhase::Up { running, ready_by }
             }
         }
     }
@@ -292,28 +298,32 @@ impl Runner {
     /// Ends the child for good, answers, and goes on to a phase.
     async fn finish(
         &mut self,
-        running: Running,
+        running: LiveChild,
         plan: Option<PlannedAction>,
-        done: Reply,
-        then: Phase,
-    ) -> Phase {
+        done: OrderReply,
+        then: ChildPhase,
+    ) -> ChildPhase {
         match self.end(running, plan).await {
             Ok(ended) => {
                 self.policy.forget();
                 self.note_end(ended);
                 self.show(SlotState::Stopped, None);
-                answer(done, Ok(Done::Stopped));
+                answer(done, Ok(OrderResult::Stopped));
                 then
             }
             Err(phase) => {
                 answer(done, Err(self.reason()));
-                if matches!(then, Phase::Over) { then } else { phase }
+                if matches!(then, ChildPhase::Over) { then } else { phase }
             }
         }
     }
 
     /// Ends the child. On failure the slot is down, and the record of the process stays.
-    async fn end(&mut self, running: Running, plan: Option<PlannedAction>) -> Result<Ended, Phase> {
+    async fn end(
+        &mut self,
+        running: LiveChild,
+        plan: Option<PlannedAction>,
+    ) -> Result<ChildEnd, ChildPhase> {
         self.log.note(match plan {
             Some(PlannedAction::Stop) => "stopping",
             Some(PlannedAction::Restart) => "restarting",
@@ -331,14 +341,14 @@ impl Runner {
     }
 
     /// Starts the child, unless an earlier one cannot be ended.
-    async fn launch(&mut self) -> Phase {
+    async fn launch(&mut self) -> ChildPhase {
         let grace = self.slot.service.stop_within;
         if let Err(error) = self.records.end_leftover(&self.slot.name, grace).await {
             return self.not_started(&format!("an earlier process of it: {error}"));
         }
         self.policy.started(self.begun.elapsed());
         self.log.forget_error();
-        let running = match Running::spawn(&self.slot, &self.records, &self.log) {
+        let running = match LiveChild::spawn(&self.slot, &self.records, &self.log) {
             Ok(running) => running,
             Err(error) => {
                 self.forget_process();
@@ -356,22 +366,23 @@ impl Runner {
             status.reason = None;
         });
         let ready_by = Instant::now() + self.slot.service.ready_within;
-        Phase::Up { running: Box::new(running), ready_by: Some(ready_by) }
+        ChildPhase::Up { running: Box::new(running), ready_by: Some(ready_by) }
     }
 
-    fn not_started(&mut self, why: &str) -> Phase {
+    fn not_started(&mut self, why: &str) -> ChildPhase {
         self.log.note(why);
         self.refuse_waiting(why);
-        let next = self.policy.ended(self.begun.elapsed(), Ended::NotStarted, Planned::Nothing);
-        self.note_end(Ended::NotStarted);
+        let next =
+            self.policy.ended(self.begun.elapsed(), ChildEnd::NotStarted, PlannedOrder::Nothing);
+        self.note_end(ChildEnd::NotStarted);
         match next {
-            Next::Start { after } => self.wait(after, why),
-            Next::Stopped | Next::Held => Phase::Down,
+            NextStep::Start { after } => self.wait(after, why),
+            NextStep::Stopped | NextStep::Held => ChildPhase::Down,
         }
     }
 
     /// Decides what follows the end of process `pid`.
-    async fn after_end(&mut self, ended: Ended, pid: u32, planned: Planned) -> Phase {
+    async fn after_end(&mut self, ended: ChildEnd, pid: u32, planned: PlannedOrder) -> ChildPhase {
         self.note_end(ended);
         let what = described(ended);
         self.log.note(&what);
@@ -380,7 +391,7 @@ impl Runner {
             Some(reason) => format!("{what}: {reason}"),
             None => what.clone(),
         };
-        if planned == Planned::Nothing {
+        if planned == PlannedOrder::Nothing {
             let why = match &own_reason {
                 Some(reason) => format!("{what} before it was ready: {reason}"),
                 None => format!("{what} before it was ready"),
@@ -388,20 +399,20 @@ impl Runner {
             self.refuse_waiting(&why);
         }
         match self.policy.ended(self.begun.elapsed(), ended, planned) {
-            Next::Stopped => {
+            NextStep::Stopped => {
                 self.show(SlotState::Stopped, None);
-                Phase::Down
+                ChildPhase::Down
             }
-            Next::Held => {
+            NextStep::Held => {
                 let why = own_reason.unwrap_or_else(|| {
                     format!("it exited with code {EXIT_PERMANENT}: it cannot work as it is set up")
                 });
                 self.log.note("stays down until it is started by hand");
                 self.show(SlotState::Failed, Some(why));
-                Phase::Down
+                ChildPhase::Down
             }
-            Next::Start { after } => {
-                if planned == Planned::Nothing {
+            NextStep::Start { after } => {
+                if planned == PlannedOrder::Nothing {
                     self.status.send_modify(|status| status.restarts += 1);
                 }
                 if after.is_zero() {
@@ -412,22 +423,22 @@ impl Runner {
         }
     }
 
-    fn wait(&mut self, after: Duration, why: &str) -> Phase {
+    fn wait(&mut self, after: Duration, why: &str) -> ChildPhase {
         self.log.note(&format!("next start in {} s", after.as_secs()));
         let at = jiff::Timestamp::now().checked_add(after).ok().map(state::stamp);
         self.show(SlotState::Backoff, Some(why.to_owned()));
         self.status.send_modify(|status| status.next_start_at = at);
-        Phase::Waiting(Instant::now() + after)
+        ChildPhase::Waiting(Instant::now() + after)
     }
 
     /// Some process of the slot cannot be ended. No other is started beside it.
-    fn stuck(&mut self, ended: Ended, error: &LeftoverError) -> Phase {
+    fn stuck(&mut self, ended: ChildEnd, error: &LeftoverError) -> ChildPhase {
         let why = error.to_string();
         self.log.note(&why);
         self.note_end(ended);
         self.refuse_waiting(&why);
         self.show(SlotState::Failed, Some(why));
-        Phase::Down
+        ChildPhase::Down
     }
 
     fn desire(&mut self, desired: Desired) -> Result<(), String> {
@@ -447,7 +458,7 @@ impl Runner {
     }
 
     fn forget_process(&mut self) {
-        let removed: Result<(), StateError> = self.records.remove(&self.slot.name);
+        let removed: Result<(), StateFileError> = self.records.remove(&self.slot.name);
         if let Err(error) = removed {
             // The next start finds the process gone.
             tracing::warn!(%error, slot = %self.slot.name, "cannot remove a record");
@@ -455,7 +466,7 @@ impl Runner {
         failpoint::reach("stop.record-removed");
     }
 
-    fn note_end(&mut self, ended: Ended) {
+    fn note_end(&mut self, ended: ChildEnd) {
         self.status.send_modify(|status| {
             status.last_exit = Some(LastExit { ended, at: state::now() });
             status.pid = None;
@@ -478,16 +489,16 @@ impl Runner {
 }
 
 /// Answers an order. Whoever gave it may be gone.
-fn answer(done: Reply, result: Result<Done, String>) {
+fn answer(done: OrderReply, result: Result<OrderResult, String>) {
     done.send(result).ok();
 }
 
-fn described(ended: Ended) -> String {
+fn described(ended: ChildEnd) -> String {
     match ended {
-        Ended::Code(code) => format!("exited with code {code}"),
-        Ended::Signal(signal) => format!("ended by signal {signal}"),
-        Ended::NotReady => "not ready in time".to_owned(),
-        Ended::NotStarted => "not started".to_owned(),
+        ChildEnd::Code(code) => format!("exited with code {code}"),
+        ChildEnd::Signal(signal) => format!("ended by signal {signal}"),
+        ChildEnd::NotReady => "not ready in time".to_owned(),
+        ChildEnd::NotStarted => "not started".to_owned(),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::output::RawOutput;
-use crate::slot::{BootRule, Service, SlotName};
+use crate::slot::{BootRule, SlotName, SlotService};
 
 /// Only the clock of the runtime moves here: the clock of the wall stands still, which is a jump back
 /// by as much as passes otherwise.
@@ -12,7 +12,7 @@ use crate::slot::{BootRule, Service, SlotName};
 async fn pauses_do_not_depend_on_the_clock_of_the_wall() {
     let dir = tempfile::tempdir().unwrap();
     let name = SlotName::new("work").unwrap();
-    let service = Service {
+    let service = SlotService {
         argv: vec![dir.path().join("none").into()],
         env: BTreeMap::new(),
         dir: dir.path().into(),
@@ -26,7 +26,7 @@ async fn pauses_do_not_depend_on_the_clock_of_the_wall() {
     let raw = RawOutput::start(Box::new(std::io::sink())).unwrap();
     let log = SlotLog::new(&service.log_dir, raw);
     let records = Records::new(dir.path());
-    let (runner, orders, mut status) = Runner::new(Slot { name, service }, records, log);
+    let (runner, orders, mut status) = SlotRunner::new(Slot { name, service }, records, log);
     let (wall, begun) = (std::time::SystemTime::now(), Instant::now());
     let (started, first) = oneshot::channel();
     let running = tokio::spawn(runner.run(Some(started)));

@@ -9,11 +9,11 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::oneshot;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::control::{self, Answer, Outcome, Request};
-use crate::runner::{Order, Reply};
+use crate::control::{self, OrderOutcome, SupervisorAnswer, SupervisorRequest};
+use crate::runner::{OrderReply, SlotOrder};
 use crate::state::VERSION;
-use crate::status::Done;
-use crate::supervisor::{Shared, Wake};
+use crate::status::OrderResult;
+use crate::supervisor::{SupervisorState, WakeReason};
 
 /// Connections that may be open without having sent their request. One more ends the oldest, so
 /// that those that say nothing keep nobody out.
@@ -29,7 +29,7 @@ struct Silent {
 }
 
 /// Answers requests for ever.
-pub(crate) async fn serve(listener: UnixListener, shared: Arc<Shared>) {
+pub(crate) async fn serve(listener: UnixListener, shared: Arc<SupervisorState>) {
     let mut connections = JoinSet::new();
     let mut silent: VecDeque<Silent> = VecDeque::new();
     loop {
@@ -54,7 +54,11 @@ pub(crate) async fn serve(listener: UnixListener, shared: Arc<Shared>) {
     }
 }
 
-async fn converse(mut stream: UnixStream, shared: Arc<Shared>, has_asked: Arc<AtomicBool>) {
+async fn converse(
+    mut stream: UnixStream,
+    shared: Arc<SupervisorState>,
+    has_asked: Arc<AtomicBool>,
+) {
     let request = control::receive(&mut stream).await;
     has_asked.store(true, Ordering::Release);
     let (answer, sent) = match request {
@@ -70,12 +74,12 @@ async fn converse(mut stream: UnixStream, shared: Arc<Shared>, has_asked: Arc<At
     }
 }
 
-fn refused(shared: &Shared, error: &str) -> Answer {
-    Answer { error: Some(error.to_owned()), ..listed(shared, Some(&[])) }
+fn refused(shared: &SupervisorState, error: &str) -> SupervisorAnswer {
+    SupervisorAnswer { error: Some(error.to_owned()), ..listed(shared, Some(&[])) }
 }
 
-fn listed(shared: &Shared, names: Option<&[String]>) -> Answer {
-    Answer {
+fn listed(shared: &SupervisorState, names: Option<&[String]>) -> SupervisorAnswer {
+    SupervisorAnswer {
         version: VERSION,
         holder: shared.holder.clone(),
         slots: shared.statuses(names),
@@ -86,25 +90,29 @@ fn listed(shared: &Shared, names: Option<&[String]>) -> Answer {
 }
 
 /// Returns the answer, and who is to be told that it was sent.
-async fn answer(shared: &Shared, request: Request) -> (Answer, Option<oneshot::Sender<()>>) {
+async fn answer(
+    shared: &SupervisorState,
+    request: SupervisorRequest,
+) -> (SupervisorAnswer, Option<oneshot::Sender<()>>) {
     let mut booted = shared.booted.clone();
-    if !matches!(request, Request::List { .. }) && booted.wait_for(|booted| *booted).await.is_err()
+    if !matches!(request, SupervisorRequest::List { .. })
+        && booted.wait_for(|booted| *booted).await.is_err()
     {
         return (refused(shared, "the supervisor is ending"), None);
     }
     let answer = match request {
-        Request::List { slots } => listed(shared, slots.as_deref()),
-        Request::Start { slots } => order(shared, slots, Order::Start).await,
-        Request::Stop { slots } => order(shared, slots, Order::Stop).await,
-        Request::Restart { slots } => order(shared, slots, Order::Restart).await,
-        Request::Reconcile => {
+        SupervisorRequest::List { slots } => listed(shared, slots.as_deref()),
+        SupervisorRequest::Start { slots } => order(shared, slots, SlotOrder::Start).await,
+        SupervisorRequest::Stop { slots } => order(shared, slots, SlotOrder::Stop).await,
+        SupervisorRequest::Restart { slots } => order(shared, slots, SlotOrder::Restart).await,
+        SupervisorRequest::Reconcile => {
             reconcile(shared).await;
             listed(shared, None)
         }
-        Request::Shutdown => {
+        SupervisorRequest::Shutdown => {
             let (done, ended) = oneshot::channel();
             let (sent, passed_on) = oneshot::channel();
-            if shared.wake.send(Wake::Shutdown(done, passed_on)).await.is_err() {
+            if shared.wake.send(WakeReason::Shutdown(done, passed_on)).await.is_err() {
                 return (refused(shared, "the supervisor is ending"), None);
             }
             let error = match ended.await {
@@ -112,15 +120,15 @@ async fn answer(shared: &Shared, request: Request) -> (Answer, Option<oneshot::S
                 Ok(Err(error)) => Some(error),
                 Err(_) => Some("the supervisor is ending".to_owned()),
             };
-            return (Answer { error, ..listed(shared, None) }, Some(sent));
+            return (SupervisorAnswer { error, ..listed(shared, None) }, Some(sent));
         }
     };
     (answer, None)
 }
 
-async fn reconcile(shared: &Shared) {
+async fn reconcile(shared: &SupervisorState) {
     let (done, reconciled) = oneshot::channel();
-    if shared.wake.send(Wake::Reconcile(Some(done))).await.is_ok() {
+    if shared.wake.send(WakeReason::Reconcile(Some(done))).await.is_ok() {
         // An error means that the supervisor is ending; orders then say so.
         reconciled.await.ok();
     }
@@ -128,10 +136,10 @@ async fn reconcile(shared: &Shared) {
 
 /// Gives an order to slots, to all at the same time.
 async fn order(
-    shared: &Shared,
+    shared: &SupervisorState,
     slots: Option<Vec<String>>,
-    order: impl Fn(Reply) -> Order,
-) -> Answer {
+    order: impl Fn(OrderReply) -> SlotOrder,
+) -> SupervisorAnswer {
     // A slot that is not known may have been made a moment ago.
     if slots.iter().flatten().any(|name| shared.orders(name).is_none()) {
         reconcile(shared).await;
@@ -148,7 +156,7 @@ async fn order(
     }
     let mut outcomes = Vec::new();
     for (name, reply) in names.iter().zip(replies) {
-        let result: Result<Done, String> = match reply {
+        let result: Result<OrderResult, String> = match reply {
             Ok(reply) => reply.await.unwrap_or_else(|_| Err(ending())),
             Err(error) => Err(error),
         };
@@ -156,9 +164,9 @@ async fn order(
             Ok(done) => (Some(done), None),
             Err(error) => (None, Some(error)),
         };
-        outcomes.push(Outcome { slot: name.clone(), done, error });
+        outcomes.push(OrderOutcome { slot: name.clone(), done, error });
     }
-    Answer { outcomes, ..listed(shared, Some(&names)) }
+    SupervisorAnswer { outcomes, ..listed(shared, Some(&names)) }
 }
 
 fn ending() -> String {

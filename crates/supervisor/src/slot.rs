@@ -80,13 +80,13 @@ pub struct Slot {
     /// Its name.
     pub name: SlotName,
     /// What runs in it.
-    pub service: Service,
+    pub service: SlotService,
 }
 
 /// A program that can run in a slot: how it is started, how long it may take, and where what is
 /// known of it is kept. What it must do itself is the [seam](crate#the-seam), the same for all.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Service {
+pub struct SlotService {
     /// The program and its arguments.
     pub argv: Vec<OsString>,
     /// All variables of its environment but those of the seam.
@@ -121,7 +121,7 @@ pub enum BootRule {
 
 /// What a source found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum FoundSlot {
     /// A slot.
     Slot(Box<Slot>),
     /// Something that should be a slot and cannot be one. The others are not affected.
@@ -136,7 +136,7 @@ pub enum Found {
 /// Says which slots there are. It is asked at the start and whenever something changed.
 pub trait SlotSource: Send + Sync + 'static {
     /// Returns all slots there are now.
-    fn slots(&self) -> Vec<Found>;
+    fn slots(&self) -> Vec<FoundSlot>;
 
     /// Returns directories whose entries decide which slots there are. It is asked again after each
     /// change, so that a directory that is yet to be made is found by watching the one above.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::files;
-use crate::slot::{BootRule, Service};
+use crate::slot::{BootRule, SlotService};
 
 /// Version of the files that this crate writes.
 pub(crate) const VERSION: u64 = 1;
@@ -26,7 +26,7 @@ pub enum Desired {
 
 /// Why a state file cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum StateError {
+pub enum StateFileError {
     /// It cannot be read or written.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
@@ -63,19 +63,19 @@ struct DesiredFile {
 }
 
 /// Reads the desired state; nothing if it was never set.
-pub fn read_desired(path: &Path) -> Result<Option<Desired>, StateError> {
+pub fn read_desired(path: &Path) -> Result<Option<Desired>, StateFileError> {
     read::<DesiredFile>(path).map(|file| file.map(|file| file.desired))
 }
 
 /// Writes the desired state. A file of a newer version is left alone.
 ///
 /// Only for the holder of the supervisor's lock: there is one writer at a time.
-pub(crate) fn write_desired(path: &Path, desired: Desired) -> Result<(), StateError> {
+pub(crate) fn write_desired(path: &Path, desired: Desired) -> Result<(), StateFileError> {
     match read_desired(path) {
         Ok(Some(same)) if same == desired => return Ok(()),
-        Err(newer @ StateError::Newer { .. }) => return Err(newer),
+        Err(newer @ StateFileError::Newer { .. }) => return Err(newer),
         // What is damaged is replaced by what was asked for now.
-        Ok(_) | Err(StateError::Io { .. } | StateError::Damaged { .. }) => {}
+        Ok(_) | Err(StateFileError::Io { .. } | StateFileError::Damaged { .. }) => {}
     }
     write(path, &DesiredFile { version: VERSION, desired, updated_at: now() })
 }
@@ -107,9 +107,10 @@ pub struct PartState {
 }
 
 /// Reads the state that the child wrote last.
-pub fn read_actual(path: &Path) -> Result<Option<Actual>, StateError> {
+pub fn read_actual(path: &Path) -> Result<Option<Actual>, StateFileError> {
     let Some(state) = read::<Value>(path)? else { return Ok(None) };
-    let damaged = |reason: &str| StateError::Damaged { path: path.into(), reason: reason.into() };
+    let damaged =
+        |reason: &str| StateFileError::Damaged { path: path.into(), reason: reason.into() };
     let object = state.as_object().ok_or_else(|| damaged("it is not an object"))?;
     let state = match object.get("gateway_state").or_else(|| object.get("state")) {
         Some(Value::String(state)) if is_word(state) => state.clone(),
@@ -152,7 +153,7 @@ pub(crate) struct Prior {
 
 impl Prior {
     /// Reads it. An error means that nobody knows whether the slot is wanted.
-    pub(crate) fn read(service: &Service) -> Result<Self, StateError> {
+    pub(crate) fn read(service: &SlotService) -> Result<Self, StateFileError> {
         let state = match read_desired(&service.desired) {
             Ok(Some(Desired::Running)) => Some("running".to_owned()),
             Ok(Some(Desired::Stopped)) => Some("stopped".to_owned()),
@@ -170,15 +171,17 @@ impl Prior {
 }
 
 /// Reads a file with a version.
-pub(crate) fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, StateError> {
-    let failed = |source| StateError::Io { action: "read", path: path.into(), source };
+pub(crate) fn read<T: serde::de::DeserializeOwned>(
+    path: &Path,
+) -> Result<Option<T>, StateFileError> {
+    let failed = |source| StateFileError::Io { action: "read", path: path.into(), source };
     let Some(bytes) = files::read(path).map_err(failed)? else { return Ok(None) };
-    let damaged = |reason: String| StateError::Damaged { path: path.into(), reason };
+    let damaged = |reason: String| StateFileError::Damaged { path: path.into(), reason };
     let value: Value =
         serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
     match value.get("version").map(Value::as_u64) {
         Some(Some(version)) if version > VERSION => {
-            return Err(StateError::Newer { path: path.into(), version });
+            return Err(StateFileError::Newer { path: path.into(), version });
         }
         Some(None) => return Err(damaged("its version is not a number".to_owned())),
         Some(Some(_)) | None => {}
@@ -187,8 +190,8 @@ pub(crate) fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option
 }
 
 /// Replaces a file.
-pub(crate) fn write(path: &Path, value: &impl Serialize) -> Result<(), StateError> {
-    let failed = |source| StateError::Io { action: "write", path: path.into(), source };
+pub(crate) fn write(path: &Path, value: &impl Serialize) -> Result<(), StateFileError> {
+    let failed = |source| StateFileError::Io { action: "write", path: path.into(), source };
     let mut bytes = serde_json::to_vec(value).map_err(|error| failed(error.into()))?;
     bytes.push(b'\n');
     files::replace(path, &bytes).map_err(failed)
@@ -210,9 +213,9 @@ mod tests {
 
     use super::*;
 
-    fn service() -> (tempfile::TempDir, Service) {
+    fn service() -> (tempfile::TempDir, SlotService) {
         let dir = tempfile::tempdir().unwrap();
-        let service = Service {
+        let service = SlotService {
             argv: Vec::new(),
             env: BTreeMap::new(),
             dir: dir.path().into(),
@@ -227,12 +230,12 @@ mod tests {
     }
 
     /// Returns the state before and whether the slot comes back.
-    fn prior(service: &Service) -> (Option<String>, bool) {
+    fn prior(service: &SlotService) -> (Option<String>, bool) {
         let Prior { state, comes_back } = Prior::read(service).unwrap();
         (state, comes_back)
     }
 
-    fn write_actual(service: &Service, state: &str) {
+    fn write_actual(service: &SlotService, state: &str) {
         std::fs::write(&service.actual, format!("{{\"gateway_state\":\"{state}\",\"pid\":1}}"))
             .unwrap();
     }
@@ -284,12 +287,12 @@ mod tests {
         {
             std::fs::write(&service.actual, broken).unwrap();
             let error = Prior::read(&service).unwrap_err();
-            assert!(matches!(error, StateError::Damaged { .. }), "{error}");
+            assert!(matches!(error, StateFileError::Damaged { .. }), "{error}");
         }
         let newer = b"{\"version\":2,\"desired\":\"running\"}";
         std::fs::write(&service.desired, newer).unwrap();
         let refused = write_desired(&service.desired, Desired::Stopped).unwrap_err();
-        assert!(matches!(refused, StateError::Newer { version: 2, .. }), "{refused}");
+        assert!(matches!(refused, StateFileError::Newer { version: 2, .. }), "{refused}");
         assert_eq!(std::fs::read(&service.desired).unwrap(), newer);
     }
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::policy::Ended;
-use crate::slot::{BootRule, Service};
+use crate::policy::ChildEnd;
+use crate::slot::{BootRule, SlotService};
 use crate::state::{self, Desired, PartState, Prior};
 
 /// What a slot does.
@@ -31,7 +31,7 @@ pub enum SlotState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastExit {
     /// How.
-    pub ended: Ended,
+    pub ended: ChildEnd,
     /// When, in RFC 3339.
     pub at: String,
 }
@@ -71,7 +71,7 @@ pub struct SlotStatus {
 /// What an order came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Done {
+pub enum OrderResult {
     /// It was started and is ready.
     Started,
     /// It was running and ready before.
@@ -109,7 +109,7 @@ impl SlotStatus {
 
     /// Adds what the files of the slot say. Where they do not tell whether it is wanted, it is not
     /// simply down: it has failed.
-    pub(crate) fn with_files(mut self, service: &Service) -> Self {
+    pub(crate) fn with_files(mut self, service: &SlotService) -> Self {
         let desired = state::read_desired(&service.desired);
         let actual = state::read_actual(&service.actual);
         let mut trouble = None;

@@ -13,18 +13,18 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
 use crate::boot_log::{BootAction, BootLog, Subject};
-use crate::changes::Changes;
+use crate::changes::DirectoryWatch;
 use crate::control;
 use crate::failpoint;
-use crate::lock::{Holder, HomeLock, LockError, Manager};
+use crate::lock::{Holder, HomeLock, Manager, SupervisorLockError};
 use crate::log::SlotLog;
 use crate::offline::graces;
 use crate::orphans;
 use crate::output::RawOutput;
-use crate::record::{Leftover, Records};
-use crate::runner::{Order, Runner};
+use crate::record::{LeftoverChild, Records};
+use crate::runner::{SlotOrder, SlotRunner};
 use crate::serve;
-use crate::slot::{Found, Slot, SlotName, SlotSource};
+use crate::slot::{FoundSlot, Slot, SlotName, SlotSource};
 use crate::state::Prior;
 use crate::status::SlotStatus;
 use crate::systemd::Notifier;
@@ -35,7 +35,7 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 const REAP_AFTER: Duration = Duration::from_millis(100);
 
 /// What a supervisor works with.
-pub struct Options {
+pub struct SupervisorOptions {
     /// The directory of the home's running processes: lock, socket, records.
     pub run_dir: PathBuf,
     /// The directory of the home's logs.
@@ -55,7 +55,7 @@ pub struct Options {
 pub enum SupervisorError {
     /// Another one supervises the home, or the lock cannot be used.
     #[error(transparent)]
-    Lock(#[from] LockError),
+    Lock(#[from] SupervisorLockError),
     /// The system refused something.
     #[error("cannot {action}: {source}")]
     Io {
@@ -74,7 +74,7 @@ pub(crate) fn failed(action: &'static str) -> impl FnOnce(io::Error) -> Supervis
 }
 
 /// What wakes the supervisor up.
-pub(crate) enum Wake {
+pub(crate) enum WakeReason {
     /// Look again which slots there are, and tell when it is done.
     Reconcile(Option<oneshot::Sender<()>>),
     /// End; the sender tells when all children are gone, and is told when that was passed on.
@@ -82,26 +82,26 @@ pub(crate) enum Wake {
 }
 
 /// A slot and the task that keeps it.
-pub(crate) struct Entry {
+pub(crate) struct SlotEntry {
     pub(crate) slot: Slot,
-    pub(crate) orders: mpsc::Sender<Order>,
+    pub(crate) orders: mpsc::Sender<SlotOrder>,
     pub(crate) status: watch::Receiver<SlotStatus>,
     /// It no longer exists, and its child is being ended.
     leaving: bool,
 }
 
 /// What the socket and the supervisor share.
-pub(crate) struct Shared {
+pub(crate) struct SupervisorState {
     pub(crate) holder: Holder,
-    pub(crate) wake: mpsc::Sender<Wake>,
+    pub(crate) wake: mpsc::Sender<WakeReason>,
     pub(crate) booted: watch::Receiver<bool>,
-    entries: Mutex<BTreeMap<SlotName, Entry>>,
+    entries: Mutex<BTreeMap<SlotName, SlotEntry>>,
     broken: Mutex<BTreeMap<String, String>>,
     logs: PathBuf,
 }
 
-impl Shared {
-    fn entries(&self) -> MutexGuard<'_, BTreeMap<SlotName, Entry>> {
+impl SupervisorState {
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<SlotName, SlotEntry>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -118,7 +118,7 @@ impl Shared {
     }
 
     /// Returns where orders to a slot go.
-    pub(crate) fn orders(&self, name: &str) -> Option<mpsc::Sender<Order>> {
+    pub(crate) fn orders(&self, name: &str) -> Option<mpsc::Sender<SlotOrder>> {
         let name = SlotName::new(name).ok()?;
         let entries = self.entries();
         entries.get(&name).filter(|entry| !entry.leaving).map(|entry| entry.orders.clone())
@@ -170,8 +170,8 @@ pub struct Supervisor {
 impl Supervisor {
     /// Takes the lock of a home. Whoever holds it already is named in the error.
     #[boxed]
-    pub async fn take(options: Options) -> Result<Self, SupervisorError> {
-        let Options { run_dir, logs_dir, source, output, manager, reaps } = options;
+    pub async fn take(options: SupervisorOptions) -> Result<Self, SupervisorError> {
+        let SupervisorOptions { run_dir, logs_dir, source, output, manager, reaps } = options;
         let lock = HomeLock::take(&run_dir, manager).await?;
         failpoint::reach("boot.locked");
         let raw = RawOutput::start(output).map_err(failed("start a thread"))?;
@@ -186,10 +186,10 @@ impl Supervisor {
         let mut signals = AllSignals::listen().map_err(failed("listen for signals"))?;
         let notifier = Notifier::start();
         let listener = control::listen(&self.run_dir).map_err(failed("open the control socket"))?;
-        let changes = Changes::new().map_err(failed("watch directories"))?;
+        let changes = DirectoryWatch::new().map_err(failed("watch directories"))?;
         let (wake, wakes) = mpsc::channel(64);
         let (booted, has_booted) = watch::channel(false);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SupervisorState {
             holder: self.lock.holder.clone(),
             wake,
             booted: has_booted,
@@ -231,9 +231,9 @@ type Told = (oneshot::Sender<Result<(), String>>, oneshot::Receiver<()>);
 
 struct Body {
     this: Supervisor,
-    shared: Arc<Shared>,
-    changes: Changes,
-    wakes: mpsc::Receiver<Wake>,
+    shared: Arc<SupervisorState>,
+    changes: DirectoryWatch,
+    wakes: mpsc::Receiver<WakeReason>,
     /// Slots that no longer exist and are being ended.
     leaving: JoinSet<SlotName>,
 }
@@ -251,14 +251,14 @@ impl Body {
         };
         for (slot, ended) in ended {
             let known = found.iter().find_map(|found| match found {
-                Found::Slot(known) if known.name == slot => Some(&known.service.log_dir),
+                FoundSlot::Slot(known) if known.name == slot => Some(&known.service.log_dir),
                 _ => None,
             });
             let gone = self.this.slot_logs.join(slot.as_str());
             let log = self.log(&slot, known.unwrap_or(&gone));
             match ended {
-                Ok(Leftover::None) => {}
-                Ok(Leftover::Ended(process)) => {
+                Ok(LeftoverChild::None) => {}
+                Ok(LeftoverChild::Ended(process)) => {
                     let pid = process.pid;
                     log.note(&format!("ended process {pid}, left by an earlier supervisor"));
                 }
@@ -280,10 +280,10 @@ impl Body {
         for found in self.this.source.slots() {
             match found {
                 // Two of one name would be two processes of one slot.
-                Found::Slot(slot) => {
+                FoundSlot::Slot(slot) => {
                     slots.entry(slot.name.clone()).or_insert(slot);
                 }
-                Found::Broken { name, reason } => {
+                FoundSlot::Broken { name, reason } => {
                     if self.shared.broken().get(&name) != Some(&reason) {
                         let failed = BootAction::Failed(reason.clone());
                         self.this.boot_log.note(&Subject::Profile(&name), None, &failed);
@@ -317,7 +317,7 @@ impl Body {
         };
         if let Some(orders) = update {
             // A slot that takes no orders any more is about to be removed.
-            orders.send(Order::Update(Box::new(slot))).await.ok();
+            orders.send(SlotOrder::Update(Box::new(slot))).await.ok();
             return;
         }
         let prior = Prior::read(&slot.service);
@@ -329,8 +329,9 @@ impl Body {
         }
         let name = slot.name.clone();
         let log = self.log(&name, &slot.service.log_dir);
-        let (runner, orders, status) = Runner::new(slot.clone(), self.this.records.clone(), log);
-        let entry = Entry { slot, orders, status, leaving: false };
+        let (runner, orders, status) =
+            SlotRunner::new(slot.clone(), self.this.records.clone(), log);
+        let entry = SlotEntry { slot, orders, status, leaving: false };
         self.shared.entries().insert(name.clone(), entry);
         let prior_state = prior.as_ref().ok().and_then(|prior| prior.state.as_deref());
         let action = match &prior {
@@ -365,7 +366,7 @@ impl Body {
             let (name, orders) = (name.clone(), entry.orders.clone());
             self.leaving.spawn(async move {
                 let (done, ended) = oneshot::channel();
-                if orders.send(Order::Remove(done)).await.is_ok()
+                if orders.send(SlotOrder::Remove(done)).await.is_ok()
                     && let Ok(Err(error)) = ended.await
                 {
                     tracing::warn!(%error, slot = %name, "a removed slot has processes left");
@@ -392,14 +393,14 @@ impl Body {
                     },
                 },
                 Some(wake) = self.wakes.recv() => match wake {
-                    Wake::Reconcile(done) => {
+                    WakeReason::Reconcile(done) => {
                         self.reconcile().await;
                         if let Some(done) = done {
                             // Whoever asked may be gone.
                             done.send(()).ok();
                         }
                     }
-                    Wake::Shutdown(answer, passed_on) => return Some((answer, passed_on)),
+                    WakeReason::Shutdown(answer, passed_on) => return Some((answer, passed_on)),
                 },
                 changed = self.changes.next() => {
                     if let Err(error) = changed {
@@ -419,18 +420,18 @@ impl Body {
 
     async fn pass_on(&self, signal: Signal) {
         for orders in self.all_orders() {
-            orders.send(Order::Signal(signal)).await.ok();
+            orders.send(SlotOrder::Signal(signal)).await.ok();
         }
     }
 
-    fn all_orders(&self) -> Vec<mpsc::Sender<Order>> {
+    fn all_orders(&self) -> Vec<mpsc::Sender<SlotOrder>> {
         self.shared.entries().values().map(|entry| entry.orders.clone()).collect()
     }
 
     /// Ends all children at once. What is desired of them stays, so that the next supervisor starts
     /// them.
     async fn end_all(&mut self) -> Result<(), SupervisorError> {
-        let named: Vec<(SlotName, mpsc::Sender<Order>)> = {
+        let named: Vec<(SlotName, mpsc::Sender<SlotOrder>)> = {
             let entries = self.shared.entries();
             entries.iter().map(|(name, entry)| (name.clone(), entry.orders.clone())).collect()
         };
@@ -439,7 +440,7 @@ impl Body {
             ending.spawn(async move {
                 let (done, ended) = oneshot::channel();
                 // A slot that takes no orders any more has ended.
-                orders.send(Order::Leave(done)).await.ok()?;
+                orders.send(SlotOrder::Leave(done)).await.ok()?;
                 ended.await.ok()?.err().map(|error| format!("{name}: {error}"))
             });
         }

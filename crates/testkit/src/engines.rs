@@ -33,7 +33,7 @@ pub struct EngineApi {
 
 /// What an engine answers.
 #[derive(Debug)]
-pub struct Answer {
+pub struct EngineAnswer {
     /// The status of HTTP.
     pub status: u16,
     /// The body; null where it is no JSON.
@@ -70,14 +70,14 @@ impl EngineApi {
     }
 
     /// Asks, whatever the answer; returns nothing when the engine is not there.
-    pub fn try_ask(&self, method: &str, path: &str, body: Option<&Value>) -> Option<Answer> {
+    pub fn try_ask(&self, method: &str, path: &str, body: Option<&Value>) -> Option<EngineAnswer> {
         let (status, body) = self.exchange(method, path, body)?;
-        Some(Answer { status, body: serde_json::from_slice(&body).unwrap_or(Value::Null) })
+        Some(EngineAnswer { status, body: serde_json::from_slice(&body).unwrap_or(Value::Null) })
     }
 
     /// Asks, whatever the answer.
     #[track_caller]
-    pub fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
+    pub fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> EngineAnswer {
         let answer = self.try_ask(method, path, body);
         answer.unwrap_or_else(|| panic!("{} does not answer", self.address))
     }

@@ -11,7 +11,7 @@ use crate::wait::PATIENCE;
 
 /// What a program printed and how it ended.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct ProgramOutcome {
     /// The exit code; -1 after a signal.
     pub code: i32,
     /// What it printed.
@@ -20,7 +20,7 @@ pub struct Outcome {
     pub stderr: String,
 }
 
-impl Outcome {
+impl ProgramOutcome {
     /// Returns what the program printed as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.stdout).into_owned()
@@ -43,18 +43,18 @@ impl Outcome {
 
 /// Runs a program to its end.
 #[track_caller]
-pub fn run(command: &mut Command) -> Outcome {
+pub fn run(command: &mut Command) -> ProgramOutcome {
     finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
 }
 
 /// Waits for the end of a program and returns what it printed to its pipes.
 #[track_caller]
-pub fn finish(mut child: Child) -> Outcome {
+pub fn finish(mut child: Child) -> ProgramOutcome {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let stdout = std::thread::spawn(move || read_all(stdout));
     let stderr = std::thread::spawn(move || read_all(stderr));
     let status = wait(&mut child);
-    Outcome {
+    ProgramOutcome {
         code: status.code().unwrap_or(-1),
         stdout: stdout.join().unwrap(),
         stderr: String::from_utf8_lossy(&stderr.join().unwrap()).into_owned(),
@@ -83,14 +83,14 @@ pub fn wait(child: &mut Child) -> ExitStatus {
 
 /// A program that runs, and is killed when it is dropped.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningProgram {
     /// The process.
     pub child: Child,
     stdout: Option<BufReader<ChildStdout>>,
     stderr: Option<BufReader<ChildStderr>>,
 }
 
-impl Running {
+impl RunningProgram {
     /// Starts a program. Its output is a pipe; its errors go where the command says.
     pub fn start(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
@@ -146,7 +146,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         // Only a test that fails leaves it running.
         self.child.kill().ok();
@@ -203,12 +203,12 @@ mod tests {
 
     #[test]
     fn a_running_program_is_read_line_by_line_and_dies_with_its_test() {
-        let mut running = Running::start(shell("echo one; echo two >&2; read x; exit 4"));
+        let mut running = RunningProgram::start(shell("echo one; echo two >&2; read x; exit 4"));
         assert_eq!((running.line(), running.error_line()), ("one".to_owned(), "two".to_owned()));
         running.signal(Signal::TERM);
         assert_eq!(running.end(), (-1, String::new()));
 
-        let running = Running::start(shell("exec sleep 1000"));
+        let running = RunningProgram::start(shell("exec sleep 1000"));
         let pid = running.pid();
         drop(running);
         assert_eq!(crate::processes::state_of(pid), None);

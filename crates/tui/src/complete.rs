@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 pub trait Completer {
     /// Returns what can be written at the cursor, the best first. Offsets are bytes
     /// of `text`.
-    fn complete(&self, text: &str, cursor: usize) -> Vec<Completion>;
+    fn complete(&self, text: &str, cursor: usize) -> Vec<Suggestion>;
 }
 
 /// Something that can be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Completion {
+pub struct Suggestion {
     /// What it is written in the place of.
     pub replaces: Range<usize>,
     /// What is written, with the blank behind it when the word is complete.
@@ -243,7 +243,7 @@ impl Paths {
     }
 
     /// Returns the completions of one word.
-    fn of(&self, word: &Word, is_last: bool) -> Vec<Completion> {
+    fn of(&self, word: &Word, is_last: bool) -> Vec<Suggestion> {
         if !word.is_mention && !word.path.contains('/') {
             return Vec::new();
         }
@@ -265,7 +265,7 @@ impl Paths {
             .map(|entry| {
                 let is_dir = entry.is_dir(&within);
                 let path = format!("{dir}{}{}", entry.name, if is_dir { "/" } else { "" });
-                Completion {
+                Suggestion {
                     replaces: word.range.clone(),
                     text: written(&path, word.quote, is_dir, is_last),
                     label: format!("{}{}", entry.name, if is_dir { "/" } else { "" }),
@@ -277,7 +277,7 @@ impl Paths {
 }
 
 impl Completer for Paths {
-    fn complete(&self, text: &str, cursor: usize) -> Vec<Completion> {
+    fn complete(&self, text: &str, cursor: usize) -> Vec<Suggestion> {
         let after = text.get(cursor..).unwrap_or_default();
         let is_last = !after.starts_with(char::is_whitespace);
         let words = at_cursor(text, cursor);

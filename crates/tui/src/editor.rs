@@ -21,11 +21,11 @@ use std::process;
 use crate::editor::buffer::Buffer;
 use crate::editor::keys::{EditCommand, command, usual};
 use crate::editor::menu::Menu;
-use crate::editor::recall::{Recall, Search};
+use crate::editor::recall::{HistorySearch, Recall};
 use crate::editor::undo::{EditGroup, EditStep, KillRing, Undo};
 use crate::editor::view::Scroll;
 use crate::history::History;
-use crate::key::{Key, KeyCode};
+use crate::key::{KeyCode, KeyPress};
 
 pub(crate) use fragment::Fragment;
 pub use keys::bindings;
@@ -38,7 +38,7 @@ pub struct Editor {
     kills: KillRing,
     history: History,
     recall: Option<Recall>,
-    search: Option<Search>,
+    search: Option<HistorySearch>,
     menu: Option<Menu>,
     placeholder: String,
     scroll: Scroll,
@@ -61,7 +61,7 @@ pub enum Reaction {
     /// Completions are asked for: see [`Editor::complete`].
     Complete,
     /// The key means nothing here.
-    Unused(Key),
+    Unused(KeyPress),
 }
 
 /// What is sent.
@@ -112,7 +112,7 @@ impl Editor {
     }
 
     /// Takes a key.
-    pub fn key(&mut self, key: Key) -> Reaction {
+    pub fn key(&mut self, key: KeyPress) -> Reaction {
         if self.search.is_some() {
             return self.search_key(key);
         }
@@ -213,7 +213,7 @@ impl Editor {
         self.menu.is_some() || self.search.is_some()
     }
 
-    fn obey(&mut self, command: EditCommand, key: Key) -> Reaction {
+    fn obey(&mut self, command: EditCommand, key: KeyPress) -> Reaction {
         // The next key depends on the one before these.
         let before = match command {
             EditCommand::Up | EditCommand::Down => self.last.clone(),

@@ -180,10 +180,10 @@ fn names() -> impl Iterator<Item = &'static str> {
 
 /// Where in a document a line ends.
 #[derive(Debug, Clone, Copy)]
-struct Markup(Within);
+struct Markup(MarkupPosition);
 
 #[derive(Debug, Clone, Copy)]
-enum Within {
+enum MarkupPosition {
     Text,
     Tag,
     String(char),
@@ -192,7 +192,7 @@ enum Within {
 
 impl Markup {
     const fn new() -> Self {
-        Self(Within::Text)
+        Self(MarkupPosition::Text)
     }
 
     /// Returns a line of a document as it is shown.
@@ -212,35 +212,35 @@ impl Markup {
     fn next(&mut self, rest: &str) -> (usize, Style) {
         let to = |at: Option<usize>, more: usize| at.map_or(rest.len(), |at| at + more);
         match self.0 {
-            Within::Comment => {
+            MarkupPosition::Comment => {
                 let end = rest.find("-->");
                 if end.is_some() {
-                    self.0 = Within::Text;
+                    self.0 = MarkupPosition::Text;
                 }
                 (to(end, 3), style::DIM)
             }
-            Within::String(mark) => {
+            MarkupPosition::String(mark) => {
                 let end = rest.find(mark);
                 if end.is_some() {
-                    self.0 = Within::Tag;
+                    self.0 = MarkupPosition::Tag;
                 }
                 (to(end, 1), style::GREEN)
             }
-            Within::Text if rest.starts_with("<!--") => {
-                self.0 = Within::Comment;
+            MarkupPosition::Text if rest.starts_with("<!--") => {
+                self.0 = MarkupPosition::Comment;
                 (4, style::DIM)
             }
-            Within::Text if rest.starts_with('<') => {
-                self.0 = Within::Tag;
+            MarkupPosition::Text if rest.starts_with('<') => {
+                self.0 = MarkupPosition::Tag;
                 let name = rest[1..].find(|c: char| !(c.is_alphanumeric() || "/?!-:_".contains(c)));
                 (to(name, 1), style::MAGENTA)
             }
-            Within::Text if rest.starts_with('&') => {
+            MarkupPosition::Text if rest.starts_with('&') => {
                 let length = rest.find(';').filter(|end| *end < 12).map_or(1, |end| end + 1);
                 (length, if length > 1 { style::CYAN } else { style::PLAIN })
             }
-            Within::Text => (to(rest.find(['<', '&']), 0), style::PLAIN),
-            Within::Tag => self.in_tag(rest),
+            MarkupPosition::Text => (to(rest.find(['<', '&']), 0), style::PLAIN),
+            MarkupPosition::Tag => self.in_tag(rest),
         }
     }
 
@@ -248,12 +248,12 @@ impl Markup {
         let first = rest.chars().next().unwrap_or(' ');
         match first {
             '>' => {
-                self.0 = Within::Text;
+                self.0 = MarkupPosition::Text;
                 (1, style::MAGENTA)
             }
             '/' | '?' => (1, style::MAGENTA),
             '"' | '\'' => {
-                self.0 = Within::String(first);
+                self.0 = MarkupPosition::String(first);
                 (1, style::GREEN)
             }
             c if c.is_alphanumeric() => {

@@ -12,9 +12,9 @@ use crate::text::Size;
 
 /// Input of the user or the terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Input {
+pub enum TerminalInput {
     /// A key was pressed.
-    Key(Key),
+    Key(KeyPress),
     /// Text was pasted, ends of lines as `\n`.
     Paste(String),
     /// The terminal has another size.
@@ -27,7 +27,7 @@ pub enum Input {
 
 /// A key, with what was held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Key {
+pub struct KeyPress {
     /// The key.
     pub code: KeyCode,
     /// What was held.
@@ -82,7 +82,7 @@ pub struct Modifiers {
     pub shift: bool,
 }
 
-impl Key {
+impl KeyPress {
     /// Returns a key without anything held.
     pub const fn plain(code: KeyCode) -> Self {
         Self { code, modifiers: Modifiers { control: false, alt: false, shift: false } }
@@ -110,7 +110,7 @@ pub struct KeyDecoder {
 
 impl KeyDecoder {
     /// Decodes bytes and appends the inputs they contain.
-    pub fn feed(&mut self, bytes: &[u8], inputs: &mut Vec<Input>) {
+    pub fn feed(&mut self, bytes: &[u8], inputs: &mut Vec<TerminalInput>) {
         match &mut self.paste {
             Some(paste) => paste.feed(bytes),
             None => self.begun.extend_from_slice(bytes),
@@ -146,7 +146,7 @@ impl KeyDecoder {
 
     /// Handles silence: the start of a sequence was a key of its own or is broken, and a
     /// paste may never end.
-    pub fn silence(&mut self, inputs: &mut Vec<Input>) {
+    pub fn silence(&mut self, inputs: &mut Vec<TerminalInput>) {
         if let Some(paste) = &mut self.paste {
             let Some(keys) = paste.silence(inputs) else { return };
             self.leave_paste(keys);
@@ -154,12 +154,13 @@ impl KeyDecoder {
         }
         let begun = std::mem::take(&mut self.begun);
         match begun[..] {
-            [0x1b] => inputs.push(Input::Key(Key::plain(KeyCode::Escape))),
+            [0x1b] => inputs.push(TerminalInput::Key(KeyPress::plain(KeyCode::Escape))),
             [0x1b, 0x1b] => {
-                inputs.extend([(); 2].map(|()| Input::Key(Key::plain(KeyCode::Escape))));
+                inputs
+                    .extend([(); 2].map(|()| TerminalInput::Key(KeyPress::plain(KeyCode::Escape))));
             }
             [0x1b, byte] if byte.is_ascii_graphic() => {
-                inputs.push(Input::Key(alt(char::from(byte))));
+                inputs.push(TerminalInput::Key(alt(char::from(byte))));
             }
             _ => {}
         }
@@ -172,7 +173,7 @@ impl KeyDecoder {
     }
 
     /// Decodes as much as there is; returns whether a paste has begun.
-    fn decode(&mut self, inputs: &mut Vec<Input>) -> bool {
+    fn decode(&mut self, inputs: &mut Vec<TerminalInput>) -> bool {
         let mut at = 0;
         let mut begins_paste = false;
         while at < self.begun.len() && !begins_paste {
@@ -183,7 +184,7 @@ impl KeyDecoder {
                 SequenceEnd::Alt => match frame(&rest[1..]) {
                     // What is no key cannot be pressed with Alt: Escape was one of its own.
                     SequenceEnd::Whole(length) if is_told_by_terminal(&rest[1..=length]) => {
-                        inputs.push(Input::Key(Key::plain(KeyCode::Escape)));
+                        inputs.push(TerminalInput::Key(KeyPress::plain(KeyCode::Escape)));
                         at += 1;
                     }
                     SequenceEnd::Whole(length) => {
@@ -217,7 +218,7 @@ fn is_told_by_terminal(bytes: &[u8]) -> bool {
 }
 
 /// Decodes one whole sequence.
-fn one(bytes: &[u8]) -> Option<Input> {
+fn one(bytes: &[u8]) -> Option<TerminalInput> {
     if let [0x1b, b']' | b'P' | b'_', _, ..] = bytes {
         // An unsolicited answer of the terminal.
         return None;
@@ -226,9 +227,9 @@ fn one(bytes: &[u8]) -> Option<Input> {
     let same = xterm_as_kitty(bytes).or_else(|| latin(bytes));
     parser.parse(same.as_deref().unwrap_or(bytes), false);
     match parser.pop()? {
-        Event::Key(key) => key_of_event(key, bytes).map(Input::Key),
-        Event::FocusIn => Some(Input::Focused(true)),
-        Event::FocusOut => Some(Input::Focused(false)),
+        Event::Key(key) => key_of_event(key, bytes).map(TerminalInput::Key),
+        Event::FocusIn => Some(TerminalInput::Focused(true)),
+        Event::FocusOut => Some(TerminalInput::Focused(false)),
         _ => None,
     }
 }
@@ -255,7 +256,10 @@ fn latin(bytes: &[u8]) -> Option<Vec<u8>> {
 
 /// Returns a key as it is meant: a capital letter is itself, not a letter with
 /// Shift.
-fn key_of_event(KeyEvent { code, kind, modifiers, .. }: KeyEvent, bytes: &[u8]) -> Option<Key> {
+fn key_of_event(
+    KeyEvent { code, kind, modifiers, .. }: KeyEvent,
+    bytes: &[u8],
+) -> Option<KeyPress> {
     let pressed = matches!(kind, KeyEventKind::Press | KeyEventKind::Repeat);
     // What is pressed together with these is meant for a window manager.
     if !pressed || modifiers.intersects(EventModifiers::SUPER | EventModifiers::HYPER) {
@@ -288,7 +292,7 @@ fn key_of_event(KeyEvent { code, kind, modifiers, .. }: KeyEvent, bytes: &[u8]) 
         Code::Function(number) => KeyCode::F(number),
         _ => return None,
     };
-    Some(Key { code, modifiers: held })
+    Some(KeyPress { code, modifiers: held })
 }
 
 fn character(c: char, held: &mut Modifiers, bytes: &[u8]) -> Option<char> {
@@ -313,15 +317,15 @@ fn character(c: char, held: &mut Modifiers, bytes: &[u8]) -> Option<char> {
     }
 }
 
-fn alt(c: char) -> Key {
-    Key { code: KeyCode::Char(c), modifiers: Modifiers { alt: true, ..Modifiers::default() } }
+fn alt(c: char) -> KeyPress {
+    KeyPress { code: KeyCode::Char(c), modifiers: Modifiers { alt: true, ..Modifiers::default() } }
 }
 
-fn with_alt(input: Input) -> Input {
+fn with_alt(input: TerminalInput) -> TerminalInput {
     match input {
-        Input::Key(mut key) => {
+        TerminalInput::Key(mut key) => {
             key.modifiers.alt = true;
-            Input::Key(key)
+            TerminalInput::Key(key)
         }
         other => other,
     }

@@ -6,7 +6,7 @@ const PASTE: &[u8] = sequences::PASTE_BEGIN;
 const PASTE_END: &[u8] = b"\x1b[201~";
 
 /// Returns what comes of some bytes, and of silence after them.
-fn decoded(bytes: &[u8]) -> Vec<Input> {
+fn decoded(bytes: &[u8]) -> Vec<TerminalInput> {
     let mut decoder = KeyDecoder::default();
     let mut inputs = Vec::new();
     decoder.feed(bytes, &mut inputs);
@@ -14,20 +14,20 @@ fn decoded(bytes: &[u8]) -> Vec<Input> {
     inputs
 }
 
-fn key(bytes: &[u8]) -> Key {
+fn key(bytes: &[u8]) -> KeyPress {
     match &decoded(bytes)[..] {
-        [Input::Key(key)] => *key,
+        [TerminalInput::Key(key)] => *key,
         other => panic!("{bytes:?} gave {other:?}"),
     }
 }
 
-fn held(code: KeyCode, names: &str) -> Key {
+fn held(code: KeyCode, names: &str) -> KeyPress {
     let modifiers = Modifiers {
         control: names.contains('c'),
         alt: names.contains('a'),
         shift: names.contains('s'),
     };
-    Key { code, modifiers }
+    KeyPress { code, modifiers }
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn keys_of_all_terminals_are_known() {
         BackTab, Backspace, Char, Delete, Down, End, Enter, Escape, Home, Left, PageDown, Right,
         Tab, Up,
     };
-    let cases: &[(&[u8], Key)] = &[
+    let cases: &[(&[u8], KeyPress)] = &[
         (b"a", held(Char('a'), "")),
         (b"A", held(Char('A'), "")),
         ("é".as_bytes(), held(Char('é'), "")),
@@ -46,10 +46,10 @@ fn keys_of_all_terminals_are_known() {
         (b"\n", held(Char('j'), "c")),
         (b"\t", held(Tab, "")),
         (b"\x7f", held(Backspace, "")),
-        (b"\x03", Key::control('c')),
-        (b"\x1f", Key::control('_')),
-        (b"\x1c", Key::control('\\')),
-        (b"\0", Key::control(' ')),
+        (b"\x03", KeyPress::control('c')),
+        (b"\x1f", KeyPress::control('_')),
+        (b"\x1c", KeyPress::control('\\')),
+        (b"\0", KeyPress::control(' ')),
         (b"\x1b[A", held(Up, "")),
         (b"\x1bOB", held(Down, "")),
         (b"\x1b[H", held(Home, "")),
@@ -74,15 +74,15 @@ fn keys_of_all_terminals_are_known() {
         (b"\x1b[13;3u", held(Enter, "a")),
         (b"\x1b[27;5;13~", held(Enter, "c")),
         (b"\x1b[27u", held(Escape, "")),
-        (b"\x1b[99;5u", Key::control('c')),
-        (b"\x1b[99;133u", Key::control('c')),
+        (b"\x1b[99;5u", KeyPress::control('c')),
+        (b"\x1b[99;133u", KeyPress::control('c')),
         (b"\x1b[97;2u", held(Char('A'), "")),
         (b"\x1b[97;6u", held(Char('a'), "cs")),
         (b"\x1b[98;3u", held(Char('b'), "a")),
-        (b"\x1b[1089::99;5u", Key::control('c')),
+        (b"\x1b[1089::99;5u", KeyPress::control('c')),
         (b"\x1b[1076::108;3u", held(Char('l'), "a")),
         (b"\x1b[1089:1057:99;2u", held(Char('С'), "")),
-        (b"\x1b[45:95;6u", Key::control('_')),
+        (b"\x1b[45:95;6u", KeyPress::control('_')),
         (b"\x1b[98:66;4u", held(Char('B'), "a")),
         (b"\x1b[9;2u", held(BackTab, "")),
         (b"\x1b[57414u", held(Enter, "")),
@@ -115,7 +115,7 @@ fn what_is_no_key_for_us_is_nothing() {
         with_key.push(b'x');
         assert_eq!(
             decoded(&with_key),
-            [Input::Key(Key::plain(KeyCode::Char('x')))],
+            [TerminalInput::Key(KeyPress::plain(KeyCode::Char('x')))],
             "{}",
             bytes.escape_ascii()
         );
@@ -129,7 +129,7 @@ fn a_lone_escape_is_told_after_a_silence_and_other_keys_at_once() {
     decoder.feed(b"\x1b", &mut inputs);
     assert_eq!((inputs.len(), decoder.patience()), (0, Some(ESCAPE_PATIENCE)));
     decoder.silence(&mut inputs);
-    assert_eq!(inputs, [Input::Key(Key::plain(KeyCode::Escape))]);
+    assert_eq!(inputs, [TerminalInput::Key(KeyPress::plain(KeyCode::Escape))]);
     assert_eq!(decoder.patience(), None);
     decoder.feed(b"x", &mut inputs);
     assert_eq!((inputs.len(), decoder.patience()), (2, None));
@@ -141,9 +141,9 @@ fn keys_that_look_like_the_beginning_of_a_sequence_are_keys() {
     assert_eq!(key(b"\x1bO"), alt('O'));
     assert_eq!(key(b"\x1b]"), alt(']'));
     assert_eq!(key(b"\x1bP"), alt('P'));
-    let escape = Input::Key(Key::plain(KeyCode::Escape));
+    let escape = TerminalInput::Key(KeyPress::plain(KeyCode::Escape));
     assert_eq!(decoded(b"\x1b\x1b"), [escape.clone(), escape.clone()]);
-    assert_eq!(decoded(b"\x1b\x1bx"), [escape, Input::Key(alt('x'))]);
+    assert_eq!(decoded(b"\x1b\x1bx"), [escape, TerminalInput::Key(alt('x'))]);
 }
 
 #[test]
@@ -154,32 +154,35 @@ fn a_sequence_that_never_ends_loses_no_later_key() {
         decoder.feed(broken, &mut inputs);
         decoder.silence(&mut inputs);
         decoder.feed(b"x", &mut inputs);
-        assert_eq!(inputs, [Input::Key(Key::plain(KeyCode::Char('x')))]);
+        assert_eq!(inputs, [TerminalInput::Key(KeyPress::plain(KeyCode::Char('x')))]);
     }
 }
 
 #[test]
 fn focus_is_told() {
-    assert_eq!(decoded(b"\x1b[I\x1b[O"), [Input::Focused(true), Input::Focused(false)]);
+    assert_eq!(
+        decoded(b"\x1b[I\x1b[O"),
+        [TerminalInput::Focused(true), TerminalInput::Focused(false)]
+    );
 }
 
 #[test]
 fn a_paste_is_one_and_its_words_are_no_keys() {
     let bytes = b"a\x1b[200~two\r\nlines\rand \x03\x1b[A \x1b[20\x1b[201~b";
     let expected = [
-        Input::Key(Key::plain(KeyCode::Char('a'))),
-        Input::Paste("two\nlines\nand \x03\x1b[A \x1b[20".to_owned()),
-        Input::Key(Key::plain(KeyCode::Char('b'))),
+        TerminalInput::Key(KeyPress::plain(KeyCode::Char('a'))),
+        TerminalInput::Paste("two\nlines\nand \x03\x1b[A \x1b[20".to_owned()),
+        TerminalInput::Key(KeyPress::plain(KeyCode::Char('b'))),
     ];
     assert_eq!(decoded(bytes), expected);
 }
 
 #[test]
 fn escape_before_a_paste_is_escape_and_a_paste() {
-    let escape = Input::Key(Key::plain(KeyCode::Escape));
-    let paste = Input::Paste("rm\n".to_owned());
+    let escape = TerminalInput::Key(KeyPress::plain(KeyCode::Escape));
+    let paste = TerminalInput::Paste("rm\n".to_owned());
     assert_eq!(decoded(b"\x1b\x1b[200~rm\r\x1b[201~"), [escape.clone(), paste]);
-    assert_eq!(decoded(b"\x1b\x1b[O"), [escape, Input::Focused(false)]);
+    assert_eq!(decoded(b"\x1b\x1b[O"), [escape, TerminalInput::Focused(false)]);
 }
 
 #[test]
@@ -203,7 +206,7 @@ fn a_long_paste_costs_each_byte_once() {
     // A terminal hands out less than it was given.
     text.as_bytes().chunks(512).for_each(|piece| decoder.feed(piece, &mut inputs));
     decoder.feed(PASTE_END, &mut inputs);
-    assert_eq!(inputs, [Input::Paste(text)]);
+    assert_eq!(inputs, [TerminalInput::Paste(text)]);
     // 4.4 MB in 8,600 pieces: looking at all of it for each would be 19 GB.
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }
@@ -224,7 +227,7 @@ proptest! {
         decoder.feed(PASTE_END, &mut inputs);
         inputs.clear();
         decoder.feed(b"x", &mut inputs);
-        prop_assert_eq!(inputs, [Input::Key(Key::plain(KeyCode::Char('x')))]);
+        prop_assert_eq!(inputs, [TerminalInput::Key(KeyPress::plain(KeyCode::Char('x')))]);
     }
 
     #[test]

@@ -15,11 +15,11 @@ pub mod style;
 pub mod terminal;
 mod text;
 
-pub use complete::{Completer, Completion, Paths, mentioned_paths, pasted_path};
+pub use complete::{Completer, Paths, Suggestion, mentioned_paths, pasted_path};
 pub use editor::{Editor, Reaction, Submission, bindings, edit_externally};
 pub use history::History;
-pub use key::{Input, Key, KeyCode, KeyDecoder, Modifiers};
+pub use key::{KeyCode, KeyDecoder, KeyPress, Modifiers, TerminalInput};
 pub use markdown::Markdown;
-pub use screen::{Reflow, Screen, View};
+pub use screen::{LiveArea, Reflow, Screen};
 pub use style::Colour;
 pub use text::{Line, Size, Span, Style, harmless, width};

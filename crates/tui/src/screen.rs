@@ -102,7 +102,7 @@ impl<W: Write> Screen<W> {
             return Ok(());
         }
         self.stale = true;
-        self.draw(&View { lines: Vec::new(), cursor: Some((0, 0)) })
+        self.draw(&LiveArea { lines: Vec::new(), cursor: Some((0, 0)) })
     }
 
     /// Moves everything visible into the scroll-back and continues at the top of an empty
@@ -140,7 +140,7 @@ impl<W: Write> Screen<W> {
 
 /// The live area: its lines and the position of the cursor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct View {
+pub struct LiveArea {
     /// The lines. Those that are wider than the terminal are cut; where there are
     /// more than fit, those around the cursor are shown.
     pub lines: Vec<Line>,
@@ -148,7 +148,7 @@ pub struct View {
     pub cursor: Option<(usize, usize)>,
 }
 
-impl View {
+impl LiveArea {
     /// Returns the view with the lines of another one below it, and its cursor.
     #[must_use]
     pub fn above(mut self, other: Self) -> Self {

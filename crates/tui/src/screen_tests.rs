@@ -10,12 +10,12 @@ const fn size(columns: u16, rows: u16) -> Size {
 }
 
 /// A screen and the terminal that it is on.
-struct Stage {
+struct ScreenFixture {
     screen: Screen<Vec<u8>>,
     terminal: Emulator,
 }
 
-impl Stage {
+impl ScreenFixture {
     fn new(size: Size) -> Self {
         Self { screen: Screen::new(Vec::new(), size, Colour::On), terminal: Emulator::new(size) }
     }
@@ -37,7 +37,7 @@ impl Stage {
         }
     }
 
-    fn draw(&mut self, view: &View) -> usize {
+    fn draw(&mut self, view: &LiveArea) -> usize {
         self.screen.draw(view).unwrap();
         self.show()
     }
@@ -64,13 +64,13 @@ impl Stage {
     }
 }
 
-fn view(lines: &[&str], cursor: Option<(usize, usize)>) -> View {
-    View { lines: lines.iter().map(Line::plain).collect(), cursor }
+fn view(lines: &[&str], cursor: Option<(usize, usize)>) -> LiveArea {
+    LiveArea { lines: lines.iter().map(Line::plain).collect(), cursor }
 }
 
 #[test]
 fn what_is_said_stays_above_and_the_live_area_is_once_below() {
-    let mut stage = Stage::new(size(40, 6));
+    let mut stage = ScreenFixture::new(size(40, 6));
     for turn in 0..20 {
         stage.print(&format!("said {turn}"));
         stage.draw(&view(&[&format!("working {turn}"), "> typed", "status"], Some((1, 7))));
@@ -84,7 +84,7 @@ fn what_is_said_stays_above_and_the_live_area_is_once_below() {
 
 #[test]
 fn nothing_is_written_when_nothing_has_changed() {
-    let mut stage = Stage::new(size(80, 24));
+    let mut stage = ScreenFixture::new(size(80, 24));
     let mut shown = view(&["working", "> hello", "status"], Some((1, 7)));
     stage.print("said");
     assert!(stage.draw(&shown) > 0);
@@ -99,13 +99,13 @@ fn nothing_is_written_when_nothing_has_changed() {
     stage.show();
     stage.screen.clear().unwrap();
     assert_eq!(stage.show(), 0);
-    stage.draw(&View::default());
-    assert_eq!(stage.draw(&View::default()), 0);
+    stage.draw(&LiveArea::default());
+    assert_eq!(stage.draw(&LiveArea::default()), 0);
 }
 
 #[test]
 fn a_long_answer_is_not_kept_in_memory() {
-    let mut stage = Stage::new(size(80, 24));
+    let mut stage = ScreenFixture::new(size(80, 24));
     (0..1000).for_each(|_| stage.print(&"x".repeat(1000)));
     stage.draw(&view(&["> "], Some((0, 2))));
     assert!(stage.screen.frame.memory() <= 64 << 10, "{}", stage.screen.frame.memory());
@@ -133,7 +133,7 @@ fn a_frame_is_one_write_that_the_terminal_shows_at_once() {
 
 #[test]
 fn rows_come_and_go_without_leaving_anything() {
-    let mut stage = Stage::new(size(30, 8));
+    let mut stage = ScreenFixture::new(size(30, 8));
     stage.print("said");
     stage.draw(&view(&["> a"], Some((0, 3))));
     stage.draw(&view(&["menu 1", "menu 2", "> ab", "status"], Some((2, 4))));
@@ -145,7 +145,7 @@ fn rows_come_and_go_without_leaving_anything() {
     stage.draw(&view(&["question?"], None));
     assert_eq!(stage.terminal.all(), ["said", "question?"]);
     assert!(!stage.terminal.cursor_is_visible());
-    stage.draw(&View::default());
+    stage.draw(&LiveArea::default());
     assert_eq!(stage.terminal.all(), ["said"]);
     stage.draw(&view(&["> "], Some((0, 2))));
     assert_eq!(stage.terminal.all(), ["said", ">"]);
@@ -154,7 +154,7 @@ fn rows_come_and_go_without_leaving_anything() {
 
 #[test]
 fn the_live_area_leaves_one_row_and_shows_what_is_typed() {
-    let mut stage = Stage::new(size(20, 4));
+    let mut stage = ScreenFixture::new(size(20, 4));
     stage.print("said");
     let lines: Vec<_> = (0..10).map(|row| format!("row {row}")).collect();
     let lines: Vec<_> = lines.iter().map(String::as_str).collect();
@@ -168,7 +168,7 @@ fn the_live_area_leaves_one_row_and_shows_what_is_typed() {
 
 #[test]
 fn live_lines_are_cut_and_what_is_said_is_folded_by_the_terminal() {
-    let mut stage = Stage::new(size(60, 10));
+    let mut stage = ScreenFixture::new(size(60, 10));
     let long = "word ".repeat(30);
     stage.print(long.trim_end());
     stage.draw(&view(&[long.trim_end(), "> "], Some((1, 2))));
@@ -180,7 +180,7 @@ fn live_lines_are_cut_and_what_is_said_is_folded_by_the_terminal() {
 
 #[test]
 fn a_line_exactly_as_wide_as_the_terminal_makes_no_empty_row() {
-    let mut stage = Stage::new(size(10, 6));
+    let mut stage = ScreenFixture::new(size(10, 6));
     stage.print("0123456789");
     stage.draw(&view(&["abcdefghij", "> "], Some((1, 2))));
     stage.draw(&view(&["ABCDEFGHIJ", "> "], Some((1, 2))));
@@ -190,7 +190,7 @@ fn a_line_exactly_as_wide_as_the_terminal_makes_no_empty_row() {
 #[test]
 fn wide_joined_combining_and_invisible_characters_keep_their_rows() {
     let family = "👩‍👩‍👧‍👦";
-    let mut stage = Stage::new(size(12, 12));
+    let mut stage = ScreenFixture::new(size(12, 12));
     let lines =
         ["日本語テキストです", "e\u{301}e\u{301}\u{200b}x", &family.repeat(6), "❤️❤️❤️❤️❤️❤️❤️"];
     stage.print_all(&lines);
@@ -207,7 +207,7 @@ fn wide_joined_combining_and_invisible_characters_keep_their_rows() {
 
 #[test]
 fn the_cursor_stands_behind_the_text_however_wide_the_terminal_thinks_it_is() {
-    let mut stage = Stage::new(size(40, 5));
+    let mut stage = ScreenFixture::new(size(40, 5));
     // Two columns for us; eight for a terminal that joins nothing.
     let typed = "> 👩‍👩‍👧‍👦ab";
     stage.draw(&view(&[typed], Some((0, 2 + 2 + 1))));
@@ -218,14 +218,14 @@ fn the_cursor_stands_behind_the_text_however_wide_the_terminal_thinks_it_is() {
 
 #[test]
 fn the_cursor_never_stands_within_a_character() {
-    let mut stage = Stage::new(size(40, 5));
+    let mut stage = ScreenFixture::new(size(40, 5));
     stage.draw(&view(&["日本"], Some((0, 3))));
     assert_eq!(stage.terminal.cursor(), (0, 2));
 }
 
 #[test]
 fn hostile_text_commands_nothing() {
-    let mut stage = Stage::new(size(60, 8));
+    let mut stage = ScreenFixture::new(size(60, 8));
     stage.print("before");
     let hostile = "\x1b[2J\x1b[H\x1b]0;owned\x07\rover\x08\x08\u{9b}1A\x1b[?1049h\x1b[6n\x0e\x07";
     stage.print(hostile);
@@ -244,7 +244,7 @@ fn hostile_text_commands_nothing() {
 fn very_long_lines_and_the_smallest_terminals_do_no_harm() {
     let long = "x".repeat(100_000);
     for size in [size(1, 1), size(1, 2), size(2, 2), size(60, 2), size(0, 0)] {
-        let mut stage = Stage::new(size);
+        let mut stage = ScreenFixture::new(size);
         stage.print("日本");
         stage.draw(&view(&["日本", "> a", ""], Some((1, 3))));
         stage.draw(&view(&["日本", "> ab"], Some((9, 99))));
@@ -253,7 +253,7 @@ fn very_long_lines_and_the_smallest_terminals_do_no_harm() {
         stage.screen.clear().unwrap();
         stage.show();
     }
-    let mut stage = Stage::new(size(80, 24));
+    let mut stage = ScreenFixture::new(size(80, 24));
     stage.print(&long);
     stage.draw(&view(&[&long, "> "], Some((1, 2))));
     assert_eq!(stage.terminal.copied()[0], long);
@@ -262,7 +262,7 @@ fn very_long_lines_and_the_smallest_terminals_do_no_harm() {
 
 #[test]
 fn others_may_write_where_the_live_area_was() {
-    let mut stage = Stage::new(size(40, 10));
+    let mut stage = ScreenFixture::new(size(40, 10));
     stage.print("said");
     stage.draw(&view(&["working", "> x", "status"], Some((1, 3))));
     stage.print("last words");
@@ -275,7 +275,7 @@ fn others_may_write_where_the_live_area_was() {
 
 #[test]
 fn an_empty_screen_loses_nothing_that_was_said() {
-    let mut stage = Stage::new(size(40, 6));
+    let mut stage = ScreenFixture::new(size(40, 6));
     (0..9).for_each(|row| stage.print(&format!("said {row}")));
     stage.draw(&view(&["> x", "status"], Some((0, 3))));
     stage.screen.clear_screen().unwrap();
@@ -290,13 +290,13 @@ fn an_empty_screen_loses_nothing_that_was_said() {
 
 #[test]
 fn styles_are_seen_and_end_with_their_words() {
-    let mut stage = Stage::new(size(40, 4));
+    let mut stage = ScreenFixture::new(size(40, 4));
     stage.screen.print(Line::from_spans(vec![
         Span::new("bold ", BOLD),
         Span::new("red", RED),
         Span::plain(" plain"),
     ]));
-    stage.draw(&View { lines: vec![Line::styled("status", DIM)], cursor: None });
+    stage.draw(&LiveArea { lines: vec![Line::styled("status", DIM)], cursor: None });
     let rows = stage.terminal.styled_screen();
     let looks = |row: usize| -> Vec<_> {
         rows[row].iter().map(|span| (span.text.as_str(), span.look.join(" "))).collect()
@@ -308,7 +308,7 @@ fn styles_are_seen_and_end_with_their_words() {
 
 #[test]
 fn a_narrower_terminal_keeps_what_was_said_and_one_live_area() {
-    let mut stage = Stage::new(size(80, 24));
+    let mut stage = ScreenFixture::new(size(80, 24));
     let prose = "some words that go on and on until the line is nearly full of words, and then";
     let said: Vec<_> = (0..30).map(|row| format!("{row} {prose}")).collect();
     stage.print_all(&said);
@@ -328,7 +328,7 @@ fn a_narrower_terminal_keeps_what_was_said_and_one_live_area() {
 fn what_was_said_outlasts_terminals_that_lose_their_cursor_among_wide_characters() {
     let wide = "a a      aa aaa          日本語 \\x1b[2J\\x0d\\x08 aaaaaaa a a a";
     for (line, column, from, to) in [("aa 🦀   ", 8, 40, 4), (wide, 54, 55, 11)] {
-        let mut stage = Stage::new(size(from, 12));
+        let mut stage = ScreenFixture::new(size(from, 12));
         let said: Vec<_> = (0..40).map(|row| format!("said {row}")).collect();
         stage.print_all(&said);
         stage.draw(&view(&[line], Some((0, column))));
@@ -352,7 +352,7 @@ fn a_terminal_that_folds_nothing_anew_keeps_what_was_said() {
 /// Prints lines, draws a view, lets the terminal have several sizes one after the
 /// other, and draws again. Returns what is missing of what was said.
 fn lost_by_sizes(lines: &[&str], cursor: (usize, usize), sizes: &[Size]) -> Vec<String> {
-    let mut stage = Stage::new(size(40, 12));
+    let mut stage = ScreenFixture::new(size(40, 12));
     let said: Vec<_> = (0..40).map(|row| format!("before {row}")).collect();
     stage.print_all(&said);
     stage.draw(&view(lines, Some(cursor)));
@@ -419,7 +419,7 @@ proptest! {
     fn whatever_happens_every_line_is_there_once_and_the_live_area_once_below(
         steps in prop::collection::vec(step(), 1..40),
     ) {
-        let mut stage = Stage::new(size(40, 12));
+        let mut stage = ScreenFixture::new(size(40, 12));
         let mut said: Vec<String> = (0..40).map(|row| format!("before {row}")).collect();
         stage.print_all(&said);
         // Whether the terminal itself has pushed a part of the live area into the

@@ -9,7 +9,7 @@ use rustix::termios::{LocalModes, OutputModes, Termios, tcgetattr};
 
 use super::*;
 use crate::emulator::Emulator;
-use crate::key::{Input, Key, KeyCode};
+use crate::key::{KeyCode, KeyPress, TerminalInput};
 
 /// The terminal is one for the whole process, so one test at a time has it.
 static ONE: Mutex<()> = Mutex::new(());
@@ -86,7 +86,7 @@ async fn typed(inputs: &mut Inputs, count: usize) -> String {
     let mut text = String::new();
     for _ in 0..count {
         match inputs.next().await {
-            Input::Key(Key { code: KeyCode::Char(c), .. }) => text.push(c),
+            TerminalInput::Key(KeyPress { code: KeyCode::Char(c), .. }) => text.push(c),
             other => panic!("{other:?} after {text:?}"),
         }
     }
@@ -105,7 +105,7 @@ fn the_terminal_is_ours_while_we_talk_and_as_before_afterwards() {
         );
         assert!(ours.output_modes.contains(OutputModes::OPOST | OutputModes::ONLCR));
         device.type_text("\x03");
-        assert_eq!(inputs.next().await, Input::Key(Key::control('c')));
+        assert_eq!(inputs.next().await, TerminalInput::Key(KeyPress::control('c')));
         assert_eq!(device.seen().modes(), ["bracketed paste", "focus", "keyboard"]);
         drop(terminal);
         assert_eq!(told(&device.modes()), told(&before));
@@ -113,8 +113,8 @@ fn the_terminal_is_ours_while_we_talk_and_as_before_afterwards() {
         device.type_text("ls\n");
         let mut line = [0; 16];
         assert_eq!(read(&device.program, &mut line), 3);
-        assert_eq!(inputs.next().await, Input::Closed);
-        assert_eq!(inputs.next().await, Input::Closed);
+        assert_eq!(inputs.next().await, TerminalInput::Closed);
+        assert_eq!(inputs.next().await, TerminalInput::Closed);
     });
 }
 
@@ -209,8 +209,8 @@ fn a_closed_terminal_is_told() {
         device.type_text("x");
         assert_eq!(typed(&mut inputs, 1).await, "x");
         drop(device.person);
-        assert_eq!(inputs.next().await, Input::Closed);
-        assert_eq!(inputs.next().await, Input::Closed);
+        assert_eq!(inputs.next().await, TerminalInput::Closed);
+        assert_eq!(inputs.next().await, TerminalInput::Closed);
         drop(terminal);
     });
 }
@@ -221,10 +221,10 @@ fn a_lone_escape_is_told_though_nothing_follows() {
         let mut device = Device::open();
         let (_terminal, mut inputs) = device.enter();
         device.type_text("\x1b");
-        assert_eq!(inputs.next().await, Input::Key(Key::plain(KeyCode::Escape)));
+        assert_eq!(inputs.next().await, TerminalInput::Key(KeyPress::plain(KeyCode::Escape)));
         device.type_text("\x1b[");
         device.type_text("A");
-        assert_eq!(inputs.next().await, Input::Key(Key::plain(KeyCode::Up)));
+        assert_eq!(inputs.next().await, TerminalInput::Key(KeyPress::plain(KeyCode::Up)));
     });
 }
 
@@ -237,7 +237,7 @@ fn ten_thousand_pasted_lines_come_as_one() {
         let sent = format!("\x1b[200~{}\x1b[201~x", text.replace('\n', "\r"));
         let mut person = device.person.try_clone().unwrap();
         let pasting = std::thread::spawn(move || person.write_all(sent.as_bytes()).unwrap());
-        assert_eq!(inputs.next().await, Input::Paste(text));
+        assert_eq!(inputs.next().await, TerminalInput::Paste(text));
         assert_eq!(typed(&mut inputs, 1).await, "x");
         pasting.join().unwrap();
     });
@@ -256,7 +256,7 @@ fn waiting_for_input_may_be_given_up_without_losing_any() {
                 Ok(input) => input,
                 Err(_) => inputs.next().await,
             };
-            assert_eq!(input, Input::Key(Key::plain(KeyCode::Char('k'))));
+            assert_eq!(input, TerminalInput::Key(KeyPress::plain(KeyCode::Char('k'))));
         }
     });
 }

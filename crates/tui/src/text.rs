@@ -10,7 +10,7 @@ use crate::style::Colour;
 pub use anstyle::Style;
 pub use sanitize::harmless;
 pub use wrap::width;
-pub(crate) use wrap::{Cell, char_width};
+pub(crate) use wrap::{Grapheme, char_width};
 
 /// How many columns and rows a terminal has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

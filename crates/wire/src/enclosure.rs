@@ -14,7 +14,7 @@ use minicbor::{Decode, Encode};
 pub struct Enclosure {
     /// The users of the sandbox.
     #[n(0)]
-    pub users: Users,
+    pub users: UserMapping,
     /// The network of the sandbox.
     #[n(1)]
     pub network: Network,
@@ -72,7 +72,7 @@ pub struct UserLimits {
 /// The mapping of a sandbox's users to host users.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Users {
+pub struct UserMapping {
     /// User ids.
     #[n(0)]
     pub uids: Vec<IdRange>,

@@ -55,7 +55,7 @@ pub enum FileOp {
         mode: Option<u32>,
         /// The version that must still be there.
         #[n(4)]
-        expect: Option<Version>,
+        expect: Option<FileVersion>,
     },
     /// Replaces pieces of a file, all of them or none.
     #[n(2)]
@@ -65,10 +65,10 @@ pub enum FileOp {
         path: ByteVec,
         /// Replacements, applied in order.
         #[n(1)]
-        edits: Vec<Edit>,
+        edits: Vec<FileEdit>,
         /// The version that must still be there.
         #[n(2)]
-        expect: Option<Version>,
+        expect: Option<FileVersion>,
     },
     /// Lists a directory in the order of names.
     #[n(3)]
@@ -151,7 +151,7 @@ pub enum CreateMode {
 
 /// One replacement in a patch, byte-exact.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub struct Edit {
+pub struct FileEdit {
     /// The text to find; not empty.
     #[n(0)]
     pub old: ByteVec,
@@ -165,7 +165,7 @@ pub struct Edit {
 
 /// Shows whether a file changed, by the sandbox's own clock and inodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub struct Version {
+pub struct FileVersion {
     /// Inode number.
     #[n(0)]
     pub inode: u64,
@@ -216,7 +216,7 @@ pub struct Metadata {
     pub gid: u32,
     /// Version: inode, size and time of change.
     #[n(5)]
-    pub version: Version,
+    pub version: FileVersion,
     /// Target of a symbolic link.
     #[n(6)]
     pub target: Option<ByteVec>,
@@ -297,7 +297,7 @@ pub struct Match {
 /// Result of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
 #[cbor(map)]
-pub struct Found {
+pub struct FoundMatches {
     /// The matches, in the order of paths and lines.
     #[n(0)]
     pub matches: Vec<Match>,
@@ -364,7 +364,7 @@ pub enum FileReply {
     Stat(#[n(0)] Metadata),
     /// Result of a search.
     #[n(4)]
-    Found(#[n(0)] Found),
+    Found(#[n(0)] FoundMatches),
     /// Done.
     #[n(5)]
     Done,

@@ -26,11 +26,11 @@ pub enum FrameKind {
     /// Guest to host, the answer to hello: a [`crate::Welcome`] or a
     /// [`crate::Fault`].
     Welcome = 2,
-    /// Host to guest: a [`crate::Request`] that opens the channel.
+    /// Host to guest: a [`crate::CallRequest`] that opens the channel.
     Open = 3,
-    /// Guest to host: a [`crate::Event`] on an open channel.
+    /// Guest to host: a [`crate::CallEvent`] on an open channel.
     Event = 4,
-    /// Guest to host: the [`crate::Reply`] that closes the channel.
+    /// Guest to host: the [`crate::CallReply`] that closes the channel.
     Reply = 5,
     /// Both directions: bytes of a stream.
     Data = 6,
@@ -40,7 +40,7 @@ pub enum FrameKind {
     /// (u32 LE).
     Credit = 8,
     /// Host to guest: nobody listens to this channel any more. The guest still
-    /// sends a [`crate::Reply`], so that ids can be reused.
+    /// sends a [`crate::CallReply`], so that ids can be reused.
     Cancel = 9,
 }
 

@@ -84,7 +84,7 @@ pub enum ShellText {
 
 /// What a job runs.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub enum Command {
+pub enum JobCommand {
     /// Text for the sandbox's shell.
     #[n(0)]
     Shell(#[n(0)] ShellText),
@@ -101,7 +101,7 @@ pub enum Stdin {
     #[n(0)]
     Null,
     /// A pipe. The channel that starts the job may send
-    /// [`crate::Stream::Input`]; later ones use [`crate::Request::Input`].
+    /// [`crate::Stream::Input`]; later ones use [`crate::CallRequest::Input`].
     #[n(1)]
     Piped,
 }
@@ -119,7 +119,7 @@ pub struct WindowSize {
 
 /// How a job's output is delivered to the channel that started or attached to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub enum Delivery {
+pub enum OutputDelivery {
     /// Not at all: the reply is sent as soon as the command has started.
     #[n(0)]
     Detached,
@@ -152,7 +152,7 @@ pub struct StartJob {
     pub id: JobId,
     /// What to run.
     #[n(1)]
-    pub command: Command,
+    pub command: JobCommand,
     /// The shell session it starts from and, unless in the background, saves to.
     /// Absent: a new one that saves nothing.
     #[n(2)]
@@ -189,7 +189,7 @@ pub struct StartJob {
     pub background: bool,
     /// How output is delivered.
     #[n(12)]
-    pub delivery: Delivery,
+    pub delivery: OutputDelivery,
 }
 
 /// Request to follow a job, which may have ended.
@@ -210,7 +210,7 @@ pub struct AttachJob {
     pub follow: bool,
     /// How output is delivered.
     #[n(4)]
-    pub delivery: Delivery,
+    pub delivery: OutputDelivery,
 }
 
 /// Why a job ended.
@@ -235,7 +235,7 @@ pub enum Cause {
 
 /// How a job ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
-pub struct Exit {
+pub struct JobExit {
     /// The exit code as a shell reports it: 124 for a timeout, 128 + n for signal
     /// n, 137 if killed. Absent if unknown.
     #[n(0)]
@@ -257,7 +257,7 @@ pub enum JobState {
     /// The shell has ended. Remaining processes are counted in
     /// [`JobInfo::processes`].
     #[n(2)]
-    Ended(#[n(0)] Exit),
+    Ended(#[n(0)] JobExit),
 }
 
 /// What happened to the session's state when a command ended.
@@ -347,7 +347,7 @@ pub struct JobInfo {
 
 /// What became of a command whose caller lost the connection.
 #[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
-pub enum Outcome {
+pub enum CommandOutcome {
     /// It was started; this is its state.
     #[n(0)]
     Known(#[n(0)] Box<JobInfo>),

@@ -31,7 +31,7 @@ pub struct GuestSettings {
     /// Idle milliseconds after which the guest ends; absent: never.
     #[n(5)]
     pub retention_ms: Option<u64>,
-    /// The guest ends when no [`crate::Role::Owner`] has been connected for this
+    /// The guest ends when no [`crate::HostRole::Owner`] has been connected for this
     /// many milliseconds.
     #[n(6)]
     pub owner_grace_ms: Option<u64>,

@@ -20,7 +20,18 @@ use vestal_wire::{
 
 const GOLDEN: &str = include_str!("golden.txt");
 
-/// Types that were renamed, and the names of their rows, which never change.
+/// Types that were renamed, and what their rows begin with, which never changes.
+const ROW_TYPES: [(&str, &str); 7] = [
+    ("CallRequest", "Request"),
+    ("CallEvent", "Event"),
+    ("CallReply", "Reply"),
+    ("CommandOutcome", "Outcome"),
+    ("HostRole", "Role"),
+    ("JobCommand", "Command"),
+    ("OutputDelivery", "Delivery"),
+];
+
+/// Types of which variants were renamed too, and the names of their rows.
 const ROW_NAMES: [(&str, &str); 8] = [
     ("Root::Overlay", "Root::Layers"),
     ("SandboxMount::Bind", "Place::Bind"),
@@ -41,8 +52,7 @@ struct Table {
 
 impl Table {
     fn row(&mut self, name: &str, bytes: &[u8]) {
-        let row_name = ROW_NAMES.iter().find(|(now, _)| *now == name).map_or(name, |(_, row)| row);
-        write!(self.text, "{row_name} ").expect("text takes all");
+        write!(self.text, "{} ", row_name(name)).expect("text takes all");
         for byte in bytes {
             write!(self.text, "{byte:02x}").expect("text takes all");
         }
@@ -57,6 +67,18 @@ impl Table {
         let bytes = encode(message).expect("a message");
         assert_eq!(&decode::<T>(&bytes).expect("the same message"), message);
         self.row(name, &bytes);
+    }
+}
+
+/// Returns the name in the table of what is called `name` in this version.
+fn row_name(name: &str) -> String {
+    if let Some((_, row)) = ROW_NAMES.iter().find(|(now, _)| *now == name) {
+        return (*row).to_owned();
+    }
+    let variant = name.split_once("::");
+    match variant.and_then(|(of, it)| Some((ROW_TYPES.iter().find(|(now, _)| *now == of)?, it))) {
+        Some(((_, row), variant)) => format!("{row}::{variant}"),
+        None => name.to_owned(),
     }
 }
 

@@ -8,8 +8,8 @@ use minicbor::{Decode, Encode};
 use proptest::prelude::*;
 use vestal_wire::limits::MAX_MESSAGE;
 use vestal_wire::{
-    DecodeError, Enclosure, EncodeError, Event, Fault, GuestSettings, Hello, JobId, Reply, Request,
-    Stats, Status, Users, Welcome, decode, encode,
+    CallEvent, CallReply, CallRequest, DecodeError, Enclosure, EncodeError, Fault, GuestSettings,
+    Hello, JobId, SandboxStats, Status, UserMapping, Welcome, decode, encode,
 };
 
 /// Holds a message against everything that is promised of all of them.
@@ -80,16 +80,16 @@ fn decode_as_everything(bytes: &[u8]) {
     fn ignore<T>(_: Result<T, DecodeError>) {}
     ignore(decode::<Hello>(bytes));
     ignore(decode::<Welcome>(bytes));
-    ignore(decode::<Request>(bytes));
-    ignore(decode::<Event>(bytes));
-    ignore(decode::<Reply>(bytes));
+    ignore(decode::<CallRequest>(bytes));
+    ignore(decode::<CallEvent>(bytes));
+    ignore(decode::<CallReply>(bytes));
     ignore(decode::<Fault>(bytes));
     ignore(decode::<Status>(bytes));
-    ignore(decode::<Stats>(bytes));
+    ignore(decode::<SandboxStats>(bytes));
     ignore(decode::<GuestSettings>(bytes));
     ignore(decode::<JobId>(bytes));
     ignore(decode::<Enclosure>(bytes));
-    ignore(decode::<Users>(bytes));
+    ignore(decode::<UserMapping>(bytes));
 }
 
 proptest! {
@@ -114,11 +114,11 @@ proptest! {
 
 #[test]
 fn announced_lengths_cost_nothing_before_the_bytes_are_there() {
-    // Reply::Jobs with a list, a text and a byte string of 2^63 - 1 elements.
+    // CallReply::Jobs with a list, a text and a byte string of 2^63 - 1 elements.
     for announced in [0x9b, 0x7b, 0x5b] {
         let mut bytes = vec![0x82, 0x05, 0x82, announced, 0x7f];
         bytes.extend([0xff; 7]);
-        assert!(decode::<Reply>(&bytes).is_err());
+        assert!(decode::<CallReply>(&bytes).is_err());
         decode_as_everything(&bytes[3..]);
     }
 }
@@ -136,10 +136,10 @@ fn deep_nesting_does_not_exhaust_the_stack() {
 
 #[test]
 fn a_message_over_the_limit_is_not_encoded() {
-    let fits = Request::ResetSession { name: "x".repeat(MAX_MESSAGE - 16) };
+    let fits = CallRequest::ResetSession { name: "x".repeat(MAX_MESSAGE - 16) };
     assert!(encode(&fits).is_ok());
     let name = "x".repeat(MAX_MESSAGE);
-    match encode(&Request::ResetSession { name }) {
+    match encode(&CallRequest::ResetSession { name }) {
         Err(EncodeError::TooLarge { size }) => assert!(size > MAX_MESSAGE),
         other => panic!("{other:?}"),
     }

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use vestal_agent::{Conversation, EndReason, EventSink, NoHuman, Outcome as TurnOutcome};
-use vestal_board::{Authority, BlockKind, Error, Outcome, Role, Workspace};
-use vestal_conversations::{Title, Work};
+use vestal_agent::{Conversation, EndReason, EventSink, NoHuman, TurnOutcome};
+use vestal_board::{Authority, BlockKind, Error, Outcome, Role, TaskWorkspace};
+use vestal_conversations::{Title, WorkAttempt};
 use vestal_model::{Part, UserMessage};
 use vestal_runtime::{OpenRequest, Placement, Runtime, RuntimeError, SandboxChoice, Toolsets};
 use vestal_sandbox::{Command, Sandbox};
 use vestal_skills::Skills;
 
 use crate::cleanup::{self, CleanupError};
-use crate::context::Reported;
+use crate::context::ReportedState;
 use crate::prompt::OpenedSkills;
 use crate::report::Resolution;
 use crate::run::Worker;
@@ -49,7 +49,7 @@ impl Worker {
     }
 
     /// Prepares the sandbox and the working directory, and opens the conversation.
-    async fn start(&self) -> Result<Started, AttemptError> {
+    async fn start(&self) -> Result<StartedAttempt, AttemptError> {
         let settings = &self.settings;
         // Checked first: without a model, no sandbox is needed.
         let model = self.task.model.as_deref();
@@ -92,7 +92,7 @@ impl Worker {
             self.kanban.note_error(&error);
             return Err(crashed(error));
         }
-        let work = Work {
+        let work = WorkAttempt {
             kind: "kanban".to_owned(),
             group: self.board.slug().to_owned(),
             item: self.task.id.to_string(),
@@ -115,7 +115,13 @@ impl Worker {
         words.push_str(&self.open_skills(runtime.skills(), &sandbox).await);
         let mut parts = vec![Part::Text { text: words }];
         parts.extend(inputs.pictures.into_iter().map(|picture| Part::Image(picture.image)));
-        Ok(Started { runtime, conversation, sandbox, task_sandbox, first: UserMessage { parts } })
+        Ok(StartedAttempt {
+            runtime,
+            conversation,
+            sandbox,
+            task_sandbox,
+            first: UserMessage { parts },
+        })
     }
 
     /// Opens the skills that the task names and returns their text. A reviewer gets none: skills
@@ -170,7 +176,7 @@ impl Worker {
         sandbox: &Sandbox,
         work_dir: &WorkDir,
     ) -> OpenRequest {
-        let is_project = self.task.workspace != Workspace::Scratch;
+        let is_project = self.task.workspace != TaskWorkspace::Scratch;
         let title = format!("{} ({})", self.task.title, self.task.id);
         OpenRequest {
             title: Some(Title::Generated(self.redactor.redact(&title).into_owned())),
@@ -207,7 +213,11 @@ impl Worker {
     }
 
     /// Runs turns until the model has reported or has used up its reminders.
-    async fn converse(&self, started: &mut Started, events: &EventSink) -> Option<Resolution> {
+    async fn converse(
+        &self,
+        started: &mut StartedAttempt,
+        events: &EventSink,
+    ) -> Option<Resolution> {
         let mut input = std::mem::take(&mut started.first);
         for left in (0..=REMINDERS).rev() {
             let outcome = self.turn(&mut started.conversation, input, events).await;
@@ -252,8 +262,8 @@ impl Worker {
 
     /// Stops jobs, closes the conversation and removes what is not needed any more. Failures are
     /// logged; a later sweep finishes what is left.
-    async fn clean_up(&self, started: Started) {
-        let Started { runtime, conversation, sandbox, task_sandbox, .. } = started;
+    async fn clean_up(&self, started: StartedAttempt) {
+        let StartedAttempt { runtime, conversation, sandbox, task_sandbox, .. } = started;
         let id = conversation.id().clone();
         let store = runtime.agent().store().clone();
         let cleaned = async {
@@ -290,7 +300,7 @@ impl Worker {
             Err(vestal_board::Error::NotFound { .. }) => self.task.clone(),
             Err(error) => return Err(error.into()),
         };
-        if self.kanban.reported() == Some(Reported::Finished) && !task_sandbox.is_own {
+        if self.kanban.reported() == Some(ReportedState::Finished) && !task_sandbox.is_own {
             cleanup::remove_parents_scratch(sandbox, board, &task).await?;
         }
         if task_sandbox.is_own && cleanup::is_finished(&task) {
@@ -304,7 +314,7 @@ impl Worker {
 }
 
 /// An attempt whose conversation is open.
-struct Started {
+struct StartedAttempt {
     runtime: Runtime,
     conversation: Conversation,
     sandbox: Sandbox,

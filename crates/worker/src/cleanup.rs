@@ -4,18 +4,17 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
-use vestal_board::{Board, Error as BoardError, RunId, Status, Task, TaskId, Workspace};
+use vestal_board::{Board, Error as BoardError, RunId, Status, Task, TaskId, TaskWorkspace};
 use vestal_config::Settings;
-use vestal_conversations::{ConversationId, Filter, ParentKind, Store};
+use vestal_conversations::{ConversationFilter, ConversationId, ConversationStore, ParentKind};
 use vestal_sandbox::client::Connection;
 use vestal_sandbox::files::{Depth, Files};
 use vestal_sandbox::job::{self, JobFilter};
 use vestal_sandbox::{
-    Engine, Error, Error as SandboxError, FilesOnRemoval, Sandbox, SummaryState,
-    Task as SandboxTask,
+    Engine, Error, Error as SandboxError, FilesOnRemoval, Sandbox, SummaryState, TaskName,
 };
 
-use crate::log::Log;
+use crate::log::TaskLog;
 use crate::workspace::{self, WorkDirError};
 
 /// The most jobs of a sandbox that are searched.
@@ -53,10 +52,14 @@ pub(crate) enum CleanupError {
 
 /// Returns the shell sessions of a conversation and of all conversations it delegated to.
 pub(crate) async fn shell_sessions(
-    store: &Store,
+    store: &ConversationStore,
     conversation: &ConversationId,
 ) -> Result<BTreeSet<String>, CleanupError> {
-    let filter = Filter { limit: CONVERSATIONS, include_delegated: true, ..Filter::default() };
+    let filter = ConversationFilter {
+        limit: CONVERSATIONS,
+        include_delegated: true,
+        ..ConversationFilter::default()
+    };
     let others = store.list(&filter).await?;
     let mut family = BTreeSet::from([conversation.to_string()]);
     // Delegated conversations may delegate in turn, in any order of the list.
@@ -92,7 +95,7 @@ pub(crate) async fn stop_jobs(
 }
 
 /// Returns the profile's running sandboxes.
-pub(crate) async fn running(engine: &Engine) -> Result<Vec<SandboxTask>, CleanupError> {
+pub(crate) async fn running(engine: &Engine) -> Result<Vec<TaskName>, CleanupError> {
     let running = |state: &SummaryState| *state == SummaryState::Running;
     let found = engine.list().await?;
     let names = found.iter().filter(|one| running(&one.state)).map(|one| one.task.parse());
@@ -143,7 +146,7 @@ pub(crate) async fn remove_own_sandbox(engine: &Engine, task: &TaskId) -> Result
         if found.task != name && !found.task.starts_with(&mounted) {
             continue;
         }
-        let Ok(sandbox) = found.task.parse::<SandboxTask>() else { continue };
+        let Ok(sandbox) = found.task.parse::<TaskName>() else { continue };
         match engine.remove(&sandbox, FilesOnRemoval::Remove).await {
             Ok(_) | Err(Error::NoSandbox { .. }) => {}
             Err(error) => return Err(error.into()),
@@ -162,7 +165,7 @@ pub(crate) async fn remove_parents_scratch(
     let parents = board.read().await?.parents(&task.id).await?;
     for parent in parents {
         let Ok(parent) = board.get(&parent.id).await else { continue };
-        if parent.workspace == Workspace::Scratch && is_scratch_unused(board, &parent).await? {
+        if parent.workspace == TaskWorkspace::Scratch && is_scratch_unused(board, &parent).await? {
             remove_scratch(sandbox, &parent.id).await?;
         }
     }
@@ -182,7 +185,7 @@ pub struct SweepParts {
     /// The engine of the worker's sandboxes.
     pub engine: Engine,
     /// The log of the task's workers.
-    pub log: Log,
+    pub log: TaskLog,
 }
 
 /// Why a sweep could not clean up everything.
@@ -220,7 +223,7 @@ async fn sweep_all(parts: &SweepParts) -> Result<(), CleanupError> {
     if !over {
         return Ok(());
     }
-    let shared = SandboxTask::default_task();
+    let shared = TaskName::default_task();
     match engine.inspect(&engine.scoped(&shared)?).await {
         Err(SandboxError::NoSandbox { .. }) => Ok(()),
         Err(error) => Err(error.into()),
@@ -237,7 +240,7 @@ async fn stop_remaining_jobs(
     conversation: &ConversationId,
 ) -> Result<usize, CleanupError> {
     let path = parts.settings.home().dir().join("state.db");
-    let Some(store) = Store::open_existing(path).await? else { return Ok(0) };
+    let Some(store) = ConversationStore::open_existing(path).await? else { return Ok(0) };
     let sessions = shell_sessions(&store, conversation).await?;
     let mut stopped = 0;
     for sandbox in running(&parts.engine).await? {

@@ -19,24 +19,24 @@ pub struct AgentBoard {
 }
 
 struct ContextState {
-    caller: Caller,
-    reported: Mutex<Option<Reported>>,
+    caller: BoardCaller,
+    reported: Mutex<Option<ReportedState>>,
     changed: Notify,
 }
 
-enum Caller {
+enum BoardCaller {
     /// A worker that holds a task.
     Worker { board: Board, fence: Fence, role: Role, lease: Duration },
     /// A chat that acts for a person.
-    Person { boards: Boards, choice: Option<String>, name: String, opened: Opened },
+    Person { boards: Boards, choice: Option<String>, name: String, opened: OpenedBoards },
 }
 
 /// Boards that were opened.
-type Opened = tokio::sync::Mutex<BTreeMap<Slug, Board>>;
+type OpenedBoards = tokio::sync::Mutex<BTreeMap<Slug, Board>>;
 
 /// What a worker's tools have reported about its run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reported {
+pub(crate) enum ReportedState {
     /// The task is done or handed over for review, or its review is done.
     Finished,
     /// The task waits for a person, a time or another task.
@@ -48,15 +48,15 @@ pub(crate) enum Reported {
 impl AgentBoard {
     /// Returns the context of a worker; `lease` is how long its claim lasts without renewal.
     pub fn for_worker(board: Board, fence: Fence, role: Role, lease: Duration) -> Self {
-        Self::new(Caller::Worker { board, fence, role, lease })
+        Self::new(BoardCaller::Worker { board, fence, role, lease })
     }
 
     /// Returns the context of a chat. `choice` is the board that the environment names.
     pub fn for_person(boards: Boards, choice: Option<String>, name: String) -> Self {
-        Self::new(Caller::Person { boards, choice, name, opened: Opened::default() })
+        Self::new(BoardCaller::Person { boards, choice, name, opened: OpenedBoards::default() })
     }
 
-    fn new(caller: Caller) -> Self {
+    fn new(caller: BoardCaller) -> Self {
         let inner = ContextState { caller, reported: Mutex::new(None), changed: Notify::new() };
         Self { inner: Arc::new(inner) }
     }
@@ -64,24 +64,24 @@ impl AgentBoard {
     /// Returns the role of a worker's run; `None` for a person.
     pub(crate) fn role(&self) -> Option<Role> {
         match &self.inner.caller {
-            Caller::Worker { role, .. } => Some(*role),
-            Caller::Person { .. } => None,
+            BoardCaller::Worker { role, .. } => Some(*role),
+            BoardCaller::Person { .. } => None,
         }
     }
 
     /// Returns the worker's hold on its task.
     pub(crate) fn fence(&self) -> Result<&Fence, ToolError> {
         match &self.inner.caller {
-            Caller::Worker { fence, .. } => Ok(fence),
-            Caller::Person { .. } => Err(ToolError::from("only a worker can do this")),
+            BoardCaller::Worker { fence, .. } => Ok(fence),
+            BoardCaller::Person { .. } => Err(ToolError::from("only a worker can do this")),
         }
     }
 
     /// Returns who a change is made by.
     pub(crate) fn authority(&self) -> Authority {
         match &self.inner.caller {
-            Caller::Worker { fence, .. } => Authority::Worker(fence.clone()),
-            Caller::Person { name, .. } => Authority::Person(name.clone()),
+            BoardCaller::Worker { fence, .. } => Authority::Worker(fence.clone()),
+            BoardCaller::Person { name, .. } => Authority::Person(name.clone()),
         }
     }
 
@@ -108,8 +108,8 @@ impl AgentBoard {
     ) -> Result<Option<Board>, ToolError> {
         let named = named.name();
         let (boards, choice, opened) = match &self.inner.caller {
-            Caller::Worker { board, .. } => return own_board(board, named).map(Some),
-            Caller::Person { boards, choice, opened, .. } => (boards, choice, opened),
+            BoardCaller::Worker { board, .. } => return own_board(board, named).map(Some),
+            BoardCaller::Person { boards, choice, opened, .. } => (boards, choice, opened),
         };
         let slug = match named {
             Some(name) => Slug::new(name).map_err(|error| ToolError::from(error.to_string()))?,
@@ -136,8 +136,8 @@ impl AgentBoard {
         note: Option<String>,
     ) -> Result<Time, ToolError> {
         let (fence, lease) = match &self.inner.caller {
-            Caller::Worker { fence, lease, .. } => (fence, *lease),
-            Caller::Person { .. } => return Err(ToolError::from("only a worker can do this")),
+            BoardCaller::Worker { fence, lease, .. } => (fence, *lease),
+            BoardCaller::Person { .. } => return Err(ToolError::from("only a worker can do this")),
         };
         Ok(board.heartbeat(fence, Heartbeat { lease, activity: true, note }).await?)
     }
@@ -150,14 +150,14 @@ impl AgentBoard {
     ) -> Result<TaskId, ToolError> {
         match (named.name(), &self.inner.caller) {
             (Some(name), _) => Ok(board.find(name).await?),
-            (None, Caller::Worker { fence, .. }) => Ok(fence.task.clone()),
-            (None, Caller::Person { .. }) => Err(BadArgument::missing("task_id").into()),
+            (None, BoardCaller::Worker { fence, .. }) => Ok(fence.task.clone()),
+            (None, BoardCaller::Person { .. }) => Err(BadArgument::missing("task_id").into()),
         }
     }
 
     /// Records what was reported, if it is about the worker's own task.
-    pub(crate) fn report(&self, task: &TaskId, reported: Reported) {
-        if let Caller::Worker { fence, .. } = &self.inner.caller
+    pub(crate) fn report(&self, task: &TaskId, reported: ReportedState) {
+        if let BoardCaller::Worker { fence, .. } = &self.inner.caller
             && fence.task == *task
         {
             self.note(reported);
@@ -167,11 +167,11 @@ impl AgentBoard {
     /// Records an error that ends the run.
     pub(crate) fn note_error(&self, error: &Error) {
         if let Error::Fenced { .. } = error {
-            self.note(Reported::Lost);
+            self.note(ReportedState::Lost);
         }
     }
 
-    fn note(&self, reported: Reported) {
+    fn note(&self, reported: ReportedState) {
         // The first report counts. After it the worker does not hold the task any more, and the
         // store refuses what else it tries.
         self.inner.reported.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reported);
@@ -179,12 +179,12 @@ impl AgentBoard {
     }
 
     /// Returns what was reported so far.
-    pub(crate) fn reported(&self) -> Option<Reported> {
+    pub(crate) fn reported(&self) -> Option<ReportedState> {
         *self.inner.reported.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for a report.
-    pub(crate) async fn until_reported(&self) -> Reported {
+    pub(crate) async fn until_reported(&self) -> ReportedState {
         loop {
             let changed = self.inner.changed.notified();
             if let Some(reported) = self.reported() {

@@ -16,6 +16,6 @@ pub mod tools;
 pub use cleanup::{SweepError, SweepParts, sweep};
 pub use context::AgentBoard;
 pub use limits::ProcessLimits;
-pub use log::Log;
+pub use log::TaskLog;
 pub use report::{WorkerExit, WorkerReport};
 pub use run::{WorkerParts, run};

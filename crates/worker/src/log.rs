@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Zoned;
 use vestal_agent::redact::Redactor;
-use vestal_agent::{Event, EventSink};
+use vestal_agent::{EventSink, TurnEvent};
 use vestal_board::LogPolicy;
 
 use crate::run::ActivityFlag;
@@ -19,19 +19,19 @@ const LONGEST: usize = 16 * 1024;
 
 /// The log of a task's workers, of bounded size. Clones write to the same file.
 #[derive(Clone)]
-pub struct Log {
-    shared: Arc<Mutex<LogWriter>>,
+pub struct TaskLog {
+    shared: Arc<Mutex<TaskLogWriter>>,
     redactor: Arc<Redactor>,
 }
 
-impl Log {
+impl TaskLog {
     /// Opens a log to append to it.
     pub fn open(path: &Path, policy: LogPolicy, redactor: Arc<Redactor>) -> io::Result<Self> {
         if let Some(dir) = path.parent() {
             fs::create_dir_all(dir)?;
         }
         let file = append_to(path)?;
-        let writer = LogWriter { path: path.to_owned(), file, policy };
+        let writer = TaskLogWriter { path: path.to_owned(), file, policy };
         Ok(Self { shared: Arc::new(Mutex::new(writer)), redactor })
     }
 
@@ -58,7 +58,7 @@ impl Log {
     }
 }
 
-impl std::fmt::Debug for Log {
+impl std::fmt::Debug for TaskLog {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Log")
     }
@@ -69,13 +69,13 @@ fn printable(line: &str) -> String {
     line.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
 }
 
-struct LogWriter {
+struct TaskLogWriter {
     path: PathBuf,
     file: File,
     policy: LogPolicy,
 }
 
-impl LogWriter {
+impl TaskLogWriter {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let own = self.file.metadata()?;
         let is_there = fs::metadata(&self.path).is_ok_and(|there| same(&own, &there));
@@ -140,7 +140,7 @@ fn append_to(path: &Path) -> io::Result<File> {
 const MOST_TEXT: usize = 64 * 1024;
 
 /// Returns an event sink that writes the log and records activity.
-pub(crate) fn event_sink(log: Log, activity: ActivityFlag) -> EventSink {
+pub(crate) fn event_sink(log: TaskLog, activity: ActivityFlag) -> EventSink {
     let logger = Arc::new(EventLogger { log, activity, words: Mutex::default() });
     EventSink::new(move |event| {
         event.log();
@@ -149,16 +149,16 @@ pub(crate) fn event_sink(log: Log, activity: ActivityFlag) -> EventSink {
 }
 
 struct EventLogger {
-    log: Log,
+    log: TaskLog,
     activity: ActivityFlag,
     /// The model's answer so far; it arrives in pieces.
     words: Mutex<String>,
 }
 
 impl EventLogger {
-    fn record(&self, event: &Event, who: &str) {
+    fn record(&self, event: &TurnEvent, who: &str) {
         match event {
-            Event::Text { text } => {
+            TurnEvent::Text { text } => {
                 self.activity.note();
                 if who.is_empty() {
                     let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
@@ -167,21 +167,23 @@ impl EventLogger {
                     }
                 }
             }
-            Event::Reasoning { .. } | Event::CallAnnounced { .. } | Event::ToolOutput { .. } => {
+            TurnEvent::Reasoning { .. }
+            | TurnEvent::CallAnnounced { .. }
+            | TurnEvent::ToolOutput { .. } => {
                 self.activity.note();
             }
-            Event::ModelCalled { .. } => {
+            TurnEvent::ModelCalled { .. } => {
                 self.activity.note();
                 if who.is_empty() {
                     self.flush();
                 }
             }
-            Event::ToolStarted { name, summary, .. } => {
+            TurnEvent::ToolStarted { name, summary, .. } => {
                 self.activity.note();
                 let about = if summary.is_empty() { String::new() } else { format!(": {summary}") };
                 self.log.write(&format!("{who}{name}{about}"));
             }
-            Event::ToolEnded { name, is_error, took, preview, .. } => {
+            TurnEvent::ToolEnded { name, is_error, took, preview, .. } => {
                 self.activity.note();
                 let took = took.as_secs_f64();
                 if *is_error {
@@ -191,7 +193,7 @@ impl EventLogger {
                     self.log.write(&format!("{who}{name} took {took:.0} s"));
                 }
             }
-            Event::Discarded { reason, retry_after } => {
+            TurnEvent::Discarded { reason, retry_after } => {
                 if who.is_empty() {
                     self.words.lock().unwrap_or_else(PoisonError::into_inner).clear();
                 }
@@ -199,22 +201,22 @@ impl EventLogger {
                     .map(|after| format!("; trying again in {:.0} s", after.as_secs_f64()));
                 self.log.write(&format!("{who}warning: {reason}{}", again.unwrap_or_default()));
             }
-            Event::Warning { text } => self.log.write(&format!("{who}warning: {text}")),
-            Event::Compressed { messages, .. } => {
+            TurnEvent::Warning { text } => self.log.write(&format!("{who}warning: {text}")),
+            TurnEvent::Compressed { messages, .. } => {
                 self.log.write(&format!("{who}summarised {messages} messages"));
             }
-            Event::Child { index, event, .. } => {
+            TurnEvent::Child { index, event, .. } => {
                 self.record(event, &format!("{who}[helper {}] ", index + 1));
             }
-            Event::TurnEnded { .. } => {
+            TurnEvent::TurnEnded { .. } => {
                 if who.is_empty() {
                     self.flush();
                 }
             }
-            Event::TurnStarted { .. }
-            | Event::Compressing { .. }
-            | Event::Steered { .. }
-            | Event::FileChanged { .. } => {}
+            TurnEvent::TurnStarted { .. }
+            | TurnEvent::Compressing { .. }
+            | TurnEvent::Steered { .. }
+            | TurnEvent::FileChanged { .. } => {}
         }
     }
 

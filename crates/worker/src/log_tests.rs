@@ -1,8 +1,8 @@
 use super::*;
 
-fn log(path: &Path, bytes: u64, backups: u32) -> Log {
+fn log(path: &Path, bytes: u64, backups: u32) -> TaskLog {
     let redactor = Arc::new(Redactor::new(["hunter2-hunter2".to_owned()]));
-    Log::open(path, LogPolicy { rotate_at: bytes, backups }, redactor).unwrap()
+    TaskLog::open(path, LogPolicy { rotate_at: bytes, backups }, redactor).unwrap()
 }
 
 fn names(dir: &Path) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! How a worker ends: exit status, and what a turn without a report means for the task.
 
-use vestal_agent::{Outcome as TurnOutcome, TurnError};
+use vestal_agent::{TurnError, TurnOutcome};
 use vestal_board::{BlockKind, Outcome};
 use vestal_model::ModelError;
 
@@ -177,7 +177,7 @@ fn classify(error: &ModelError) -> ErrorClass {
 mod tests {
     use std::time::Duration;
 
-    use vestal_model::Detail;
+    use vestal_model::FailureDetail;
 
     use super::*;
 
@@ -187,9 +187,10 @@ mod tests {
 
     #[test]
     fn a_provider_that_lets_it_do_no_more_is_no_failure_of_the_task() {
-        let limited = || ModelError::RateLimited { detail: Detail::default(), retry_after: None };
-        let quota = ModelError::Quota { detail: Detail::default() };
-        let wrong_key = || ModelError::Authentication { detail: Detail::default() };
+        let limited =
+            || ModelError::RateLimited { detail: FailureDetail::default(), retry_after: None };
+        let quota = ModelError::Quota { detail: FailureDetail::default() };
+        let wrong_key = || ModelError::Authentication { detail: FailureDetail::default() };
         for error in
             [limited(), quota, ModelError::Exhausted { failures: vec![wrong_key(), limited()] }]
         {
@@ -204,20 +205,20 @@ mod tests {
 
     #[test]
     fn what_only_a_person_can_mend_waits_for_one_and_what_passes_is_tried_again() {
-        let resolution = failed(ModelError::Authentication { detail: Detail::default() });
+        let resolution = failed(ModelError::Authentication { detail: FailureDetail::default() });
         assert!(
             matches!(resolution, Resolution::Block(BlockKind::Capability, _)),
             "{resolution:?}"
         );
         let after = Duration::from_secs(1);
-        let resolution = failed(ModelError::Timeout { detail: Detail::default(), after });
+        let resolution = failed(ModelError::Timeout { detail: FailureDetail::default(), after });
         assert!(matches!(resolution, Resolution::Block(BlockKind::Transient, _)), "{resolution:?}");
         assert_eq!(resolution.exit().code(), 10);
     }
 
     #[test]
     fn one_answer_that_makes_no_sense_is_tried_again_and_waits_for_nobody() {
-        let resolution = failed(ModelError::Protocol { detail: Detail::default() });
+        let resolution = failed(ModelError::Protocol { detail: FailureDetail::default() });
         assert!(matches!(resolution, Resolution::Block(BlockKind::Transient, _)), "{resolution:?}");
     }
 

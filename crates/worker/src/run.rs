@@ -13,16 +13,16 @@ use vestal_agent::redact::Redactor;
 use vestal_board::dispatch::FailurePolicy;
 use vestal_board::verbs::Heartbeat;
 use vestal_board::{
-    Authority, Block, Board, Error, Fence, LogPolicy, Outcome, Process, Run, RunEnd, RunId, Task,
-    TaskId, log_path,
+    Authority, Block, Board, Error, Fence, LogPolicy, Outcome, Run, RunEnd, RunId, RunProcess,
+    Task, TaskId, log_path,
 };
 use vestal_config::{ProfileName, Settings};
 use vestal_runtime::{Termination, Terminations};
 use vestal_sandbox::{CLOSE_WITHIN, Engine};
 
-use crate::context::{AgentBoard, Reported};
+use crate::context::{AgentBoard, ReportedState};
 use crate::limits::ProcessLimits;
-use crate::log::Log;
+use crate::log::TaskLog;
 use crate::report::{Resolution, WorkerExit, WorkerReport};
 use crate::workspace::WORKSPACE_VARIABLE;
 
@@ -79,7 +79,7 @@ pub(crate) struct Worker {
     pub(crate) fence: Fence,
     pub(crate) task: Task,
     pub(crate) run: Run,
-    pub(crate) log: Log,
+    pub(crate) log: TaskLog,
     pub(crate) kanban: AgentBoard,
     pub(crate) activity: ActivityFlag,
     /// Cancelled when the work has to end.
@@ -91,7 +91,7 @@ impl Worker {
     async fn new(parts: WorkerParts) -> Result<(Self, Terminations), WorkerReport> {
         let failed = |error: String| WorkerReport::new(WorkerExit::Failed, Some(error));
         let path = log_path(parts.board.dir(), &parts.task);
-        let log = Log::open(&path, parts.log, Arc::clone(&parts.redactor))
+        let log = TaskLog::open(&path, parts.log, Arc::clone(&parts.redactor))
             .map_err(|error| failed(format!("cannot open the log {}: {error}", path.display())))?;
         let profile = parts.settings.home().profile().clone();
         let held = held(&parts, &profile).await.map_err(|error| {
@@ -162,7 +162,7 @@ impl Worker {
         let noted = match vestal_process::ProcessId::current() {
             Ok(me) => {
                 let host = board.host().clone();
-                let process = Process { host, pid: me.pid, start: me.start };
+                let process = RunProcess { host, pid: me.pid, start: me.start };
                 let given = self.settings.environment().non_empty(WORKSPACE_VARIABLE);
                 let place = given.map(|place| place.to_string_lossy().into_owned());
                 let place = place.unwrap_or_else(|| self.task.workspace.kind().to_owned());
@@ -216,9 +216,9 @@ impl Worker {
             }
         };
         let report = match (self.kanban.reported(), stop, resolution) {
-            (Some(Reported::Finished), ..) => WorkerReport::new(WorkerExit::Done, None),
-            (Some(Reported::Waits), ..) => WorkerReport::new(WorkerExit::Waiting, None),
-            (Some(Reported::Lost), ..) | (None, Some(Stop::Lost), _) => {
+            (Some(ReportedState::Finished), ..) => WorkerReport::new(WorkerExit::Done, None),
+            (Some(ReportedState::Waits), ..) => WorkerReport::new(WorkerExit::Waiting, None),
+            (Some(ReportedState::Lost), ..) | (None, Some(Stop::Lost), _) => {
                 lost(self.run.id, &self.task.id)
             }
             (None, Some(Stop::TimedOut), _) => {

@@ -7,13 +7,11 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use vestal_board::{Board, Outcome, Run, Task, TaskId, Workspace};
+use vestal_board::{Board, Outcome, Run, Task, TaskId, TaskWorkspace};
 use vestal_config::{ConfigError, Settings, is_within};
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::{Depth, FileError, Files, Links, Overwrite, Parents};
-use vestal_sandbox::{
-    Engine, Error, InvalidTask, Isolation, Overrides, Sandbox, Task as SandboxTask, keys,
-};
+use vestal_sandbox::{Engine, Error, InvalidTask, Isolation, Overrides, Sandbox, TaskName, keys};
 
 /// The directory of scratch directories below a sandbox's workspace.
 const KANBAN: &str = "kanban";
@@ -66,7 +64,7 @@ pub(crate) enum WorkDirError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TaskSandbox {
     /// The sandbox's name.
-    pub(crate) task: SandboxTask,
+    pub(crate) task: TaskName,
     /// Settings of the sandbox for this task.
     pub(crate) overrides: Overrides,
     /// Whether it is for this task alone, and is removed with it.
@@ -102,10 +100,10 @@ impl TaskSandbox {
             let known = run.workspace.as_deref().filter(|path| path.starts_with('/'));
             given.or_else(|| known.map(PathBuf::from))
         };
-        let own = || own_sandbox(&task.id).parse::<SandboxTask>();
+        let own = || own_sandbox(&task.id).parse::<TaskName>();
         let Some(path) = task.workspace.path() else {
             let is_own = settings.get(&keys::ISOLATION)?.value != Isolation::Shared;
-            let task = if is_own { own()? } else { SandboxTask::default_task() };
+            let task = if is_own { own()? } else { TaskName::default_task() };
             let overrides = Overrides::default();
             return Ok(Self { task, overrides, is_own, mounted: None, branch: None });
         };
@@ -118,7 +116,7 @@ impl TaskSandbox {
         }
         let mut binds = vec![path.clone()];
         let mut branch = None;
-        if let Workspace::Worktree { branch: asked, .. } = &task.workspace {
+        if let TaskWorkspace::Worktree { branch: asked, .. } = &task.workspace {
             binds.extend(common_git_dir(&path));
             let given = environment.non_empty(BRANCH_VARIABLE);
             branch =

@@ -6,7 +6,7 @@ use futures_util::future::try_join_all;
 use vestal_agent::{Agent, EventSink};
 use vestal_bench::Result;
 use vestal_bench::process::resident;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::report::{Bar, BenchRow, Figure};
 
 use crate::Plan;
 use crate::stage::{Stage, WORK, said};
@@ -14,7 +14,7 @@ use crate::stage::{Stage, WORK, said};
 /// Memory that a second crowd may add to what the first one left.
 const GROWTH: f64 = 8.0;
 
-pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let agent = stage.agent().await?;
     let what = format!("{} conversations × {} turns at once", plan.conversations, plan.turns_each);
     crowd(stage, &agent, plan).await?;
@@ -24,9 +24,13 @@ pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
     let took = start.elapsed();
     let after = resident(std::process::id())?;
     Ok(vec![
-        Row::single(what.clone(), Figure::time(took)).note("none failed; the second of two crowds"),
-        Row::single(format!("{what}, memory added"), Figure::size(after.saturating_sub(before)))
-            .bar(Bar::AtMost(Figure::Mebibytes(GROWTH))),
+        BenchRow::single(what.clone(), Figure::time(took))
+            .note("none failed; the second of two crowds"),
+        BenchRow::single(
+            format!("{what}, memory added"),
+            Figure::size(after.saturating_sub(before)),
+        )
+        .bar(Bar::AtMost(Figure::Mebibytes(GROWTH))),
     ])
 }
 

@@ -19,7 +19,7 @@ mod turn;
 use std::process::ExitCode;
 
 use vestal_bench::Result;
-use vestal_bench::report::Report;
+use vestal_bench::report::BenchReport;
 
 use crate::stage::Stage;
 
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     vestal_bench::run(SHORT, LONG, measure)
 }
 
-fn measure(report: &mut Report, plan: Plan) -> Result<()> {
+fn measure(report: &mut BenchReport, plan: Plan) -> Result<()> {
     let program = vestal_bench::program::build();
     let stage = Stage::new()?;
     report.add(program::measure(&stage, plan, &program)?);

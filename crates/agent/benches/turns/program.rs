@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use vestal_bench::Result;
 use vestal_bench::process::resident;
-use vestal_bench::program::Program;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::program::BenchProgram;
+use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 
 use crate::Plan;
@@ -21,11 +21,11 @@ const THEIR_FIRST_REQUEST: Duration = Duration::from_millis(5_200);
 const THEIR_TURN: Duration = Duration::from_millis(5_700);
 const THEIR_MEMORY: f64 = 65.0;
 
-pub(crate) fn measure(stage: &Stage, plan: Plan, program: &Program) -> Result<Vec<Row>> {
+pub(crate) fn measure(stage: &Stage, plan: Plan, program: &BenchProgram) -> Result<Vec<BenchRow>> {
     let program = match program {
         Ok(program) => program,
         Err(why) => {
-            let not_run = |what: &str| Row::not_run(what, why);
+            let not_run = |what: &str| BenchRow::not_run(what, why);
             return Ok([FIRST_REQUEST, WHOLE, MEMORY].map(not_run).into());
         }
     };
@@ -52,12 +52,12 @@ pub(crate) fn measure(stage: &Stage, plan: Plan, program: &Program) -> Result<Ve
         }
     }
     Ok(vec![
-        Row::times(FIRST_REQUEST, &first)
+        BenchRow::times(FIRST_REQUEST, &first)
             .beside(Figure::time(THEIR_FIRST_REQUEST))
             .bar(Bar::AtMost(Figure::Milliseconds(50.0)))
             .note("the alternative's figures were recorded"),
-        Row::times(WHOLE, &whole).beside(Figure::time(THEIR_TURN)),
-        Row::single(MEMORY, idle_memory(stage, program, &runtime)?)
+        BenchRow::times(WHOLE, &whole).beside(Figure::time(THEIR_TURN)),
+        BenchRow::single(MEMORY, idle_memory(stage, program, &runtime)?)
             .beside(Figure::Mebibytes(THEIR_MEMORY))
             .bar(Bar::AtMost(Figure::Mebibytes(30.0))),
     ])

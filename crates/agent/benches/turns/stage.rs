@@ -12,10 +12,10 @@ use vestal_agent::{
 };
 use vestal_bench::Result;
 use vestal_config::{Environment, Home, Override, Settings};
-use vestal_conversations::Store;
-use vestal_model::{Api, Endpoint, Models, Part, UserMessage};
-use vestal_sandbox::{Engine, FilesOnRemoval, Isolation, Overrides, Task};
-use vestal_scripted_model::{Reply, Rule, Script, ScriptedModel};
+use vestal_conversations::ConversationStore;
+use vestal_model::{Endpoint, Models, Part, ProviderApi, UserMessage};
+use vestal_sandbox::{Engine, FilesOnRemoval, Isolation, Overrides, TaskName};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedModel, ScriptedReply};
 
 /// What the model is told to have it call `terminal` once.
 pub(crate) const WORK: &str = "do some work";
@@ -33,10 +33,12 @@ impl Stage {
         let dir = tempfile::tempdir()?;
         std::fs::create_dir(dir.path().join("user"))?;
         let script = Script::rules([
-            Rule::when_user_contains(WORK)
-                .reply(Reply::tool_call("terminal", json!({"command": "true"}))),
-            Rule::when_user_contains(WORK).after_tool_results(1).reply(Reply::text("done")),
-            Rule::when_user_contains(WAIT).reply(Reply::stall()),
+            ReplyRule::when_user_contains(WORK)
+                .reply(ScriptedReply::tool_call("terminal", json!({"command": "true"}))),
+            ReplyRule::when_user_contains(WORK)
+                .after_tool_results(1)
+                .reply(ScriptedReply::text("done")),
+            ReplyRule::when_user_contains(WAIT).reply(ScriptedReply::stall()),
         ]);
         let model = ScriptedModel::start(script.or_echo().forget_bodies());
         let stage = Self { dir, model };
@@ -91,7 +93,7 @@ impl Stage {
         Ok(Agent::new(AgentParts {
             options: settings::options(&settings)?,
             models: Models::new(settings::model_options(&settings)?)?,
-            store: Store::open(self.home().join("state.db")).await?,
+            store: ConversationStore::open(self.home().join("state.db")).await?,
             engine: Engine::open(settings)?,
             tools: tools::standard(),
             sources: Vec::new(),
@@ -106,14 +108,14 @@ impl Stage {
             start: Start::New { source: "bench".to_owned(), title: None },
             chain: vec![Endpoint {
                 name: "scripted".to_owned(),
-                api: Api::ChatCompletions,
+                api: ProviderApi::ChatCompletions,
                 base_url: self.model.base_url(),
                 key: None,
                 model: "m".to_owned(),
                 context_length: None,
                 prices: None,
             }],
-            task: Task::default_task(),
+            task: TaskName::default_task(),
             isolation: Isolation::Shared,
             overrides: Overrides::default(),
             human: Arc::new(NoHuman),
@@ -128,7 +130,7 @@ impl Stage {
     pub(crate) fn close(self) -> Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let engine = Engine::open(self.settings()?)?;
-        let task = Task::default_task();
+        let task = TaskName::default_task();
         runtime.block_on(Box::pin(engine.remove(&task, FilesOnRemoval::Remove)))?;
         Ok(())
     }

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use vestal_agent::EventSink;
 use vestal_bench::Result;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
-use vestal_model::{Message, Request};
+use vestal_model::{Message, ModelRequest};
 
 use crate::Plan;
 use crate::stage::{Stage, WORK, said};
@@ -18,7 +18,7 @@ const THEIRS: Duration = Duration::from_millis(100);
 /// part of the figure.
 const TURNS_EACH: usize = 10;
 
-pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let agent = stage.agent().await?;
     let chat = agent.models().chat(stage.opening().chain);
     let (mut turns, mut calls) = (Samples::default(), Samples::default());
@@ -35,7 +35,7 @@ pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
         }
         let start = Instant::now();
         let messages = [Message::user("hello")];
-        let request = Request { messages: &messages, ..Request::default() };
+        let request = ModelRequest { messages: &messages, ..ModelRequest::default() };
         chat.complete(&request, &mut |_| ()).await?;
         let call = start.elapsed();
         if round >= plan.warm_up {
@@ -44,9 +44,9 @@ pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
         }
     }
     Ok(vec![
-        Row::times("a turn with one terminal call, outside the model", &turns)
+        BenchRow::times("a turn with one terminal call, outside the model", &turns)
             .beside(Figure::time(THEIRS))
             .bar(Bar::AtMost(Figure::Milliseconds(15.0))),
-        Row::times("one call of the scripted model, for comparison", &calls),
+        BenchRow::times("one call of the scripted model, for comparison", &calls),
     ])
 }

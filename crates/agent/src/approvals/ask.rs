@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::guard::Guard;
 use super::judge::{ApprovalContext, GuardedAction, RuleDecision, session_key};
-use super::policy::{Clearance, Refusal, RefusalStatus, approval_key};
+use super::policy::{ApprovalRefusal, Clearance, RefusalStatus, approval_key};
 use super::shell::ShellFinding;
 use crate::human::{Approval, ApprovalRequest, Human};
 use crate::redact::Redactor;
@@ -33,12 +33,12 @@ impl Guard {
         context: &ToolContext,
         kind: &str,
         request: &ApprovalRequest,
-    ) -> Result<Clearance, Refusal> {
+    ) -> Result<Clearance, ApprovalRefusal> {
         if self.child().is_some() || !context.human.is_present() {
             let message = format!(
                 "Refused: this {kind} needs a person's approval, and nobody is there to be asked."
             );
-            return Err(Refusal { status: RefusalStatus::Unattended, message });
+            return Err(ApprovalRefusal { status: RefusalStatus::Unattended, message });
         }
         let _turn = tokio::select! {
             () = context.cancel.cancelled() => return Err(interrupted(kind)),
@@ -67,7 +67,7 @@ impl Guard {
         situation: &ApprovalContext,
         action: &GuardedAction,
         asking: ApprovalWait<'_>,
-    ) -> Result<Clearance, Refusal> {
+    ) -> Result<Clearance, ApprovalRefusal> {
         match self.judge(situation, action) {
             RuleDecision::Allow => return Ok(Clearance::default()),
             RuleDecision::Refuse(refusal) => return Err(refusal),
@@ -90,7 +90,7 @@ impl Guard {
         open: &[ShellFinding],
         action: &GuardedAction,
         asking: ApprovalWait<'_>,
-    ) -> Result<Clearance, Refusal> {
+    ) -> Result<Clearance, ApprovalRefusal> {
         let request = request(open, action, asking.redactor);
         let mut yolo = self.watch_yolo();
         let answer = tokio::select! {
@@ -150,26 +150,26 @@ fn request(open: &[ShellFinding], action: &GuardedAction, redactor: &Redactor) -
     }
 }
 
-fn interrupted(kind: &str) -> Refusal {
+fn interrupted(kind: &str) -> ApprovalRefusal {
     let message = format!("Denied: the turn was interrupted before anybody approved this {kind}.");
-    Refusal { status: RefusalStatus::Denied, message }
+    ApprovalRefusal { status: RefusalStatus::Denied, message }
 }
 
-fn unanswered(kind: &str, timeout: std::time::Duration) -> Refusal {
+fn unanswered(kind: &str, timeout: std::time::Duration) -> ApprovalRefusal {
     let message = format!(
         "Denied: nobody answered within {} s whether this {kind} may be done. Do not try it again or \
          another way unasked; go on without it, or ask the user first.",
         timeout.as_secs()
     );
-    Refusal { status: RefusalStatus::Denied, message }
+    ApprovalRefusal { status: RefusalStatus::Denied, message }
 }
 
-fn denied(kind: &str, why: Option<&str>) -> Refusal {
+fn denied(kind: &str, why: Option<&str>) -> ApprovalRefusal {
     let why = why.map(str::trim).filter(|why| !why.is_empty());
     let because = why.map(|why| format!(", saying: {why}")).unwrap_or_default();
     let message = format!(
         "Denied: the user does not want this {kind}{because}. Do not try it again or get the same effect \
          another way; ask the user what to do instead."
     );
-    Refusal { status: RefusalStatus::Denied, message }
+    ApprovalRefusal { status: RefusalStatus::Denied, message }
 }

@@ -16,7 +16,9 @@ use super::ask::ApprovalWait;
 use super::judge::{ApprovalContext, GuardedAction};
 use super::path_context::PathContext;
 use super::paths;
-use super::policy::{Clearance, CommandPatterns, Policy, Refusal, RefusalStatus, Unattended};
+use super::policy::{
+    ApprovalPolicy, ApprovalRefusal, Clearance, CommandPatterns, RefusalStatus, Unattended,
+};
 use super::shell::{self, Examined, Risk, ShellFinding};
 use crate::tool::ToolContext;
 
@@ -40,7 +42,7 @@ pub enum WorkingDir<'a> {
 /// a turn runs: [`Guard::set_yolo`] acts at once, also on a question that is
 /// being asked.
 pub struct Guard {
-    policy: Arc<Policy>,
+    policy: Arc<ApprovalPolicy>,
     deny: Arc<CommandPatterns>,
     allow: Arc<CommandPatterns>,
     remember: Remember,
@@ -71,7 +73,7 @@ pub(super) struct ChildGuard {
 impl Guard {
     /// Returns a guard for a new conversation: nothing is approved yet, and
     /// questions are asked.
-    pub fn new(policy: Policy, remember: Remember) -> Self {
+    pub fn new(policy: ApprovalPolicy, remember: Remember) -> Self {
         let state = GuardState {
             approved: Mutex::new(HashSet::new()),
             suspects: Mutex::new(HashSet::new()),
@@ -151,7 +153,7 @@ impl Guard {
         context: &ToolContext,
         command: &str,
         dir: WorkingDir<'_>,
-    ) -> Result<Clearance, Refusal> {
+    ) -> Result<Clearance, ApprovalRefusal> {
         let situation = situation(context).await?;
         let dirs =
             if is_walled(&situation.reach) { Dirs::default() } else { located(context, dir).await };
@@ -161,7 +163,11 @@ impl Guard {
 
     /// Decides about a script of the model's in another language than the shell's.
     #[boxed]
-    pub async fn script(&self, context: &ToolContext, code: &str) -> Result<Clearance, Refusal> {
+    pub async fn script(
+        &self,
+        context: &ToolContext,
+        code: &str,
+    ) -> Result<Clearance, ApprovalRefusal> {
         let situation = situation(context).await?;
         let action = self.script_action(&situation.reach, code);
         self.decide(&situation, &action, asking(context)).await
@@ -169,7 +175,11 @@ impl Guard {
 
     /// Decides about writing a file, its path absolute and as the sandbox sees it.
     #[boxed]
-    pub async fn write(&self, context: &ToolContext, path: &str) -> Result<Clearance, Refusal> {
+    pub async fn write(
+        &self,
+        context: &ToolContext,
+        path: &str,
+    ) -> Result<Clearance, ApprovalRefusal> {
         let situation = situation(context).await?;
         let action = self.write_action(&situation.reach, path);
         self.decide(&situation, &action, asking(context)).await
@@ -184,7 +194,7 @@ impl Guard {
         context: &ToolContext,
         name: &str,
         text: &str,
-    ) -> Result<Clearance, Refusal> {
+    ) -> Result<Clearance, ApprovalRefusal> {
         let situation = ApprovalContext {
             reach: Reach::Host,
             automatic: false,
@@ -266,7 +276,7 @@ impl Guard {
         GuardedAction { kind: "write", text: path, findings, commands: Vec::new() }
     }
 
-    pub(super) fn policy(&self) -> &Policy {
+    pub(super) fn policy(&self) -> &ApprovalPolicy {
         &self.policy
     }
 
@@ -363,8 +373,8 @@ async fn real_path(files: &Files, path: &str) -> Option<PathBuf> {
 }
 
 /// Finds out where something is to be done.
-async fn situation(context: &ToolContext) -> Result<ApprovalContext, Refusal> {
-    let sandbox = context.sandbox.attach(&context.events).await.map_err(|error| Refusal {
+async fn situation(context: &ToolContext) -> Result<ApprovalContext, ApprovalRefusal> {
+    let sandbox = context.sandbox.attach(&context.events).await.map_err(|error| ApprovalRefusal {
         status: RefusalStatus::Blocked,
         message: format!(
             "Nothing was done: the sandbox cannot be reached ({error}). Tell the user; `vestal doctor` \
@@ -384,7 +394,7 @@ fn asking(context: &ToolContext) -> ApprovalWait<'_> {
 
 impl Default for Guard {
     fn default() -> Self {
-        Self::new(Policy::default(), Arc::new(|_| Ok(())))
+        Self::new(ApprovalPolicy::default(), Arc::new(|_| Ok(())))
     }
 }
 

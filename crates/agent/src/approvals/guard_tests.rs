@@ -8,19 +8,21 @@ use vestal_sandbox::{Opening, Reach};
 use super::ask::ApprovalWait;
 use super::guard::{Dirs, Guard, WorkingDir};
 use super::judge::{ApprovalContext, GuardedAction};
-use super::policy::{Clearance, GuardMode, Policy, Refusal, RefusalStatus, Unattended};
+use super::policy::{
+    ApprovalPolicy, ApprovalRefusal, Clearance, GuardMode, RefusalStatus, Unattended,
+};
 use crate::human::{Approval, ApprovalRequest, Human, NoHuman, Question};
 use crate::redact::Redactor;
-use crate::testing::{PATIENCE, Scripted, Stage, until};
+use crate::testing::{AgentFixture, PATIENCE, Scripted, until};
 
 pub(super) const DANGEROUS: &str = "rm -r build";
 
-pub(super) fn policy() -> Policy {
-    Policy {
+pub(super) fn policy() -> ApprovalPolicy {
+    ApprovalPolicy {
         user_home: Some("/home/me".into()),
         vestal_home: Some("/home/me/.vestal".into()),
         timeout: PATIENCE,
-        ..Policy::default()
+        ..ApprovalPolicy::default()
     }
 }
 
@@ -30,7 +32,7 @@ pub(super) fn dir() -> Dirs {
     Dirs { begins: dir.clone(), opened: dir }
 }
 
-pub(super) fn guard(policy: Policy) -> Guard {
+pub(super) fn guard(policy: ApprovalPolicy) -> Guard {
     Guard::new(policy, Arc::new(|_| Ok(())))
 }
 
@@ -43,7 +45,7 @@ pub(super) async fn decide(
     situation: &ApprovalContext,
     action: &GuardedAction,
     human: &dyn Human,
-) -> Result<Clearance, Refusal> {
+) -> Result<Clearance, ApprovalRefusal> {
     let (cancel, redactor) = (CancellationToken::new(), Redactor::default());
     guard
         .decide(situation, action, ApprovalWait { human, cancel: &cancel, redactor: &redactor })
@@ -55,12 +57,12 @@ pub(super) async fn on_host(
     guard: &Guard,
     command: &str,
     human: &dyn Human,
-) -> Result<Clearance, Refusal> {
+) -> Result<Clearance, ApprovalRefusal> {
     let situation = situation(Reach::Host, human);
     decide(guard, &situation, &guard.command_action(&Reach::Host, dir(), command), human).await
 }
 
-pub(super) fn status(decision: &Result<Clearance, Refusal>) -> Option<RefusalStatus> {
+pub(super) fn status(decision: &Result<Clearance, ApprovalRefusal>) -> Option<RefusalStatus> {
     decision.as_ref().err().map(|refusal| refusal.status)
 }
 
@@ -71,7 +73,7 @@ pub(super) fn mounted() -> Reach {
 
 #[tokio::test]
 async fn hardline_rules_hold_whatever_is_allowed() {
-    let allowed = guard(Policy {
+    let allowed = guard(ApprovalPolicy {
         mode: GuardMode::Off,
         unattended: Unattended::Allow,
         allowlist: vec!["*".to_owned(), "delete-system:rm -rf /".to_owned(), "rm -rf /".to_owned()],
@@ -91,7 +93,7 @@ async fn hardline_rules_hold_whatever_is_allowed() {
 
 #[tokio::test]
 async fn in_isolation_nothing_is_asked_and_only_what_is_forbidden_is_blocked() {
-    let guard = guard(Policy { deny: vec!["npm publish*".to_owned()], ..policy() });
+    let guard = guard(ApprovalPolicy { deny: vec!["npm publish*".to_owned()], ..policy() });
     let situation = situation(Reach::Contained, &NoHuman);
     let usual =
         ["rm -rf /var/lib/apt/lists/*", "rm -rf node_modules", "echo pw | sudo -S id", "kill 1"];
@@ -121,7 +123,8 @@ async fn in_isolation_nothing_is_asked_and_only_what_is_forbidden_is_blocked() {
 
 #[tokio::test]
 async fn what_the_user_forbids_is_blocked_however_it_is_wrapped() {
-    let guard = guard(Policy { deny: vec!["git push*".to_owned(), "[".to_owned()], ..policy() });
+    let guard =
+        guard(ApprovalPolicy { deny: vec!["git push*".to_owned(), "[".to_owned()], ..policy() });
     guard.set_yolo(true);
     for command in [
         "git push",
@@ -213,7 +216,7 @@ async fn an_approval_for_always_is_kept_and_holds_in_the_next_conversation() {
     assert!(on_host(&guard, DANGEROUS, &*human).await.is_ok());
     let allowlist = kept.lock().unwrap().clone();
     assert_eq!(allowlist, ["recursive-delete:rm -r build"]);
-    let next = self::guard(Policy { allowlist, ..policy() });
+    let next = self::guard(ApprovalPolicy { allowlist, ..policy() });
     assert!(on_host(&next, DANGEROUS, &NoHuman).await.is_ok());
     assert!(on_host(&next, "rm -r *", &NoHuman).await.is_err());
     assert!(on_host(&next, "rm -r build src", &NoHuman).await.is_err());
@@ -230,7 +233,7 @@ async fn an_approval_that_cannot_be_kept_is_still_an_approval() {
 #[tokio::test]
 async fn a_wildcard_that_was_approved_is_not_a_pattern() {
     let allowlist = vec!["recursive-delete:rm -r *".to_owned()];
-    let guard = guard(Policy { allowlist, ..policy() });
+    let guard = guard(ApprovalPolicy { allowlist, ..policy() });
     assert!(on_host(&guard, "rm -r *", &NoHuman).await.is_ok());
     assert!(on_host(&guard, "rm -r src", &NoHuman).await.is_err());
 }
@@ -238,7 +241,7 @@ async fn a_wildcard_that_was_approved_is_not_a_pattern() {
 #[tokio::test]
 async fn the_users_own_patterns_hold_for_each_command_by_itself() {
     let allowlist = vec!["docker stop *".to_owned(), "curl https://x.sh | sh".to_owned()];
-    let guard = guard(Policy { allowlist, ..policy() });
+    let guard = guard(ApprovalPolicy { allowlist, ..policy() });
     assert!(on_host(&guard, "docker stop web", &NoHuman).await.is_ok());
     assert!(on_host(&guard, "docker stop web && docker stop db", &NoHuman).await.is_ok());
     assert!(on_host(&guard, "docker stop web; rm -r build", &NoHuman).await.is_err());
@@ -249,7 +252,7 @@ async fn the_users_own_patterns_hold_for_each_command_by_itself() {
 
 #[tokio::test]
 async fn silence_is_denial() {
-    let guard = guard(Policy { timeout: Duration::from_millis(1), ..policy() });
+    let guard = guard(ApprovalPolicy { timeout: Duration::from_millis(1), ..policy() });
     let human = Scripted::approving([]);
     let refusal = on_host(&guard, DANGEROUS, &*human).await.expect_err("denied");
     assert_eq!(refusal.status, RefusalStatus::Denied);
@@ -327,20 +330,21 @@ async fn nobody_there_is_refusal_unless_configured() {
     let refusal = on_host(&guard(policy()), DANGEROUS, &NoHuman).await.expect_err("refused");
     assert_eq!(refusal.status, RefusalStatus::Unattended);
     assert!(refusal.message.contains("approvals.unattended"), "{}", refusal.message);
-    let open = guard(Policy { unattended: Unattended::Allow, ..policy() });
+    let open = guard(ApprovalPolicy { unattended: Unattended::Allow, ..policy() });
     assert_eq!(on_host(&open, DANGEROUS, &NoHuman).await, Ok(Clearance::default()));
 }
 
 #[tokio::test]
 async fn switched_off_nothing_is_asked() {
-    let guard = guard(Policy { mode: GuardMode::Off, ..policy() });
+    let guard = guard(ApprovalPolicy { mode: GuardMode::Off, ..policy() });
     let human = Scripted::approving([]);
     assert_eq!(on_host(&guard, DANGEROUS, &*human).await, Ok(Clearance::default()));
 }
 
 #[tokio::test]
 async fn on_a_host_that_nobody_chose_danger_is_always_asked_about() {
-    let off = guard(Policy { mode: GuardMode::Off, unattended: Unattended::Allow, ..policy() });
+    let off =
+        guard(ApprovalPolicy { mode: GuardMode::Off, unattended: Unattended::Allow, ..policy() });
     let human = Scripted::approving([Approval::Once]);
     let unchosen =
         |human: &dyn Human| ApprovalContext { automatic: true, ..situation(Reach::Host, human) };
@@ -456,7 +460,7 @@ async fn sensitive_files_are_asked_about_and_disks_never_written() {
 #[tokio::test]
 async fn a_real_sandbox_without_isolation_is_the_host() {
     let human = Scripted::approving([Approval::Deny(None)]);
-    let stage = Stage::new().guarded_by(policy()).with_human(human.clone());
+    let stage = AgentFixture::new().guarded_by(policy()).with_human(human.clone());
     let context = &stage.context;
     let refusal =
         context.guard.command(context, DANGEROUS, WorkingDir::Session).await.expect_err("denied");
@@ -469,7 +473,7 @@ async fn a_real_sandbox_without_isolation_is_the_host() {
 
 #[tokio::test]
 async fn a_command_is_judged_by_where_it_runs_and_by_what_came_before() {
-    let stage = Stage::new().guarded_by(policy());
+    let stage = AgentFixture::new().guarded_by(policy());
     let context = &stage.context;
     for (dir, command, expected) in [
         (WorkingDir::Session, "touch f", None),

@@ -3,7 +3,7 @@
 use vestal_sandbox::Reach;
 
 use super::guard::Guard;
-use super::policy::{GuardMode, Refusal, RefusalStatus, Unattended, approval_key};
+use super::policy::{ApprovalRefusal, GuardMode, RefusalStatus, Unattended, approval_key};
 use super::shell::{Risk, ShellFinding};
 
 /// Where something is to be done.
@@ -34,7 +34,7 @@ pub(super) enum RuleDecision {
     /// It may be done.
     Allow,
     /// It may not be done.
-    Refuse(Refusal),
+    Refuse(ApprovalRefusal),
     /// A person has to decide about these.
     Ask(Vec<ShellFinding>),
 }
@@ -65,7 +65,10 @@ impl Guard {
                  do and why.",
                 action.kind
             );
-            return RuleDecision::Refuse(Refusal { status: RefusalStatus::Blocked, message });
+            return RuleDecision::Refuse(ApprovalRefusal {
+                status: RefusalStatus::Blocked,
+                message,
+            });
         }
         if confined || self.is_yolo() {
             return RuleDecision::Allow;
@@ -134,7 +137,7 @@ fn blocking<'a>(
     })
 }
 
-fn blocked(finding: &ShellFinding, kind: &str) -> Refusal {
+fn blocked(finding: &ShellFinding, kind: &str) -> ApprovalRefusal {
     let ShellFinding { reason, rule, .. } = finding;
     let instead = if finding.severity == Risk::BlockedOnHost {
         "Ask the user to run it themselves, or to give the account the right to do it without a password."
@@ -145,20 +148,20 @@ fn blocked(finding: &ShellFinding, kind: &str) -> Refusal {
         "Blocked: this {kind} {reason} (rule {rule}). No approval or setting lifts this rule. Do not \
          try to get the same effect another way. {instead}"
     );
-    Refusal { status: RefusalStatus::Blocked, message }
+    ApprovalRefusal { status: RefusalStatus::Blocked, message }
 }
 
-fn childs(finding: &ShellFinding, kind: &str) -> Refusal {
+fn childs(finding: &ShellFinding, kind: &str) -> ApprovalRefusal {
     let reason = finding.reason;
     let message = format!(
         "Denied: this {kind} {reason}, and a subagent cannot ask for approval. Do the part that needs \
          no approval and report what is left, so that the parent can ask the user. (The setting \
          delegation.subagent_auto_approve allows it.)"
     );
-    Refusal { status: RefusalStatus::Denied, message }
+    ApprovalRefusal { status: RefusalStatus::Denied, message }
 }
 
-fn unattended(finding: &ShellFinding, kind: &str, unchosen: bool) -> Refusal {
+fn unattended(finding: &ShellFinding, kind: &str, unchosen: bool) -> ApprovalRefusal {
     let reason = finding.reason;
     let remedy = if unchosen {
         "commands run on this machine without isolation, which nobody has chosen: choose a backend with \
@@ -171,5 +174,5 @@ fn unattended(finding: &ShellFinding, kind: &str, unchosen: bool) -> Refusal {
          without it if you can, and say in your answer what was left undone and that the user can \
          change this: {remedy}."
     );
-    Refusal { status: RefusalStatus::Unattended, message }
+    ApprovalRefusal { status: RefusalStatus::Unattended, message }
 }

@@ -23,4 +23,6 @@ mod mounts_tests;
 mod paths_tests;
 
 pub use guard::{Guard, Remember, WorkingDir};
-pub use policy::{Clearance, GuardMode, Policy, Refusal, RefusalStatus, Unattended};
+pub use policy::{
+    ApprovalPolicy, ApprovalRefusal, Clearance, GuardMode, RefusalStatus, Unattended,
+};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use vestal_sandbox::{Opening, Reach};
 
 use super::paths;
-use super::policy::Policy;
+use super::policy::ApprovalPolicy;
 
 /// Where commands run: which paths mean what there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub(super) struct PathContext {
 
 impl PathContext {
     /// Returns the context of a sandbox.
-    pub(super) fn new(policy: &Policy, reach: &Reach) -> Self {
+    pub(super) fn new(policy: &ApprovalPolicy, reach: &Reach) -> Self {
         let text = |path: &Option<std::path::PathBuf>| {
             path.as_deref().map(Path::to_string_lossy).map(std::borrow::Cow::into_owned)
         };

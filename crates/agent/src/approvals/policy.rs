@@ -30,7 +30,7 @@ pub enum Unattended {
 
 /// What the settings say about approvals.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy {
+pub struct ApprovalPolicy {
     /// When a person is asked (`approvals.mode`).
     pub mode: GuardMode,
     /// How long a person has to answer (`approvals.timeout`).
@@ -47,7 +47,7 @@ pub struct Policy {
     pub vestal_home: Option<PathBuf>,
 }
 
-impl Default for Policy {
+impl Default for ApprovalPolicy {
     fn default() -> Self {
         Self {
             mode: GuardMode::default(),
@@ -126,7 +126,7 @@ pub struct Clearance {
 /// It may not be done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Refusal {
+pub struct ApprovalRefusal {
     /// Who refused.
     pub status: RefusalStatus,
     /// What the model reads: what happened, and what to do instead.

@@ -3,13 +3,13 @@
 use async_recursion::async_recursion as boxed;
 use tokio_util::sync::CancellationToken;
 use vestal_conversations::Error;
-use vestal_model::{Completion, Message, ModelError, Request};
+use vestal_model::{Message, ModelAnswer, ModelError, ModelRequest};
 
 use super::Conversation;
 use crate::compress::{
     SUMMARY_INSTRUCTIONS, SummaryRoom, as_message, clipped, cut, tokens, tokens_of, transcript,
 };
-use crate::event::{Event, EventSink};
+use crate::event::{EventSink, TurnEvent};
 use crate::limits::LEAST_RESULT;
 
 /// Tokens that are taken for a model's context when nobody has said and the
@@ -67,7 +67,7 @@ pub enum CompressError {
 
 /// What came of asking for a summary.
 pub(crate) enum Summarised {
-    By(Box<Completion>),
+    By(Box<ModelAnswer>),
     Empty,
     Interrupted,
     Failed(ModelError),
@@ -86,7 +86,7 @@ impl Conversation {
             let messages = self.messages.len();
             return Err(CompressError::TooShort { messages, tokens: tokens_before });
         };
-        events.emit(Event::Compressing { tokens: tokens_before });
+        events.emit(TurnEvent::Compressing { tokens: tokens_before });
         let gone = self.messages_to_compress(start);
         let summary = match self.summarise(&gone, &running.token).await {
             Summarised::By(completion) => completion,
@@ -141,7 +141,7 @@ impl Conversation {
         let window = self.chat.context_length().tokens();
         let messages = [Message::user(transcript(gone, &SummaryRoom::of(window)))];
         let most = window.map_or(SUMMARY_TOKENS, |window| window / SUMMARY_SHARE);
-        let request = Request {
+        let request = ModelRequest {
             system: SUMMARY_INSTRUCTIONS,
             messages: &messages,
             tools: &[],
@@ -176,7 +176,7 @@ impl Conversation {
         self.replace_beginning(gone.len(), as_message(gone, quoted, summary, &room)).await?;
         self.counted = None;
         self.observed_files.clear();
-        events.emit(Event::Compressed { messages: gone.len(), tokens: self.request_tokens() });
+        events.emit(TurnEvent::Compressed { messages: gone.len(), tokens: self.request_tokens() });
         Ok(())
     }
 

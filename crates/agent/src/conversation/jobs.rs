@@ -11,7 +11,7 @@ use vestal_model::{Message, ToolCall, ToolResult};
 
 use super::Conversation;
 use crate::call_jobs::{CallJobRecord, UnsettledJobs};
-use crate::event::{Event, EventSink};
+use crate::event::{EventSink, TurnEvent};
 use crate::tool::ToolOutput;
 use crate::tools::{JobWatch, fit, job_updates, run_for_person, settle};
 use crate::turn::{TurnInput, TurnResult, preview};
@@ -73,7 +73,7 @@ impl Conversation {
             let context = self.tool_context(&call.id, cancel, events);
             let (id, name) = (call.id.clone(), call.name.clone());
             let summary = context.redactor.redact(&call.arguments).into_owned();
-            events.emit(Event::ToolStarted { call: id, name, summary });
+            events.emit(TurnEvent::ToolStarted { call: id, name, summary });
             let began = std::time::Instant::now();
             let sent = CallJobRecord::sent(record.as_ref(), answer, &call.id);
             let output = tokio::select! {
@@ -91,7 +91,7 @@ impl Conversation {
             let ToolOutput { content, is_error, images, .. } = output;
             let (id, name) = (call.id.clone(), call.name.clone());
             let (took, preview) = (began.elapsed(), content.chars().take(200).collect());
-            events.emit(Event::ToolEnded { call: id, name, is_error, took, preview });
+            events.emit(TurnEvent::ToolEnded { call: id, name, is_error, took, preview });
             let ToolCall { id: call, name, .. } = call;
             self.append(vec![Message::Tool(ToolResult { call, name, content, is_error, images })])
                 .await?;
@@ -132,20 +132,20 @@ impl Conversation {
         let began = Instant::now();
         let (call, name) = (CALL.to_owned(), CALL.to_owned());
         let summary = context.redactor.redact(command.trim()).into_owned();
-        events.emit(Event::ToolStarted { call, name, summary });
+        events.emit(TurnEvent::ToolStarted { call, name, summary });
         let output = run_for_person(&context, command).await;
         let content = context.redactor.redact_result(&output.content).into_owned();
         let preview = preview(&content);
         let ToolOutput { content, is_error, .. } =
             fit(&context, ToolOutput { content, ..output }, TOLD).await;
         let (call, name, took) = (CALL.to_owned(), CALL.to_owned(), began.elapsed());
-        events.emit(Event::ToolEnded { call, name, is_error, took, preview });
+        events.emit(TurnEvent::ToolEnded { call, name, is_error, took, preview });
         drop(running);
         let command = context.redactor.redact(command.trim());
         let note = format!("[The user ran a command in the shell: {command}\nResult: {content}]");
         self.append_note(&note).await?;
         if let Err(error) = self.sandbox.turn_ended() {
-            events.emit(Event::Warning { text: format!("after the command: {error}") });
+            events.emit(TurnEvent::Warning { text: format!("after the command: {error}") });
         }
         Ok(())
     }

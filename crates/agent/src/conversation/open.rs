@@ -10,9 +10,9 @@ use jiff::Zoned;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
-use vestal_conversations::{ConversationId, Error, New, ParentKind, Store, Title};
+use vestal_conversations::{ConversationId, ConversationStore, Error, New, ParentKind, Title};
 use vestal_model::Endpoint;
-use vestal_sandbox::{Command, InvalidTask, Isolation, Overrides, Task};
+use vestal_sandbox::{Command, InvalidTask, Isolation, Overrides, TaskName};
 
 use super::Conversation;
 use super::record::NOTES;
@@ -35,7 +35,7 @@ pub struct ConversationOptions {
     /// Who is asked, and who is asked where that one fails.
     pub chain: Vec<Endpoint>,
     /// The task whose sandbox it works in.
-    pub task: Task,
+    pub task: TaskName,
     /// How conversations share sandboxes.
     pub isolation: Isolation,
     /// What is asked for the sandbox alone.
@@ -188,7 +188,7 @@ impl Agent {
             unsettled,
             noted_since: None,
             control: Control::default(),
-            children: crate::delegation::Children::default(),
+            children: crate::delegation::DelegatedChildren::default(),
             max_turns: opening.max_turns.unwrap_or(options.max_turns),
             depth,
             parent_cancel,
@@ -291,7 +291,7 @@ impl StoredConversation {
 
 /// Returns something that a conversation remembers, if it can be read.
 async fn read<T: DeserializeOwned>(
-    store: &Store,
+    store: &ConversationStore,
     id: &ConversationId,
     name: &str,
 ) -> Result<Option<T>, Error> {
@@ -304,7 +304,7 @@ fn own_task(
     opening: &ConversationOptions,
     id: &ConversationId,
     works_in: Option<&WorksIn>,
-) -> Result<Task, InvalidTask> {
+) -> Result<TaskName, InvalidTask> {
     match (opening.isolation, works_in) {
         (Isolation::Shared | Isolation::Task, _) => Ok(opening.task.clone()),
         (Isolation::Conversation, Some(place)) => place.task.parse(),

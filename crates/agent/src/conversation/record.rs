@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use async_recursion::async_recursion as boxed;
 use serde::{Deserialize, Serialize};
-use vestal_conversations::{ConversationId, Error, NewMessage, Seq, Store};
-use vestal_model::{AssistantMessage, Completion, Message, Part, ToolResult, UserMessage};
+use vestal_conversations::{ConversationId, ConversationStore, Error, NewMessage, Seq};
+use vestal_model::{AssistantMessage, Message, ModelAnswer, Part, ToolResult, UserMessage};
 
 use super::Conversation;
 use crate::notebook::Notes;
@@ -72,8 +72,8 @@ impl Conversation {
     }
 
     /// Stores an answer of the model's with what it took.
-    pub(crate) async fn append_answer(&mut self, completion: Completion) -> Result<(), Error> {
-        let Completion { message, usage, cost, provider, model } = completion;
+    pub(crate) async fn append_answer(&mut self, completion: ModelAnswer) -> Result<(), Error> {
+        let ModelAnswer { message, usage, cost, provider, model } = completion;
         let message = Message::Assistant(message);
         let mut new = NewMessage::from(self.for_store(&message));
         new.usage = Some(usage);
@@ -88,8 +88,8 @@ impl Conversation {
     }
 
     /// Counts what an answer took that is no message of the conversation.
-    pub(crate) async fn record_usage(&self, completion: &Completion) {
-        let Completion { provider, model, usage, cost, .. } = completion;
+    pub(crate) async fn record_usage(&self, completion: &ModelAnswer) {
+        let ModelAnswer { provider, model, usage, cost, .. } = completion;
         let store = &self.agent.parts.store;
         // A count that is lost costs no word.
         if let Err(error) = store.record_usage(&self.id, provider, model, usage, Some(*cost)).await
@@ -161,7 +161,7 @@ const MOST: usize = 100;
 
 /// What was taken back.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Undone {
+pub struct UndoneTurns {
     /// Turns.
     pub turns: u64,
     /// Messages in them.
@@ -183,11 +183,11 @@ impl Conversation {
     /// and what they showed of files. It is so for every process, for good. What
     /// was done in the sandbox stays done. Turns that a summary stands for stay.
     #[boxed]
-    pub async fn undo(&mut self, turns: u32) -> Result<Undone, Error> {
+    pub async fn undo(&mut self, turns: u32) -> Result<UndoneTurns, Error> {
         let store = &self.agent.parts.store;
         let undone = store.undo(&self.id, turns).await?;
         if undone.messages == 0 {
-            return Ok(Undone::default());
+            return Ok(UndoneTurns::default());
         }
         // What is left is kept as it is here, secrets and all, not read again.
         let left: HashSet<Seq> =
@@ -214,7 +214,7 @@ impl Conversation {
             Message::User(said) => Some(said.clone()),
             Message::Assistant(_) | Message::Tool(_) => None,
         });
-        Ok(Undone { turns: undone.turns, messages: gone.len(), first_message })
+        Ok(UndoneTurns { turns: undone.turns, messages: gone.len(), first_message })
     }
 
     /// Takes the last turn back and returns what was said at its beginning, to
@@ -243,10 +243,10 @@ impl Conversation {
 /// lease.
 #[boxed]
 pub async fn undo_stored(
-    store: &Store,
+    store: &ConversationStore,
     id: &ConversationId,
     turns: u32,
-) -> Result<vestal_conversations::Undone, Error> {
+) -> Result<vestal_conversations::UndoneMessages, Error> {
     let before: Vec<Seq> = seqs(store, id).await?;
     let undone = store.undo(id, turns).await?;
     let left: HashSet<Seq> = seqs(store, id).await?.into_iter().collect();
@@ -256,14 +256,14 @@ pub async fn undo_stored(
     Ok(undone)
 }
 
-async fn seqs(store: &Store, id: &ConversationId) -> Result<Vec<Seq>, Error> {
+async fn seqs(store: &ConversationStore, id: &ConversationId) -> Result<Vec<Seq>, Error> {
     Ok(store.messages(id).await?.into_iter().map(|stored| stored.seq).collect())
 }
 
 /// Brings the notes back that there were before a turn, and returns them if the
 /// turn or one after it had changed them.
 async fn restore_notes(
-    store: &Store,
+    store: &ConversationStore,
     id: &ConversationId,
     turn: Seq,
 ) -> Result<Option<Notes>, Error> {
@@ -278,14 +278,17 @@ async fn restore_notes(
     Ok(Some(notes))
 }
 
-async fn notes_before(store: &Store, id: &ConversationId) -> Result<Vec<NotesBefore>, Error> {
+async fn notes_before(
+    store: &ConversationStore,
+    id: &ConversationId,
+) -> Result<Vec<NotesBefore>, Error> {
     let before = store.state(id, NOTES_BEFORE).await?;
     // Notes that cannot be read are a loss of convenience, not of words.
     Ok(before.and_then(|before| serde_json::from_value(before).ok()).unwrap_or_default())
 }
 
 async fn store_notes_before(
-    store: &Store,
+    store: &ConversationStore,
     id: &ConversationId,
     before: &[NotesBefore],
 ) -> Result<(), Error> {

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use vestal_sandbox::{Cause, Command, Error, new_job_id};
 
 use super::Conversation;
-use crate::approvals::{Refusal, WorkingDir};
+use crate::approvals::{ApprovalRefusal, WorkingDir};
 use crate::event::EventSink;
 use crate::tool::ToolContext;
 use crate::tools::kill_and_drain;
@@ -44,7 +44,7 @@ pub struct SideShellOutput {
 pub enum SideShellError {
     /// It may not be run, or nobody approved of it.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] ApprovalRefusal),
     /// It was interrupted; nothing of it runs any more.
     #[error("the command was interrupted")]
     Interrupted,

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use vestal_conversations::Error;
 
 use super::Conversation;
-use crate::event::{Event, EventSink};
+use crate::event::{EventSink, TurnEvent};
 use crate::registry::{Registry, stands_for};
 use crate::slash::nearest;
 
@@ -189,7 +189,7 @@ impl Conversation {
         let versions: Vec<u64> = sources.iter().map(|source| source.version()).collect();
         for text in sources.iter().flat_map(|source| source.take_notices()) {
             let text = self.agent.parts.redactor.redact(&text).into_owned();
-            events.emit(Event::Warning { text });
+            events.emit(TurnEvent::Warning { text });
         }
         if self.source_versions.versions.as_ref() != Some(&versions) {
             // Without sources, the tools are those it was opened with.

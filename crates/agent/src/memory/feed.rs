@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::{JoinHandle, JoinSet};
-use vestal_conversations::{ConversationId, Kind, Seq, Standing, Store};
+use vestal_conversations::{ConversationId, ConversationStore, MessageKind, MessageStanding, Seq};
 use vestal_model::Message;
 
 use super::{CompletedTurn, Memory, MemoryTimeouts, Recalled};
@@ -112,7 +112,7 @@ impl MemoryFeed {
     /// Sends a completed turn.
     pub(crate) fn turn_completed(
         &mut self,
-        (store, id): (&Store, &ConversationId),
+        (store, id): (&ConversationStore, &ConversationId),
         first: Seq,
         last: Seq,
     ) {
@@ -122,14 +122,14 @@ impl MemoryFeed {
     /// Sends messages that a summary is about to replace.
     pub(crate) fn compressing(
         &mut self,
-        (store, id): (&Store, &ConversationId),
+        (store, id): (&ConversationStore, &ConversationId),
         messages: &[Message],
     ) {
         self.send((store, id), || FeedEvent::Compression(messages.to_vec()));
     }
 
     /// Sends the end of the conversation, and waits until all is delivered.
-    pub(crate) async fn close(mut self, (store, id): (&Store, &ConversationId)) {
+    pub(crate) async fn close(mut self, (store, id): (&ConversationStore, &ConversationId)) {
         self.send((store, id), || FeedEvent::Ended);
         let Some(FeedWorker { queue, mut task }) = self.worker.take() else { return };
         drop(queue);
@@ -146,7 +146,11 @@ impl MemoryFeed {
     }
 
     /// Sends an event without waiting: the memory must not delay an answer.
-    fn send(&mut self, (store, id): (&Store, &ConversationId), event: impl FnOnce() -> FeedEvent) {
+    fn send(
+        &mut self,
+        (store, id): (&ConversationStore, &ConversationId),
+        event: impl FnOnce() -> FeedEvent,
+    ) {
         let Some(memory) = self.memory.as_ref().filter(|memory| memory.listens()) else { return };
         let worker = self.worker.get_or_insert_with(|| {
             let (queue, events) = channel(QUEUE);
@@ -178,7 +182,7 @@ impl MemoryFeed {
 /// Delivers events to a memory, one after the other.
 struct FeedTask {
     memory: Arc<dyn Memory>,
-    store: Store,
+    store: ConversationStore,
     id: ConversationId,
     redactor: Arc<Redactor>,
     timeouts: MemoryTimeouts,
@@ -207,11 +211,11 @@ impl FeedTask {
         match event {
             FeedEvent::Turn { first, last } => {
                 let stored = self.store.history_between(&self.id, first, last).await;
-                let counts = |standing| standing != Standing::Undone;
+                let counts = |standing| standing != MessageStanding::Undone;
                 let messages: Vec<Message> = stored
                     .map_err(|error| error.to_string())?
                     .into_iter()
-                    .filter(|stored| stored.kind != Kind::Summary && counts(stored.standing))
+                    .filter(|stored| stored.kind != MessageKind::Summary && counts(stored.standing))
                     .map(|stored| stored.message)
                     .collect();
                 if messages.is_empty() {

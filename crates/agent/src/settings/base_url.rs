@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde_json::json;
-use vestal_config::kind::{Input, Refusal};
-use vestal_config::{Setting, Value};
+use vestal_config::kind::{SettingInput, ValueRefusal};
+use vestal_config::{Setting, SettingValue};
 
 const MAX_BYTES: usize = 2048;
 
@@ -18,38 +18,40 @@ impl BaseUrl {
     pub const EMPTY: Self = Self(String::new());
 
     /// Makes an address, or says what is wrong with it.
-    fn new(text: &str) -> Result<Self, Refusal> {
+    fn new(text: &str) -> Result<Self, ValueRefusal> {
         let text = text.trim();
         if text.is_empty() {
             return Ok(Self::EMPTY);
         }
         if text.len() > MAX_BYTES {
-            return Err(Refusal::new(format!("is longer than {MAX_BYTES} bytes")));
+            return Err(ValueRefusal::new(format!("is longer than {MAX_BYTES} bytes")));
         }
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(Refusal::new("contains blanks or characters that no address has"));
+            return Err(ValueRefusal::new("contains blanks or characters that no address has"));
         }
         let lower = text.to_ascii_lowercase();
         let Some(rest) = ["http://", "https://"].iter().find_map(|scheme| {
             lower.starts_with(scheme).then(|| text.get(scheme.len()..)).flatten()
         }) else {
             let meant = (!lower.contains("://")).then(|| format!("did you mean https://{text}?"));
-            return Err(Refusal::new("does not begin with http:// or https://").suggesting(meant));
+            return Err(
+                ValueRefusal::new("does not begin with http:// or https://").suggesting(meant)
+            );
         };
         if rest.contains(['?', '#']) {
             return Err(
-                Refusal::new("has a part after ? or #, which cannot be kept").about_a_secret()
+                ValueRefusal::new("has a part after ? or #, which cannot be kept").about_a_secret()
             );
         }
         let authority = rest.split('/').next().unwrap_or_default();
         if authority.contains('@') {
             let advice = "put the key into .env and name it with api_key_env";
-            return Err(Refusal::new("has a user or a password in it")
+            return Err(ValueRefusal::new("has a user or a password in it")
                 .suggesting(Some(advice.to_owned()))
                 .about_a_secret());
         }
         if !is_host_and_port(authority) {
-            return Err(Refusal::new("names no host, or a port that is none"));
+            return Err(ValueRefusal::new("names no host, or a port that is none"));
         }
         Ok(Self(text.trim_end_matches('/').to_owned()))
     }
@@ -88,12 +90,12 @@ fn is_host(host: &str) -> bool {
 impl Setting for BaseUrl {
     type Limits = ();
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         Self::new(input.scalar()?)
     }
 
-    fn to_value(&self) -> Value {
-        Value::Text(self.0.clone())
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Text(self.0.clone())
     }
 
     fn in_words(&self) -> Option<String> {

@@ -2,7 +2,7 @@
 //! models, as far as they are known without asking anybody.
 
 use vestal_config::{EnvName, Settings};
-use vestal_model::{Endpoint, Secret, is_same_server};
+use vestal_model::{ApiKey, Endpoint, is_same_server};
 
 use super::endpoints::{self, BUILT_IN, CUSTOM, KeyOwner};
 use super::{model_lists, provider_rows};
@@ -96,7 +96,7 @@ impl ProviderCandidate {
             name: self.provider.to_owned(),
             api: built_in.map_or_else(by_address, |known| known.api),
             base_url: self.base_url.clone(),
-            key: key.map(Secret::new),
+            key: key.map(ApiKey::new),
             model: model.to_owned(),
             context_length: None,
             prices: None,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use vestal_config::{ConfigError, EnvName, FileError, ProfileName, Settings};
-use vestal_model::{Api, Endpoint, Prices, Secret, is_same_server};
+use vestal_config::{ConfigError, EnvName, ProfileName, Settings, SettingsFileError};
+use vestal_model::{ApiKey, Endpoint, ModelPrices, ProviderApi, is_same_server};
 
 use super::inherited::inherited;
 use crate::settings::{ApiMode, Provider, ProviderChoice, keys};
@@ -11,7 +11,7 @@ use crate::settings::{ApiMode, Provider, ProviderChoice, keys};
 /// A provider that needs no address.
 pub(super) struct BuiltIn {
     pub(super) name: &'static str,
-    pub(super) api: Api,
+    pub(super) api: ProviderApi,
     pub(super) base_url: &'static str,
     pub(super) key: &'static str,
 }
@@ -20,19 +20,19 @@ pub(super) struct BuiltIn {
 pub(super) const BUILT_IN: &[BuiltIn] = &[
     BuiltIn {
         name: "anthropic",
-        api: Api::AnthropicMessages,
+        api: ProviderApi::AnthropicMessages,
         base_url: "https://api.anthropic.com/v1",
         key: "ANTHROPIC_API_KEY",
     },
     BuiltIn {
         name: "openai",
-        api: Api::ChatCompletions,
+        api: ProviderApi::ChatCompletions,
         base_url: "https://api.openai.com/v1",
         key: "OPENAI_API_KEY",
     },
     BuiltIn {
         name: "openrouter",
-        api: Api::ChatCompletions,
+        api: ProviderApi::ChatCompletions,
         base_url: "https://openrouter.ai/api/v1",
         key: "OPENROUTER_API_KEY",
     },
@@ -80,7 +80,7 @@ pub enum EndpointError {
     Config(#[from] ConfigError),
     /// `.env` cannot be read.
     #[error("failed to read the keys: {0}")]
-    Keys(#[from] Arc<FileError>),
+    Keys(#[from] Arc<SettingsFileError>),
 }
 
 impl EndpointError {
@@ -227,7 +227,7 @@ fn of_declared(
 ) -> Result<Endpoint, EndpointError> {
     let base_url = provider.base_url.get().unwrap_or_default();
     let key = match (provider.api_key.expose(), &provider.api_key_env) {
-        (Some(key), _) => Some(Secret::new(key)),
+        (Some(key), _) => Some(ApiKey::new(key)),
         (None, Some(variable)) => {
             let found = by_name(settings, variable, name)?;
             Some(found.ok_or_else(|| EndpointError::NoKey {
@@ -263,15 +263,15 @@ fn of_address(settings: &Settings, model: Option<String>) -> Result<Endpoint, En
 fn finish(
     settings: &Settings,
     name: &str,
-    api: Api,
+    api: ProviderApi,
     base_url: &str,
-    key: Option<Secret>,
+    key: Option<ApiKey>,
     model: Option<String>,
     context_length: Option<u64>,
 ) -> Result<Endpoint, EndpointError> {
     let model = model.ok_or(EndpointError::NoModel)?;
     let configured = settings.get(&keys::MODEL_CONTEXT_LENGTH)?.value.get();
-    let prices = settings.get(&keys::MODEL_PRICES)?.value.get(&model).map(|prices| Prices {
+    let prices = settings.get(&keys::MODEL_PRICES)?.value.get(&model).map(|prices| ModelPrices {
         input: dollars(prices.input),
         output: dollars(prices.output),
         cache_read: prices.cache_read.map(dollars),
@@ -289,17 +289,17 @@ fn finish(
 }
 
 #[expect(clippy::cast_precision_loss, reason = "prices are far below 2^52 millionths")]
-fn dollars(price: crate::settings::Price) -> f64 {
+fn dollars(price: crate::settings::TokenPrice) -> f64 {
     price.millionths() as f64 / 1e6
 }
 
-pub(super) fn api(mode: ApiMode, base_url: &str) -> Api {
+pub(super) fn api(mode: ApiMode, base_url: &str) -> ProviderApi {
     match mode {
-        ApiMode::ChatCompletions => Api::ChatCompletions,
-        ApiMode::AnthropicMessages => Api::AnthropicMessages,
+        ApiMode::ChatCompletions => ProviderApi::ChatCompletions,
+        ApiMode::AnthropicMessages => ProviderApi::AnthropicMessages,
         ApiMode::Auto => {
             let known = BUILT_IN.iter().find(|built_in| host(built_in.base_url) == host(base_url));
-            known.map_or(Api::ChatCompletions, |built_in| built_in.api)
+            known.map_or(ProviderApi::ChatCompletions, |built_in| built_in.api)
         }
     }
 }
@@ -340,15 +340,15 @@ pub fn key_owner(settings: &Settings) -> Result<KeyOwner, ConfigError> {
 }
 
 /// Returns the key that the settings name for the model itself.
-fn own_key(settings: &Settings) -> Result<Option<Secret>, EndpointError> {
-    Ok(settings.get(&keys::MODEL_API_KEY)?.value.expose().map(Secret::new))
+fn own_key(settings: &Settings) -> Result<Option<ApiKey>, EndpointError> {
+    Ok(settings.get(&keys::MODEL_API_KEY)?.value.expose().map(ApiKey::new))
 }
 
 fn variable(
     settings: &Settings,
     name: &str,
     provider: &str,
-) -> Result<Option<Secret>, EndpointError> {
+) -> Result<Option<ApiKey>, EndpointError> {
     match EnvName::new(name) {
         Some(name) => by_name(settings, &name, provider),
         None => Ok(None),
@@ -359,12 +359,12 @@ fn by_name(
     settings: &Settings,
     name: &EnvName,
     provider: &str,
-) -> Result<Option<Secret>, EndpointError> {
+) -> Result<Option<ApiKey>, EndpointError> {
     let Some(found) = settings.variable(name)? else {
         return Ok(None);
     };
     match found.value.into_string() {
-        Ok(key) => Ok(Some(Secret::new(key))),
+        Ok(key) => Ok(Some(ApiKey::new(key))),
         Err(_) => Err(EndpointError::KeyNotText { provider: provider.to_owned() }),
     }
 }

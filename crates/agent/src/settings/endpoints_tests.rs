@@ -51,11 +51,11 @@ fn a_key_of_a_known_provider_never_goes_to_another_address() {
 }
 
 /// Returns each server that could be asked, with the key it would get.
-fn keys_sent(config: &str, env: &[(&str, &str)]) -> Vec<(String, Option<Secret>)> {
+fn keys_sent(config: &str, env: &[(&str, &str)]) -> Vec<(String, Option<ApiKey>)> {
     let (_dir, settings) = settings(config, env);
     let listed = provider_rows(&settings).unwrap().into_iter().map(|row| row.endpoint.unwrap());
     let asked = endpoints(&settings, None).unwrap();
-    let mut sent: Vec<(String, Option<Secret>)> =
+    let mut sent: Vec<(String, Option<ApiKey>)> =
         listed.chain(asked).map(|endpoint| (endpoint.base_url, endpoint.key)).collect();
     sent.sort_by(|(one, _), (other, _)| one.cmp(other));
     sent.dedup();
@@ -65,8 +65,8 @@ fn keys_sent(config: &str, env: &[(&str, &str)]) -> Vec<(String, Option<Secret>)
 #[test]
 fn a_key_is_sent_to_its_own_address_only() {
     let own = ("VESTAL_API_KEY", "own");
-    let sent = |pairs: &[(&str, &str)]| -> Vec<(String, Option<Secret>)> {
-        pairs.iter().map(|(url, key)| ((*url).to_owned(), Some(Secret::new(*key)))).collect()
+    let sent = |pairs: &[(&str, &str)]| -> Vec<(String, Option<ApiKey>)> {
+        pairs.iter().map(|(url, key)| ((*url).to_owned(), Some(ApiKey::new(*key)))).collect()
     };
     let (mine, openai) = ("http://127.0.0.1:1/v1", "https://api.openai.com/v1");
     // A server of one's own: nobody else is even asked.
@@ -106,7 +106,7 @@ fn the_key_of_a_known_provider_is_not_sent_unencrypted() {
         let (_dir, settings) = settings(&format!("model: {{default: m, base_url: '{url}'}}"), &env);
         endpoints(&settings, None).unwrap().remove(0).key
     };
-    assert_eq!(key_at("https://API.openai.com/v1"), Some(Secret::new("sk")));
+    assert_eq!(key_at("https://API.openai.com/v1"), Some(ApiKey::new("sk")));
     assert_eq!(key_at("http://api.openai.com/v1"), None);
     assert_eq!(key_at("https://api.openai.com:8443/v1"), None);
 }

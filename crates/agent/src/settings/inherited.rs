@@ -3,7 +3,7 @@
 //! All of it or nothing: address, model and key are taken from one profile, so
 //! a key goes to the address that it was given for and to no other.
 
-use vestal_config::{EnvName, ProfileName, Settings, Source};
+use vestal_config::{EnvName, ProfileName, Settings, ValueSource};
 
 use super::endpoints::{BUILT_IN, EndpointError};
 use crate::settings::keys;
@@ -40,18 +40,18 @@ fn says_who_is_asked(settings: &Settings) -> Result<bool, EndpointError> {
         settings.get(&keys::PROVIDERS)?.source,
         settings.get(&keys::FALLBACK_PROVIDERS)?.source,
     ];
-    if sources.iter().any(|source| *source != Source::Default) {
+    if sources.iter().any(|source| *source != ValueSource::Default) {
         return Ok(true);
     }
     // A key in the environment of the process belongs to both.
     let key = settings.get(&keys::MODEL_API_KEY)?.source;
-    if !matches!(key, Source::Default | Source::Environment { .. }) {
+    if !matches!(key, ValueSource::Default | ValueSource::Environment { .. }) {
         return Ok(true);
     }
     for built_in in BUILT_IN {
         let Some(name) = EnvName::new(built_in.key) else { continue };
         let found = settings.variable(&name)?;
-        if found.is_some_and(|found| matches!(found.source, Source::DotEnv { .. })) {
+        if found.is_some_and(|found| matches!(found.source, ValueSource::DotEnv { .. })) {
             return Ok(true);
         }
     }
@@ -61,7 +61,7 @@ fn says_who_is_asked(settings: &Settings) -> Result<bool, EndpointError> {
 #[cfg(test)]
 mod tests {
     use vestal_config::{Environment, Home};
-    use vestal_model::Secret;
+    use vestal_model::ApiKey;
 
     use super::super::endpoints;
     use super::*;
@@ -69,7 +69,7 @@ mod tests {
     const DEFAULT: &str = "model: {default: m, base_url: 'http://127.0.0.1:1/v1'}\n";
 
     /// Returns who is asked, and with which key, in a profile that has these files.
-    fn asked(config: &str, dotenv: &str) -> Result<(String, Option<Secret>), String> {
+    fn asked(config: &str, dotenv: &str) -> Result<(String, Option<ApiKey>), String> {
         let dir = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| std::fs::write(dir.path().join(path), text).unwrap();
         std::fs::create_dir_all(dir.path().join("profiles/writer")).unwrap();
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_profile_without_a_model_asks_that_of_default_with_its_key() {
-        let expected = ("http://127.0.0.1:1/v1 m".to_owned(), Some(Secret::new("of-default")));
+        let expected = ("http://127.0.0.1:1/v1 m".to_owned(), Some(ApiKey::new("of-default")));
         assert_eq!(asked("terminal: {timeout: 60}\n", "OTHER=1\n"), Ok(expected));
     }
 

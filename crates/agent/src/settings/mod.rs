@@ -21,7 +21,7 @@ pub use endpoints::{
 pub use inherited::{inherited, known_secrets};
 pub use model_keys::PROXY_VARIABLES;
 pub use options::{model_lists, model_options, options, selection};
-pub use prices::{Price, Prices, TokenPrices};
+pub use prices::{PriceTable, TokenPrice, TokenPrices};
 pub use providers::{
     ApiMode, Fallback, Fallbacks, Provider, ProviderChoice, ProviderName, Providers, TokensOrAuto,
 };

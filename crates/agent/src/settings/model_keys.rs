@@ -1,11 +1,12 @@
 //! Which model answers, and who serves it.
 
 use vestal_config::{
-    ConfigError, EnvName, Group, Range, Secrecy, Secret, Settings, Text, Variable, VariableScope,
+    ConfigError, EnvName, Group, Range, Secrecy, SecretText, Settings, Text, Variable,
+    VariableScope,
 };
 
 use super::base_url::BaseUrl;
-use super::prices::Prices;
+use super::prices::PriceTable;
 use super::providers::{
     ApiMode, CONTEXT_LENGTH, Fallbacks, MODEL_NAME, ProviderChoice, Providers, TokensOrAuto,
 };
@@ -37,8 +38,8 @@ vestal_config::keys! {
     /// Key for the server at `model.base_url`. Without an address: for the built-in provider that
     /// `model.provider` names, in place of the one in its own variable. It is sent to no other
     /// server. `.env` is the place for it: `VESTAL_API_KEY=…`.
-    MODEL_API_KEY: Secret = "model.api_key" {
-        default: Secret::EMPTY,
+    MODEL_API_KEY: SecretText = "model.api_key" {
+        default: SecretText::EMPTY,
         limits: (),
         env: ["VESTAL_API_KEY"],
         secrecy: Secrecy::Secret,
@@ -68,8 +69,8 @@ vestal_config::keys! {
 
     /// What tokens of a model cost, in US dollars per million, for the cost that is shown. It goes
     /// before what is known of the model.
-    MODEL_PRICES: Prices = "model.prices" {
-        default: Prices::EMPTY,
+    MODEL_PRICES: PriceTable = "model.prices" {
+        default: PriceTable::EMPTY,
         limits: (),
         env: ["VESTAL_MODEL_PRICES"],
     }
@@ -120,7 +121,7 @@ fn secret_variables(settings: &Settings) -> Result<Vec<EnvName>, ConfigError> {
 
 fn secrets(settings: &Settings) -> Vec<String> {
     let providers = settings.get(&PROVIDERS).map_or(Providers::EMPTY, |found| found.value);
-    let key = settings.get(&MODEL_API_KEY).map_or(Secret::EMPTY, |found| found.value);
+    let key = settings.get(&MODEL_API_KEY).map_or(SecretText::EMPTY, |found| found.value);
     let keys = providers.iter().map(|(_, own)| &own.api_key).chain([&key]);
-    keys.filter_map(Secret::expose).map(str::to_owned).collect()
+    keys.filter_map(SecretText::expose).map(str::to_owned).collect()
 }

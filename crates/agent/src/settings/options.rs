@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use vestal_config::{ConfigError, Key, Names, Patterns, Settings};
+use vestal_config::{ConfigError, Names, Patterns, SettingKey, Settings};
 use vestal_model::ListCache;
 
 use crate::agent::{AgentOptions, Delegation};
-use crate::approvals::{GuardMode, Policy, Unattended as UnattendedPolicy};
-use crate::compress::Compression;
+use crate::approvals::{ApprovalPolicy, GuardMode, Unattended as UnattendedPolicy};
+use crate::compress::CompressionPolicy;
 use crate::limits::ToolLimits;
 use crate::memory::MemoryTimeouts;
 use crate::registry::Selection;
@@ -55,7 +55,7 @@ fn proxy(settings: &Settings) -> Option<String> {
 
 /// Returns which tools a conversation gets.
 pub fn selection(settings: &Settings) -> Result<Selection, ConfigError> {
-    let names = |key: &Key<Names>| -> Result<Vec<String>, ConfigError> {
+    let names = |key: &SettingKey<Names>| -> Result<Vec<String>, ConfigError> {
         Ok(settings.get(key)?.value.iter().map(str::to_owned).collect())
     };
     Ok(Selection {
@@ -65,8 +65,8 @@ pub fn selection(settings: &Settings) -> Result<Selection, ConfigError> {
     })
 }
 
-fn compression(settings: &Settings) -> Result<Compression, ConfigError> {
-    Ok(Compression {
+fn compression(settings: &Settings) -> Result<CompressionPolicy, ConfigError> {
+    Ok(CompressionPolicy {
         enabled: settings.get(&keys::COMPRESSION_ENABLED)?.value,
         threshold: settings.get(&keys::COMPRESSION_THRESHOLD)?.value.as_f64(),
         target_ratio: settings.get(&keys::COMPRESSION_TARGET_RATIO)?.value.as_f64(),
@@ -97,11 +97,11 @@ fn limits(settings: &Settings) -> Result<ToolLimits, ConfigError> {
     })
 }
 
-fn policy(settings: &Settings) -> Result<Policy, ConfigError> {
-    let patterns = |key: &Key<Patterns>| -> Result<Vec<String>, ConfigError> {
+fn policy(settings: &Settings) -> Result<ApprovalPolicy, ConfigError> {
+    let patterns = |key: &SettingKey<Patterns>| -> Result<Vec<String>, ConfigError> {
         Ok(settings.get(key)?.value.iter().map(str::to_owned).collect())
     };
-    Ok(Policy {
+    Ok(ApprovalPolicy {
         mode: match settings.get(&keys::APPROVALS_MODE)?.value {
             ApprovalMode::Manual => GuardMode::Manual,
             ApprovalMode::Off => GuardMode::Off,
@@ -128,7 +128,7 @@ fn delegation(settings: &Settings) -> Result<Delegation, ConfigError> {
     })
 }
 
-fn size(settings: &Settings, key: &Key<vestal_config::Count>) -> Result<usize, ConfigError> {
+fn size(settings: &Settings, key: &SettingKey<vestal_config::Count>) -> Result<usize, ConfigError> {
     Ok(usize::try_from(settings.get(key)?.value.get()).unwrap_or(usize::MAX))
 }
 

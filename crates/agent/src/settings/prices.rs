@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use vestal_config::kind::{Fields, Input, Node, Refusal, scaled};
-use vestal_config::{Decimal, Setting, Text, Value};
+use vestal_config::kind::{Fields, SettingInput, ValueRefusal, YamlNode, scaled};
+use vestal_config::{Decimal, Setting, SettingValue, Text};
 
 use super::providers::MODEL_NAME;
 
@@ -15,11 +15,11 @@ const MAX_MILLIONTHS: u64 = 1_000_000 * 1_000_000;
 
 /// US dollars per million tokens, in whole millionths of a dollar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Price {
+pub struct TokenPrice {
     millionths: u64,
 }
 
-impl Price {
+impl TokenPrice {
     /// Makes a price of so many millionths of a US dollar per million tokens.
     pub const fn from_millionths(millionths: u64) -> Self {
         Self { millionths }
@@ -31,19 +31,19 @@ impl Price {
         self.millionths
     }
 
-    fn read(node: &Node) -> Result<Self, Refusal> {
-        let text = Input::Node(node).scalar()?.trim();
+    fn read(node: &YamlNode) -> Result<Self, ValueRefusal> {
+        let text = SettingInput::Node(node).scalar()?.trim();
         scaled(text, 1_000_000)
             .filter(|millionths| *millionths <= MAX_MILLIONTHS)
             .map(Self::from_millionths)
-            .ok_or_else(|| Refusal::new("is no price such as 3 or 0.25"))
+            .ok_or_else(|| ValueRefusal::new("is no price such as 3 or 0.25"))
     }
 
-    fn to_value(self) -> Value {
+    fn to_value(self) -> SettingValue {
         if self.millionths.is_multiple_of(1_000_000) {
-            Value::Integer(self.millionths / 1_000_000)
+            SettingValue::Integer(self.millionths / 1_000_000)
         } else {
-            Value::Decimal(Decimal::from_millionths(self.millionths))
+            SettingValue::Decimal(Decimal::from_millionths(self.millionths))
         }
     }
 }
@@ -52,20 +52,20 @@ impl Price {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenPrices {
     /// Tokens that the model reads.
-    pub input: Price,
+    pub input: TokenPrice,
     /// Tokens that it writes.
-    pub output: Price,
+    pub output: TokenPrice,
     /// Tokens that it reads from the provider's cache; none when not given.
-    pub cache_read: Option<Price>,
+    pub cache_read: Option<TokenPrice>,
     /// Tokens that the provider puts into its cache; none when not given.
-    pub cache_write: Option<Price>,
+    pub cache_write: Option<TokenPrice>,
 }
 
 /// Prices by the name of the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Prices(BTreeMap<String, TokenPrices>);
+pub struct PriceTable(BTreeMap<String, TokenPrices>);
 
-impl Prices {
+impl PriceTable {
     /// No prices.
     pub const EMPTY: Self = Self(BTreeMap::new());
 
@@ -80,40 +80,40 @@ impl Prices {
     }
 }
 
-fn prices(model: &str, node: &Node) -> Result<TokenPrices, Refusal> {
+fn prices(model: &str, node: &YamlNode) -> Result<TokenPrices, ValueRefusal> {
     let fields = Fields::read(node, model, FIELDS)?;
     Ok(TokenPrices {
-        input: fields.required("input", Price::read)?,
-        output: fields.required("output", Price::read)?,
-        cache_read: fields.value("cache_read", Price::read)?,
-        cache_write: fields.value("cache_write", Price::read)?,
+        input: fields.required("input", TokenPrice::read)?,
+        output: fields.required("output", TokenPrice::read)?,
+        cache_read: fields.value("cache_read", TokenPrice::read)?,
+        cache_write: fields.value("cache_write", TokenPrice::read)?,
     })
 }
 
-impl Setting for Prices {
+impl Setting for PriceTable {
     type Limits = ();
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         let hint = || Some(r#"write it as {"MODEL": {"input": 3, "output": 15}}"#.to_owned());
         let tree = input.tree().map_err(|refusal| refusal.suggesting(hint()))?;
         let Some(entries) = tree.entries() else {
             let reason = format!("is {}, not a map", tree.noun());
-            return Err(Refusal::new(reason).suggesting(hint()));
+            return Err(ValueRefusal::new(reason).suggesting(hint()));
         };
         let mut all = BTreeMap::new();
         for entry in entries {
-            let model = Text::read(Input::Node(&entry.key), &MODEL_NAME)?;
+            let model = Text::read(SettingInput::Node(&entry.key), &MODEL_NAME)?;
             let Some(model) = model.get() else {
-                return Err(Refusal::new("holds a key that is not the name of a model"));
+                return Err(ValueRefusal::new("holds a key that is not the name of a model"));
             };
             if all.insert(model.to_owned(), prices(model, &entry.value)?).is_some() {
-                return Err(Refusal::new(format!("has {model} twice")));
+                return Err(ValueRefusal::new(format!("has {model} twice")));
             }
         }
         Ok(Self(all))
     }
 
-    fn to_value(&self) -> Value {
+    fn to_value(&self) -> SettingValue {
         let own = |(model, own): (&String, &TokenPrices)| {
             let given = [
                 ("input", Some(own.input)),
@@ -124,9 +124,9 @@ impl Setting for Prices {
             let fields = given
                 .into_iter()
                 .filter_map(|(name, price)| Some((name.to_owned(), price?.to_value())));
-            (model.clone(), Value::Map(fields.collect()))
+            (model.clone(), SettingValue::Map(fields.collect()))
         };
-        Value::Map(self.0.iter().map(own).collect())
+        SettingValue::Map(self.0.iter().map(own).collect())
     }
 
     fn allowed((): &()) -> String {

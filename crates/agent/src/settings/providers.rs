@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::json;
-use vestal_config::kind::{Fields, Input, Node, Refusal, is_name};
-use vestal_config::{Count, EnvName, Lines, Range, Secret, Setting, Text, TextLimits, Value};
+use vestal_config::kind::{Fields, SettingInput, ValueRefusal, YamlNode, is_name};
+use vestal_config::{
+    Count, EnvName, LineMode, Range, SecretText, Setting, SettingValue, Text, TextLimits,
+};
 
 use super::base_url::BaseUrl;
 
 /// Limits of the name of a model.
-pub(super) const MODEL_NAME: TextLimits = TextLimits { max_bytes: 256, lines: Lines::One };
+pub(super) const MODEL_NAME: TextLimits = TextLimits { max_bytes: 256, lines: LineMode::One };
 /// Limits of the tokens that a model takes.
 pub(super) const CONTEXT_LENGTH: Range = Range { min: 1024, max: 100_000_000 };
 
@@ -48,7 +50,7 @@ impl TokensOrAuto {
 impl Setting for TokensOrAuto {
     type Limits = Range;
 
-    fn read(input: Input<'_>, limits: &Range) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, limits: &Range) -> Result<Self, ValueRefusal> {
         if input.scalar()?.trim().eq_ignore_ascii_case("auto") {
             return Ok(Self::Auto);
         }
@@ -58,10 +60,10 @@ impl Setting for TokensOrAuto {
         }
     }
 
-    fn to_value(&self) -> Value {
+    fn to_value(&self) -> SettingValue {
         match self {
-            Self::Auto => Value::Text("auto".to_owned()),
-            Self::Tokens(tokens) => Value::Integer(*tokens),
+            Self::Auto => SettingValue::Text("auto".to_owned()),
+            Self::Tokens(tokens) => SettingValue::Integer(*tokens),
         }
     }
 
@@ -121,18 +123,18 @@ pub enum ProviderChoice {
 impl Setting for ProviderChoice {
     type Limits = ();
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         let text = input.scalar()?.trim();
         if text.is_empty() || text.eq_ignore_ascii_case(AUTO) {
             return Ok(Self::Auto);
         }
         ProviderName::new(text)
             .map(Self::Named)
-            .ok_or_else(|| Refusal::new("is not the name of a provider"))
+            .ok_or_else(|| ValueRefusal::new("is not the name of a provider"))
     }
 
-    fn to_value(&self) -> Value {
-        Value::Text(match self {
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Text(match self {
             Self::Auto => AUTO.to_owned(),
             Self::Named(name) => name.0.clone(),
         })
@@ -163,7 +165,7 @@ pub struct Provider {
     /// The variable that holds its key, in the environment or in `.env`.
     pub api_key_env: Option<EnvName>,
     /// Its key, for those who keep it in `config.yaml`.
-    pub api_key: Secret,
+    pub api_key: SecretText,
     /// What it speaks.
     pub api_mode: ApiMode,
     /// The model that is meant when none is named.
@@ -191,27 +193,27 @@ impl Providers {
     }
 }
 
-fn provider(name: &ProviderName, node: &Node) -> Result<Provider, Refusal> {
+fn provider(name: &ProviderName, node: &YamlNode) -> Result<Provider, ValueRefusal> {
     let fields = Fields::read(node, name.as_str(), FIELDS)?;
     let variable = |node| {
-        let text = Input::Node(node).scalar()?;
+        let text = SettingInput::Node(node).scalar()?;
         EnvName::new(text).ok_or_else(|| {
             let advice = "it names the variable that holds the key; the key itself is api_key";
-            Refusal::new("is not the name of a variable").suggesting(Some(advice.to_owned()))
+            ValueRefusal::new("is not the name of a variable").suggesting(Some(advice.to_owned()))
         })
     };
-    let tokens = |node| TokensOrAuto::read(Input::Node(node), &CONTEXT_LENGTH);
-    let model = |node| Text::read(Input::Node(node), &MODEL_NAME);
-    let url = fields.required("base_url", |node| BaseUrl::read(Input::Node(node), &()))?;
+    let tokens = |node| TokensOrAuto::read(SettingInput::Node(node), &CONTEXT_LENGTH);
+    let model = |node| Text::read(SettingInput::Node(node), &MODEL_NAME);
+    let url = fields.required("base_url", |node| BaseUrl::read(SettingInput::Node(node), &()))?;
     if url.get().is_none() {
-        return Err(Refusal::new(format!("gives {name} an empty base_url")));
+        return Err(ValueRefusal::new(format!("gives {name} an empty base_url")));
     }
-    let mode = |node| ApiMode::read(Input::Node(node), &());
-    let key = |node| Secret::read(Input::Node(node), &());
+    let mode = |node| ApiMode::read(SettingInput::Node(node), &());
+    let key = |node| SecretText::read(SettingInput::Node(node), &());
     Ok(Provider {
         base_url: url,
         api_key_env: fields.value("api_key_env", variable)?,
-        api_key: fields.value("api_key", key)?.unwrap_or(Secret::EMPTY),
+        api_key: fields.value("api_key", key)?.unwrap_or(SecretText::EMPTY),
         api_mode: fields.value("api_mode", mode)?.unwrap_or(ApiMode::Auto),
         default_model: fields.value("default_model", model)?.unwrap_or(Text::EMPTY),
         context_length: fields.value("context_length", tokens)?.unwrap_or(TokensOrAuto::Auto),
@@ -221,28 +223,27 @@ fn provider(name: &ProviderName, node: &Node) -> Result<Provider, Refusal> {
 impl Setting for Providers {
     type Limits = ();
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         let hint = || Some(r#"write it as {"NAME": {"base_url": "https://…"}}"#.to_owned());
         let tree = input.tree().map_err(|refusal| refusal.suggesting(hint()))?;
         let Some(entries) = tree.entries() else {
             let reason = format!("is {}, not a map", tree.noun());
-            return Err(Refusal::new(reason).suggesting(hint()));
+            return Err(ValueRefusal::new(reason).suggesting(hint()));
         };
         let mut providers = BTreeMap::new();
         for entry in entries {
-            let name = entry
-                .name()
-                .and_then(ProviderName::new)
-                .ok_or_else(|| Refusal::new("holds a key that is not the name of a provider"))?;
+            let name = entry.name().and_then(ProviderName::new).ok_or_else(|| {
+                ValueRefusal::new("holds a key that is not the name of a provider")
+            })?;
             let read = provider(&name, &entry.value)?;
             if providers.insert(name.clone(), read).is_some() {
-                return Err(Refusal::new(format!("has {name} twice")));
+                return Err(ValueRefusal::new(format!("has {name} twice")));
             }
         }
         Ok(Self(providers))
     }
 
-    fn to_value(&self) -> Value {
+    fn to_value(&self) -> SettingValue {
         let own = |(name, own): (&ProviderName, &Provider)| {
             let mut fields = BTreeMap::from([
                 ("base_url".to_owned(), own.base_url.to_value()),
@@ -250,7 +251,7 @@ impl Setting for Providers {
                 ("context_length".to_owned(), own.context_length.to_value()),
             ]);
             if let Some(variable) = &own.api_key_env {
-                let variable = Value::Text(variable.as_str().to_owned());
+                let variable = SettingValue::Text(variable.as_str().to_owned());
                 fields.insert("api_key_env".to_owned(), variable);
             }
             if own.api_key.expose().is_some() {
@@ -259,9 +260,9 @@ impl Setting for Providers {
             if own.default_model.get().is_some() {
                 fields.insert("default_model".to_owned(), own.default_model.to_value());
             }
-            (name.as_str().to_owned(), Value::Map(fields))
+            (name.as_str().to_owned(), SettingValue::Map(fields))
         };
-        Value::Map(self.0.iter().map(own).collect())
+        SettingValue::Map(self.0.iter().map(own).collect())
     }
 
     fn allowed((): &()) -> String {
@@ -287,7 +288,7 @@ impl Setting for Providers {
                 "properties": {
                     "base_url": BaseUrl::schema(&()),
                     "api_key_env": {"type": "string"},
-                    "api_key": Secret::schema(&()),
+                    "api_key": SecretText::schema(&()),
                     "api_mode": ApiMode::schema(&()),
                     "default_model": {"type": "string"},
                     "context_length": TokensOrAuto::schema(&Range { min, max }),
@@ -320,15 +321,15 @@ impl Fallbacks {
     }
 }
 
-fn fallback(node: &Node) -> Result<Fallback, Refusal> {
+fn fallback(node: &YamlNode) -> Result<Fallback, ValueRefusal> {
     let fields = Fields::read(node, "an item", &["provider", "model"])?;
     let name = |node| {
-        ProviderName::new(Input::Node(node).scalar()?)
-            .ok_or_else(|| Refusal::new("is not the name of a provider"))
+        ProviderName::new(SettingInput::Node(node).scalar()?)
+            .ok_or_else(|| ValueRefusal::new("is not the name of a provider"))
     };
     let model = |node| {
-        let text = Text::read(Input::Node(node), &MODEL_NAME)?;
-        text.get().map(str::to_owned).ok_or_else(|| Refusal::new("is empty"))
+        let text = Text::read(SettingInput::Node(node), &MODEL_NAME)?;
+        text.get().map(str::to_owned).ok_or_else(|| ValueRefusal::new("is empty"))
     };
     Ok(Fallback {
         provider: fields.required("provider", name)?,
@@ -339,24 +340,24 @@ fn fallback(node: &Node) -> Result<Fallback, Refusal> {
 impl Setting for Fallbacks {
     type Limits = ();
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         let hint = || Some(r#"write it as [{"provider": "NAME", "model": "NAME"}]"#.to_owned());
         let tree = input.tree().map_err(|refusal| refusal.suggesting(hint()))?;
         let Some(items) = tree.items() else {
             let reason = format!("is {}, not a list", tree.noun());
-            return Err(Refusal::new(reason).suggesting(hint()));
+            return Err(ValueRefusal::new(reason).suggesting(hint()));
         };
         items.iter().map(fallback).collect::<Result<_, _>>().map(Self)
     }
 
-    fn to_value(&self) -> Value {
+    fn to_value(&self) -> SettingValue {
         let item = |own: &Fallback| {
-            Value::Map(BTreeMap::from([
-                ("provider".to_owned(), Value::Text(own.provider.as_str().to_owned())),
-                ("model".to_owned(), Value::Text(own.model.clone())),
+            SettingValue::Map(BTreeMap::from([
+                ("provider".to_owned(), SettingValue::Text(own.provider.as_str().to_owned())),
+                ("model".to_owned(), SettingValue::Text(own.model.clone())),
             ]))
         };
-        Value::List(self.0.iter().map(item).collect())
+        SettingValue::List(self.0.iter().map(item).collect())
     }
 
     fn allowed((): &()) -> String {

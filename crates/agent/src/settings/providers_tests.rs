@@ -1,10 +1,10 @@
 use std::ffi::OsStr;
 
 use super::*;
-use crate::settings::{Price, Prices};
+use crate::settings::{PriceTable, TokenPrice};
 
 fn read<T: Setting<Limits = ()>>(text: &str) -> Result<T, String> {
-    T::read(Input::Text(OsStr::new(text)), &()).map_err(|refusal| refusal.reason)
+    T::read(SettingInput::Text(OsStr::new(text)), &()).map_err(|refusal| refusal.reason)
 }
 
 #[test]
@@ -78,14 +78,14 @@ fn fallbacks_are_tried_in_the_order_given() {
 
 #[test]
 fn prices_are_kept_exactly() {
-    let prices = read::<Prices>(
+    let prices = read::<PriceTable>(
         r#"{"a/b": {"input": 0.0375, "output": 15, "cache_read": 0}, "c": {"input": 1.5, "output": 2}}"#,
     )
     .expect("prices");
     let own = prices.get("a/b").expect("there");
     assert_eq!(own.input.millionths(), 37_500);
-    assert_eq!(own.output, Price::from_millionths(15_000_000));
-    assert_eq!((own.cache_read, own.cache_write), (Some(Price::from_millionths(0)), None));
+    assert_eq!(own.output, TokenPrice::from_millionths(15_000_000));
+    assert_eq!((own.cache_read, own.cache_write), (Some(TokenPrice::from_millionths(0)), None));
     assert_eq!(
         serde_json::to_string(&prices.to_value()).expect("json"),
         r#"{"a/b":{"cache_read":0,"input":0.0375,"output":15},"c":{"input":1.5,"output":2}}"#
@@ -98,7 +98,7 @@ fn prices_are_kept_exactly() {
         r#"{"": {"input": 1, "output": 1}}"#,
         r#"{"a": 3}"#,
     ] {
-        assert!(read::<Prices>(wrong).is_err(), "{wrong}");
+        assert!(read::<PriceTable>(wrong).is_err(), "{wrong}");
     }
 }
 
@@ -106,7 +106,7 @@ fn prices_are_kept_exactly() {
 fn tokens_are_a_number_or_left_to_the_model() {
     let tokens = |text: &str| {
         let range = Range { min: 1024, max: 2_000_000 };
-        let read = TokensOrAuto::read(Input::Text(OsStr::new(text)), &range);
+        let read = TokensOrAuto::read(SettingInput::Text(OsStr::new(text)), &range);
         read.map_err(|refusal| refusal.reason)
     };
     for text in ["0", "auto", "AUTO"] {
@@ -146,8 +146,10 @@ fn an_address_is_one_of_the_web_without_secrets() {
     ] {
         assert!(read::<BaseUrl>(text).is_err(), "{text}");
     }
-    let refusal = BaseUrl::read(Input::Text(OsStr::new("https://u:p@x")), &()).expect_err("user");
+    let refusal =
+        BaseUrl::read(SettingInput::Text(OsStr::new("https://u:p@x")), &()).expect_err("user");
     assert!(refusal.secret);
-    let refusal = BaseUrl::read(Input::Text(OsStr::new("x.example/v1")), &()).expect_err("bare");
+    let refusal =
+        BaseUrl::read(SettingInput::Text(OsStr::new("x.example/v1")), &()).expect_err("bare");
     assert_eq!(refusal.suggestion.as_deref(), Some("did you mean https://x.example/v1?"));
 }

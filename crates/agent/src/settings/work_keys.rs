@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use vestal_config::{
-    Bytes, Count, CountOrNone, DAY, Fraction, Group, Lines, Names, Patterns, Protection, Range,
-    Seconds, SecondsOrNever, Text, TextLimits,
+    ByteSize, Count, CountOrNone, DAY, Fraction, Group, LineMode, Names, Patterns, Protection,
+    Range, Seconds, SecondsOrNever, Text, TextLimits,
 };
 
 vestal_config::choices! {
@@ -56,7 +56,7 @@ vestal_config::keys! {
     /// Text that the agent is told besides its own instructions.
     AGENT_SYSTEM_PROMPT: Text = "agent.system_prompt" {
         default: Text::EMPTY,
-        limits: TextLimits { max_bytes: 256 << 10, lines: Lines::Many },
+        limits: TextLimits { max_bytes: 256 << 10, lines: LineMode::Many },
         env: ["VESTAL_SYSTEM_PROMPT"],
     }
 
@@ -154,8 +154,8 @@ vestal_config::keys! {
     }
 
     /// Bytes of a tool's result that the model is given. The rest is kept in a file of the sandbox.
-    TOOL_OUTPUT_MAX_BYTES: Bytes = "tool_output.max_bytes" {
-        default: Bytes::new(50_000),
+    TOOL_OUTPUT_MAX_BYTES: ByteSize = "tool_output.max_bytes" {
+        default: ByteSize::new(50_000),
         limits: Range { min: 1000, max: 64 << 20 },
         env: ["VESTAL_TOOL_OUTPUT_MAX_BYTES"],
     }

@@ -2,7 +2,7 @@
 
 /// A command of the program, as it is typed in a conversation.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct SlashCommand {
     /// Its name, without the `/`.
     pub name: &'static str,
     /// Other names it goes by.
@@ -16,7 +16,7 @@ pub struct Command {
     /// Who carries it out.
     pub kind: CommandKind,
     /// Whether it has to wait until no turn runs.
-    pub timing: Timing,
+    pub timing: CommandTiming,
     /// How what follows it is read.
     pub takes: ArgumentStyle,
     /// Words that may follow it.
@@ -66,7 +66,7 @@ pub enum CommandKind {
 
 /// Whether a command has to wait until no turn runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Timing {
+pub enum CommandTiming {
     /// It acts at once, also while the model works.
     AtOnce,
     /// It changes what the model works with, and so acts between turns only.
@@ -90,7 +90,7 @@ pub struct CommandWord {
     /// The word; empty where a value stands by itself.
     pub word: &'static str,
     /// What follows it.
-    pub value: Option<Value>,
+    pub value: Option<ArgumentKind>,
     /// What it does, in a line.
     pub about: &'static str,
 }
@@ -98,7 +98,7 @@ pub struct CommandWord {
 /// What kind of name stands somewhere, so that a caller that knows the names can
 /// offer them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Value {
+pub enum ArgumentKind {
     /// A model, `PROVIDER:MODEL`.
     Model,
     /// A conversation.
@@ -123,7 +123,7 @@ pub enum Value {
     Verb,
 }
 
-impl Value {
+impl ArgumentKind {
     /// Returns what stands for it in help.
     pub const fn placeholder(self) -> &'static str {
         match self {
@@ -138,7 +138,7 @@ impl Value {
     }
 }
 
-impl Command {
+impl SlashCommand {
     /// Returns the name and the aliases.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.aliases.iter().copied())

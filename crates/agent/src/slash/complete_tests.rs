@@ -18,12 +18,12 @@ fn names_and_aliases_are_completed() {
 fn words_and_what_they_want_are_known() {
     assert_eq!(texts("/sandbox re"), ["restore ", "rebuild ", "reset "]);
     let restore = complete("/sandbox restore 2026", 21).unwrap();
-    assert_eq!((restore.wanted, restore.typed.as_str()), (Some(Value::Snapshot), "2026"));
+    assert_eq!((restore.wanted, restore.typed.as_str()), (Some(ArgumentKind::Snapshot), "2026"));
     assert_eq!(restore.replaces, 17..21);
     let model = complete("/model ", 7).unwrap();
-    assert_eq!(model.wanted, Some(Value::Model));
+    assert_eq!(model.wanted, Some(ArgumentKind::Model));
     assert_eq!(model.candidates.len(), 2);
-    assert_eq!(complete("/model --global op", 18).unwrap().wanted, Some(Value::Model));
+    assert_eq!(complete("/model --global op", 18).unwrap().wanted, Some(ArgumentKind::Model));
     assert_eq!(texts("/help ya"), [""; 0]);
     assert_eq!(texts("/help yo"), ["yolo "]);
 }
@@ -32,7 +32,7 @@ fn words_and_what_they_want_are_known() {
 fn the_words_of_a_verb_are_the_verbs() {
     let text = "/sessions search --li";
     let completing = complete(text, text.len()).unwrap();
-    assert_eq!(completing.wanted, Some(Value::Verb));
+    assert_eq!(completing.wanted, Some(ArgumentKind::Verb));
     assert_eq!(completing.verb, ["conversations", "search"]);
     assert_eq!(completing.typed, "--li");
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::command::{Command, CommandGroup, CommandKind, Value};
+use super::command::{ArgumentKind, CommandGroup, CommandKind, SlashCommand};
 use super::table::{COMMANDS, find};
 
 /// Columns of the widest line, so that a narrow terminal shows it whole.
@@ -30,7 +30,7 @@ pub fn help() -> String {
 }
 
 /// Returns the page of one command.
-pub fn help_of(command: &Command) -> String {
+pub fn help_of(command: &SlashCommand) -> String {
     let mut page = command.usage();
     page.push('\n');
     fill(&mut page, "  ", command.summary);
@@ -100,7 +100,7 @@ pub struct Completing {
     /// The words that fit what is there already.
     pub candidates: Vec<SlashCandidate>,
     /// What else may stand there, for a caller that knows the names.
-    pub wanted: Option<Value>,
+    pub wanted: Option<ArgumentKind>,
     /// What is there already.
     pub typed: String,
     /// Of a verb of the command line: its words before that one.
@@ -132,7 +132,7 @@ pub fn complete(text: &str, cursor: usize) -> Option<Completing> {
     let replaces = cursor - typed.len()..cursor;
     let (candidates, wanted) = of_words(command, &complete, typed);
     let verb = match (command.kind, wanted) {
-        (CommandKind::Verb(verb), Some(Value::Verb)) => {
+        (CommandKind::Verb(verb), Some(ArgumentKind::Verb)) => {
             verb.iter().chain(&complete).map(|word| (*word).to_owned()).collect()
         }
         _ => Vec::new(),
@@ -144,7 +144,7 @@ fn of_names(typed: &str, cursor: usize) -> Completing {
     let begins = |name: &str| {
         name.get(..typed.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(typed))
     };
-    let candidate = |command: &Command| {
+    let candidate = |command: &SlashCommand| {
         // What is written out, else the name if it fits, else the alias that was begun.
         let name = command
             .names()
@@ -165,10 +165,10 @@ fn of_names(typed: &str, cursor: usize) -> Completing {
 }
 
 fn of_words(
-    command: &Command,
+    command: &SlashCommand,
     complete: &[&str],
     typed: &str,
-) -> (Vec<SlashCandidate>, Option<Value>) {
+) -> (Vec<SlashCandidate>, Option<ArgumentKind>) {
     let Some((first, _)) = complete.split_first() else {
         let fits = command
             .words
@@ -181,7 +181,7 @@ fn of_words(
         let by_itself = command.words.iter().find(|word| word.word.is_empty());
         let mut candidates: Vec<SlashCandidate> = candidates.collect();
         let wanted = by_itself.and_then(|word| word.value);
-        if wanted == Some(Value::Command) {
+        if wanted == Some(ArgumentKind::Command) {
             candidates.extend(of_commands(typed));
         }
         return (candidates, wanted);
@@ -192,7 +192,11 @@ fn of_words(
         // Of a verb, all words are its own.
         None => (
             Vec::new(),
-            command.words.iter().find_map(|word| word.value).filter(|value| *value == Value::Verb),
+            command
+                .words
+                .iter()
+                .find_map(|word| word.value)
+                .filter(|value| *value == ArgumentKind::Verb),
         ),
     }
 }

@@ -23,7 +23,10 @@ mod parse_tests;
 #[path = "table_tests.rs"]
 mod table_tests;
 
-pub use command::{ArgumentStyle, Command, CommandGroup, CommandKind, CommandWord, Timing, Value};
+pub use command::{
+    ArgumentKind, ArgumentStyle, CommandGroup, CommandKind, CommandTiming, CommandWord,
+    SlashCommand,
+};
 pub use help::{Completing, SlashCandidate, complete, help, help_of};
 pub use parse::{Invocation, SlashError, Unclosed, nearest, parse, quoted, words};
 pub use table::{COMMANDS, find};

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use super::command::{ArgumentStyle, Command, Timing};
+use super::command::{ArgumentStyle, CommandTiming, SlashCommand};
 use super::table::{COMMANDS, find};
 
 /// A command and what follows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invocation {
     /// The command.
-    pub command: &'static Command,
+    pub command: &'static SlashCommand,
     /// What follows it, by words.
     pub words: Vec<String>,
     /// What follows it, as it was typed, blanks around it left out.
@@ -80,14 +80,14 @@ pub(super) fn parse_unless(
         if is_path(&format!("/{name}")) {
             return None;
         }
-        let known = COMMANDS.iter().flat_map(Command::names);
+        let known = COMMANDS.iter().flat_map(SlashCommand::names);
         let nearest = nearest(name, known).and_then(find).map(|command| command.name);
         return Some(Err(SlashError::Unknown { name: name.to_owned(), nearest }));
     };
     Some(invocation(command, rest.trim()))
 }
 
-fn invocation(command: &'static Command, rest: &str) -> Result<Invocation, SlashError> {
+fn invocation(command: &'static SlashCommand, rest: &str) -> Result<Invocation, SlashError> {
     let words = match command.takes {
         ArgumentStyle::Nothing if !rest.is_empty() => {
             return Err(SlashError::TakesNothing { command: command.name });
@@ -102,9 +102,9 @@ fn invocation(command: &'static Command, rest: &str) -> Result<Invocation, Slash
 impl Invocation {
     /// Returns whether it has to wait until no turn runs. What only shows
     /// something does not.
-    pub fn timing(&self) -> Timing {
+    pub fn timing(&self) -> CommandTiming {
         match (self.command.name, self.words.is_empty()) {
-            ("sandbox" | "model", true) => Timing::AtOnce,
+            ("sandbox" | "model", true) => CommandTiming::AtOnce,
             _ => self.command.timing,
         }
     }

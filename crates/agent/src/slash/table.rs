@@ -1,18 +1,19 @@
 //! The commands there are.
 
 use super::command::{
-    ArgumentStyle, Command, CommandGroup, CommandKind, CommandWord, Timing, Value,
+    ArgumentKind, ArgumentStyle, CommandGroup, CommandKind, CommandTiming, CommandWord,
+    SlashCommand,
 };
 
 /// A command about the conversation, between turns, that takes nothing.
-const PLAIN: Command = Command {
+const PLAIN: SlashCommand = SlashCommand {
     name: "",
     aliases: &[],
     arguments: "",
     summary: "",
     group: CommandGroup::Conversation,
     kind: CommandKind::Conversation,
-    timing: Timing::BetweenTurns,
+    timing: CommandTiming::BetweenTurns,
     takes: ArgumentStyle::Nothing,
     words: &[],
     details: "",
@@ -22,20 +23,20 @@ const fn word(word: &'static str, about: &'static str) -> CommandWord {
     CommandWord { word, value: None, about }
 }
 
-const fn value(value: Value, about: &'static str) -> CommandWord {
+const fn value(value: ArgumentKind, about: &'static str) -> CommandWord {
     CommandWord { word: "", value: Some(value), about }
 }
 
-const fn word_of(word: &'static str, value: Value, about: &'static str) -> CommandWord {
+const fn word_of(word: &'static str, value: ArgumentKind, about: &'static str) -> CommandWord {
     CommandWord { word, value: Some(value), about }
 }
 
 /// Words of a verb, which has its own help and completion.
-const OF_VERB: &[CommandWord] = &[value(Value::Verb, "")];
+const OF_VERB: &[CommandWord] = &[value(ArgumentKind::Verb, "")];
 
 /// All commands, in the order of the help.
-pub static COMMANDS: &[Command] = &[
-    Command {
+pub static COMMANDS: &[SlashCommand] = &[
+    SlashCommand {
         name: "new",
         aliases: &["reset", "clear"],
         arguments: "[TITLE]",
@@ -47,19 +48,19 @@ configured one, and nothing is approved beforehand.
 The conversation so far is kept: /resume goes back to it.",
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "resume",
         aliases: &["continue"],
         arguments: "[NAME]",
         summary: "go on with an earlier conversation",
         takes: ArgumentStyle::Text,
-        words: &[value(Value::Conversation, "")],
+        words: &[value(ArgumentKind::Conversation, "")],
         details: "\
 NAME is an id, a beginning or the last part of one, or a title. Without one the latest are listed to choose from.
 It goes on in its own sandbox and with its own model.",
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "sessions",
         aliases: &["conversations"],
         arguments: "[VERB …]",
@@ -70,7 +71,7 @@ It goes on in its own sandbox and with its own model.",
         details: "The same as `vestal conversations`; without words, its list.",
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "branch",
         arguments: "[TITLE]",
         summary: "go another way from here, in a copy",
@@ -80,7 +81,7 @@ The chat continues in the copy; the conversation so far stays as it is, and /res
 sandbox, each with its own shell.",
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "title",
         aliases: &["rename"],
         arguments: "[TITLE]",
@@ -88,23 +89,23 @@ sandbox, each with its own shell.",
         takes: ArgumentStyle::Text,
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "undo",
         arguments: "[N]",
         summary: "take back the last turn, or the last N",
         takes: ArgumentStyle::Words,
-        words: &[value(Value::Number, "")],
+        words: &[value(ArgumentKind::Number, "")],
         details: "\
 The model sees them no more, here and wherever the conversation is resumed. What was done in the sandbox stays done; \
 /sandbox restore goes back there.",
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "retry",
         summary: "take back the last turn and say it again",
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "compress",
         aliases: &["compact"],
         summary: "sum up what is long past, to make room",
@@ -112,39 +113,39 @@ The model sees them no more, here and wherever the conversation is resumed. What
 The last messages stay word for word. What gives way to the summary stays in the store, and a search finds it.",
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "status",
         summary: "show where things stand",
-        timing: Timing::AtOnce,
+        timing: CommandTiming::AtOnce,
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "usage",
         aliases: &["cost"],
         summary: "show tokens and cost, by model",
-        timing: Timing::AtOnce,
+        timing: CommandTiming::AtOnce,
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "stop",
         arguments: "[--yes]",
         summary: "interrupt the turn, end background jobs",
-        timing: Timing::AtOnce,
+        timing: CommandTiming::AtOnce,
         takes: ArgumentStyle::Words,
         details: "\
 While a turn runs it is interrupted. Otherwise the background jobs of this conversation are ended, after a question \
 unless --yes is given.",
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "quit",
         aliases: &["exit", "q"],
         summary: "leave; the sandbox stays",
         kind: CommandKind::Terminal,
-        timing: Timing::AtOnce,
+        timing: CommandTiming::AtOnce,
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "model",
         aliases: &["models"],
         arguments: "[NAME | list | --global NAME]",
@@ -152,34 +153,34 @@ unless --yes is given.",
         group: CommandGroup::Agent,
         takes: ArgumentStyle::Words,
         words: &[
-            value(Value::Model, ""),
+            value(ArgumentKind::Model, ""),
             word("list", "what the providers offer, as `vestal model` shows it"),
-            word_of("--global", Value::Model, "for all conversations, as `vestal model set`"),
+            word_of("--global", ArgumentKind::Model, "for all conversations, as `vestal model set`"),
         ],
         details: "\
 NAME is MODEL or PROVIDER:MODEL, and asked in this conversation only, also when it is resumed. Without words the list of \
 `vestal model` is shown, and --refresh asks the providers again.",
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "tools",
         arguments: "[enable | disable NAME…]",
         summary: "show tools, switch them on and off",
         group: CommandGroup::Agent,
         takes: ArgumentStyle::Words,
         words: &[
-            word_of("enable", Value::Tool, "give the model a tool or a toolset"),
-            word_of("disable", Value::Tool, "take a tool or a toolset from it"),
+            word_of("enable", ArgumentKind::Tool, "give the model a tool or a toolset"),
+            word_of("disable", ArgumentKind::Tool, "take a tool or a toolset from it"),
         ],
         details: "NAME is a tool or a toolset. It counts for this conversation only.",
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "yolo",
         arguments: "[on | off]",
         summary: "stop asking before what is dangerous",
         group: CommandGroup::Agent,
-        timing: Timing::AtOnce,
+        timing: CommandTiming::AtOnce,
         takes: ArgumentStyle::Words,
         words: &[word("on", "do not ask"), word("off", "ask again")],
         details: "\
@@ -187,17 +188,17 @@ It acts at once, also on a question that is being asked, and only on this conver
 never allowed stays refused.",
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "approvals",
         arguments: "[forget N | forget all]",
         summary: "show or take back what was approved",
         group: CommandGroup::Agent,
-        timing: Timing::AtOnce,
+        timing: CommandTiming::AtOnce,
         takes: ArgumentStyle::Words,
-        words: &[word_of("forget", Value::Approval, "ask about it again")],
+        words: &[word_of("forget", ArgumentKind::Approval, "ask about it again")],
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "sandbox",
         aliases: &["box"],
         arguments: "[VERB …]",
@@ -207,9 +208,9 @@ never allowed stays refused.",
         words: &[
             word("snapshot", "keep a copy to go back to"),
             word("snapshots", "list the copies"),
-            word_of("restore", Value::Snapshot, "go back to a copy"),
-            word_of("fork", Value::Task, "make a new sandbox that is a copy"),
-            word_of("switch", Value::Task, "go on in another task's sandbox"),
+            word_of("restore", ArgumentKind::Snapshot, "go back to a copy"),
+            word_of("fork", ArgumentKind::Task, "make a new sandbox that is a copy"),
+            word_of("switch", ArgumentKind::Task, "go on in another task's sandbox"),
             word("rebuild", "make it anew with today's settings"),
             word("stop", "end its processes, keep its files"),
             word("reset", "make it anew, all that is in it gone"),
@@ -219,22 +220,22 @@ The verbs are those of the command line, for this sandbox: more about each with 
 takes something away is asked about first.",
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "jobs",
         arguments: "[ID | follow ID | kill ID]",
         summary: "show, follow and kill background jobs",
         group: CommandGroup::Sandbox,
-        timing: Timing::AtOnce,
+        timing: CommandTiming::AtOnce,
         takes: ArgumentStyle::Words,
         words: &[
-            value(Value::Job, ""),
-            word_of("follow", Value::Job, "show what it prints until it ends; Ctrl-C leaves"),
-            word_of("kill", Value::Job, "end it with everything it started"),
+            value(ArgumentKind::Job, ""),
+            word_of("follow", ArgumentKind::Job, "show what it prints until it ends; Ctrl-C leaves"),
+            word_of("kill", ArgumentKind::Job, "end it with everything it started"),
         ],
         details: "ID is a job's, or a beginning of it. `--all` lists those that have ended, too.",
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "memory",
         arguments: "[VERB …]",
         summary: "what is remembered, as `vestal memory`",
@@ -244,7 +245,7 @@ takes something away is asked about first.",
         words: OF_VERB,
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "skills",
         arguments: "[VERB …]",
         summary: "skills it can use, as `vestal skills`",
@@ -254,7 +255,7 @@ takes something away is asked about first.",
         words: OF_VERB,
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "mcp",
         arguments: "[VERB …]",
         summary: "servers with tools, as `vestal mcp`",
@@ -264,7 +265,7 @@ takes something away is asked about first.",
         words: OF_VERB,
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "kanban",
         aliases: &["board"],
         arguments: "[VERB …]",
@@ -275,7 +276,7 @@ takes something away is asked about first.",
         words: OF_VERB,
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "profile",
         aliases: &["profiles"],
         arguments: "[VERB …]",
@@ -286,7 +287,7 @@ takes something away is asked about first.",
         words: OF_VERB,
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "config",
         aliases: &["settings"],
         arguments: "[VERB …]",
@@ -300,20 +301,20 @@ A model's address and key count from the next turn on, what else is set about mo
 are opened afterwards, and the rest for chats that are begun afterwards.",
         ..PLAIN
     },
-    Command {
+    SlashCommand {
         name: "help",
         aliases: &["?"],
         arguments: "[COMMAND | keys]",
         summary: "this page, or more about a command or keys",
         group: CommandGroup::Around,
-        timing: Timing::AtOnce,
+        timing: CommandTiming::AtOnce,
         takes: ArgumentStyle::Words,
-        words: &[value(Value::Command, "")],
+        words: &[value(ArgumentKind::Command, "")],
         ..PLAIN
     },
 ];
 
 /// Returns the command of a name or an alias, however it is capitalised.
-pub fn find(name: &str) -> Option<&'static Command> {
+pub fn find(name: &str) -> Option<&'static SlashCommand> {
     COMMANDS.iter().find(|command| command.names().any(|known| known.eq_ignore_ascii_case(name)))
 }

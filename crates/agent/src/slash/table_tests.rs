@@ -39,7 +39,7 @@ fn every_command_that_people_know_is_there() {
 #[test]
 fn no_two_commands_share_a_name() {
     let mut names = BTreeSet::new();
-    for name in COMMANDS.iter().flat_map(Command::names) {
+    for name in COMMANDS.iter().flat_map(SlashCommand::names) {
         assert!(names.insert(name), "{name}");
     }
 }
@@ -48,7 +48,7 @@ fn no_two_commands_share_a_name() {
 fn what_acts_while_the_model_works_changes_nothing_it_works_with() {
     let at_once: BTreeSet<&str> = COMMANDS
         .iter()
-        .filter(|command| command.timing == Timing::AtOnce)
+        .filter(|command| command.timing == CommandTiming::AtOnce)
         .map(|command| command.name)
         .collect();
     let known = ["approvals", "help", "jobs", "quit", "status", "stop", "usage", "yolo"];
@@ -59,7 +59,7 @@ fn what_acts_while_the_model_works_changes_nothing_it_works_with() {
 fn a_command_that_is_a_verb_leaves_its_words_to_the_verb() {
     for command in COMMANDS {
         let is_verb = matches!(command.kind, CommandKind::Verb(_));
-        let leaves = command.words.iter().any(|word| word.value == Some(Value::Verb));
+        let leaves = command.words.iter().any(|word| word.value == Some(ArgumentKind::Verb));
         assert_eq!(is_verb, leaves, "{}", command.name);
     }
 }

@@ -290,9 +290,9 @@ impl<T: JsonSchema> JsonSchema for Deferred<T> {
 
 /// A number of things, at least `LEAST`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Count<const LEAST: u32>(pub usize);
+pub struct CountArgument<const LEAST: u32>(pub usize);
 
-impl<'de, const LEAST: u32> Deserialize<'de> for Count<LEAST> {
+impl<'de, const LEAST: u32> Deserialize<'de> for CountArgument<LEAST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = i64::deserialize(deserializer)?;
         match usize::try_from(number) {
@@ -302,7 +302,7 @@ impl<'de, const LEAST: u32> Deserialize<'de> for Count<LEAST> {
     }
 }
 
-impl<const LEAST: u32> JsonSchema for Count<LEAST> {
+impl<const LEAST: u32> JsonSchema for CountArgument<LEAST> {
     fn schema_name() -> Cow<'static, str> {
         format!("Count{LEAST}").into()
     }
@@ -314,9 +314,9 @@ impl<const LEAST: u32> JsonSchema for Count<LEAST> {
 
 /// A time longer than zero, given in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Seconds(pub Duration);
+pub struct SecondsArgument(pub Duration);
 
-impl<'de> Deserialize<'de> for Seconds {
+impl<'de> Deserialize<'de> for SecondsArgument {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let seconds = f64::deserialize(deserializer)?;
         if seconds <= 0.0 {
@@ -327,7 +327,7 @@ impl<'de> Deserialize<'de> for Seconds {
     }
 }
 
-impl JsonSchema for Seconds {
+impl JsonSchema for SecondsArgument {
     fn schema_name() -> Cow<'static, str> {
         "Seconds".into()
     }

@@ -9,8 +9,8 @@ struct Sample {
     text: Option<String>,
     flag: bool,
     number: Option<i64>,
-    time: Option<Seconds>,
-    count: Option<Count<1>>,
+    time: Option<SecondsArgument>,
+    count: Option<CountArgument<1>>,
     words: Option<NonEmptyString>,
     list: Vec<String>,
     object: Option<Map<String, Value>>,
@@ -72,11 +72,11 @@ fn an_argument_that_is_deferred_is_refused_only_when_it_is_read() {
     #[derive(Deserialize, JsonSchema)]
     struct Sometimes {
         #[serde(default)]
-        time: Deferred<Seconds>,
+        time: Deferred<SecondsArgument>,
     }
     let read = |arguments| parse::<Sometimes>(arguments).unwrap().time.read("time");
     assert_eq!(read(json!({})), Ok(None));
-    assert_eq!(read(json!({"time": "2"})), Ok(Some(Seconds(Duration::from_secs(2)))));
+    assert_eq!(read(json!({"time": "2"})), Ok(Some(SecondsArgument(Duration::from_secs(2)))));
     let refused = read(json!({"time": 0})).unwrap_err().to_string();
     assert_eq!(refused, "`time` must be more than 0 seconds");
     let schema = tool_spec::<Sometimes>("sometimes", "").parameters;
@@ -88,7 +88,7 @@ fn an_argument_that_is_deferred_is_refused_only_when_it_is_read() {
 fn numbers_flags_and_choices_are_taken_from_strings() {
     let read = sample(json!({"number": "30", "time": " 1.5 ", "flag": "True", "text": 7}));
     assert_eq!(read.number, Some(30));
-    assert_eq!(read.time, Some(Seconds(Duration::from_millis(1500))));
+    assert_eq!(read.time, Some(SecondsArgument(Duration::from_millis(1500))));
     assert_eq!((read.flag, read.text.as_deref()), (true, Some("7")));
     assert_eq!(sample(json!({"number": 2.0})).number, Some(2));
     assert_eq!(sample(json!({"kind": " Two-Words "})).kind, Some(Kind::TwoWords));

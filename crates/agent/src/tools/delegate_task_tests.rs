@@ -5,9 +5,9 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::DelegateTask;
-use crate::delegation::{Assignment, Delegates, Report};
+use crate::delegation::{Assignment, ChildReport, Delegates};
 use crate::event::EventSink;
-use crate::testing::Stage;
+use crate::testing::AgentFixture;
 
 /// Takes all work and reports on it.
 #[derive(Default)]
@@ -20,9 +20,9 @@ impl Delegates for Willing {
         parts: Vec<Assignment>,
         _: &EventSink,
         _: &CancellationToken,
-    ) -> Result<Vec<Report>, String> {
+    ) -> Result<Vec<ChildReport>, String> {
         self.0.lock().unwrap().extend(parts.clone());
-        let report = |part: Assignment| Report {
+        let report = |part: Assignment| ChildReport {
             status: "completed".to_owned(),
             summary: format!("did {}", part.goal),
             error: None,
@@ -37,7 +37,7 @@ impl Delegates for Willing {
 #[tokio::test]
 async fn one_goal_or_several_tasks_are_given_away_and_reported_on() {
     let willing = Arc::new(Willing::default());
-    let stage = Stage::new().with_delegates(willing.clone());
+    let stage = AgentFixture::new().with_delegates(willing.clone());
     let one = stage
         .call(&DelegateTask, json!({"goal": "one", "context": "c", "toolsets": ["file"]}))
         .await;
@@ -65,7 +65,7 @@ async fn one_goal_or_several_tasks_are_given_away_and_reported_on() {
 
 #[tokio::test]
 async fn work_that_cannot_be_given_away_is_an_error() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     let many = vec![json!({"goal": "x"}); 17];
     for (arguments, complaint) in [
         (json!({}), "either `goal` or `tasks` is required"),

@@ -26,10 +26,10 @@ pub use delegate_task::DelegateTask;
 pub use execute_code::ExecuteCode;
 pub use files::ObservedFiles;
 pub use patch::Patch;
-pub use process::{JobWatch, Process};
+pub use process::{JobWatch, ProcessTool};
 pub use read_file::ReadFile;
 pub use search_files::SearchFiles;
-pub use terminal::Terminal;
+pub use terminal::TerminalTool;
 pub use todo::TodoList;
 pub use write_file::WriteFile;
 
@@ -44,10 +44,10 @@ pub fn standard() -> Registry {
     registry.add(Arc::new(DelegateTask));
     registry.add(Arc::new(ExecuteCode));
     registry.add(Arc::new(Patch));
-    registry.add(Arc::new(Process));
+    registry.add(Arc::new(ProcessTool));
     registry.add(Arc::new(ReadFile));
     registry.add(Arc::new(SearchFiles));
-    registry.add(Arc::new(Terminal));
+    registry.add(Arc::new(TerminalTool));
     registry.add(Arc::new(TodoList));
     registry.add(Arc::new(WriteFile));
     registry

@@ -17,7 +17,7 @@ use super::files::demand_unmasked;
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
 use find::Occurrences;
 use hunks::{FileAction, FilePatch};
-use replace::Order;
+use replace::Replacement;
 
 /// Changes files.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ enum PatchMode {
 
 #[derive(Debug)]
 enum PatchCall {
-    Replace(Order),
+    Replace(Replacement),
     Patch(Vec<FilePatch>),
 }
 
@@ -80,7 +80,7 @@ impl PatchCall {
         demand_unmasked("old_string", &old).map_err(BadArgument::new)?;
         demand_unmasked("new_string", &new).map_err(BadArgument::new)?;
         let occurrences = if replace_all { Occurrences::All } else { Occurrences::One };
-        Ok(Self::Replace(Order { path, old, new, occurrences }))
+        Ok(Self::Replace(Replacement { path, old, new, occurrences }))
     }
 
     fn patch(patch: &str) -> Result<Self, BadArgument> {

@@ -3,20 +3,20 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::*;
-use crate::approvals::Policy;
+use crate::approvals::ApprovalPolicy;
 use crate::redact::Redactor;
-use crate::testing::Stage;
+use crate::testing::AgentFixture;
 use crate::tools::ReadFile;
 
-fn put(stage: &Stage, name: &str, bytes: impl AsRef<[u8]>) {
+fn put(stage: &AgentFixture, name: &str, bytes: impl AsRef<[u8]>) {
     std::fs::write(stage.start_dir().join(name), bytes).unwrap();
 }
 
-fn content(stage: &Stage, name: &str) -> Vec<u8> {
+fn content(stage: &AgentFixture, name: &str) -> Vec<u8> {
     std::fs::read(stage.start_dir().join(name)).unwrap()
 }
 
-fn names(stage: &Stage) -> Vec<String> {
+fn names(stage: &AgentFixture) -> Vec<String> {
     let entries = std::fs::read_dir(stage.start_dir()).unwrap();
     let mut names: Vec<String> =
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -24,13 +24,13 @@ fn names(stage: &Stage) -> Vec<String> {
     names
 }
 
-async fn patched(stage: &Stage, patch: &str) -> Value {
+async fn patched(stage: &AgentFixture, patch: &str) -> Value {
     stage.call(&Patch, json!({ "mode": "patch", "patch": patch })).await
 }
 
 #[tokio::test]
 async fn a_text_is_replaced_and_the_result_shows_how() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     put(&stage, "f", "a\nb\nc\n");
     let arguments = json!({ "mode": "replace", "path": "f", "old_string": "b", "new_string": "B" });
     let done = stage.call(&Patch, arguments).await;
@@ -42,7 +42,7 @@ async fn a_text_is_replaced_and_the_result_shows_how() {
 
 #[tokio::test]
 async fn a_file_that_is_no_utf8_keeps_every_byte_that_is_not_changed() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     put(&stage, "latin", b"\xef\xbb\xbfcaf\xe9\r\nb\r\nna\xefve\n");
     let arguments = json!({ "path": "latin", "old_string": "b\nna\u{fffd}ve", "new_string": "B\nna\u{fffd}ve!" });
     let done = stage.call(&Patch, arguments).await;
@@ -52,7 +52,7 @@ async fn a_file_that_is_no_utf8_keeps_every_byte_that_is_not_changed() {
 
 #[tokio::test]
 async fn a_loose_match_is_called_one() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     put(&stage, "f", "  a(\n    b\n  )\n");
     let arguments = json!({ "path": "f", "old_string": "a(\n  b\n)", "new_string": "a(\n  c\n)" });
     let done = stage.call(&Patch, arguments).await;
@@ -62,7 +62,7 @@ async fn a_loose_match_is_called_one() {
 
 #[tokio::test]
 async fn what_does_not_fit_changes_nothing_and_shows_the_closest_place() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     put(&stage, "f", "alpha = one\nbeta = two\n");
     let arguments =
         json!({ "path": "f", "old_string": "beta = three thousand", "new_string": "x" });
@@ -84,7 +84,7 @@ async fn what_does_not_fit_changes_nothing_and_shows_the_closest_place() {
 
 #[tokio::test]
 async fn line_numbers_in_a_text_are_noticed() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     put(&stage, "f", "a\nb\n");
     let arguments = json!({ "path": "f", "old_string": "2|b", "new_string": "2|c" });
     let result = stage.call(&Patch, arguments).await;
@@ -93,7 +93,7 @@ async fn line_numbers_in_a_text_are_noticed() {
 
 #[tokio::test]
 async fn masked_secrets_are_neither_looked_for_nor_written() {
-    let mut stage = Stage::new();
+    let mut stage = AgentFixture::new();
     let secret = "correct-horse-battery-staple-1234";
     stage.context.redactor = Arc::new(Redactor::new([secret.to_owned()]));
     let file = format!("KEY={secret}\nb\n");
@@ -116,7 +116,7 @@ async fn masked_secrets_are_neither_looked_for_nor_written() {
 
 #[tokio::test]
 async fn a_patch_changes_adds_deletes_and_renames_files_together() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     put(&stage, "a", "1\r\n2\r\n3\r\n");
     put(&stage, "b", "gone\n");
     put(&stage, "c", "kept\n");
@@ -144,7 +144,7 @@ async fn a_patch_changes_adds_deletes_and_renames_files_together() {
 
 #[tokio::test]
 async fn a_patch_that_does_not_fit_somewhere_changes_nothing_anywhere() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     put(&stage, "a", "1\n");
     put(&stage, "b", "2\n");
     for second in [
@@ -164,7 +164,7 @@ async fn a_patch_that_does_not_fit_somewhere_changes_nothing_anywhere() {
 
 #[tokio::test]
 async fn a_patch_that_fails_half_way_is_taken_back() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     put(&stage, "a", "1\n");
     put(&stage, "b", "2\n");
     // Only when the first file is there it shows that nothing can be below it.
@@ -181,7 +181,7 @@ async fn a_patch_that_fails_half_way_is_taken_back() {
 
 #[tokio::test]
 async fn one_file_may_be_changed_twice_in_a_patch() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     put(&stage, "a", "1\n2\n");
     let done =
         patched(&stage, "*** Update File: a\n-1\n+one\n*** Update File: ./a\n-2\n+two\n").await;
@@ -191,7 +191,7 @@ async fn one_file_may_be_changed_twice_in_a_patch() {
 
 #[tokio::test]
 async fn paths_of_a_patch_do_not_go_up() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     for patch in [
         "*** Add File: ../x\n+a\n",
         "*** Update File:a/../../x\n-a\n+b\n",
@@ -205,7 +205,7 @@ async fn paths_of_a_patch_do_not_go_up() {
 
 #[tokio::test]
 async fn a_unified_diff_is_applied_too() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     put(&stage, "f", "a\nb\nc\n");
     let done = patched(&stage, "--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n").await;
     assert_eq!(done["success"], true, "{done}");
@@ -214,7 +214,7 @@ async fn a_unified_diff_is_applied_too() {
 
 #[tokio::test]
 async fn a_file_that_somebody_changes_meanwhile_keeps_their_change() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     let lines: Vec<String> = (0..200).map(|n| format!("line {n}\n")).collect();
     put(&stage, "f", lines.concat());
     // Twenty edits of other lines at once: each is made on what the others left.
@@ -238,7 +238,7 @@ async fn a_file_that_somebody_changes_meanwhile_keeps_their_change() {
 
 #[tokio::test]
 async fn a_change_on_a_version_the_model_has_not_seen_is_made_with_a_warning() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     put(&stage, "f", "a\nb\n");
     stage.call(&ReadFile, json!({ "path": "f" })).await;
     put(&stage, "f", "a\nb\nc\n");
@@ -250,8 +250,8 @@ async fn a_change_on_a_version_the_model_has_not_seen_is_made_with_a_warning() {
 
 #[tokio::test]
 async fn every_file_of_a_patch_must_be_allowed_or_none_is_written() {
-    let stage = Stage::new();
-    let policy = Policy { user_home: Some(stage.start_dir()), ..Policy::default() };
+    let stage = AgentFixture::new();
+    let policy = ApprovalPolicy { user_home: Some(stage.start_dir()), ..ApprovalPolicy::default() };
     let stage = stage.guarded_by(policy);
     put(&stage, "a", "1\n");
     put(&stage, ".bashrc", "2\n");
@@ -280,12 +280,12 @@ fn it_may_run_beside_calls_that_touch_other_files() {
 
 #[tokio::test]
 async fn those_who_watch_are_told_of_each_file_that_has_changed_and_of_none_that_has_not() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     put(&stage, "a", "1\n2\n");
     put(&stage, "b", "gone\n");
     let result = || -> Vec<(String, String)> {
         let change = |event| match event {
-            crate::Event::FileChanged { path, diff, .. } => Some((path, diff)),
+            crate::TurnEvent::FileChanged { path, diff, .. } => Some((path, diff)),
             _ => None,
         };
         stage.events().into_iter().filter_map(change).collect()

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 use vestal_model::ToolSpec;
 use vestal_sandbox::job::AfterInput;
-use vestal_sandbox::{Error, FaultCode, Input, JobId, JobInfo, JobState, Sandbox};
+use vestal_sandbox::{CommandInput, Error, FaultCode, JobId, JobInfo, JobState, Sandbox};
 
-use super::arguments::{BadArgument, Count, Deferred, Seconds, parse, tool_spec};
+use super::arguments::{BadArgument, CountArgument, Deferred, SecondsArgument, parse, tool_spec};
 use super::terminal::fault_of;
 use crate::approvals::WorkingDir;
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
@@ -43,13 +43,13 @@ struct ProcessArguments {
     data: Deferred<String>,
     /// Seconds to wait at most, for wait.
     #[serde(default)]
-    timeout: Deferred<Seconds>,
+    timeout: Deferred<SecondsArgument>,
     /// First line, counted from 0, for log. Default: the last `limit` lines.
     #[serde(default)]
-    offset: Deferred<Count<0>>,
+    offset: Deferred<CountArgument<0>>,
     /// Lines, for log. Default 200.
     #[serde(default)]
-    limit: Deferred<Count<1>>,
+    limit: Deferred<CountArgument<1>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -67,7 +67,7 @@ enum ProcessAction {
 
 /// The tool.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Process;
+pub struct ProcessTool;
 
 /// Why there is no result.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ enum ProcessFailure {
     /// The sandbox failed.
     Sandbox(Error),
     /// It may not be done.
-    Refused(crate::approvals::Refusal),
+    Refused(crate::approvals::ApprovalRefusal),
     /// The turn was interrupted.
     Interrupted,
 }
@@ -170,7 +170,7 @@ fn exit_code(info: &JobInfo) -> Option<u8> {
 }
 
 #[async_trait]
-impl Tool for Process {
+impl Tool for ProcessTool {
     fn spec(&self) -> ToolSpec {
         tool_spec::<ProcessArguments>("process", DESCRIPTION)
     }
@@ -285,7 +285,7 @@ impl ProcessCall<'_> {
             bytes.push(if info.pty { b'\r' } else { b'\n' });
         }
         let length = bytes.len();
-        let writing = self.sandbox.write(id, Input::Bytes(bytes), AfterInput::KeepOpen);
+        let writing = self.sandbox.write(id, CommandInput::Bytes(bytes), AfterInput::KeepOpen);
         Ok(match timeout(TAKEN_WITHIN, Box::pin(writing)).await {
             Ok(written) => {
                 written?;
@@ -304,7 +304,7 @@ impl ProcessCall<'_> {
         if let Some(refusal) = cannot_read(&info) {
             return Ok(refusal);
         }
-        self.sandbox.write(id, Input::Null, AfterInput::Close).await?;
+        self.sandbox.write(id, CommandInput::Null, AfterInput::Close).await?;
         Ok(json!({ "session_id": id.as_str(), "status": "ok", "message": "standard input closed" }))
     }
 }

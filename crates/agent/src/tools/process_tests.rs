@@ -3,36 +3,36 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use vestal_sandbox::{Command, Engine};
 
-use super::{Process, job_updates};
-use crate::approvals::{GuardMode, Policy, Unattended};
+use super::{ProcessTool, job_updates};
+use crate::approvals::{ApprovalPolicy, GuardMode, Unattended};
 use crate::redact::Redactor;
-use crate::testing::{Stage, marker, processes_with, until};
+use crate::testing::{AgentFixture, marker, processes_with, until};
 use crate::tool::{Footprint, Tool as _};
-use crate::tools::Terminal;
+use crate::tools::TerminalTool;
 
-async fn start(stage: &Stage, command: &str) -> String {
+async fn start(stage: &AgentFixture, command: &str) -> String {
     let arguments = json!({"command": command, "background": true});
-    let result = stage.call(&Terminal, arguments).await;
+    let result = stage.call(&TerminalTool, arguments).await;
     result["session_id"].as_str().unwrap().to_owned()
 }
 
-async fn act(stage: &Stage, action: &str, id: &str) -> Value {
-    stage.call(&Process, json!({"action": action, "session_id": id})).await
+async fn act(stage: &AgentFixture, action: &str, id: &str) -> Value {
+    stage.call(&ProcessTool, json!({"action": action, "session_id": id})).await
 }
 
 #[tokio::test]
 async fn jobs_are_listed_whoever_started_them() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     let own = start(&stage, "echo hello; sleep 1000").await;
     // Another process, by another engine on the same home, without a session.
     let elsewhere: Engine = stage.another_engine();
-    let sandbox = elsewhere.sandbox(&vestal_sandbox::Task::default_task()).await.unwrap();
+    let sandbox = elsewhere.sandbox(&vestal_sandbox::TaskName::default_task()).await.unwrap();
     let other = sandbox.spawn(Command::shell("exit 3")).await.unwrap().id;
     sandbox.wait(&other, None).await.unwrap();
-    stage.call(&Terminal, json!({"command": "echo in the foreground"})).await;
+    stage.call(&TerminalTool, json!({"command": "echo in the foreground"})).await;
     poll_until(&stage, &own, "hello\n").await;
 
-    let listed = stage.call(&Process, json!({"action": "list"})).await;
+    let listed = stage.call(&ProcessTool, json!({"action": "list"})).await;
     let listed = listed["processes"].as_array().unwrap();
     let ids: Vec<&str> = listed.iter().map(|entry| entry["session_id"].as_str().unwrap()).collect();
     assert_eq!(ids, [own.as_str(), other.as_str()]);
@@ -54,26 +54,26 @@ async fn jobs_are_listed_whoever_started_them() {
 
 #[tokio::test]
 async fn arguments_that_an_action_does_not_use_are_ignored() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     let unused = |action: &str, id: &str| {
         json!({
             "action": action, "session_id": id, "data": "", "timeout": 0, "offset": -1, "limit": 0,
         })
     };
-    let listed = stage.call(&Process, unused("list", "")).await;
+    let listed = stage.call(&ProcessTool, unused("list", "")).await;
     assert_eq!(listed, json!({"processes": []}));
     let id = start(&stage, "exec sleep 1000").await;
     for (action, status) in [("poll", "running"), ("close", "ok"), ("kill", "killed")] {
-        let done = stage.call(&Process, unused(action, &id)).await;
+        let done = stage.call(&ProcessTool, unused(action, &id)).await;
         assert_eq!(done["status"], status, "{action}: {done}");
     }
     for (action, name) in [("wait", "`timeout`"), ("log", "`limit`")] {
-        let refused = stage.call(&Process, unused(action, &id)).await;
+        let refused = stage.call(&ProcessTool, unused(action, &id)).await;
         assert!(refused["error"].as_str().unwrap().starts_with(name), "{action}: {refused}");
     }
 }
 
-async fn poll_until(stage: &Stage, id: &str, preview: &str) -> Value {
+async fn poll_until(stage: &AgentFixture, id: &str, preview: &str) -> Value {
     let waiting = async {
         loop {
             let polled = act(stage, "poll", id).await;
@@ -88,12 +88,12 @@ async fn poll_until(stage: &Stage, id: &str, preview: &str) -> Value {
 
 #[tokio::test]
 async fn input_is_written_submitted_and_closed() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     let id = start(&stage, "cat; echo over").await;
     let send = |action: &'static str, data: &'static str| {
         let arguments = json!({"action": action, "session_id": id, "data": data});
         let stage = &stage;
-        async move { stage.call(&Process, arguments).await }
+        async move { stage.call(&ProcessTool, arguments).await }
     };
     assert_eq!(send("write", "one ").await["bytes_written"], 4);
     assert_eq!(send("submit", "two").await["status"], "ok");
@@ -107,26 +107,26 @@ async fn input_is_written_submitted_and_closed() {
 
 #[tokio::test]
 async fn a_terminal_takes_enter_for_the_end_of_a_line() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     let arguments =
         json!({"command": "read line; echo \"got <$line>\"", "background": true, "pty": true});
-    let result = stage.call(&Terminal, arguments).await;
+    let result = stage.call(&TerminalTool, arguments).await;
     let id = result["session_id"].as_str().unwrap();
-    stage.call(&Process, json!({"action": "submit", "session_id": id, "data": "word"})).await;
+    stage.call(&ProcessTool, json!({"action": "submit", "session_id": id, "data": "word"})).await;
     let waited = act(&stage, "wait", id).await;
     assert!(waited["output"].as_str().unwrap().ends_with("got <word>\n"), "{waited}");
 }
 
 #[tokio::test]
 async fn a_log_is_read_by_lines_from_either_end() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     let id = start(&stage, "seq 0 999").await;
     act(&stage, "wait", &id).await;
     let log = |extra: Value| {
         let mut arguments = json!({"action": "log", "session_id": id});
         arguments.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
         let stage = &stage;
-        async move { stage.call(&Process, arguments).await }
+        async move { stage.call(&ProcessTool, arguments).await }
     };
     let last = log(json!({"limit": 2})).await;
     assert_eq!((&last["output"], &last["total_lines"]), (&json!("998\n999"), &json!(1000)));
@@ -142,10 +142,10 @@ async fn a_log_is_read_by_lines_from_either_end() {
 
 #[tokio::test]
 async fn waiting_ends_with_the_job_with_the_time_or_with_the_turn() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     let id = start(&stage, "echo begun; read line").await;
     let waited =
-        stage.call(&Process, json!({"action": "wait", "session_id": id, "timeout": 0.1})).await;
+        stage.call(&ProcessTool, json!({"action": "wait", "session_id": id, "timeout": 0.1})).await;
     assert_eq!((&waited["status"], &waited["exit_code"]), (&json!("timeout"), &Value::Null));
     assert_eq!(waited["timeout_note"], "waited 0.1 s; the process still runs");
     let interrupting = async {
@@ -162,17 +162,17 @@ async fn waiting_ends_with_the_job_with_the_time_or_with_the_turn() {
 
 #[tokio::test]
 async fn a_wait_is_clamped_and_says_so() {
-    let stage = Stage::new()
+    let stage = AgentFixture::new()
         .with_limits(|limits| limits.command_timeout = std::time::Duration::from_millis(50));
     let id = start(&stage, "sleep 1000").await;
     let waited =
-        stage.call(&Process, json!({"action": "wait", "session_id": id, "timeout": 900})).await;
+        stage.call(&ProcessTool, json!({"action": "wait", "session_id": id, "timeout": 900})).await;
     assert!(waited["timeout_note"].as_str().unwrap().contains("instead of 900 s"), "{waited}");
 }
 
 #[tokio::test]
 async fn a_killed_job_leaves_no_process() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     let mark = marker();
     let id = start(&stage, &format!("echo begun; setsid sleep {mark} & sleep {mark}")).await;
     until("both run", || processes_with(&format!("sleep\0{mark}")).len() == 2).await;
@@ -187,40 +187,41 @@ async fn a_killed_job_leaves_no_process() {
 
 #[tokio::test]
 async fn what_is_not_there_is_said_not_to_be() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     for action in ["poll", "log", "wait", "kill", "close"] {
         for id in [json!("j-00000000000000000000"), json!(7), json!("Ünsinn/../x")] {
-            let result = stage.call(&Process, json!({"action": action, "session_id": id})).await;
+            let result =
+                stage.call(&ProcessTool, json!({"action": action, "session_id": id})).await;
             assert_eq!(result["status"], "not_found", "{action} {id}: {result}");
         }
     }
-    let result = stage.call(&Process, json!({"action": "dance"})).await;
+    let result = stage.call(&ProcessTool, json!({"action": "dance"})).await;
     assert!(result["error"].as_str().unwrap().contains("must be list, poll"), "{result}");
-    let result = stage.call(&Process, json!({"action": "poll"})).await;
+    let result = stage.call(&ProcessTool, json!({"action": "poll"})).await;
     assert_eq!(result["error"], "`session_id` is required");
 }
 
 #[tokio::test]
 async fn what_is_written_to_a_process_passes_the_guard() {
-    let policy = Policy {
+    let policy = ApprovalPolicy {
         deny: vec!["touch *".to_owned()],
         mode: GuardMode::Off,
         unattended: Unattended::Allow,
-        ..Policy::default()
+        ..ApprovalPolicy::default()
     };
-    let stage = Stage::new().guarded_by(policy);
+    let stage = AgentFixture::new().guarded_by(policy);
     let id = start(&stage, "bash").await;
     let submit = json!({"action": "submit", "session_id": id, "data": "touch ran"});
-    assert_eq!(stage.call(&Process, submit).await["status"], "blocked");
+    assert_eq!(stage.call(&ProcessTool, submit).await["status"], "blocked");
     let exit = json!({"action": "submit", "session_id": id, "data": "exit"});
-    assert_eq!(stage.call(&Process, exit).await["status"], "ok");
+    assert_eq!(stage.call(&ProcessTool, exit).await["status"], "ok");
     act(&stage, "wait", &id).await;
     assert!(!stage.start_dir().join("ran").exists());
 }
 
 #[tokio::test]
 async fn secrets_are_masked_in_what_jobs_print() {
-    let mut stage = Stage::new();
+    let mut stage = AgentFixture::new();
     let secret = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789";
     stage.context.redactor = Arc::new(Redactor::new([secret.to_owned()]));
     let id = start(&stage, &format!("echo {secret}")).await;
@@ -232,10 +233,10 @@ async fn secrets_are_masked_in_what_jobs_print() {
 
 #[tokio::test]
 async fn the_model_is_told_once_of_the_end_it_waits_for() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     let arguments = json!({"command": "read line; echo bye; exit 3", "background": true,
         "notify_on_complete": true, "watch_patterns": ["bye"]});
-    let result = stage.call(&Terminal, arguments).await;
+    let result = stage.call(&TerminalTool, arguments).await;
     assert_eq!(result["notify_on_complete"], true);
     assert!(result["watch_patterns_ignored"].is_string() && result["hint"].is_null());
     let id = result["session_id"].as_str().unwrap();
@@ -253,10 +254,10 @@ async fn the_model_is_told_once_of_the_end_it_waits_for() {
 
 #[tokio::test]
 async fn the_model_is_told_of_lines_it_watches_for() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     let arguments = json!({"command": "echo one ready; echo two; read line; echo three ready; read line",
         "background": true, "watch_patterns": ["ready"]});
-    let result = stage.call(&Terminal, arguments).await;
+    let result = stage.call(&TerminalTool, arguments).await;
     assert_eq!(result["watch_patterns"], json!(["ready"]));
     let id = result["session_id"].as_str().unwrap();
     poll_until(&stage, id, "one ready\ntwo\n").await;
@@ -264,7 +265,7 @@ async fn the_model_is_told_of_lines_it_watches_for() {
         |line: &str| format!("[Background process {id} printed what you watch for:\n{line}]");
     assert_eq!(job_updates(&stage.context).await, [text("one ready")]);
     assert_eq!(job_updates(&stage.context).await, Vec::<String>::new());
-    stage.call(&Process, json!({"action": "submit", "session_id": id, "data": ""})).await;
+    stage.call(&ProcessTool, json!({"action": "submit", "session_id": id, "data": ""})).await;
     poll_until(&stage, id, "one ready\ntwo\nthree ready\n").await;
     assert_eq!(job_updates(&stage.context).await, [text("three ready")]);
     act(&stage, "kill", id).await;
@@ -276,8 +277,8 @@ fn only_looking_may_run_beside_others() {
     for (action, reads) in
         [("list", true), ("log", true), ("wait", true), ("kill", false), ("write", false)]
     {
-        let footprint = Process.footprint(&json!({ "action": action }));
+        let footprint = ProcessTool.footprint(&json!({ "action": action }));
         assert_eq!(footprint == Footprint::Reads, reads, "{action}");
     }
-    assert_eq!(Process.footprint(&Value::Null), Footprint::Exclusive);
+    assert_eq!(ProcessTool.footprint(&Value::Null), Footprint::Exclusive);
 }

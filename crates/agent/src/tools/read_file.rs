@@ -15,9 +15,9 @@ use vestal_model::ToolSpec;
 use vestal_sandbox::files::{FileError, Files, Links};
 use vestal_sandbox::{FaultCode, FileKind, Metadata};
 
-use super::arguments::{Count, NonEmptyString, parse, tool_spec};
+use super::arguments::{CountArgument, NonEmptyString, parse, tool_spec};
 use super::files::{
-    FilePage, Readable, ResolvedPath, Text, has_code, message_of, not_found, readable, resolve,
+    FilePage, FileText, Readable, ResolvedPath, has_code, message_of, not_found, readable, resolve,
 };
 use crate::tool::{Footprint, Oversized, Tool, ToolContext, ToolOutput};
 use collect::{Collector, ContentKind, Flow};
@@ -45,19 +45,19 @@ struct ReadFileArguments {
     /// First line, from 1
     #[serde(default = "first_line")]
     #[schemars(range(min = 1))]
-    offset: Count<0>,
+    offset: CountArgument<0>,
     /// How many lines
     #[serde(default = "usual_lines")]
     #[schemars(range(max = 2000))]
-    limit: Count<1>,
+    limit: CountArgument<1>,
 }
 
-fn first_line() -> Count<0> {
-    Count(1)
+fn first_line() -> CountArgument<0> {
+    CountArgument(1)
 }
 
-fn usual_lines() -> Count<1> {
-    Count(LINES)
+fn usual_lines() -> CountArgument<1> {
+    CountArgument(LINES)
 }
 
 /// The lines that are asked for.
@@ -317,11 +317,11 @@ impl ShownLines {
     /// Masks what is secret. What opens a secret may be on a line before the
     /// ones to show, so those are looked at too.
     fn new(context: &ToolContext, collector: &Collector) -> Self {
-        let plain = |line: &Vec<u8>| Text::new(line.clone());
-        let before: Vec<Text> = collector.before.iter().map(plain).collect();
-        let wanted: Vec<Text> = collector.lines.iter().map(plain).collect();
-        let strays = wanted.iter().map(Text::strays).sum();
-        let all: Vec<&str> = before.iter().chain(&wanted).map(Text::view).collect();
+        let plain = |line: &Vec<u8>| FileText::new(line.clone());
+        let before: Vec<FileText> = collector.before.iter().map(plain).collect();
+        let wanted: Vec<FileText> = collector.lines.iter().map(plain).collect();
+        let strays = wanted.iter().map(FileText::strays).sum();
+        let all: Vec<&str> = before.iter().chain(&wanted).map(FileText::view).collect();
         let joined = all.join("\n");
         // As many lines come out as went in.
         let masked = context.redactor.redact_file(&joined);

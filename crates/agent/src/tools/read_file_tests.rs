@@ -4,15 +4,15 @@ use serde_json::json;
 
 use super::*;
 use crate::redact::Redactor;
-use crate::testing::Stage;
+use crate::testing::AgentFixture;
 
-fn put(stage: &Stage, name: &str, bytes: impl AsRef<[u8]>) {
+fn put(stage: &AgentFixture, name: &str, bytes: impl AsRef<[u8]>) {
     std::fs::write(stage.start_dir().join(name), bytes).unwrap();
 }
 
 #[tokio::test]
 async fn lines_come_with_their_numbers() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     put(&stage, "f.txt", "\u{feff}one\r\ntwo\nthree");
     let read = stage.call(&ReadFile, json!({ "path": "f.txt" })).await;
     assert_eq!(
@@ -23,7 +23,7 @@ async fn lines_come_with_their_numbers() {
 
 #[tokio::test]
 async fn a_part_says_where_to_go_on() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     put(&stage, "f", "a\nb\nc\nd\n");
     let read = stage.call(&ReadFile, json!({ "path": "~/f", "offset": "2", "limit": 2 })).await;
     assert_eq!(
@@ -39,7 +39,7 @@ async fn a_part_says_where_to_go_on() {
 
 #[tokio::test]
 async fn a_large_file_is_read_in_bounded_parts() {
-    let stage = Stage::new().with_limits(|limits| limits.line_length = 100);
+    let stage = AgentFixture::new().with_limits(|limits| limits.line_length = 100);
     let line = format!("{}\n", "x".repeat(1_023));
     put(&stage, "big", line.repeat(50 << 10));
     let read =
@@ -55,7 +55,7 @@ async fn a_large_file_is_read_in_bounded_parts() {
 
 #[tokio::test]
 async fn a_result_is_never_longer_than_a_conversation_can_bear() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     put(&stage, "wide", format!("{}\n", "y".repeat(1_500)).repeat(500));
     let read = stage.call(&ReadFile, json!({ "path": "wide" })).await;
     let shown = read["content"].as_str().unwrap();
@@ -68,7 +68,7 @@ async fn a_result_is_never_longer_than_a_conversation_can_bear() {
 
 #[tokio::test]
 async fn bytes_that_are_no_text_are_shown_and_named() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     put(&stage, "latin", b"caf\xe9 na\xefve\n");
     let read = stage.call(&ReadFile, json!({ "path": "latin" })).await;
     assert_eq!(read["content"], "1|caf\u{fffd} na\u{fffd}ve");
@@ -77,7 +77,7 @@ async fn bytes_that_are_no_text_are_shown_and_named() {
 
 #[tokio::test]
 async fn binary_files_are_not_shown_but_explained() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     put(&stage, "a.bin", [0, 1, 2, 3]);
     put(&stage, "a.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
     let output = stage.output(&ReadFile, json!({ "path": "a.bin" })).await;
@@ -89,7 +89,7 @@ async fn binary_files_are_not_shown_but_explained() {
 
 #[tokio::test]
 async fn a_file_that_is_not_there_is_answered_with_names_like_it() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     put(&stage, "settings.json", "{}");
     std::fs::create_dir_all(stage.start_dir().join("src/deep")).unwrap();
     put(&stage, "src/deep/unique_name.rs", "");
@@ -104,7 +104,7 @@ async fn a_file_that_is_not_there_is_answered_with_names_like_it() {
 
 #[tokio::test]
 async fn devices_and_the_insides_of_processes_are_refused_by_any_name() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     std::os::unix::fs::symlink("/proc/self/environ", stage.start_dir().join("innocent")).unwrap();
     for path in
         ["/dev/zero", "/proc/self/environ", "innocent", "/proc/1/cmdline", "/proc/../dev/null"]
@@ -120,7 +120,7 @@ async fn devices_and_the_insides_of_processes_are_refused_by_any_name() {
 
 #[tokio::test]
 async fn lines_that_were_shown_and_have_not_changed_are_not_shown_again() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     put(&stage, "f", "a\n");
     let ask = json!({ "path": "f" });
     assert_eq!(stage.call(&ReadFile, ask.clone()).await["content"], "1|a");
@@ -136,7 +136,7 @@ async fn lines_that_were_shown_and_have_not_changed_are_not_shown_again() {
 
 #[tokio::test]
 async fn secrets_are_masked_without_moving_lines() {
-    let mut stage = Stage::new();
+    let mut stage = AgentFixture::new();
     let secret = "correct-horse-battery-staple-1234";
     stage.context.redactor = Arc::new(Redactor::new([secret.to_owned()]));
     put(&stage, "f", format!("a\nKEY={secret}\nb\n"));
@@ -148,7 +148,7 @@ async fn secrets_are_masked_without_moving_lines() {
 
 #[tokio::test]
 async fn relative_paths_start_where_the_shell_is() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     std::fs::create_dir(stage.start_dir().join("sub")).unwrap();
     put(&stage, "sub/f", "here\n");
     let command = vestal_sandbox::Command::shell("cd sub").session(stage.context.sandbox.session());
@@ -158,7 +158,7 @@ async fn relative_paths_start_where_the_shell_is() {
 
 #[tokio::test]
 async fn wrong_arguments_are_explained() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     for (arguments, word) in [
         (json!({}), "path"),
         (json!({ "path": "f", "limit": "many" }), "limit"),

@@ -10,7 +10,7 @@ use vestal_model::ToolSpec;
 use vestal_sandbox::files::{FileError, Files, Links};
 use vestal_sandbox::{FaultCode, FileKind, SearchQuery};
 
-use super::arguments::{BadArgument, Count, Deferred, parse, tool_spec};
+use super::arguments::{BadArgument, CountArgument, Deferred, parse, tool_spec};
 use super::files::{Readable, ResolvedPath, has_code, message_of, not_found, readable, resolve};
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
 use results::ResultFormat;
@@ -33,16 +33,16 @@ struct SearchFilesArguments {
     #[serde(default)]
     file_glob: Deferred<String>,
     /// How many results. Default 50.
-    limit: Option<Count<1>>,
+    limit: Option<CountArgument<1>>,
     /// Results to pass over
-    offset: Option<Count<0>>,
+    offset: Option<CountArgument<0>>,
     /// `content`: the lines; `files_only`: only which files have any; `count`: how many each file has
     #[serde(default)]
     #[schemars(extend("default" = "content"))]
     output_mode: Deferred<OutputMode>,
     /// Lines to show before and after each match
     #[serde(default)]
-    context: Deferred<Count<0>>,
+    context: Deferred<CountArgument<0>>,
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize, Serialize, JsonSchema)]
@@ -68,7 +68,7 @@ impl SearchFilesArguments {
     fn kind_of_content(&self) -> Result<SearchKind, BadArgument> {
         Ok(match self.output_mode.read("output_mode")? {
             None | Some(OutputMode::Content) => {
-                let lines = self.context.read("context")?.map_or(0, |Count(lines)| lines);
+                let lines = self.context.read("context")?.map_or(0, |CountArgument(lines)| lines);
                 SearchKind::Lines { context: u32::try_from(lines.min(MAX_CONTEXT)).unwrap_or(0) }
             }
             Some(OutputMode::FilesOnly) => SearchKind::Files,
@@ -212,8 +212,8 @@ impl FileSearch {
             pattern: arguments.pattern,
             file_glob,
             path: path.unwrap_or_else(|| ".".to_owned()),
-            limit: arguments.limit.map_or(LIMIT, |Count(limit)| limit).min(MAX_LIMIT),
-            offset: arguments.offset.map_or(0, |Count(offset)| offset),
+            limit: arguments.limit.map_or(LIMIT, |CountArgument(limit)| limit).min(MAX_LIMIT),
+            offset: arguments.offset.map_or(0, |CountArgument(offset)| offset),
             kind,
         })
     }

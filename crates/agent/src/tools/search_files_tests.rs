@@ -7,10 +7,10 @@ mod search_files {
 
     use super::*;
     use crate::redact::Redactor;
-    use crate::testing::Stage;
+    use crate::testing::AgentFixture;
 
-    fn stage() -> Stage {
-        let stage = Stage::new();
+    fn stage() -> AgentFixture {
+        let stage = AgentFixture::new();
         let root = stage.start_dir();
         std::fs::create_dir_all(root.join("src/deep")).unwrap();
         for (name, content) in [

@@ -3,11 +3,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::Stage;
+use crate::testing::AgentFixture;
 
 /// A stage whose results go to a directory of their own.
-fn stage(call: &str) -> Stage {
-    let mut stage = Stage::new();
+fn stage(call: &str) -> AgentFixture {
+    let mut stage = AgentFixture::new();
     stage.context.call = call.to_owned();
     stage
 }

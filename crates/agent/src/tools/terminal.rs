@@ -18,7 +18,7 @@ use serde_json::Value;
 use vestal_model::ToolSpec;
 use vestal_sandbox::{Sandbox, WindowSize};
 
-use super::arguments::{BadArgument, Deferred, NonEmptyString, Seconds, parse, tool_spec};
+use super::arguments::{BadArgument, Deferred, NonEmptyString, SecondsArgument, parse, tool_spec};
 use crate::approvals::WorkingDir;
 use crate::tool::{Tool, ToolContext, ToolOutput};
 use result::{CommandResult, CommandStatus};
@@ -53,7 +53,7 @@ You cannot type into a foreground command: pass flags such as -y, or run it in t
 
 /// The tool.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Terminal;
+pub struct TerminalTool;
 
 #[derive(Deserialize, JsonSchema)]
 struct TerminalArguments {
@@ -64,7 +64,7 @@ struct TerminalArguments {
     background: bool,
     /// Seconds after which a foreground command is killed, at most 600. Default 180.
     #[serde(default)]
-    timeout: Deferred<Seconds>,
+    timeout: Deferred<SecondsArgument>,
     /// Directory for this command only. Default: where the shell is.
     workdir: Option<String>,
     /// Gives the command a terminal, for programs that insist on one. Default false.
@@ -97,7 +97,7 @@ impl CommandRequest {
             (usual, arguments.watch_patterns.read("watch_patterns")?.unwrap_or_default())
         } else {
             let timeout = arguments.timeout.read("timeout")?;
-            (timeout.map_or(usual, |Seconds(timeout)| timeout), Vec::new())
+            (timeout.map_or(usual, |SecondsArgument(timeout)| timeout), Vec::new())
         };
         let longest = LONGEST.max(usual);
         if timeout > longest {
@@ -160,7 +160,7 @@ pub(crate) async fn run_for_person(context: &ToolContext, command: &str) -> Tool
 }
 
 #[async_trait]
-impl Tool for Terminal {
+impl Tool for TerminalTool {
     fn spec(&self) -> ToolSpec {
         tool_spec::<TerminalArguments>("terminal", DESCRIPTION)
     }

@@ -134,9 +134,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::TodoList;
-    use crate::testing::Stage;
+    use crate::testing::AgentFixture;
 
-    async fn write(stage: &Stage, arguments: Value) -> Value {
+    async fn write(stage: &AgentFixture, arguments: Value) -> Value {
         stage.call(&TodoList, arguments).await
     }
 
@@ -146,7 +146,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_list_is_written_read_and_changed() {
-        let stage = Stage::new();
+        let stage = AgentFixture::new();
         let empty = write(&stage, json!({})).await;
         assert_eq!(empty["todos"], json!([]));
         let written =
@@ -174,7 +174,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_list_that_cannot_be_is_refused_and_changes_nothing() {
-        let stage = Stage::new();
+        let stage = AgentFixture::new();
         write(&stage, json!({"todos": [item("1", "first", "pending")]})).await;
         let before = stage.context.notebook.read();
         let many: Vec<Value> = (0..201).map(|n| item(&n.to_string(), "x", "pending")).collect();

@@ -12,7 +12,7 @@ use vestal_sandbox::files::{FileContent, FileError, Files, Parents, WriteOptions
 
 use super::arguments::{BadArgument, NonEmptyString, parse, tool_spec};
 use super::files::{
-    BOM, Newline, ResolvedPath, Text, check_write, demand_unmasked, has_code, message_of,
+    BOM, FileText, Newline, ResolvedPath, check_write, demand_unmasked, has_code, message_of,
     numbered_lines, resolve, unified_diff, with_lf,
 };
 use super::lint::lint;
@@ -102,8 +102,9 @@ async fn write(
     let target = resolve(files, &asked.path).await.map_err(failed)?;
     let approval = check_write(context, &target).await?;
     let before = existing(files, &asked.path).await.map_err(failed)?;
-    let text = before.as_ref().map(|before| Text::new(before.bytes.clone()));
-    demand_original(text.as_ref().map(Text::view), &asked.content).map_err(ToolOutput::error)?;
+    let text = before.as_ref().map(|before| FileText::new(before.bytes.clone()));
+    demand_original(text.as_ref().map(FileText::view), &asked.content)
+        .map_err(ToolOutput::error)?;
     let bytes = in_the_manner_of(text.as_ref(), &asked.content);
     let options = WriteOptions { parents: Parents::Make, ..WriteOptions::default() };
     let written = files.write(&asked.path, &bytes, options).await.map_err(failed)?;
@@ -146,14 +147,14 @@ async fn write(
 async fn emit_file_change(
     context: &ToolContext,
     target: &ResolvedPath,
-    before: Option<Text>,
+    before: Option<FileText>,
     now: Vec<u8>,
 ) {
     let shown = target.shown();
     let compared = tokio::task::spawn_blocking(move || {
-        let now = Text::new(now);
+        let now = FileText::new(now);
         let old_name = if before.is_some() { shown.as_str() } else { "/dev/null" };
-        let old = before.as_ref().map_or("", Text::view);
+        let old = before.as_ref().map_or("", FileText::view);
         unified_diff(old_name, &shown, old, now.view())
     });
     // Without it nobody sees what changed; the file is written all the same.
@@ -181,7 +182,7 @@ async fn existing(files: &Files, path: &str) -> Result<Option<FileContent>, File
 }
 
 /// Returns content with the ends of lines and the mark that the file had.
-fn in_the_manner_of<'a>(before: Option<&Text>, content: &'a str) -> Cow<'a, [u8]> {
+fn in_the_manner_of<'a>(before: Option<&FileText>, content: &'a str) -> Cow<'a, [u8]> {
     let Some(before) = before else {
         return Cow::Borrowed(content.as_bytes());
     };

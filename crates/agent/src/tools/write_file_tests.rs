@@ -7,23 +7,23 @@ mod write_file {
     use serde_json::json;
 
     use super::*;
-    use crate::approvals::Policy;
+    use crate::approvals::ApprovalPolicy;
     use crate::human::Approval;
     use crate::redact::Redactor;
-    use crate::testing::{Scripted, Stage};
+    use crate::testing::{AgentFixture, Scripted};
     use crate::tools::ReadFile;
 
-    fn content(stage: &Stage, name: &str) -> Vec<u8> {
+    fn content(stage: &AgentFixture, name: &str) -> Vec<u8> {
         std::fs::read(stage.start_dir().join(name)).unwrap()
     }
 
-    fn put(stage: &Stage, name: &str, bytes: &[u8]) {
+    fn put(stage: &AgentFixture, name: &str, bytes: &[u8]) {
         std::fs::write(stage.start_dir().join(name), bytes).unwrap();
     }
 
     #[tokio::test]
     async fn a_file_is_made_with_the_directories_it_needs() {
-        let stage = Stage::new();
+        let stage = AgentFixture::new();
         let wrote =
             stage.call(&WriteFile, json!({ "path": "a/b/c.txt", "content": "hello\n" })).await;
         let path = stage.start_dir().join("a/b/c.txt");
@@ -36,7 +36,7 @@ mod write_file {
 
     #[tokio::test]
     async fn the_manner_of_a_file_is_kept() {
-        let stage = Stage::new();
+        let stage = AgentFixture::new();
         put(&stage, "dos", b"\xef\xbb\xbfa\r\nb\r\n");
         std::fs::set_permissions(stage.start_dir().join("dos"), PermissionsExt::from_mode(0o750))
             .unwrap();
@@ -53,7 +53,7 @@ mod write_file {
 
     #[tokio::test]
     async fn a_link_is_written_through_and_stays_one() {
-        let stage = Stage::new();
+        let stage = AgentFixture::new();
         put(&stage, "target", b"old");
         std::os::unix::fs::symlink("target", stage.start_dir().join("link")).unwrap();
         stage.call(&WriteFile, json!({ "path": "link", "content": "new" })).await;
@@ -63,7 +63,7 @@ mod write_file {
 
     #[tokio::test]
     async fn a_masked_secret_is_never_written_back() {
-        let mut stage = Stage::new();
+        let mut stage = AgentFixture::new();
         let secret = "correct-horse-battery-staple-1234";
         stage.context.redactor = Arc::new(Redactor::new([secret.to_owned()]));
         let file = format!("KEY={secret}\n");
@@ -76,13 +76,13 @@ mod write_file {
     }
 
     /// A policy under which this stage's own home counts as somebody's.
-    fn careful(stage: &Stage) -> Policy {
-        Policy { user_home: Some(stage.start_dir()), ..Policy::default() }
+    fn careful(stage: &AgentFixture) -> ApprovalPolicy {
+        ApprovalPolicy { user_home: Some(stage.start_dir()), ..ApprovalPolicy::default() }
     }
 
     #[tokio::test]
     async fn a_sensitive_file_is_not_written_unasked_whatever_name_it_is_reached_by() {
-        let stage = Stage::new();
+        let stage = AgentFixture::new();
         let policy = careful(&stage);
         let stage = stage.guarded_by(policy);
         std::fs::create_dir(stage.start_dir().join(".ssh")).unwrap();
@@ -102,7 +102,7 @@ mod write_file {
 
     #[tokio::test]
     async fn a_person_may_allow_it() {
-        let stage = Stage::new();
+        let stage = AgentFixture::new();
         let policy = careful(&stage);
         let human = Scripted::approving([Approval::Once]);
         let stage = stage.guarded_by(policy).with_human(human.clone());
@@ -115,7 +115,7 @@ mod write_file {
 
     #[tokio::test]
     async fn what_read_file_shows_is_never_written_back() {
-        let stage = Stage::new();
+        let stage = AgentFixture::new();
         put(&stage, "f", b"a\nb\n");
         let read = stage.call(&ReadFile, json!({ "path": "f" })).await;
         let output =
@@ -126,7 +126,7 @@ mod write_file {
 
     #[tokio::test]
     async fn broken_json_is_written_and_named() {
-        let stage = Stage::new();
+        let stage = AgentFixture::new();
         let wrote = stage.call(&WriteFile, json!({ "path": "f.json", "content": "{,}" })).await;
         assert_eq!(wrote["lint"]["status"], "error");
         assert_eq!(content(&stage, "f.json"), b"{,}");
@@ -137,7 +137,7 @@ mod write_file {
 
     #[tokio::test]
     async fn changes_of_others_that_are_overwritten_are_told_of() {
-        let stage = Stage::new();
+        let stage = AgentFixture::new();
         put(&stage, "f", b"a\n");
         stage.call(&ReadFile, json!({ "path": "f" })).await;
         put(&stage, "f", b"somebody else's\n");
@@ -152,7 +152,7 @@ mod write_file {
 
     #[tokio::test]
     async fn a_directory_and_a_missing_argument_are_refused_in_words() {
-        let stage = Stage::new();
+        let stage = AgentFixture::new();
         let output = stage.output(&WriteFile, json!({ "path": "~", "content": "x" })).await;
         assert!(output.is_error && output.content.contains("directory"), "{}", output.content);
         let output = stage.output(&WriteFile, json!({ "path": "f" })).await;
@@ -166,9 +166,9 @@ mod write_file {
     }
 
     /// Returns what those who watch were told of changed files.
-    fn told(stage: &Stage) -> Vec<(String, String)> {
+    fn told(stage: &AgentFixture) -> Vec<(String, String)> {
         let change = |event| match event {
-            crate::Event::FileChanged { path, diff, .. } => Some((path, diff)),
+            crate::TurnEvent::FileChanged { path, diff, .. } => Some((path, diff)),
             _ => None,
         };
         stage.events().into_iter().filter_map(change).collect()
@@ -176,7 +176,7 @@ mod write_file {
 
     #[tokio::test]
     async fn those_who_watch_are_told_what_has_changed_without_secrets() {
-        let mut stage = Stage::new();
+        let mut stage = AgentFixture::new();
         let secret = "correct-horse-battery-staple-1234";
         stage.context.redactor = Arc::new(Redactor::new([secret.to_owned()]));
         let path = stage.start_dir().join("f").to_str().unwrap().to_owned();
@@ -193,7 +193,7 @@ mod write_file {
 
     #[tokio::test]
     async fn what_is_told_of_a_change_is_bounded() {
-        let stage = Stage::new();
+        let stage = AgentFixture::new();
         stage.context.emit_file_change("f", &"+é\n".repeat(100_000));
         let told = told(&stage);
         assert!(told[0].1.len() <= 64 << 10, "{}", told[0].1.len());
@@ -202,7 +202,7 @@ mod write_file {
 
     #[tokio::test]
     async fn a_file_that_stays_as_it_is_has_not_changed() {
-        let stage = Stage::new();
+        let stage = AgentFixture::new();
         put(&stage, "f", b"a\n");
         stage.call(&WriteFile, json!({ "path": "f", "content": "a\n" })).await;
         assert_eq!(told(&stage), Vec::new());

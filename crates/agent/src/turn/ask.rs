@@ -7,14 +7,16 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
-use vestal_conversations::{ConversationId, Error, NewMessage, Seq, Store};
-use vestal_model::{AssistantMessage, Completion, Finish, Message, ModelError, Progress, Request};
+use vestal_conversations::{ConversationId, ConversationStore, Error, NewMessage, Seq};
+use vestal_model::{
+    AnswerProgress, AssistantMessage, FinishReason, Message, ModelAnswer, ModelError, ModelRequest,
+};
 
 use super::outcome::TurnError;
 use super::run::Turn;
 use crate::compress::{SummaryRoom, from_what_is_known};
 use crate::conversation::Summarised;
-use crate::event::{Event, EventSink};
+use crate::event::{EventSink, TurnEvent};
 use crate::redact::Redactor;
 
 /// Times that one turn may summarise.
@@ -23,7 +25,7 @@ const SHRINKS: u32 = 3;
 /// What came of asking.
 pub(super) enum AskOutcome {
     /// The model answered.
-    Answered(Completion),
+    Answered(ModelAnswer),
     /// The turn was interrupted; this much of the answer had come.
     Interrupted(String),
 }
@@ -66,7 +68,7 @@ impl Turn<'_> {
         if let Some(words) = hint {
             messages.to_mut().push(Message::user(words));
         }
-        let request = Request {
+        let request = ModelRequest {
             system: &conversation.system,
             messages: &messages,
             tools: &conversation.specs,
@@ -103,13 +105,13 @@ impl Turn<'_> {
         }
     }
 
-    fn count(&mut self, completion: &Completion) {
+    fn count(&mut self, completion: &ModelAnswer) {
         self.usage += completion.usage;
         self.cost.add(completion.cost);
         self.last_prompt_tokens = completion.usage.prompt();
         self.provider.clone_from(&completion.provider);
         self.model.clone_from(&completion.model);
-        self.events.emit(Event::ModelCalled {
+        self.events.emit(TurnEvent::ModelCalled {
             provider: completion.provider.clone(),
             model: completion.model.clone(),
             usage: completion.usage,
@@ -120,22 +122,22 @@ impl Turn<'_> {
 }
 
 /// Emits an event, and keeps the text in case the answer is cut off.
-fn tell(events: &EventSink, text_so_far: &PartialText, progress: Progress) {
+fn tell(events: &EventSink, text_so_far: &PartialText, progress: AnswerProgress) {
     events.emit(match progress {
-        Progress::Text(text) => {
+        AnswerProgress::Text(text) => {
             text_so_far.push(&text);
-            Event::Text { text }
+            TurnEvent::Text { text }
         }
-        Progress::Reasoning(text) => Event::Reasoning { text },
-        Progress::Call { name } => Event::CallAnnounced { name },
-        Progress::Retrying { after, reason, .. } => {
+        AnswerProgress::Reasoning(text) => TurnEvent::Reasoning { text },
+        AnswerProgress::Call { name } => TurnEvent::CallAnnounced { name },
+        AnswerProgress::Retrying { after, reason, .. } => {
             text_so_far.clear();
-            Event::Discarded { reason, retry_after: Some(after) }
+            TurnEvent::Discarded { reason, retry_after: Some(after) }
         }
-        Progress::FellBack { provider, model, reason } => {
+        AnswerProgress::FellBack { provider, model, reason } => {
             text_so_far.clear();
             let reason = format!("{reason}; asking {model} of {provider} instead");
-            Event::Discarded { reason, retry_after: None }
+            TurnEvent::Discarded { reason, retry_after: None }
         }
     });
 }
@@ -161,7 +163,7 @@ impl Turn<'_> {
         let Some(start) = self.conversation.cut_for_room() else { return Ok(()) };
         self.shrunk += 1;
         let tokens = self.conversation.request_tokens();
-        self.events.emit(Event::Compressing { tokens });
+        self.events.emit(TurnEvent::Compressing { tokens });
         let gone = self.conversation.messages_to_compress(start);
         let room = SummaryRoom::of(self.conversation.chat.context_length().tokens());
         let summarised = self.conversation.summarise(&gone, &self.cancel).await;
@@ -179,7 +181,7 @@ impl Turn<'_> {
                 let text = format!(
                     "the model gave no summary, so the messages of the user and the last calls were kept instead: {error}"
                 );
-                self.events.emit(Event::Warning { text });
+                self.events.emit(TurnEvent::Warning { text });
                 from_what_is_known(&gone, &room)
             }
         };
@@ -201,14 +203,14 @@ impl Turn<'_> {
         }
         if let Some(count) = self.conversation.leave_out_pictures() {
             let text = format!("the model cannot hold {count} pictures; it reads the words alone");
-            self.events.emit(Event::Warning { text });
+            self.events.emit(TurnEvent::Warning { text });
             return Ok(true);
         }
         let Some(shown) = self.conversation.shorten_results() else { return Ok(false) };
         let text = format!(
             "the model cannot hold the results of its tools; it sees {shown} bytes of each that is longer"
         );
-        self.events.emit(Event::Warning { text });
+        self.events.emit(TurnEvent::Warning { text });
         Ok(true)
     }
 }
@@ -260,7 +262,7 @@ pub(super) struct PartialRecorder {
 impl PartialRecorder {
     /// Begins to keep what comes after a message.
     pub(super) fn begin(
-        store: &Store,
+        store: &ConversationStore,
         id: &ConversationId,
         after: Option<Seq>,
         words: &PartialText,
@@ -302,7 +304,7 @@ impl PartialRecorder {
     }
 
     /// Stops, and forgets what was kept of an answer that failed.
-    pub(super) async fn forget(self, store: &Store, id: &ConversationId) {
+    pub(super) async fn forget(self, store: &ConversationStore, id: &ConversationId) {
         self.end().await;
         if let Err(error) = store.set_state(id, PARTIAL, None).await {
             tracing::debug!(%error, "an answer that failed is still on record");
@@ -313,7 +315,7 @@ impl PartialRecorder {
 /// Makes what was kept of an answer a message, when a conversation is resumed
 /// whose process died while the answer came.
 pub(crate) async fn recover(
-    store: &Store,
+    store: &ConversationStore,
     id: &ConversationId,
     last: Option<Seq>,
 ) -> Result<Option<(Seq, Message)>, Error> {
@@ -323,7 +325,7 @@ pub(crate) async fn recover(
         && last.is_some_and(|last| last.0 == after)
         && !text.trim().is_empty()
     {
-        let finish = Finish::Interrupted;
+        let finish = FinishReason::Interrupted;
         let message =
             Message::Assistant(AssistantMessage { text, finish, ..AssistantMessage::default() });
         let seqs = store.append(id, &[NewMessage::from(message.clone())]).await?;

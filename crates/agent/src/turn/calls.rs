@@ -11,7 +11,7 @@ use vestal_model::{Message, ToolCall, ToolResult};
 use super::control::LoopFinding;
 use super::outcome::TurnError;
 use super::run::Turn;
-use crate::event::{Event, EventSink};
+use crate::event::{EventSink, TurnEvent};
 use crate::registry::Registry;
 use crate::tool::{Footprint, Tool, ToolContext, ToolOutput};
 use crate::tools::fit;
@@ -168,7 +168,7 @@ async fn run_call(context: ToolContext, call: &ToolCall, prepared: &PreparedCall
         PreparedCall::Invalid(reason) => {
             let (call, name) = (call.id.clone(), call.name.clone());
             let (took, preview) = (Duration::ZERO, reason.clone());
-            context.events.emit(Event::ToolEnded { call, name, is_error: true, took, preview });
+            context.events.emit(TurnEvent::ToolEnded { call, name, is_error: true, took, preview });
             return ToolOutput::error(reason.clone());
         }
     };
@@ -187,13 +187,19 @@ async fn run_call(context: ToolContext, call: &ToolCall, prepared: &PreparedCall
     let preview = preview(&output.content);
     let output = fit(&context, output, context.limits.result_bytes).await;
     let (call, name, is_error) = (call.id.clone(), call.name.clone(), output.is_error);
-    context.events.emit(Event::ToolEnded { call, name, is_error, took: began.elapsed(), preview });
+    context.events.emit(TurnEvent::ToolEnded {
+        call,
+        name,
+        is_error,
+        took: began.elapsed(),
+        preview,
+    });
     output
 }
 
 fn started(events: &EventSink, call: &ToolCall, summary: String) {
     let (call, name) = (call.id.clone(), call.name.clone());
-    events.emit(Event::ToolStarted { call, name, summary });
+    events.emit(TurnEvent::ToolStarted { call, name, summary });
 }
 
 /// Waits until a tool has had its time after an interrupt.

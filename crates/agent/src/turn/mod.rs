@@ -7,7 +7,7 @@ mod outcome;
 mod run;
 
 pub use control::{Control, Guardrails};
-pub use outcome::{CostSum, Outcome, TurnError, TurnResult};
+pub use outcome::{CostSum, TurnError, TurnOutcome, TurnResult};
 
 pub(crate) use ask::recover;
 pub(crate) use calls::preview;

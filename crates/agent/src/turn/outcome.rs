@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 use vestal_conversations::ConversationId;
-use vestal_model::{Cost, CostSource, ModelError, Usage};
+use vestal_model::{Cost, CostSource, ModelError, TokenUsage};
 
 /// How a turn ended.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum TurnOutcome {
     /// The model answered.
     Completed,
     /// The model was stopped at the limit of its calls; its last words are a
@@ -51,7 +51,7 @@ pub enum TurnError {
     Store(#[from] vestal_conversations::Error),
 }
 
-impl Outcome {
+impl TurnOutcome {
     /// Returns it in a word, which is a public name.
     pub const fn word(&self) -> &'static str {
         match self {
@@ -87,7 +87,7 @@ pub struct TurnResult {
     /// The conversation.
     pub conversation: ConversationId,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: TurnOutcome,
     /// What the model said last; of an interrupted or failed turn, as far as it came.
     pub text: String,
     /// What it thought before that, as far as it may be shown.
@@ -97,7 +97,7 @@ pub struct TurnResult {
     /// Calls of tools.
     pub tool_calls: u32,
     /// Tokens of all calls together, children's not included.
-    pub usage: Usage,
+    pub usage: TokenUsage,
     /// What they cost.
     pub cost: CostSum,
     /// The provider that answered last.

@@ -6,14 +6,14 @@ use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 use vestal_conversations::{Seq, Title};
-use vestal_model::{AssistantMessage, Finish, Message, Part, Usage, UserMessage};
+use vestal_model::{AssistantMessage, FinishReason, Message, Part, TokenUsage, UserMessage};
 
 use super::ask::AskOutcome;
 use super::calls::CallsOutcome;
 use super::control::{LoopWatch, RunningTurn};
-use super::outcome::{CostSum, Outcome, TurnError, TurnResult};
+use super::outcome::{CostSum, TurnError, TurnOutcome, TurnResult};
 use crate::conversation::Conversation;
-use crate::event::{Event, EventSink};
+use crate::event::{EventSink, TurnEvent};
 use crate::tools::job_updates;
 
 /// Times that an answer cut off at the output limit is asked to go on.
@@ -57,13 +57,13 @@ async fn run_to_end(
     events: &EventSink,
 ) -> TurnResult {
     let began = Instant::now();
-    events.emit(Event::TurnStarted { conversation: conversation.id.clone() });
+    events.emit(TurnEvent::TurnStarted { conversation: conversation.id.clone() });
     for name in std::mem::take(&mut conversation.unknown_tools) {
         let text = format!("the settings name an unknown tool or toolset {name:?}");
-        events.emit(Event::Warning { text });
+        events.emit(TurnEvent::Warning { text });
     }
     for text in conversation.memory.take_notices() {
-        events.emit(Event::Warning { text });
+        events.emit(TurnEvent::Warning { text });
     }
     let running = conversation.control.begin(conversation.parent_cancel.as_ref());
     conversation.refresh_tools(events, &running.token).await;
@@ -71,12 +71,12 @@ async fn run_to_end(
     let mut turn = Turn::new(conversation, events, &running, rails);
     let outcome = match turn.work(input).await {
         Ok(outcome) => outcome,
-        Err(error) => Outcome::Failed(error),
+        Err(error) => TurnOutcome::Failed(error),
     };
     let outcome = turn.finish(outcome).await;
     let result = turn.result(outcome, began);
     drop(running);
-    events.emit(Event::TurnEnded { outcome: result.outcome.word().to_owned() });
+    events.emit(TurnEvent::TurnEnded { outcome: result.outcome.word().to_owned() });
     result
 }
 
@@ -89,7 +89,7 @@ pub(super) struct Turn<'a> {
     pub(super) model_calls: u32,
     pub(super) tool_calls: u32,
     pub(super) shrunk: u32,
-    pub(super) usage: Usage,
+    pub(super) usage: TokenUsage,
     pub(super) cost: CostSum,
     pub(super) provider: String,
     pub(super) model: String,
@@ -115,7 +115,7 @@ impl<'a> Turn<'a> {
             model_calls: 0,
             tool_calls: 0,
             shrunk: 0,
-            usage: Usage::default(),
+            usage: TokenUsage::default(),
             cost: CostSum::default(),
             provider: String::new(),
             model: String::new(),
@@ -126,7 +126,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    async fn work(&mut self, input: TurnInput) -> Result<Outcome, TurnError> {
+    async fn work(&mut self, input: TurnInput) -> Result<TurnOutcome, TurnError> {
         let cancel = self.cancel.clone();
         self.conversation.settle_calls(&cancel, self.events).await?;
         match input {
@@ -148,7 +148,7 @@ impl<'a> Turn<'a> {
         let mut empty = 0;
         loop {
             if self.cancel.is_cancelled() {
-                return Ok(Outcome::Interrupted);
+                return Ok(TurnOutcome::Interrupted);
             }
             if self.model_calls >= self.conversation.max_turns {
                 return self.sum_up().await;
@@ -161,7 +161,7 @@ impl<'a> Turn<'a> {
             };
             let AssistantMessage { text, calls, finish, .. } = &completion.message;
             let (finish, calls) = (*finish, calls.clone());
-            if text.trim().is_empty() && calls.is_empty() && finish != Finish::Refused {
+            if text.trim().is_empty() && calls.is_empty() && finish != FinishReason::Refused {
                 empty += 1;
                 self.conversation.record_usage(&completion).await;
                 if empty >= EMPTY_ANSWERS {
@@ -176,18 +176,21 @@ impl<'a> Turn<'a> {
                 continuations = 0;
                 match self.run_calls(&calls).await? {
                     CallsOutcome::All => continue,
-                    CallsOutcome::Interrupted => return Ok(Outcome::Interrupted),
-                    CallsOutcome::Looping(reason) => return Ok(Outcome::Looping { reason }),
+                    CallsOutcome::Interrupted => return Ok(TurnOutcome::Interrupted),
+                    CallsOutcome::Looping(reason) => return Ok(TurnOutcome::Looping { reason }),
                 }
             }
             match finish {
-                Finish::Refused => return Ok(Outcome::Refused),
-                Finish::Length if continuations < CONTINUATIONS => {
+                FinishReason::Refused => return Ok(TurnOutcome::Refused),
+                FinishReason::Length if continuations < CONTINUATIONS => {
                     continuations += 1;
                     self.conversation.append_note(GO_ON).await?;
                 }
-                Finish::Stop | Finish::ToolCalls | Finish::Length | Finish::Interrupted => {
-                    return Ok(Outcome::Completed);
+                FinishReason::Stop
+                | FinishReason::ToolCalls
+                | FinishReason::Length
+                | FinishReason::Interrupted => {
+                    return Ok(TurnOutcome::Completed);
                 }
             }
         }
@@ -210,7 +213,7 @@ impl<'a> Turn<'a> {
         let store = &self.conversation.agent.parts.store;
         let named = store.set_title(&self.conversation.id, &Title::Generated(title)).await;
         if let Err(error) = named {
-            self.events.emit(Event::Warning { text: format!("it has no title: {error}") });
+            self.events.emit(TurnEvent::Warning { text: format!("it has no title: {error}") });
         }
     }
 
@@ -226,24 +229,24 @@ impl<'a> Turn<'a> {
         }
         for text in self.conversation.control.take_steer() {
             self.conversation.append_aside(&text).await?;
-            self.events.emit(Event::Steered { text });
+            self.events.emit(TurnEvent::Steered { text });
         }
         Ok(())
     }
 
     /// Keeps what the model said as far as it came.
-    async fn interrupted(&mut self, partial: String) -> Result<Outcome, TurnError> {
+    async fn interrupted(&mut self, partial: String) -> Result<TurnOutcome, TurnError> {
         if !partial.trim().is_empty() {
             self.text.clone_from(&partial);
-            let finish = Finish::Interrupted;
+            let finish = FinishReason::Interrupted;
             let answer = AssistantMessage { text: partial, finish, ..AssistantMessage::default() };
             self.conversation.append(vec![Message::Assistant(answer)]).await?;
         }
-        Ok(Outcome::Interrupted)
+        Ok(TurnOutcome::Interrupted)
     }
 
     /// Asks the model for a summary when it has used up its calls.
-    async fn sum_up(&mut self) -> Result<Outcome, TurnError> {
+    async fn sum_up(&mut self) -> Result<TurnOutcome, TurnError> {
         let specs = std::mem::take(&mut self.conversation.specs);
         let answer = self.ask(Some(SUM_UP)).await;
         self.conversation.specs = specs;
@@ -258,7 +261,7 @@ impl<'a> Turn<'a> {
                     self.keep_text(&completion.message, false);
                     self.conversation.append_answer(completion).await?;
                 }
-                Ok(Outcome::BudgetExhausted)
+                Ok(TurnOutcome::BudgetExhausted)
             }
         }
     }
@@ -275,16 +278,16 @@ impl<'a> Turn<'a> {
 
     /// Does what every end of a turn asks for. None of it may cost the answer:
     /// a failure to keep the notes is told, and the answer stands.
-    async fn finish(&mut self, outcome: Outcome) -> Outcome {
+    async fn finish(&mut self, outcome: TurnOutcome) -> TurnOutcome {
         if let Err(error) = self.conversation.keep_notes().await {
             self.events
-                .emit(Event::Warning { text: format!("the notes could not be kept: {error}") });
+                .emit(TurnEvent::Warning { text: format!("the notes could not be kept: {error}") });
         }
         // A child works in its parent's sandbox: its turn is not the end of the parent's.
         if self.conversation.depth == 0
             && let Err(error) = self.conversation.sandbox.turn_ended()
         {
-            self.events.emit(Event::Warning { text: format!("after the turn: {error}") });
+            self.events.emit(TurnEvent::Warning { text: format!("after the turn: {error}") });
         }
         if outcome.is_completed() {
             self.notify_memory();
@@ -292,7 +295,7 @@ impl<'a> Turn<'a> {
         outcome
     }
 
-    fn result(&mut self, outcome: Outcome, began: Instant) -> TurnResult {
+    fn result(&mut self, outcome: TurnOutcome, began: Instant) -> TurnResult {
         TurnResult {
             conversation: self.conversation.id.clone(),
             outcome,

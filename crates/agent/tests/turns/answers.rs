@@ -1,18 +1,18 @@
 //! From what is said to what is answered.
 
 use serde_json::json;
-use vestal_agent::{Event, Outcome};
-use vestal_conversations::Standing;
-use vestal_model::{Api, Message};
-use vestal_scripted_model::{Finish, Reply, Script, Usage};
+use vestal_agent::{TurnEvent, TurnOutcome};
+use vestal_conversations::MessageStanding;
+use vestal_model::{Message, ProviderApi};
+use vestal_scripted_model::{BilledUsage, Script, ScriptedFinish, ScriptedReply};
 
 use crate::stage::{Stage, said};
 
 #[tokio::test]
 async fn an_answer_streams_and_is_stored_with_what_it_took() {
-    for api in [Api::ChatCompletions, Api::AnthropicMessages] {
-        let usage = Usage { input: 100, output: 7, ..Usage::default() };
-        let reply = Reply::text("Hello, Ada.").chunked(3).usage(usage);
+    for api in [ProviderApi::ChatCompletions, ProviderApi::AnthropicMessages] {
+        let usage = BilledUsage { input: 100, output: 7, ..BilledUsage::default() };
+        let reply = ScriptedReply::text("Hello, Ada.").chunked(3).usage(usage);
         let stage = Stage::speaking(api, Script::replies([reply]));
         let result = stage.turn("hi").await;
         assert!(result.outcome.is_completed(), "{:?}", result.outcome);
@@ -31,22 +31,22 @@ async fn an_answer_streams_and_is_stored_with_what_it_took() {
     }
 }
 
-fn text(event: &Event) -> Option<&str> {
+fn text(event: &TurnEvent) -> Option<&str> {
     match event {
-        Event::Text { text } => Some(text),
+        TurnEvent::Text { text } => Some(text),
         _ => None,
     }
 }
 
 #[tokio::test]
 async fn a_tool_is_called_and_its_result_answered() {
-    for api in [Api::ChatCompletions, Api::AnthropicMessages] {
+    for api in [ProviderApi::ChatCompletions, ProviderApi::AnthropicMessages] {
         let stage = Stage::speaking(
             api,
             Script::replies([
-                Reply::tool_call("terminal", json!({"command": "echo $((6*7))"}))
+                ScriptedReply::tool_call("terminal", json!({"command": "echo $((6*7))"}))
                     .with_text("Let me see."),
-                Reply::text("It is 42."),
+                ScriptedReply::text("It is 42."),
             ]),
         );
         let result = stage.turn("what is 6*7?").await;
@@ -57,7 +57,7 @@ async fn a_tool_is_called_and_its_result_answered() {
         let results = requests[1].tool_results();
         assert!(results[0].contains("42"), "{results:?}");
         let ended = stage.events().into_iter().any(|event| {
-            matches!(event, Event::ToolEnded { name, is_error: false, .. } if name == "terminal")
+            matches!(event, TurnEvent::ToolEnded { name, is_error: false, .. } if name == "terminal")
         });
         assert!(ended);
     }
@@ -66,8 +66,8 @@ async fn a_tool_is_called_and_its_result_answered() {
 #[tokio::test]
 async fn a_cut_off_answer_is_gone_on_with_and_joined() {
     let stage = Stage::new(Script::replies([
-        Reply::text("one, two, ").finish(Finish::Length),
-        Reply::text("three."),
+        ScriptedReply::text("one, two, ").finish(ScriptedFinish::Length),
+        ScriptedReply::text("three."),
     ]));
     let result = stage.turn("count").await;
     assert!(result.outcome.is_completed());
@@ -76,17 +76,21 @@ async fn a_cut_off_answer_is_gone_on_with_and_joined() {
 
 #[tokio::test]
 async fn an_empty_answer_is_asked_for_again_and_never_taken_for_one() {
-    let stage = Stage::new(Script::replies([Reply::text(""), Reply::text("here")]));
+    let stage = Stage::new(Script::replies([ScriptedReply::text(""), ScriptedReply::text("here")]));
     assert_eq!(stage.turn("hi").await.text, "here");
-    let stage = Stage::new(Script::replies([Reply::text(""), Reply::text(""), Reply::text("")]));
+    let stage = Stage::new(Script::replies([
+        ScriptedReply::text(""),
+        ScriptedReply::text(""),
+        ScriptedReply::text(""),
+    ]));
     let result = stage.turn("hi").await;
-    assert!(matches!(result.outcome, Outcome::Failed(_)), "{:?}", result.outcome);
+    assert!(matches!(result.outcome, TurnOutcome::Failed(_)), "{:?}", result.outcome);
     assert_eq!(result.text, "");
 }
 
 #[tokio::test]
 async fn what_an_empty_answer_took_is_counted() {
-    let stage = Stage::new(Script::replies([Reply::text(""), Reply::text("here")]));
+    let stage = Stage::new(Script::replies([ScriptedReply::text(""), ScriptedReply::text("here")]));
     let result = stage.turn("hi").await;
     let store = stage.agent().await.store().clone();
     let usage = store.usage(Some(&result.conversation)).await.unwrap();
@@ -97,7 +101,7 @@ async fn what_an_empty_answer_took_is_counted() {
 
 #[tokio::test]
 async fn what_was_said_is_stored_also_where_it_cannot_become_the_title() {
-    let stage = Stage::new(Script::replies([Reply::text("heard")]));
+    let stage = Stage::new(Script::replies([ScriptedReply::text("heard")]));
     let mut conversation = stage.begin().await;
     stage.tamper(
         "CREATE TRIGGER untitled BEFORE UPDATE OF title ON conversations \
@@ -108,20 +112,26 @@ async fn what_was_said_is_stored_also_where_it_cannot_become_the_title() {
     let stored = stage.agent().await.store().messages(conversation.id()).await.unwrap();
     let texts: Vec<String> = stored.iter().map(|stored| stored.message.text()).collect();
     assert_eq!(texts, ["important words", "heard"]);
-    let shown = |event: &Event| matches!(event, Event::Warning { text } if text.contains("title"));
+    let shown =
+        |event: &TurnEvent| matches!(event, TurnEvent::Warning { text } if text.contains("title"));
     assert_eq!(stage.events().iter().filter(|event| shown(event)).count(), 1);
 }
 
 #[tokio::test]
 async fn a_refusal_is_no_answer() {
-    let stage = Stage::new(Script::replies([Reply::text("").finish(Finish::Refusal)]));
+    let stage =
+        Stage::new(Script::replies([ScriptedReply::text("").finish(ScriptedFinish::Refusal)]));
     let result = stage.turn("something nasty").await;
-    assert!(matches!(result.outcome, Outcome::Refused), "{:?}", result.outcome);
+    assert!(matches!(result.outcome, TurnOutcome::Refused), "{:?}", result.outcome);
 }
 
 #[tokio::test]
 async fn a_title_is_given_once_and_never_twice_to_different_conversations() {
-    let stage = Stage::new(Script::replies([Reply::text("a"), Reply::text("b"), Reply::text("c")]));
+    let stage = Stage::new(Script::replies([
+        ScriptedReply::text("a"),
+        ScriptedReply::text("b"),
+        ScriptedReply::text("c"),
+    ]));
     let mut first = stage.begin().await;
     first.run(said("same words\nmore"), &stage.ears()).await;
     first.run(said("other words"), &stage.ears()).await;
@@ -137,8 +147,8 @@ async fn a_title_is_given_once_and_never_twice_to_different_conversations() {
 async fn secrets_are_masked_in_the_store_and_nowhere_lost_to_the_model() {
     const KEY: &str = "hunter2-and-a-long-tail-0123456789";
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("terminal", json!({"command": format!("echo {KEY}")})),
-        Reply::text(format!("it said {KEY}")),
+        ScriptedReply::tool_call("terminal", json!({"command": format!("echo {KEY}")})),
+        ScriptedReply::text(format!("it said {KEY}")),
     ]));
     let agent = stage.agent_knowing(&[KEY]).await;
     let mut conversation = agent.open(stage.opening(crate::stage::new())).await.unwrap();
@@ -147,7 +157,7 @@ async fn secrets_are_masked_in_the_store_and_nowhere_lost_to_the_model() {
     assert!(stage.model.requests()[0].last_user_text().unwrap().contains(KEY));
     let history = agent.store().history(conversation.id()).await.unwrap();
     assert_eq!(history.len(), 4);
-    assert!(history.iter().all(|stored| stored.standing == Standing::Active));
+    assert!(history.iter().all(|stored| stored.standing == MessageStanding::Active));
     for stored in history {
         let json = serde_json::to_string(&stored.message).unwrap();
         assert!(!json.contains(KEY), "{json}");

@@ -4,19 +4,22 @@ use serde_json::json;
 use vestal_agent::{EndReason, Start, Switch};
 use vestal_conversations::{Error, ParentKind};
 use vestal_sandbox::Isolation;
-use vestal_scripted_model::{Reply, Rule, Script};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 
 use crate::stage::{Stage, new, said};
 
 fn shell() -> Script {
     Script::new()
-        .rule(Rule::when_user_contains("$ ").reply_with(|request| {
+        .rule(ReplyRule::when_user_contains("$ ").reply_with(|request| {
             let command = request.last_user_text().unwrap_or_default();
-            Reply::tool_call("terminal", json!({"command": command.trim_start_matches("$ ")}))
+            ScriptedReply::tool_call(
+                "terminal",
+                json!({"command": command.trim_start_matches("$ ")}),
+            )
         }))
         .rule(
-            Rule::after_tool_results(1)
-                .reply_with(|request| Reply::text(request.last_tool_results().concat())),
+            ReplyRule::after_tool_results(1)
+                .reply_with(|request| ScriptedReply::text(request.last_tool_results().concat())),
         )
         .or_echo()
 }
@@ -83,7 +86,12 @@ async fn a_title_that_another_has_is_refused_and_no_branch_is_left() {
     let refused = conversation.branch(Some("mine")).await.unwrap_err();
     assert!(matches!(refused, Error::TitleTaken { .. }), "{refused:?}");
     assert_eq!(
-        agent.store().list(&vestal_conversations::Filter::default()).await.unwrap().len(),
+        agent
+            .store()
+            .list(&vestal_conversations::ConversationFilter::default())
+            .await
+            .unwrap()
+            .len(),
         2
     );
 }

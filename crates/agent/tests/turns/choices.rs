@@ -3,7 +3,7 @@
 use vestal_agent::{CompressError, EndReason, Start, Switch, SwitchToolError};
 use vestal_conversations::{Error, InvalidTitle};
 use vestal_model::Endpoint;
-use vestal_scripted_model::{Reply, Rule, Script, Usage};
+use vestal_scripted_model::{BilledUsage, ReplyRule, Script, ScriptedReply};
 
 use crate::stage::{Stage, new, said};
 
@@ -48,8 +48,10 @@ async fn another_model_is_asked_from_the_next_turn_on_and_known_to_whoever_resum
 
 #[tokio::test]
 async fn what_it_took_is_told_by_model_over_the_whole_conversation() {
-    let usage = Usage { input: 1000, output: 20, ..Usage::default() };
-    let stage = Stage::new(Script::rules([Rule::always().reply(Reply::text("done").usage(usage))]));
+    let usage = BilledUsage { input: 1000, output: 20, ..BilledUsage::default() };
+    let stage = Stage::new(Script::rules([
+        ReplyRule::always().reply(ScriptedReply::text("done").usage(usage))
+    ]));
     let mut conversation = stage.begin().await;
     assert_eq!(conversation.usage().await.unwrap(), []);
     let before = conversation.context_used();
@@ -76,8 +78,10 @@ async fn what_it_took_is_told_by_model_over_the_whole_conversation() {
 
 #[tokio::test]
 async fn the_context_used_is_what_the_provider_counted_last() {
-    let usage = Usage { input: 5000, output: 20, ..Usage::default() };
-    let stage = Stage::new(Script::rules([Rule::always().reply(Reply::text("done").usage(usage))]));
+    let usage = BilledUsage { input: 5000, output: 20, ..BilledUsage::default() };
+    let stage = Stage::new(Script::rules([
+        ReplyRule::always().reply(ScriptedReply::text("done").usage(usage))
+    ]));
     let mut conversation = stage.begin().await;
     conversation.run(said("one"), &stage.ears()).await;
     assert_eq!(conversation.context_used().tokens, 5020);
@@ -123,10 +127,10 @@ async fn a_tool_that_the_settings_leave_out_can_be_given() {
 async fn what_is_long_past_is_summed_up_when_somebody_asks_for_it() {
     let script = Script::new()
         .rule(
-            Rule::always()
+            ReplyRule::always()
                 .after_any_tool_results()
                 .when_system_contains("earlier part of a conversation")
-                .reply(Reply::text("Goal: talk.")),
+                .reply(ScriptedReply::text("Goal: talk.")),
         )
         .or_echo();
     let stage = Stage::new(script);
@@ -153,17 +157,17 @@ async fn what_is_long_past_is_summed_up_when_somebody_asks_for_it() {
 async fn without_a_summary_the_conversation_is_as_it_was() {
     let script = Script::new()
         .rule(
-            Rule::always()
+            ReplyRule::always()
                 .after_any_tool_results()
                 .when_system_contains("earlier part of a conversation")
-                .reply(Reply::error(401, "no"))
+                .reply(ScriptedReply::error(401, "no"))
                 .once(),
         )
         .rule(
-            Rule::always()
+            ReplyRule::always()
                 .after_any_tool_results()
                 .when_system_contains("earlier part of a conversation")
-                .reply(Reply::text("Goal: talk.").hold_after(0)),
+                .reply(ScriptedReply::text("Goal: talk.").hold_after(0)),
         )
         .or_echo();
     let stage = Stage::new(script);

@@ -1,51 +1,54 @@
 //! Conversations that grow too long.
 
 use serde_json::json;
-use vestal_agent::{Event, Outcome};
-use vestal_conversations::Standing;
-use vestal_model::{Api, Freshness, ModelOptions, Models};
-use vestal_scripted_model::{Model, Reply, Rule, Script};
+use vestal_agent::{TurnEvent, TurnOutcome};
+use vestal_conversations::MessageStanding;
+use vestal_model::{Freshness, ModelOptions, Models, ProviderApi};
+use vestal_scripted_model::{Model, ReplyRule, Script, ScriptedReply};
 
 use crate::stage::Stage;
 
 /// A model that reads a long file five times, and can be told to summarise.
-fn reader(overflow: Option<Reply>) -> Script {
+fn reader(overflow: Option<ScriptedReply>) -> Script {
     let mut script = Script::new();
     if let Some(overflow) = overflow {
-        script = script.rule(Rule::after_tool_results(3).reply(overflow).once());
+        script = script.rule(ReplyRule::after_tool_results(3).reply(overflow).once());
     }
     script
         .rule(
-            Rule::always()
+            ReplyRule::always()
                 .after_any_tool_results()
                 .when_system_contains("earlier part of a conversation")
-                .reply(Reply::text("Goal: read. Done: much.")),
+                .reply(ScriptedReply::text("Goal: read. Done: much.")),
         )
         .rule(
-            Rule::when_user_contains("summary")
+            ReplyRule::when_user_contains("summary")
                 .after_tool_results(2)
-                .reply(Reply::text("all read")),
+                .reply(ScriptedReply::text("all read")),
         )
-        .rule(Rule::always().after_any_tool_results().reply_with(|request| {
+        .rule(ReplyRule::always().after_any_tool_results().reply_with(|request| {
             let n = request.messages().len();
-            Reply::tool_call("terminal", json!({"command": format!("echo {n}; seq 1 2000")}))
+            ScriptedReply::tool_call(
+                "terminal",
+                json!({"command": format!("echo {n}; seq 1 2000")}),
+            )
         }))
 }
 
 #[tokio::test]
 async fn a_conversation_above_its_share_of_the_context_is_summarised_and_goes_on() {
-    for api in [Api::ChatCompletions, Api::AnthropicMessages] {
+    for api in [ProviderApi::ChatCompletions, ProviderApi::AnthropicMessages] {
         let stage = Stage::speaking(api, reader(None)).with("compression.protect_last_n=1");
         let agent = stage.agent().await;
         let mut opening = stage.opening(crate::stage::new());
         opening.chain[0].context_length = Some(24_000);
         let mut conversation = agent.open(opening).await.unwrap();
         let result = conversation.run(crate::stage::said("read it all"), &stage.ears()).await;
-        assert!(matches!(result.outcome, Outcome::Completed), "{:?}", result.outcome);
+        assert!(matches!(result.outcome, TurnOutcome::Completed), "{:?}", result.outcome);
         assert_eq!(result.text, "all read");
-        assert!(stage.events().iter().any(|event| matches!(event, Event::Compressed { .. })));
+        assert!(stage.events().iter().any(|event| matches!(event, TurnEvent::Compressed { .. })));
         let history = agent.store().history(conversation.id()).await.unwrap();
-        assert!(history.iter().any(|stored| stored.standing == Standing::Compacted));
+        assert!(history.iter().any(|stored| stored.standing == MessageStanding::Compacted));
         let seen = agent.store().messages(conversation.id()).await.unwrap();
         assert!(seen[0].message.text().contains("USER: read it all"), "{:?}", seen[0]);
         assert!(seen[0].message.text().contains("Goal: read."));
@@ -59,7 +62,8 @@ async fn a_conversation_above_its_share_of_the_context_is_summarised_and_goes_on
 
 #[tokio::test]
 async fn a_limit_that_the_provider_names_is_learned_and_kept_to() {
-    let overflow = Reply::error(400, "This model's maximum context length is 20000 tokens.");
+    let overflow =
+        ScriptedReply::error(400, "This model's maximum context length is 20000 tokens.");
     let stage = Stage::new(reader(Some(overflow))).with("compression.protect_last_n=1");
     let result = stage.turn("read it all").await;
     assert!(result.outcome.is_completed(), "{:?}", result.outcome);
@@ -85,14 +89,14 @@ async fn a_context_length_that_the_provider_lists_is_kept_to() {
 #[tokio::test]
 async fn one_result_that_is_too_long_for_the_model_is_shortened_and_the_turn_goes_on() {
     for refusal in ["maximum context length is 8000 tokens", "prompt is too long"] {
-        let stage = Stage::new(Script::rules([Rule::always()
+        let stage = Stage::new(Script::rules([ReplyRule::always()
             .after_any_tool_results()
             .reply_with(move |request| {
                 let results = request.tool_results();
                 match results.iter().map(String::len).sum::<usize>() {
-                    0 => Reply::tool_call("terminal", json!({"command": "seq 1 200000"})),
-                    1..6_000 => Reply::text(format!("it begins: {}", &results[0][..20])),
-                    _ => Reply::error(400, refusal),
+                    0 => ScriptedReply::tool_call("terminal", json!({"command": "seq 1 200000"})),
+                    1..6_000 => ScriptedReply::text(format!("it begins: {}", &results[0][..20])),
+                    _ => ScriptedReply::error(400, refusal),
                 }
             })]));
         let agent = stage.agent().await;
@@ -100,7 +104,7 @@ async fn one_result_that_is_too_long_for_the_model_is_shortened_and_the_turn_goe
         let result = conversation.run(crate::stage::said("count"), &stage.ears()).await;
         assert!(result.text.starts_with("it begins: "), "{refusal}: {:?}", result.outcome);
         let mut warnings = stage.events().into_iter().filter_map(|event| match event {
-            Event::Warning { text } => Some(text),
+            TurnEvent::Warning { text } => Some(text),
             _ => None,
         });
         assert!(warnings.any(|text| text.contains("cannot hold the results")), "{refusal}");
@@ -112,11 +116,11 @@ async fn one_result_that_is_too_long_for_the_model_is_shortened_and_the_turn_goe
 
 #[tokio::test]
 async fn pictures_that_do_not_fit_are_left_out_where_the_words_do_without() {
-    let stage = Stage::new(Script::rules([Rule::always().reply_with(|request| {
+    let stage = Stage::new(Script::rules([ReplyRule::always().reply_with(|request| {
         if request.messages().last().unwrap().to_string().contains("image_url") {
-            Reply::error(400, "maximum context length is 900 tokens")
+            ScriptedReply::error(400, "maximum context length is 900 tokens")
         } else {
-            Reply::text("read")
+            ScriptedReply::text("read")
         }
     })]));
     let agent = stage.agent().await;
@@ -133,11 +137,11 @@ async fn pictures_that_do_not_fit_are_left_out_where_the_words_do_without() {
 
 #[tokio::test]
 async fn what_cannot_be_made_shorter_is_said_to_be_too_long() {
-    let overflow = Reply::error(400, "maximum context length is 10 tokens");
+    let overflow = ScriptedReply::error(400, "maximum context length is 10 tokens");
     let stage =
-        Stage::new(Script::rules([Rule::always().after_any_tool_results().reply(overflow)]));
+        Stage::new(Script::rules([ReplyRule::always().after_any_tool_results().reply(overflow)]));
     let result = stage.turn("hello").await;
-    let Outcome::Failed(error) = result.outcome else { panic!("{:?}", result.outcome) };
+    let TurnOutcome::Failed(error) = result.outcome else { panic!("{:?}", result.outcome) };
     assert!(error.to_string().contains("does not fit"), "{error}");
 }
 
@@ -145,19 +149,22 @@ async fn what_cannot_be_made_shorter_is_said_to_be_too_long() {
 async fn without_a_summary_the_work_goes_on_with_what_is_known() {
     let script = Script::new()
         .rule(
-            Rule::always()
+            ReplyRule::always()
                 .after_any_tool_results()
                 .when_system_contains("earlier part of a conversation")
-                .reply(Reply::error(401, "no")),
+                .reply(ScriptedReply::error(401, "no")),
         )
         .rule(
-            Rule::when_user_contains("No summary")
+            ReplyRule::when_user_contains("No summary")
                 .after_tool_results(2)
-                .reply(Reply::text("all read")),
+                .reply(ScriptedReply::text("all read")),
         )
-        .rule(Rule::always().after_any_tool_results().reply_with(|request| {
+        .rule(ReplyRule::always().after_any_tool_results().reply_with(|request| {
             let n = request.messages().len();
-            Reply::tool_call("terminal", json!({"command": format!("echo {n}; seq 1 2000")}))
+            ScriptedReply::tool_call(
+                "terminal",
+                json!({"command": format!("echo {n}; seq 1 2000")}),
+            )
         }));
     let stage = Stage::new(script).with("compression.protect_last_n=1");
     let agent = stage.agent().await;
@@ -170,13 +177,13 @@ async fn without_a_summary_the_work_goes_on_with_what_is_known() {
 
 #[tokio::test]
 async fn an_interrupt_while_it_is_summed_up_leaves_the_conversation_as_it_was() {
-    let summary = Rule::always()
+    let summary = ReplyRule::always()
         .after_any_tool_results()
         .when_system_contains("earlier part of a conversation")
-        .reply(Reply::text("never said").stall_after(0));
-    let work = Rule::always().after_any_tool_results().reply_with(|request| {
+        .reply(ScriptedReply::text("never said").stall_after(0));
+    let work = ReplyRule::always().after_any_tool_results().reply_with(|request| {
         let n = request.messages().len();
-        Reply::tool_call("terminal", json!({"command": format!("echo {n}; seq 1 2000")}))
+        ScriptedReply::tool_call("terminal", json!({"command": format!("echo {n}; seq 1 2000")}))
     });
     let stage = Stage::new(Script::rules([summary, work])).with("compression.protect_last_n=1");
     let agent = stage.agent().await;
@@ -186,11 +193,11 @@ async fn an_interrupt_while_it_is_summed_up_leaves_the_conversation_as_it_was() 
     let (control, ears) = (conversation.control(), stage.ears());
     let (result, ()) =
         tokio::join!(conversation.run(crate::stage::said("read it all"), &ears), async {
-            stage.hear(|event| matches!(event, Event::Compressing { .. })).await;
+            stage.hear(|event| matches!(event, TurnEvent::Compressing { .. })).await;
             control.interrupt();
         });
     assert_eq!(result.outcome.word(), "interrupted");
     assert_eq!(conversation.messages()[0].text(), "read it all");
     let history = agent.store().history(conversation.id()).await.unwrap();
-    assert!(history.iter().all(|stored| stored.standing != Standing::Compacted));
+    assert!(history.iter().all(|stored| stored.standing != MessageStanding::Compacted));
 }

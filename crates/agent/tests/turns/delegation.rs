@@ -1,26 +1,26 @@
 //! Work given to others.
 
 use serde_json::json;
-use vestal_agent::Event;
-use vestal_conversations::{Filter, ParentKind};
-use vestal_scripted_model::{Reply, Rule, Script};
+use vestal_agent::TurnEvent;
+use vestal_conversations::{ConversationFilter, ParentKind};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 
 use crate::stage::Stage;
 
 fn script() -> Script {
     Script::rules([
-        Rule::when_user_contains("split it").reply(Reply::tool_call(
+        ReplyRule::when_user_contains("split it").reply(ScriptedReply::tool_call(
             "delegate_task",
             json!({"tasks": [{"goal": "child: cd /; x=1; pwd > $HOME/one"}, {"goal": "child: pwd > two; echo [$x] >> two"}]}),
         )),
-        Rule::when_user_contains("child: ").reply_with(|request| {
+        ReplyRule::when_user_contains("child: ").reply_with(|request| {
             let goal = request.last_user_text().unwrap_or_default();
             let command = goal.lines().next().unwrap_or_default().trim_start_matches("child: ").to_owned();
-            Reply::tool_call("terminal", json!({"command": command}))
+            ScriptedReply::tool_call("terminal", json!({"command": command}))
         }),
-        Rule::when_user_contains("child: ").after_tool_results(1).reply(Reply::text("my part is done")),
-        Rule::when_user_contains("split it").after_tool_results(1).reply_with(|request| {
-            Reply::text(request.tool_results().concat())
+        ReplyRule::when_user_contains("child: ").after_tool_results(1).reply(ScriptedReply::text("my part is done")),
+        ReplyRule::when_user_contains("split it").after_tool_results(1).reply_with(|request| {
+            ScriptedReply::text(request.tool_results().concat())
         }),
     ])
 }
@@ -35,7 +35,7 @@ async fn children_share_the_sandbox_and_each_has_its_own_shell() {
     let two = std::fs::read_to_string(stage.file("two")).unwrap();
     assert!(two.ends_with("/user\n[]\n"), "{two}");
     let of_children =
-        stage.events().into_iter().filter(|event| matches!(event, Event::Child { .. }));
+        stage.events().into_iter().filter(|event| matches!(event, TurnEvent::Child { .. }));
     assert!(of_children.count() > 4);
 }
 
@@ -44,7 +44,10 @@ async fn a_child_has_a_conversation_that_says_whose_it_is_and_cannot_delegate_fu
     let stage = Stage::new(script());
     let result = stage.turn("split it").await;
     let store = stage.agent().await.store().clone();
-    let all = store.list(&Filter { include_delegated: true, ..Filter::default() }).await.unwrap();
+    let all = store
+        .list(&ConversationFilter { include_delegated: true, ..ConversationFilter::default() })
+        .await
+        .unwrap();
     let children: Vec<_> = all
         .iter()
         .filter(|summary| {
@@ -64,7 +67,7 @@ async fn a_child_has_a_conversation_that_says_whose_it_is_and_cannot_delegate_fu
     for kept_back in ["delegate_task", "clarify", "execute_code"] {
         assert!(!offered.contains(&kept_back), "{kept_back}");
     }
-    let top: Vec<_> = store.list(&Filter::default()).await.unwrap();
+    let top: Vec<_> = store.list(&ConversationFilter::default()).await.unwrap();
     assert_eq!(top.len(), 1);
 }
 
@@ -104,7 +107,10 @@ async fn a_child_leaves_no_shell_behind() {
     let requests = stage.model.requests();
     assert!(requests.iter().any(|request| request.last_user_text().unwrap().contains("x=1")));
     let store = stage.agent().await.store().clone();
-    let all = store.list(&Filter { include_delegated: true, ..Filter::default() }).await.unwrap();
+    let all = store
+        .list(&ConversationFilter { include_delegated: true, ..ConversationFilter::default() })
+        .await
+        .unwrap();
     let children = all.iter().filter(|summary| summary.conversation.parent.is_some());
     for child in children {
         let mut again = stage.resume(&child.conversation.id).await;
@@ -118,10 +124,12 @@ async fn an_interrupt_of_the_parent_reaches_the_children() {
     let marker = crate::stage::marker();
     let goal = format!("child: sleep {marker}");
     let stage = Stage::new(Script::rules([
-        Rule::when_user_contains("split it")
-            .reply(Reply::tool_call("delegate_task", json!({"goal": goal}))),
-        Rule::when_user_contains("child: ")
-            .reply(Reply::tool_call("terminal", json!({"command": format!("sleep {marker}")}))),
+        ReplyRule::when_user_contains("split it")
+            .reply(ScriptedReply::tool_call("delegate_task", json!({"goal": goal}))),
+        ReplyRule::when_user_contains("child: ").reply(ScriptedReply::tool_call(
+            "terminal",
+            json!({"command": format!("sleep {marker}")}),
+        )),
     ]));
     let mut conversation = stage.begin().await;
     let control = conversation.control();

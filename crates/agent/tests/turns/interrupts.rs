@@ -1,9 +1,9 @@
 //! Interrupting and steering.
 
 use serde_json::json;
-use vestal_agent::{Event, Outcome};
-use vestal_model::{Finish, Message};
-use vestal_scripted_model::{Reply, Script};
+use vestal_agent::{TurnEvent, TurnOutcome};
+use vestal_model::{FinishReason, Message};
+use vestal_scripted_model::{Script, ScriptedReply};
 
 use crate::stage::{PATIENCE, Stage, marker, processes_with, said, until};
 
@@ -12,8 +12,8 @@ async fn an_interrupt_reaches_the_running_command_and_nothing_of_it_is_left() {
     let marker = marker();
     let command = format!("(setsid sleep {marker} &) ; sleep {marker}");
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("terminal", json!({"command": command})),
-        Reply::text("next turn"),
+        ScriptedReply::tool_call("terminal", json!({"command": command})),
+        ScriptedReply::text("next turn"),
     ]));
     let mut conversation = stage.begin().await;
     let control = conversation.control();
@@ -22,7 +22,7 @@ async fn an_interrupt_reaches_the_running_command_and_nothing_of_it_is_left() {
         until("both commands run", || processes_with(&marker).len() >= 2).await;
         assert!(control.interrupt());
     });
-    assert!(matches!(result.outcome, Outcome::Interrupted), "{:?}", result.outcome);
+    assert!(matches!(result.outcome, TurnOutcome::Interrupted), "{:?}", result.outcome);
     assert_eq!(processes_with(&marker), Vec::<u32>::new());
     // The conversation goes on: the strict model refuses a call without a result.
     let result = conversation.run(said("go on"), &ears).await;
@@ -32,48 +32,50 @@ async fn an_interrupt_reaches_the_running_command_and_nothing_of_it_is_left() {
 #[tokio::test]
 async fn an_interrupt_reaches_the_provider_and_what_was_said_is_kept() {
     let stage = Stage::new(Script::replies([
-        Reply::text("I was about to say").chunked(4).stall_after(2),
-        Reply::text("fine"),
+        ScriptedReply::text("I was about to say").chunked(4).stall_after(2),
+        ScriptedReply::text("fine"),
     ]));
     let mut conversation = stage.begin().await;
     let control = conversation.control();
     let ears = stage.ears();
     let (result, ()) = tokio::join!(conversation.run(said("talk"), &ears), async {
-        stage.hear(|event| matches!(event, Event::Text { .. })).await;
+        stage.hear(|event| matches!(event, TurnEvent::Text { .. })).await;
         control.interrupt();
     });
-    assert!(matches!(result.outcome, Outcome::Interrupted), "{:?}", result.outcome);
+    assert!(matches!(result.outcome, TurnOutcome::Interrupted), "{:?}", result.outcome);
     assert!("I was about to say".starts_with(&result.text) && !result.text.is_empty());
     tokio::time::timeout(PATIENCE, stage.model.wait_for_hangup()).await.unwrap();
     let Some(Message::Assistant(kept)) = conversation.messages().last() else {
         panic!("nothing was kept");
     };
-    assert_eq!((&kept.text, kept.finish), (&result.text, Finish::Interrupted));
+    assert_eq!((&kept.text, kept.finish), (&result.text, FinishReason::Interrupted));
     assert_eq!(conversation.run(said("go on"), &ears).await.text, "fine");
 }
 
 #[tokio::test]
 async fn an_interrupt_ends_the_pause_before_the_next_attempt() {
     let stage = Stage::new(Script::replies([
-        Reply::error(429, "busy").retry_after(250),
-        Reply::text("fine"),
+        ScriptedReply::error(429, "busy").retry_after(250),
+        ScriptedReply::text("fine"),
     ]));
     let mut conversation = stage.begin().await;
     let control = conversation.control();
     let ears = stage.ears();
     let (result, ()) = tokio::join!(conversation.run(said("talk"), &ears), async {
-        stage.hear(|event| matches!(event, Event::Discarded { retry_after: Some(_), .. })).await;
+        stage
+            .hear(|event| matches!(event, TurnEvent::Discarded { retry_after: Some(_), .. }))
+            .await;
         control.interrupt();
     });
-    assert!(matches!(result.outcome, Outcome::Interrupted), "{:?}", result.outcome);
+    assert!(matches!(result.outcome, TurnOutcome::Interrupted), "{:?}", result.outcome);
     assert_eq!(conversation.run(said("go on"), &ears).await.text, "fine");
 }
 
 #[tokio::test]
 async fn what_is_said_during_the_turn_reaches_the_model_at_its_next_call() {
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("terminal", json!({"command": "true"})).hold_after(1),
-        Reply::text("as you wish"),
+        ScriptedReply::tool_call("terminal", json!({"command": "true"})).hold_after(1),
+        ScriptedReply::text("as you wish"),
     ]));
     let mut conversation = stage.begin().await;
     let control = conversation.control();
@@ -90,12 +92,12 @@ async fn what_is_said_during_the_turn_reaches_the_model_at_its_next_call() {
 
 #[tokio::test]
 async fn what_is_said_too_late_for_the_turn_is_handed_back() {
-    let stage = Stage::new(Script::replies([Reply::text("done").hold_after(1)]));
+    let stage = Stage::new(Script::replies([ScriptedReply::text("done").hold_after(1)]));
     let mut conversation = stage.begin().await;
     let control = conversation.control();
     let ears = stage.ears();
     let (result, ()) = tokio::join!(conversation.run(said("go"), &ears), async {
-        stage.hear(|event| matches!(event, Event::Text { .. })).await;
+        stage.hear(|event| matches!(event, TurnEvent::Text { .. })).await;
         control.steer("wait");
         stage.model.release();
     });

@@ -2,19 +2,22 @@
 
 use futures_util::future::join_all;
 use serde_json::json;
-use vestal_scripted_model::{Reply, Rule, Script};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 
 use crate::stage::{Stage, new, said};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_conversations_at_once_each_keep_their_own_thread() {
     let stage = Stage::new(Script::rules([
-        Rule::when_user_contains("say ").reply_with(|request| {
+        ReplyRule::when_user_contains("say ").reply_with(|request| {
             let words = request.last_user_text().unwrap_or_default();
-            Reply::tool_call("terminal", json!({"command": format!("x=$x.; echo {words} $x")}))
+            ScriptedReply::tool_call(
+                "terminal",
+                json!({"command": format!("x=$x.; echo {words} $x")}),
+            )
         }),
-        Rule::after_tool_results(1)
-            .reply_with(|request| Reply::text(request.tool_results().concat())),
+        ReplyRule::after_tool_results(1)
+            .reply_with(|request| ScriptedReply::text(request.tool_results().concat())),
     ]));
     let agent = stage.agent().await;
     let talks = (0..12).map(|who| {

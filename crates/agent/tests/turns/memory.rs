@@ -6,12 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::json;
 use vestal_agent::{
-    Agent, AgentParts, CompletedTurn, Conversation, EndReason, Event, Memory, MemoryTimeouts,
-    Recalled,
+    Agent, AgentParts, CompletedTurn, Conversation, EndReason, Memory, MemoryTimeouts, Recalled,
+    TurnEvent,
 };
 use vestal_conversations::ConversationId;
 use vestal_model::Message;
-use vestal_scripted_model::{Finish, Reply, Rule, Script};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedFinish, ScriptedReply};
 
 use crate::stage::{PATIENCE, Stage, new, said};
 
@@ -159,7 +159,7 @@ async fn begin(
 
 fn warnings(stage: &Stage) -> Vec<String> {
     let warning = |event| match event {
-        Event::Warning { text } => Some(text),
+        TurnEvent::Warning { text } => Some(text),
         _ => None,
     };
     stage.events().into_iter().filter_map(warning).collect()
@@ -168,10 +168,10 @@ fn warnings(stage: &Stage) -> Vec<String> {
 #[tokio::test]
 async fn a_completed_turn_is_told_whole_with_its_secrets_masked() {
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("terminal", json!({"command": "true"})).with_text("Let me see. "),
-        Reply::text("one, ").finish(Finish::Length),
-        Reply::text("two."),
-        Reply::text("again"),
+        ScriptedReply::tool_call("terminal", json!({"command": "true"})).with_text("Let me see. "),
+        ScriptedReply::text("one, ").finish(ScriptedFinish::Length),
+        ScriptedReply::text("two."),
+        ScriptedReply::text("again"),
     ]));
     let memory = Arc::new(Recorder::new(Way::Works));
     let mut conversation = begin(&stage, &memory, MemoryTimeouts::default()).await;
@@ -197,17 +197,17 @@ async fn a_completed_turn_is_told_whole_with_its_secrets_masked() {
 #[tokio::test]
 async fn a_turn_that_was_interrupted_or_failed_or_refused_is_not_told() {
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("terminal", json!({"command": "echo up; sleep 1000"})),
-        Reply::error(401, "no"),
-        Reply::text("").finish(Finish::Refusal),
-        Reply::text("fine"),
+        ScriptedReply::tool_call("terminal", json!({"command": "echo up; sleep 1000"})),
+        ScriptedReply::error(401, "no"),
+        ScriptedReply::text("").finish(ScriptedFinish::Refusal),
+        ScriptedReply::text("fine"),
     ]));
     let memory = Arc::new(Recorder::new(Way::Works));
     let mut conversation = begin(&stage, &memory, MemoryTimeouts::default()).await;
     let control = conversation.control();
     let ears = stage.ears();
     let (interrupted, ()) = tokio::join!(conversation.run(said("sleep"), &ears), async {
-        stage.hear(|event| matches!(event, Event::ToolOutput { .. })).await;
+        stage.hear(|event| matches!(event, TurnEvent::ToolOutput { .. })).await;
         control.interrupt();
     });
     assert_eq!(interrupted.outcome.word(), "interrupted");
@@ -220,7 +220,11 @@ async fn a_turn_that_was_interrupted_or_failed_or_refused_is_not_told() {
 
 #[tokio::test]
 async fn what_is_known_is_frozen_into_the_prompt_and_notices_are_told_once() {
-    let stage = Stage::new(Script::replies([Reply::text("a"), Reply::text("b"), Reply::text("c")]));
+    let stage = Stage::new(Script::replies([
+        ScriptedReply::text("a"),
+        ScriptedReply::text("b"),
+        ScriptedReply::text("c"),
+    ]));
     let mut recorder = Recorder::new(Way::Works);
     recorder.known = Recalled {
         words: Some(format!("She likes tea, and her key is {KEY}.")),
@@ -251,9 +255,9 @@ async fn what_is_known_is_frozen_into_the_prompt_and_notices_are_told_once() {
 #[tokio::test]
 async fn what_is_known_about_a_message_stands_with_it_for_that_turn_and_is_stored_nowhere() {
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("terminal", json!({"command": "true"})),
-        Reply::text("a"),
-        Reply::text("b"),
+        ScriptedReply::tool_call("terminal", json!({"command": "true"})),
+        ScriptedReply::text("a"),
+        ScriptedReply::text("b"),
     ]));
     let mut recorder = Recorder::new(Way::Works);
     recorder.about = Some(format!("tea is at four; {}", "x".repeat(50_000)));
@@ -285,7 +289,7 @@ async fn what_is_known_about_a_message_stands_with_it_for_that_turn_and_is_store
 #[tokio::test]
 async fn a_memory_that_fails_hangs_or_panics_costs_the_turn_nothing_and_is_told_of_once() {
     for way in [Way::Fails, Way::Panics, Way::Hangs] {
-        let replies = (1..=4).map(|n| Reply::text(format!("answer {n}")));
+        let replies = (1..=4).map(|n| ScriptedReply::text(format!("answer {n}")));
         let stage = Stage::new(Script::replies(replies));
         let memory = Arc::new(Recorder::new(way));
         let mut conversation = begin(&stage, &memory, hasty()).await;
@@ -325,7 +329,7 @@ async fn a_slow_memory_keeps_no_answer_and_is_waited_for_when_the_conversation_i
             Ok(())
         }
     }
-    let stage = Stage::new(Script::replies([Reply::text("a"), Reply::text("b")]));
+    let stage = Stage::new(Script::replies([ScriptedReply::text("a"), ScriptedReply::text("b")]));
     let memory = Arc::new(Slow(tokio::sync::Semaphore::new(0), Mutex::default()));
     let mut parts = stage.parts(&[]).await;
     parts.memory = Some(Arc::clone(&memory) as Arc<dyn Memory>);
@@ -349,10 +353,12 @@ async fn a_slow_memory_keeps_no_answer_and_is_waited_for_when_the_conversation_i
 #[tokio::test]
 async fn what_children_do_is_told_as_the_parents_turn_alone() {
     let stage = Stage::new(Script::rules([
-        Rule::when_user_contains("split it")
-            .reply(Reply::tool_call("delegate_task", json!({"goal": "child: think"}))),
-        Rule::when_user_contains("child: ").reply(Reply::text("thought")),
-        Rule::when_user_contains("split it").after_tool_results(1).reply(Reply::text("done")),
+        ReplyRule::when_user_contains("split it")
+            .reply(ScriptedReply::tool_call("delegate_task", json!({"goal": "child: think"}))),
+        ReplyRule::when_user_contains("child: ").reply(ScriptedReply::text("thought")),
+        ReplyRule::when_user_contains("split it")
+            .after_tool_results(1)
+            .reply(ScriptedReply::text("done")),
     ]));
     let mut recorder = Recorder::new(Way::Works);
     recorder.known.words = Some("She likes tea.".to_owned());
@@ -382,19 +388,22 @@ async fn what_children_do_is_told_as_the_parents_turn_alone() {
 async fn what_a_summary_will_stand_for_is_told_and_the_turn_is_told_whole() {
     let script = Script::new()
         .rule(
-            Rule::always()
+            ReplyRule::always()
                 .after_any_tool_results()
                 .when_system_contains("earlier part of a conversation")
-                .reply(Reply::text("Goal: read. Done: much.")),
+                .reply(ScriptedReply::text("Goal: read. Done: much.")),
         )
         .rule(
-            Rule::when_user_contains("summary")
+            ReplyRule::when_user_contains("summary")
                 .after_tool_results(2)
-                .reply(Reply::text("all read")),
+                .reply(ScriptedReply::text("all read")),
         )
-        .rule(Rule::always().after_any_tool_results().reply_with(|request| {
+        .rule(ReplyRule::always().after_any_tool_results().reply_with(|request| {
             let n = request.messages().len();
-            Reply::tool_call("terminal", json!({"command": format!("echo {n}; seq 1 2000")}))
+            ScriptedReply::tool_call(
+                "terminal",
+                json!({"command": format!("echo {n}; seq 1 2000")}),
+            )
         }));
     let stage = Stage::new(script).with("compression.protect_last_n=1");
     let mut recorder = Recorder::new(Way::Works);

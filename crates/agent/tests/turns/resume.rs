@@ -3,18 +3,21 @@
 use serde_json::json;
 use vestal_agent::EndReason;
 use vestal_conversations::Error;
-use vestal_scripted_model::{Reply, Rule, Script};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 
 use crate::stage::{Stage, new, said};
 
 fn shell() -> Script {
     Script::rules([
-        Rule::when_user_contains("$ ").reply_with(|request| {
+        ReplyRule::when_user_contains("$ ").reply_with(|request| {
             let command = request.last_user_text().unwrap_or_default();
-            Reply::tool_call("terminal", json!({"command": command.trim_start_matches("$ ")}))
+            ScriptedReply::tool_call(
+                "terminal",
+                json!({"command": command.trim_start_matches("$ ")}),
+            )
         }),
-        Rule::after_tool_results(1)
-            .reply_with(|request| Reply::text(request.tool_results().concat())),
+        ReplyRule::after_tool_results(1)
+            .reply_with(|request| ScriptedReply::text(request.tool_results().concat())),
     ])
 }
 
@@ -85,7 +88,10 @@ async fn a_sandbox_that_is_not_to_last_goes_with_its_turn() {
 /// killed before the call is carried out; and asks what the model is told then.
 async fn told_about_a_call_cut_off(
     stage: &Stage,
-    prepare: impl AsyncFnOnce(&vestal_conversations::Store, &vestal_conversations::ConversationId),
+    prepare: impl AsyncFnOnce(
+        &vestal_conversations::ConversationStore,
+        &vestal_conversations::ConversationId,
+    ),
 ) -> String {
     let first = stage.turn("hello").await;
     let agent = stage.agent().await;
@@ -104,9 +110,10 @@ async fn told_about_a_call_cut_off(
 
 fn repeats_everything() -> Script {
     Script::rules([
-        Rule::when_user_contains("go on")
-            .reply_with(|request| Reply::text(serde_json::to_string(request.messages()).unwrap())),
-        Rule::always().reply(Reply::text("Hello.")),
+        ReplyRule::when_user_contains("go on").reply_with(|request| {
+            ScriptedReply::text(serde_json::to_string(request.messages()).unwrap())
+        }),
+        ReplyRule::always().reply(ScriptedReply::text("Hello.")),
     ])
 }
 
@@ -125,13 +132,13 @@ async fn a_call_that_was_never_sent_is_told_so_and_one_without_a_record_is_not_k
 
 #[tokio::test]
 async fn the_words_of_an_answer_that_was_coming_outlive_a_process_that_is_killed() {
-    let reply = Reply::text("First part, and never the second.").chunked(12).hold_after(1);
-    let stage = Stage::new(Script::replies([reply, Reply::text("Going on.")]));
+    let reply = ScriptedReply::text("First part, and never the second.").chunked(12).hold_after(1);
+    let stage = Stage::new(Script::replies([reply, ScriptedReply::text("Going on.")]));
     let mut conversation = stage.begin().await;
     let id = conversation.id().clone();
     let ears = stage.ears();
     let turn = tokio::spawn(async move { conversation.run(said("tell me"), &ears).await });
-    let store = vestal_conversations::Store::open(stage.store_file()).await.unwrap();
+    let store = vestal_conversations::ConversationStore::open(stage.store_file()).await.unwrap();
     vestal_testkit::until_async("its beginning is on record", || async {
         store.state(&id, "partial_answer").await.unwrap().is_some()
     })

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use vestal_agent::{
-    Agent, Conversation, ConversationOptions, Event, Selection, Tool, ToolContext, ToolOutput,
-    ToolSource,
+    Agent, Conversation, ConversationOptions, Selection, Tool, ToolContext, ToolOutput, ToolSource,
+    TurnEvent,
 };
 use vestal_model::ToolSpec;
-use vestal_scripted_model::{Reply, Rule, Script};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 
 use crate::stage::{Stage, new, said};
 
@@ -92,10 +92,10 @@ fn offered(stage: &Stage, request: usize) -> Vec<String> {
 #[tokio::test]
 async fn a_turn_has_the_tools_that_a_source_had_when_it_began_in_order_of_name() {
     let stage = Stage::new(Script::replies([
-        Reply::text("one"),
-        Reply::tool_call("aa_new", json!({})),
-        Reply::text("two"),
-        Reply::text("three"),
+        ScriptedReply::text("one"),
+        ScriptedReply::tool_call("aa_new", json!({})),
+        ScriptedReply::text("two"),
+        ScriptedReply::text("three"),
     ]));
     let shelf = Arc::new(Shelf::default());
     let mut conversation = begin(&stage, &shelf, Selection::default()).await;
@@ -115,7 +115,8 @@ async fn a_turn_has_the_tools_that_a_source_had_when_it_began_in_order_of_name()
 
 #[tokio::test]
 async fn a_source_that_has_not_changed_is_not_looked_at_again() {
-    let stage = Stage::new(Script::replies([Reply::text("one"), Reply::text("two")]));
+    let stage =
+        Stage::new(Script::replies([ScriptedReply::text("one"), ScriptedReply::text("two")]));
     let shelf = Arc::new(Shelf::default());
     shelf.put(&["aa"]);
     let mut conversation = begin(&stage, &shelf, Selection::default()).await;
@@ -128,7 +129,8 @@ async fn a_source_that_has_not_changed_is_not_looked_at_again() {
 
 #[tokio::test]
 async fn what_a_source_has_to_tell_is_told_once_and_without_secrets() {
-    let stage = Stage::new(Script::replies([Reply::text("one"), Reply::text("two")]));
+    let stage =
+        Stage::new(Script::replies([ScriptedReply::text("one"), ScriptedReply::text("two")]));
     let shelf = Arc::new(Shelf::default());
     shelf.news.lock().unwrap().push("the shelf fell: hunter2-secret".to_owned());
     let mut conversation = begin(&stage, &shelf, Selection::default()).await;
@@ -138,7 +140,7 @@ async fn what_a_source_has_to_tell_is_told_once_and_without_secrets() {
         .events()
         .into_iter()
         .filter_map(|event| match event {
-            Event::Warning { text } => Some(text),
+            TurnEvent::Warning { text } => Some(text),
             _ => None,
         })
         .collect();
@@ -149,7 +151,8 @@ async fn what_a_source_has_to_tell_is_told_once_and_without_secrets() {
 
 #[tokio::test]
 async fn the_first_part_of_a_toolset_stands_for_all_that_begin_with_it() {
-    let stage = Stage::new(Script::replies([Reply::text("one"), Reply::text("two")]));
+    let stage =
+        Stage::new(Script::replies([ScriptedReply::text("one"), ScriptedReply::text("two")]));
     let shelf = Arc::new(Shelf::default());
     // Not there yet: that is no reason to say that there is none.
     let toolsets = vec!["todo".to_owned(), "shelf".to_owned()];
@@ -160,24 +163,24 @@ async fn the_first_part_of_a_toolset_stands_for_all_that_begin_with_it() {
     shelf.put(&["aa"]);
     conversation.run(said("second"), &stage.ears()).await;
     assert_eq!(offered(&stage, 1), ["aa", "todo"]);
-    let warned = stage.events().iter().any(|event| matches!(event, Event::Warning { .. }));
+    let warned = stage.events().iter().any(|event| matches!(event, TurnEvent::Warning { .. }));
     assert!(!warned, "{:?}", stage.events());
 }
 
 #[tokio::test]
 async fn children_have_the_tools_of_sources_that_their_parent_has() {
     let script = Script::rules([
-        Rule::when_user_contains("split it").reply(Reply::tool_call(
+        ReplyRule::when_user_contains("split it").reply(ScriptedReply::tool_call(
             "delegate_task",
             json!({"tasks": [{"goal": "child: call it"}]}),
         )),
-        Rule::when_user_contains("child: ").reply(Reply::tool_call("aa", json!({}))),
-        Rule::when_user_contains("child: ")
+        ReplyRule::when_user_contains("child: ").reply(ScriptedReply::tool_call("aa", json!({}))),
+        ReplyRule::when_user_contains("child: ")
             .after_tool_results(1)
-            .reply_with(|request| Reply::text(request.tool_results().concat())),
-        Rule::when_user_contains("split it")
+            .reply_with(|request| ScriptedReply::text(request.tool_results().concat())),
+        ReplyRule::when_user_contains("split it")
             .after_tool_results(1)
-            .reply_with(|request| Reply::text(request.tool_results().concat())),
+            .reply_with(|request| ScriptedReply::text(request.tool_results().concat())),
     ]);
     let stage = Stage::new(script);
     let shelf = Arc::new(Shelf::default());

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use vestal_agent::redact::Redactor;
 use vestal_agent::{
-    Agent, AgentParts, Conversation, ConversationOptions, Event, EventSink, NoHuman, PromptParts,
-    Selection, Start, TurnResult, settings, tools,
+    Agent, AgentParts, Conversation, ConversationOptions, EventSink, NoHuman, PromptParts,
+    Selection, Start, TurnEvent, TurnResult, settings, tools,
 };
 use vestal_config::{Environment, Home, Override, Settings};
-use vestal_conversations::{ConversationId, Store};
-use vestal_model::{Api, Endpoint, Models, Part, UserMessage};
-use vestal_sandbox::{Engine, FilesOnRemoval, Isolation, Overrides, Task};
+use vestal_conversations::{ConversationId, ConversationStore};
+use vestal_model::{Endpoint, Models, Part, ProviderApi, UserMessage};
+use vestal_sandbox::{Engine, FilesOnRemoval, Isolation, Overrides, TaskName};
 use vestal_scripted_model::{Script, ScriptedModel};
 pub(crate) use vestal_testkit::{PATIENCE, marker, processes_with, until};
 use vestal_testkit::{TestHome, clean_up};
@@ -20,17 +20,17 @@ use vestal_testkit::{TestHome, clean_up};
 pub(crate) struct Stage {
     pub(crate) home: TestHome,
     pub(crate) model: ScriptedModel,
-    pub(crate) api: Api,
+    pub(crate) api: ProviderApi,
     set: Vec<String>,
-    pub(crate) heard: Arc<Mutex<Vec<Event>>>,
+    pub(crate) heard: Arc<Mutex<Vec<TurnEvent>>>,
 }
 
 impl Stage {
     pub(crate) fn new(script: Script) -> Self {
-        Self::speaking(Api::ChatCompletions, script)
+        Self::speaking(ProviderApi::ChatCompletions, script)
     }
 
-    pub(crate) fn speaking(api: Api, script: Script) -> Self {
+    pub(crate) fn speaking(api: ProviderApi, script: Script) -> Self {
         let home = TestHome::create();
         let model = ScriptedModel::start(script.strict());
         let set = vec![
@@ -82,7 +82,7 @@ impl Stage {
         let engine = Engine::open(settings).unwrap();
         AgentParts {
             engine,
-            store: Store::open(self.store_file()).await.unwrap(),
+            store: ConversationStore::open(self.store_file()).await.unwrap(),
             models: Models::new(model_options).unwrap(),
             tools: tools::standard(),
             sources: Vec::new(),
@@ -109,7 +109,7 @@ impl Stage {
         ConversationOptions {
             start,
             chain: vec![self.endpoint()],
-            task: Task::default_task(),
+            task: TaskName::default_task(),
             isolation: Isolation::Shared,
             overrides: Overrides::default(),
             human: Arc::new(NoHuman),
@@ -142,12 +142,12 @@ impl Stage {
         EventSink::new(move |event| heard.lock().unwrap().push(event))
     }
 
-    pub(crate) fn events(&self) -> Vec<Event> {
+    pub(crate) fn events(&self) -> Vec<TurnEvent> {
         self.heard.lock().unwrap().clone()
     }
 
     /// Waits until an event is heard.
-    pub(crate) async fn hear(&self, is_it: impl Fn(&Event) -> bool) {
+    pub(crate) async fn hear(&self, is_it: impl Fn(&TurnEvent) -> bool) {
         until("an event is heard", || self.heard.lock().unwrap().iter().any(&is_it)).await;
     }
 
@@ -176,7 +176,7 @@ impl Drop for Stage {
         clean_up(move || async move {
             let engine = Engine::open(settings).unwrap();
             for sandbox in Box::pin(engine.list()).await.unwrap() {
-                let task: Task = sandbox.task.parse().unwrap();
+                let task: TaskName = sandbox.task.parse().unwrap();
                 Box::pin(engine.remove(&task, FilesOnRemoval::Remove)).await.unwrap();
             }
         });

@@ -1,18 +1,18 @@
 //! What happens to tool calls, good and bad.
 
 use serde_json::json;
-use vestal_agent::{Event, Outcome};
-use vestal_scripted_model::{Reply, Rule, Script, ToolCall};
+use vestal_agent::{TurnEvent, TurnOutcome};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedReply, ScriptedToolCall};
 
 use crate::stage::Stage;
 
 #[tokio::test]
 async fn a_model_that_errs_is_told_how_and_goes_on() {
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("terminl", json!({"command": "true"})),
-        Reply::tool_call("terminal", "{\"command\": \"tru"),
-        Reply::tool_call("terminal", "[1]"),
-        Reply::text("sorry"),
+        ScriptedReply::tool_call("terminl", json!({"command": "true"})),
+        ScriptedReply::tool_call("terminal", "{\"command\": \"tru"),
+        ScriptedReply::tool_call("terminal", "[1]"),
+        ScriptedReply::text("sorry"),
     ]));
     let result = stage.turn("go").await;
     assert!(result.outcome.is_completed(), "{:?}", result.outcome);
@@ -24,8 +24,12 @@ async fn a_model_that_errs_is_told_how_and_goes_on() {
 
 #[tokio::test]
 async fn calls_of_one_answer_all_get_their_results_in_order() {
-    let reads = (0..5).map(|n| ToolCall::new("read_file", json!({"path": format!("f{n}")})));
-    let stage = Stage::new(Script::replies([Reply::tool_calls(reads), Reply::text("read")]));
+    let reads =
+        (0..5).map(|n| ScriptedToolCall::new("read_file", json!({"path": format!("f{n}")})));
+    let stage = Stage::new(Script::replies([
+        ScriptedReply::tool_calls(reads),
+        ScriptedReply::text("read"),
+    ]));
     for n in 0..5 {
         std::fs::write(stage.file(&format!("f{n}")), format!("content {n}\n")).unwrap();
     }
@@ -41,8 +45,8 @@ async fn calls_of_one_answer_all_get_their_results_in_order() {
 #[tokio::test]
 async fn a_result_that_is_too_long_is_put_into_a_file_with_a_preview() {
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("terminal", json!({"command": "seq 1 400000"})),
-        Reply::text("long"),
+        ScriptedReply::tool_call("terminal", json!({"command": "seq 1 400000"})),
+        ScriptedReply::text("long"),
     ]))
     .with("tool_output.max_bytes=1000000");
     let result = stage.turn("count").await;
@@ -56,8 +60,8 @@ async fn a_result_that_is_too_long_is_put_into_a_file_with_a_preview() {
 async fn fifty_megabytes_and_broken_text_are_survived() {
     let command = r"head -c 50000000 /dev/zero | tr '\0' x; printf '\377\376end\n'";
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("terminal", json!({"command": command})),
-        Reply::text("done"),
+        ScriptedReply::tool_call("terminal", json!({"command": command})),
+        ScriptedReply::text("done"),
     ]));
     let result = stage.turn("flood").await;
     assert!(result.outcome.is_completed(), "{:?}", result.outcome);
@@ -68,17 +72,17 @@ async fn fifty_megabytes_and_broken_text_are_survived() {
 #[tokio::test]
 async fn a_model_that_never_stops_is_stopped_at_its_budget_with_a_summary() {
     let stage = Stage::new(Script::rules([
-        Rule::when_user_contains("limit of model calls")
+        ReplyRule::when_user_contains("limit of model calls")
             .after_any_tool_results()
-            .reply(Reply::text("so far")),
-        Rule::when_user_contains("go").after_any_tool_results().reply_with(|request| {
+            .reply(ScriptedReply::text("so far")),
+        ReplyRule::when_user_contains("go").after_any_tool_results().reply_with(|request| {
             let n = request.tool_results().len();
-            Reply::tool_call("terminal", json!({"command": format!("echo {n}")}))
+            ScriptedReply::tool_call("terminal", json!({"command": format!("echo {n}")}))
         }),
     ]))
     .with("agent.max_turns=4");
     let result = stage.turn("go").await;
-    assert!(matches!(result.outcome, Outcome::BudgetExhausted), "{:?}", result.outcome);
+    assert!(matches!(result.outcome, TurnOutcome::BudgetExhausted), "{:?}", result.outcome);
     assert_eq!(result.text, "so far");
     assert_eq!((result.model_calls, result.tool_calls), (5, 4));
     assert!(stage.model.requests()[4].tool_names().is_empty());
@@ -86,13 +90,13 @@ async fn a_model_that_never_stops_is_stopped_at_its_budget_with_a_summary() {
 
 #[tokio::test]
 async fn a_model_that_goes_round_in_circles_is_warned_then_stopped() {
-    let stage = Stage::new(Script::rules([Rule::when_user_contains("go")
+    let stage = Stage::new(Script::rules([ReplyRule::when_user_contains("go")
         .after_any_tool_results()
-        .reply(Reply::tool_call("terminal", json!({"command": "echo same"})))]))
+        .reply(ScriptedReply::tool_call("terminal", json!({"command": "echo same"})))]))
     .with("tool_loop_guardrails.warn_after=2")
     .with("tool_loop_guardrails.stop_after=4");
     let result = stage.turn("go").await;
-    assert!(matches!(result.outcome, Outcome::Looping { .. }), "{:?}", result.outcome);
+    assert!(matches!(result.outcome, TurnOutcome::Looping { .. }), "{:?}", result.outcome);
     assert_eq!(result.tool_calls, 4);
     let output = stage.model.requests()[3].tool_results().join("\n");
     assert!(output.contains("the same arguments and the same result"), "{output}");
@@ -101,8 +105,8 @@ async fn a_model_that_goes_round_in_circles_is_warned_then_stopped() {
 #[tokio::test]
 async fn a_tool_that_is_switched_off_is_neither_offered_nor_run() {
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("terminal", json!({"command": "touch ran"})),
-        Reply::text("well"),
+        ScriptedReply::tool_call("terminal", json!({"command": "touch ran"})),
+        ScriptedReply::text("well"),
     ]));
     let agent = stage.agent().await;
     let mut opening = stage.opening(crate::stage::new());
@@ -114,8 +118,7 @@ async fn a_tool_that_is_switched_off_is_neither_offered_nor_run() {
     assert!(!requests[0].tool_names().contains(&"terminal"));
     assert!(requests[1].tool_results()[0].contains("there is no tool"));
     assert!(!stage.file("ran").exists());
-    let warned =
-        |event: &Event| matches!(event, Event::Warning { text } if text.contains("no_such_tool"));
+    let warned = |event: &TurnEvent| matches!(event, TurnEvent::Warning { text } if text.contains("no_such_tool"));
     assert_eq!(stage.events().iter().filter(|event| warned(event)).count(), 1);
 }
 
@@ -123,10 +126,10 @@ async fn a_tool_that_is_switched_off_is_neither_offered_nor_run() {
 async fn a_todo_list_is_there_when_the_conversation_is_resumed() {
     let todos = json!({"todos": [{"id": "1", "content": "dig", "status": "in_progress"}]});
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("todo", todos),
-        Reply::text("noted"),
-        Reply::tool_call("todo", json!({})),
-        Reply::text("there"),
+        ScriptedReply::tool_call("todo", todos),
+        ScriptedReply::text("noted"),
+        ScriptedReply::tool_call("todo", json!({})),
+        ScriptedReply::text("there"),
     ]));
     let result = stage.turn("plan").await;
     let mut again = stage.resume(&result.conversation).await;
@@ -155,7 +158,10 @@ impl vestal_agent::Human for There {
 
 #[tokio::test]
 async fn clarify_is_offered_only_where_somebody_can_be_asked() {
-    let stage = Stage::new(Script::replies([Reply::text("alone"), Reply::text("together")]));
+    let stage = Stage::new(Script::replies([
+        ScriptedReply::text("alone"),
+        ScriptedReply::text("together"),
+    ]));
     stage.turn("go").await;
     let opening = vestal_agent::ConversationOptions {
         human: std::sync::Arc::new(There),

@@ -1,27 +1,29 @@
 //! Providers that fail, and stores that cannot take a word.
 
-use vestal_agent::{Event, Outcome, TurnError};
-use vestal_model::{Api, ModelError};
-use vestal_scripted_model::{Reply, Script};
+use vestal_agent::{TurnError, TurnEvent, TurnOutcome};
+use vestal_model::{ModelError, ProviderApi};
+use vestal_scripted_model::{Script, ScriptedReply};
 
 use crate::stage::{Stage, said};
 
 #[tokio::test]
 async fn a_failed_call_is_a_failure_and_what_was_said_is_kept() {
-    for api in [Api::ChatCompletions, Api::AnthropicMessages] {
+    for api in [ProviderApi::ChatCompletions, ProviderApi::AnthropicMessages] {
         for status in [400, 401, 403, 404] {
-            let stage =
-                Stage::speaking(api, Script::replies([Reply::error(status, "no such luck")]));
+            let stage = Stage::speaking(
+                api,
+                Script::replies([ScriptedReply::error(status, "no such luck")]),
+            );
             let mut conversation = stage.begin().await;
             let result = conversation.run(said("hello"), &stage.ears()).await;
-            let Outcome::Failed(TurnError::Model(error)) = &result.outcome else {
+            let TurnOutcome::Failed(TurnError::Model(error)) = &result.outcome else {
                 panic!("{status}: {:?}", result.outcome);
             };
             assert!(error.to_string().contains("no such luck"), "{error}");
             assert_eq!(result.text, "");
             let id = conversation.id().clone();
             drop(conversation);
-            stage.model.push(Reply::text("here I am"));
+            stage.model.push(ScriptedReply::text("here I am"));
             let result = stage.resume(&id).await.run(said("again"), &stage.ears()).await;
             assert_eq!(result.text, "here I am");
             let words: Vec<String> = stage
@@ -39,8 +41,8 @@ async fn a_failed_call_is_a_failure_and_what_was_said_is_kept() {
 #[tokio::test]
 async fn a_broken_off_answer_is_asked_for_again_and_the_watchers_told() {
     let stage = Stage::new(Script::replies([
-        Reply::text("half of it").chunked(4).cut_after(1),
-        Reply::text("all of it"),
+        ScriptedReply::text("half of it").chunked(4).cut_after(1),
+        ScriptedReply::text("all of it"),
     ]));
     let result = stage.turn("hello").await;
     assert_eq!(result.text, "all of it");
@@ -48,17 +50,17 @@ async fn a_broken_off_answer_is_asked_for_again_and_the_watchers_told() {
         stage
             .events()
             .iter()
-            .any(|event| matches!(event, Event::Discarded { retry_after: Some(_), .. }))
+            .any(|event| matches!(event, TurnEvent::Discarded { retry_after: Some(_), .. }))
     );
 }
 
 #[tokio::test]
 async fn an_answer_that_always_breaks_off_is_a_failure() {
-    let broken = || Reply::text("half of it").chunked(4).cut_after(1);
+    let broken = || ScriptedReply::text("half of it").chunked(4).cut_after(1);
     let stage = Stage::new(Script::replies([broken(), broken()]));
     let result = stage.turn("hello").await;
     assert!(
-        matches!(result.outcome, Outcome::Failed(TurnError::Model(ModelError::Cut { .. }))),
+        matches!(result.outcome, TurnOutcome::Failed(TurnError::Model(ModelError::Cut { .. }))),
         "{:?}",
         result.outcome
     );
@@ -66,8 +68,8 @@ async fn an_answer_that_always_breaks_off_is_a_failure() {
 
 #[tokio::test]
 async fn another_provider_takes_over_where_one_fails() {
-    let stage = Stage::new(Script::replies([Reply::text("from the second")]));
-    let dead = Stage::new(Script::replies([Reply::error(401, "who are you?")]));
+    let stage = Stage::new(Script::replies([ScriptedReply::text("from the second")]));
+    let dead = Stage::new(Script::replies([ScriptedReply::error(401, "who are you?")]));
     let mut opening = stage.opening(crate::stage::new());
     opening.chain.insert(0, dead.endpoint());
     opening.chain[0].name = "first".to_owned();

@@ -1,30 +1,30 @@
 //! Taking turns back.
 
 use serde_json::json;
-use vestal_agent::{Conversation, EndReason, Undone, undo_stored};
+use vestal_agent::{Conversation, EndReason, UndoneTurns, undo_stored};
 use vestal_model::Part;
-use vestal_scripted_model::{Reply, Request, Rule, Script};
+use vestal_scripted_model::{ReceivedRequest, ReplyRule, Script, ScriptedReply};
 
 use crate::stage::{Stage, said};
 
 /// A model that repeats what it is told, and keeps a list when told to.
 fn echo() -> Script {
     Script::new()
-        .rule(Rule::when_user_contains("list ").reply_with(|request| {
+        .rule(ReplyRule::when_user_contains("list ").reply_with(|request| {
             let words = request.last_user_text().unwrap_or_default();
             let item = json!({"id": "1", "content": words, "status": "pending"});
-            Reply::tool_call("todo", json!({"todos": [item]}))
+            ScriptedReply::tool_call("todo", json!({"todos": [item]}))
         }))
-        .rule(Rule::when_user_contains("read ").reply_with(|request| {
+        .rule(ReplyRule::when_user_contains("read ").reply_with(|request| {
             let path = request.last_user_text().unwrap_or_default().replace("read ", "");
-            Reply::tool_call("read_file", json!({"path": path}))
+            ScriptedReply::tool_call("read_file", json!({"path": path}))
         }))
-        .rule(Rule::after_tool_results(1).reply_with(last_result))
+        .rule(ReplyRule::after_tool_results(1).reply_with(last_result))
         .or_echo()
 }
 
-fn last_result(request: &Request) -> Reply {
-    Reply::text(request.last_tool_results().concat())
+fn last_result(request: &ReceivedRequest) -> ScriptedReply {
+    ScriptedReply::text(request.last_tool_results().concat())
 }
 
 /// Returns what the model saw of a person in the last request.
@@ -47,7 +47,7 @@ async fn a_turn_that_was_taken_back_is_gone_here_and_wherever_it_is_resumed() {
         conversation.run(said(words), &stage.ears()).await;
     }
     let undone = conversation.undo(2).await.unwrap();
-    assert_eq!(undone, Undone { turns: 2, messages: 4, first_message: Some(said("two")) });
+    assert_eq!(undone, UndoneTurns { turns: 2, messages: 4, first_message: Some(said("two")) });
     conversation.run(said("four"), &stage.ears()).await;
     assert_eq!(heard(&stage), ["one", "four"]);
 
@@ -62,11 +62,11 @@ async fn a_turn_that_was_taken_back_is_gone_here_and_wherever_it_is_resumed() {
 async fn more_turns_than_there_are_take_back_all_and_then_nothing() {
     let stage = Stage::new(echo());
     let mut conversation = stage.begin().await;
-    assert_eq!(conversation.undo(1).await.unwrap(), Undone::default());
+    assert_eq!(conversation.undo(1).await.unwrap(), UndoneTurns::default());
     conversation.run(said("one"), &stage.ears()).await;
     assert_eq!(conversation.undo(9).await.unwrap().turns, 1);
     assert_eq!(conversation.messages(), []);
-    assert_eq!(conversation.undo(1).await.unwrap(), Undone::default());
+    assert_eq!(conversation.undo(1).await.unwrap(), UndoneTurns::default());
     assert_eq!(conversation.retry().await.unwrap(), None);
 }
 
@@ -88,9 +88,9 @@ async fn what_is_said_again_is_said_with_its_pictures_and_once() {
 #[tokio::test]
 async fn what_steered_a_turn_goes_with_it() {
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("terminal", json!({"command": "true"})).hold_after(1),
-        Reply::text("as you wish"),
-        Reply::text("again"),
+        ScriptedReply::tool_call("terminal", json!({"command": "true"})).hold_after(1),
+        ScriptedReply::text("as you wish"),
+        ScriptedReply::text("again"),
     ]));
     let mut conversation = stage.begin().await;
     let control = conversation.control();

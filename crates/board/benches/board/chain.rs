@@ -4,10 +4,10 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use vestal_bench::Result;
-use vestal_bench::program::Program;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::program::BenchProgram;
+use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
-use vestal_board::{Board, Completion, Initial, NewTask, TaskId};
+use vestal_board::{Board, Initial, NewTask, TaskCompletion, TaskId};
 use vestal_config::ProfileName;
 
 use crate::Scale;
@@ -19,10 +19,10 @@ const THEIRS: Duration = Duration::from_mins(1);
 /// Longer than this nobody waits.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(crate) async fn measure(scale: Scale, program: &Program) -> Result<Vec<Row>> {
+pub(crate) async fn measure(scale: Scale, program: &BenchProgram) -> Result<Vec<BenchRow>> {
     let program = match program {
         Ok(program) => program,
-        Err(why) => return Ok(vec![Row::not_run(WHAT, why)]),
+        Err(why) => return Ok(vec![BenchRow::not_run(WHAT, why)]),
     };
     let stage = Stage::new()?;
     // Its workers have no model to ask, so they end as soon as they are started,
@@ -39,7 +39,7 @@ pub(crate) async fn measure(scale: Scale, program: &Program) -> Result<Vec<Row>>
     dispatcher.stop()?;
     board.close().await?;
     Ok(vec![
-        Row::times(WHAT, &samples?)
+        BenchRow::times(WHAT, &samples?)
             .beside(Figure::time(THEIRS))
             .bar(Bar::AtMost(Figure::Milliseconds(200.0)))
             .note("by `vestal kanban dispatch --watch`; the alternative looks once a minute"),
@@ -52,7 +52,7 @@ async fn chains(board: &Board, scale: Scale) -> Result<Samples> {
         let parent = make(board, Vec::new(), Initial::Blocked).await?;
         let child = make(board, vec![parent.clone()], Initial::Queue).await?;
         let mut changes = board.changes()?;
-        board.complete(&person(), &parent, Completion::default()).await?;
+        board.complete(&person(), &parent, TaskCompletion::default()).await?;
         let begun = Instant::now();
         while !is_started(board, &child).await? {
             let left = PATIENCE.checked_sub(begun.elapsed()).ok_or("no worker was started")?;

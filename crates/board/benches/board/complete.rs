@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use vestal_bench::Result;
-use vestal_bench::report::{Bar, Figure, Row};
-use vestal_board::store::{Order, Query};
-use vestal_board::{Board, Completion, Status};
+use vestal_bench::report::{Bar, BenchRow, Figure};
+use vestal_board::store::{Order, TaskQuery};
+use vestal_board::{Board, Status, TaskCompletion};
 
 use crate::Scale;
 use crate::stage::{LARGE, person};
@@ -13,13 +13,13 @@ use crate::stage::{LARGE, person};
 /// What the alternative did, recorded, on a board of 1,000.
 const THEIRS: f64 = 125.0;
 
-pub(crate) async fn measure(board: &Board, scale: Scale) -> Result<Vec<Row>> {
+pub(crate) async fn measure(board: &Board, scale: Scale) -> Result<Vec<BenchRow>> {
     // The last ones: whoever plans next still finds the first.
-    let query = Query {
+    let query = TaskQuery {
         statuses: vec![Status::Ready],
         order: Order::CreatedDesc,
         limit: Some(u32::try_from(scale.completions)?),
-        ..Query::default()
+        ..TaskQuery::default()
     };
     let tasks = board.list(&query).await?;
     if tasks.len() != scale.completions {
@@ -27,7 +27,8 @@ pub(crate) async fn measure(board: &Board, scale: Scale) -> Result<Vec<Row>> {
     }
     let begun = Instant::now();
     for task in &tasks {
-        let done = Completion { summary: Some("It is done.".to_owned()), ..Completion::default() };
+        let done =
+            TaskCompletion { summary: Some("It is done.".to_owned()), ..TaskCompletion::default() };
         board.complete(&person(), &task.id, done).await?;
     }
     let time = begun.elapsed();
@@ -36,7 +37,7 @@ pub(crate) async fn measure(board: &Board, scale: Scale) -> Result<Vec<Row>> {
         board.reopen(&person(), &task.id, "").await?;
     }
     let count = u64::try_from(tasks.len())?;
-    let row = Row::single(
+    let row = BenchRow::single(
         format!("complete, on a board of {LARGE} tasks"),
         Figure::per_second(count, time),
     );

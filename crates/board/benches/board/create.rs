@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, Connection as _, SqliteConnection};
 use vestal_bench::Result;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_board::Board;
 
 use crate::Scale;
@@ -18,7 +18,7 @@ const BATCH: usize = 5_000;
 
 /// Makes tasks one by one, a durable commit each, by turns with rows of the
 /// same words that are put into a plain table with the same durability.
-pub(crate) async fn measure(scale: Scale) -> Result<Vec<Row>> {
+pub(crate) async fn measure(scale: Scale) -> Result<Vec<BenchRow>> {
     let stage = Stage::new()?;
     let board = stage.open().await?;
     let mut plain = plain(&stage).await?;
@@ -43,10 +43,11 @@ pub(crate) async fn measure(scale: Scale) -> Result<Vec<Row>> {
     plain.close().await?;
     board.close().await?;
     let count = u64::try_from(turns * TURN)?;
-    let row = Row::single("create: one connection, a commit each", Figure::per_second(count, ours))
-        .beside(Figure::per_second(count, theirs))
-        .bar(Bar::TimesAtLeast(0.6))
-        .note("beside a row of the same words in a plain table, with the same durability");
+    let row =
+        BenchRow::single("create: one connection, a commit each", Figure::per_second(count, ours))
+            .beside(Figure::per_second(count, theirs))
+            .bar(Bar::TimesAtLeast(0.6))
+            .note("beside a row of the same words in a plain table, with the same durability");
     Ok(vec![row])
 }
 
@@ -109,17 +110,17 @@ impl Import {
         Ok(())
     }
 
-    pub(crate) fn rows(&self) -> Result<Vec<Row>> {
+    pub(crate) fn rows(&self) -> Result<Vec<BenchRow>> {
         let rate = |(made, time): (usize, Duration)| -> Result<Figure> {
             Ok(Figure::per_second(u64::try_from(made)?, time))
         };
-        let first = Row::single("create: a batch import", rate(self.first)?)
+        let first = BenchRow::single("create: a batch import", rate(self.first)?)
             .bar(Bar::AtLeast(Figure::PerSecond(20_000.0)))
             .note(format!("{} tasks, {BATCH} a commit", self.first.0));
         let mut rows = vec![first];
         if self.later.0 > 0 {
             let what = format!("create: a batch import, on to {} tasks", self.made);
-            rows.push(Row::single(what, rate(self.later)?));
+            rows.push(BenchRow::single(what, rate(self.later)?));
         }
         Ok(rows)
     }

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use sqlx::ConnectOptions as _;
 use vestal_bench::Result;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_board::store::{SqliteOptions, SqliteStore};
-use vestal_board::{Board, Host, HostName};
+use vestal_board::{Board, HostId, HostName};
 
 use crate::Scale;
 use crate::stage::{person, task};
@@ -42,12 +42,12 @@ pub(crate) fn create(file: &str, count: &str) -> Result<()> {
 
 async fn open(file: &Path) -> Result<Board> {
     let store = SqliteStore::open(file, SqliteOptions::default()).await?;
-    let host = Host::this(HostName::of_this_machine())?;
+    let host = HostId::this(HostName::of_this_machine())?;
     let dir = file.parent().ok_or("a file in no directory")?;
     Ok(Board::new(Arc::new(store), "default", dir, host))
 }
 
-pub(crate) fn measure(scale: Scale) -> Result<Vec<Row>> {
+pub(crate) fn measure(scale: Scale) -> Result<Vec<BenchRow>> {
     let (mut acknowledged, mut lost, mut damaged) = (0_u64, 0_u64, 0_u64);
     for _ in 0..scale.crowds {
         let dir = tempfile::tempdir()?;
@@ -60,12 +60,15 @@ pub(crate) fn measure(scale: Scale) -> Result<Vec<Row>> {
     }
     let killed = "each is killed after a random time";
     Ok(vec![
-        Row::single("8 processes × 200 creates, killed: tasks lost", Figure::count(lost))
+        BenchRow::single("8 processes × 200 creates, killed: tasks lost", Figure::count(lost))
             .beside(Figure::count(THEY_LOST))
             .bar(Bar::AtMost(Figure::count(0)))
             .note(format!("of {acknowledged} acknowledged; {killed}; theirs was recorded, of 185")),
-        Row::single("8 processes × 200 creates, killed: boards damaged", Figure::count(damaged))
-            .bar(Bar::AtMost(Figure::count(0))),
+        BenchRow::single(
+            "8 processes × 200 creates, killed: boards damaged",
+            Figure::count(damaged),
+        )
+        .bar(Bar::AtMost(Figure::count(0))),
     ])
 }
 

@@ -22,8 +22,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use vestal_bench::Result;
-use vestal_bench::program::Program;
-use vestal_bench::report::Report;
+use vestal_bench::program::BenchProgram;
+use vestal_bench::report::BenchReport;
 
 use crate::stage::Stage;
 
@@ -83,9 +83,9 @@ fn main() -> ExitCode {
     vestal_bench::run(SHORT, LONG, measure)
 }
 
-fn measure(report: &mut Report, scale: Scale) -> Result<()> {
+fn measure(report: &mut BenchReport, scale: Scale) -> Result<()> {
     report.fact("durability", "full: a commit survives a loss of power".to_owned());
-    let program: Program = vestal_bench::program::build();
+    let program: BenchProgram = vestal_bench::program::build();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     report.add(crowd::measure(scale)?);
     report.add(runtime.block_on(create::measure(scale))?);

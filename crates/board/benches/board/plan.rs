@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use vestal_bench::Result;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 use vestal_board::Board;
 use vestal_board::dispatch::{
-    Caps, FailurePolicy, Liveness, OutsideLoad, Policy, Shown, Snapshot, View, plan,
+    BoardSnapshot, Caps, DispatchPolicy, DispatchView, FailurePolicy, Liveness, OutsideLoad, Shown,
+    plan,
 };
 
 use crate::Scale;
@@ -23,8 +24,8 @@ const THEIRS: [(usize, Duration); 3] = [
     (50_000, Duration::from_millis(9_200)),
 ];
 
-pub(crate) async fn measure(board: &Board, scale: Scale, size: usize) -> Result<Vec<Row>> {
-    let policy = Policy {
+pub(crate) async fn measure(board: &Board, scale: Scale, size: usize) -> Result<Vec<BenchRow>> {
+    let policy = DispatchPolicy {
         host: board.host().clone(),
         caps: Caps { host: Some(SLOTS), ..Caps::default() },
         default_assignee: None,
@@ -37,13 +38,13 @@ pub(crate) async fn measure(board: &Board, scale: Scale, size: usize) -> Result<
     for round in 0..scale.plans + 5 {
         let begun = Instant::now();
         let mut read = board.read().await?;
-        let view = View {
+        let view = DispatchView {
             profiles: PROFILES.iter().map(|&name| name.to_owned()).collect(),
             outside: OutsideLoad::default(),
             busy_elsewhere: BTreeSet::new(),
             life: &|_| Liveness::Unknown,
         };
-        let snapshot = Snapshot::take(&mut *read, &policy, view).await?;
+        let snapshot = BoardSnapshot::take(&mut *read, &policy, view).await?;
         let plan = plan(&snapshot, &policy);
         let time = begun.elapsed();
         drop(read);
@@ -55,7 +56,7 @@ pub(crate) async fn measure(board: &Board, scale: Scale, size: usize) -> Result<
             samples.push(time);
         }
     }
-    let row = Row::times(format!("plan: {size} ready tasks, {SLOTS} slots"), &samples)
+    let row = BenchRow::times(format!("plan: {size} ready tasks, {SLOTS} slots"), &samples)
         .bar(Bar::AtMost(Figure::Milliseconds(5.0)));
     let theirs = THEIRS.iter().find(|(theirs, _)| *theirs == size);
     Ok(vec![match theirs {

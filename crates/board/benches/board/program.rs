@@ -5,8 +5,8 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use vestal_bench::Result;
-use vestal_bench::program::Program;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::program::BenchProgram;
+use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 
 use crate::Scale;
@@ -19,30 +19,30 @@ const LIST: &str = "vestal kanban list, first page of 50,000 tasks";
 const THEIR_CREATE: Duration = Duration::from_millis(390);
 const THEIR_LIST: Duration = Duration::from_secs(3);
 
-pub(crate) fn create(scale: Scale, program: &Program) -> Result<Vec<Row>> {
+pub(crate) fn create(scale: Scale, program: &BenchProgram) -> Result<Vec<BenchRow>> {
     let program = match program {
         Ok(program) => program,
-        Err(why) => return Ok(vec![Row::not_run(CREATE, why)]),
+        Err(why) => return Ok(vec![BenchRow::not_run(CREATE, why)]),
     };
     let stage = Stage::new()?;
     let arguments = ["create", "Write a report", "--assignee", "default"];
     let samples = repeat(&stage, program, scale, &arguments, "t_")?;
     Ok(vec![
-        Row::times(CREATE, &samples)
+        BenchRow::times(CREATE, &samples)
             .beside(Figure::time(THEIR_CREATE))
             .bar(Bar::AtMost(Figure::Milliseconds(15.0)))
             .note("the alternative's figure was recorded"),
     ])
 }
 
-pub(crate) fn list(stage: &Stage, scale: Scale, program: &Program) -> Result<Vec<Row>> {
+pub(crate) fn list(stage: &Stage, scale: Scale, program: &BenchProgram) -> Result<Vec<BenchRow>> {
     let program = match program {
         Ok(program) => program,
-        Err(why) => return Ok(vec![Row::not_run(LIST, why)]),
+        Err(why) => return Ok(vec![BenchRow::not_run(LIST, why)]),
     };
     let samples = repeat(stage, program, scale, &["list"], "t_")?;
     Ok(vec![
-        Row::times(LIST, &samples)
+        BenchRow::times(LIST, &samples)
             .beside(Figure::time(THEIR_LIST))
             .bar(Bar::AtMost(Figure::Milliseconds(30.0)))
             .note("the alternative's figure was recorded"),

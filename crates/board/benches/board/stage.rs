@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use vestal_bench::Result;
 use vestal_board::boards::{Boards, Slug};
 use vestal_board::store::Durability;
-use vestal_board::{Authority, Board, Host, HostName, NewTask};
+use vestal_board::{Authority, Board, HostId, HostName, NewTask};
 use vestal_config::{Environment, ProfileName};
 
 /// The board that lists and completions are measured on.
@@ -43,7 +43,7 @@ impl Stage {
 
     /// Opens the board that the program uses, too.
     pub(crate) async fn open(&self) -> Result<Board> {
-        let host = Host::this(HostName::of_this_machine())?;
+        let host = HostId::this(HostName::of_this_machine())?;
         let boards = Boards::at(self.home().join("kanban"), host, Durability::Full);
         Ok(boards.open_to_write(&Slug::default_board()).await?)
     }

@@ -30,7 +30,7 @@ pub enum ChosenBy {
 
 /// The board that is meant when nobody names one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Current {
+pub struct CurrentBoard {
     /// Its name.
     pub slug: Slug,
     /// Who says so.
@@ -48,13 +48,13 @@ impl Boards {
     /// environment names, else the one that was switched to, as long as it is
     /// there, else `default`.
     #[boxed]
-    pub async fn current(&self, environment: Option<&str>) -> Result<Current> {
+    pub async fn current(&self, environment: Option<&str>) -> Result<CurrentBoard> {
         if let Some(choice) = environment.map(str::trim).filter(|choice| !choice.is_empty()) {
             let slug = Slug::new(choice).map_err(BoardsError::from)?;
-            return Ok(Current { slug, by: ChosenBy::Environment, warning: None });
+            return Ok(CurrentBoard { slug, by: ChosenBy::Environment, warning: None });
         }
         let nobody =
-            |warning| Current { slug: Slug::default_board(), by: ChosenBy::Nobody, warning };
+            |warning| CurrentBoard { slug: Slug::default_board(), by: ChosenBy::Nobody, warning };
         let path = self.current_file();
         let text = match read(&path) {
             Ok(Some(text)) => text,
@@ -66,7 +66,7 @@ impl Boards {
             return Ok(nobody(Some(format!("{shown} names no board; board default is used"))));
         };
         if slug.is_default() {
-            return Ok(Current { slug, by: ChosenBy::Switch, warning: None });
+            return Ok(CurrentBoard { slug, by: ChosenBy::Switch, warning: None });
         }
         let gone = match self.open_any(&slug).await {
             Ok(board) => {
@@ -78,7 +78,7 @@ impl Boards {
             Err(_) => None,
         };
         Ok(match gone {
-            None => Current { slug, by: ChosenBy::Switch, warning: None },
+            None => CurrentBoard { slug, by: ChosenBy::Switch, warning: None },
             Some(why) => nobody(Some(format!(
                 "board {slug}, which was switched to, {why}; board default is used"
             ))),

@@ -12,7 +12,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use super::catalogue::{Boards, DATABASE};
 use super::info::{BoardEdit, BoardGuard, BoardInfo};
 use super::slug::{BoardsError, Slug};
-use crate::store::{SqliteStore, Store as _};
+use crate::store::{BoardStore as _, SqliteStore};
 use crate::{Error, Result};
 
 /// What a new board is like; what is not said is left open.

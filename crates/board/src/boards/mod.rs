@@ -11,7 +11,7 @@ mod lifecycle;
 mod slug;
 
 pub use catalogue::{Boards, ListedBoard, Make};
-pub use current::{ChosenBy, Current};
+pub use current::{ChosenBy, CurrentBoard};
 pub use info::{BoardEdit, BoardInfo};
 pub use lifecycle::{BoardCreation, NewBoard};
 pub use slug::{BoardsError, InvalidSlug, Slug};

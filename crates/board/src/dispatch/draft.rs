@@ -1,13 +1,13 @@
 //! A decision in the making. [`super::plan()`] puts it into words, and
-//! [`Snapshot::take`] looks at it to see which tasks it has to read.
+//! [`BoardSnapshot::take`] looks at it to see which tasks it has to read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::policy::Policy;
+use super::policy::DispatchPolicy;
 use super::repair::{self, Repair};
 use super::slots;
 use super::slots::{BusyDirectories, Chosen, Load, Queue, StartCandidate};
-use super::snapshot::{Snapshot, WatchedRun};
+use super::snapshot::{BoardSnapshot, WatchedRun};
 use crate::id::{Authority, TaskId};
 use crate::run::Outcome;
 use crate::status::Status;
@@ -72,14 +72,14 @@ pub(super) struct PlanDraft<'a> {
 
 impl<'a> PlanDraft<'a> {
     /// Decides about one board.
-    pub(super) fn new(snapshot: &'a Snapshot, policy: &Policy) -> Self {
+    pub(super) fn new(snapshot: &'a BoardSnapshot, policy: &DispatchPolicy) -> Self {
         let mut draft = Self::begin(snapshot, policy);
         slots::allot(std::slice::from_mut(&mut draft));
         draft
     }
 
     /// Decides about several boards, which share the slots of this host.
-    pub(super) fn together(snapshots: &[&'a Snapshot], policy: &Policy) -> Vec<Self> {
+    pub(super) fn together(snapshots: &[&'a BoardSnapshot], policy: &DispatchPolicy) -> Vec<Self> {
         let mut drafts: Vec<Self> =
             snapshots.iter().map(|snapshot| Self::begin(snapshot, policy)).collect();
         slots::allot(&mut drafts);
@@ -87,7 +87,7 @@ impl<'a> PlanDraft<'a> {
     }
 
     /// Decides about all but what is started.
-    fn begin(snapshot: &'a Snapshot, policy: &Policy) -> Self {
+    fn begin(snapshot: &'a BoardSnapshot, policy: &DispatchPolicy) -> Self {
         let by = Authority::Dispatcher(policy.host.name.clone());
         let mended = mend(snapshot, policy, &by);
         let mut queues = Queues::of(snapshot, held(snapshot, policy));
@@ -148,7 +148,11 @@ impl<'a> PlanDraft<'a> {
     }
 }
 
-fn mend<'a>(snapshot: &'a Snapshot, policy: &Policy, by: &Authority) -> Vec<Mended<'a>> {
+fn mend<'a>(
+    snapshot: &'a BoardSnapshot,
+    policy: &DispatchPolicy,
+    by: &Authority,
+) -> Vec<Mended<'a>> {
     let mend = |watched: &'a WatchedRun| {
         let repair = repair::of(watched, snapshot.now, policy)?;
         let after = after(watched, &repair, snapshot, policy, by);
@@ -161,8 +165,8 @@ fn mend<'a>(snapshot: &'a Snapshot, policy: &Policy, by: &Authority) -> Vec<Mend
 fn after(
     watched: &WatchedRun,
     repair: &Repair,
-    snapshot: &Snapshot,
-    policy: &Policy,
+    snapshot: &BoardSnapshot,
+    policy: &DispatchPolicy,
     by: &Authority,
 ) -> Option<Task> {
     let run = &watched.run;
@@ -181,13 +185,16 @@ fn after(
 
 /// Returns the runs that go on, or something of whose worker may, when the
 /// repairs are done.
-fn going<'a>(snapshot: &'a Snapshot, policy: &'a Policy) -> impl Iterator<Item = &'a WatchedRun> {
+fn going<'a>(
+    snapshot: &'a BoardSnapshot,
+    policy: &'a DispatchPolicy,
+) -> impl Iterator<Item = &'a WatchedRun> {
     snapshot.runs.iter().filter(|watched| repair::takes_slot(watched, snapshot.now, policy))
 }
 
 /// Returns the tasks that a worker of this host may still be at: another one
 /// beside it would do the same work twice.
-fn held(snapshot: &Snapshot, policy: &Policy) -> BTreeSet<TaskId> {
+fn held(snapshot: &BoardSnapshot, policy: &DispatchPolicy) -> BTreeSet<TaskId> {
     going(snapshot, policy)
         .filter(|watched| watched.run.host.as_ref() == Some(&policy.host))
         .map(|watched| watched.run.task_id.clone())
@@ -195,7 +202,7 @@ fn held(snapshot: &Snapshot, policy: &Policy) -> BTreeSet<TaskId> {
 }
 
 /// Returns the directories that nobody else may use now.
-fn busy(snapshot: &Snapshot, policy: &Policy) -> BusyDirectories {
+fn busy(snapshot: &BoardSnapshot, policy: &DispatchPolicy) -> BusyDirectories {
     let mut busy = BusyDirectories::default();
     for path in &snapshot.busy_elsewhere {
         busy.take(path);
@@ -218,7 +225,7 @@ struct Queues {
 }
 
 impl Queues {
-    fn of(snapshot: &Snapshot, held: BTreeSet<TaskId>) -> Self {
+    fn of(snapshot: &BoardSnapshot, held: BTreeSet<TaskId>) -> Self {
         let mut lanes = BTreeMap::new();
         for lane in snapshot.lanes.iter().filter(|lane| lane.queued > 0) {
             let mut queue = Queue::new(lane.key.clone());
@@ -243,7 +250,7 @@ impl Queues {
     }
 
     /// Gives the first tasks that nobody is assigned to to a profile.
-    fn assign(&mut self, profile: &str, policy: &Policy) -> Vec<StartCandidate> {
+    fn assign(&mut self, profile: &str, policy: &DispatchPolicy) -> Vec<StartCandidate> {
         let here = |key: &LaneKey| {
             key.profile.is_empty() && (key.host.is_empty() || key.host == policy.host.name.as_str())
         };

@@ -1,6 +1,6 @@
 //! Dispatch: a plan, made of a snapshot by a pure function, and its execution.
 //!
-//! [`Snapshot::take`] reads the board, [`plan()`] decides, and
+//! [`BoardSnapshot::take`] reads the board, [`plan()`] decides, and
 //! the dispatcher (`vestal-dispatcher`) does what was decided. A dry run ends after
 //! the second step, so it cannot change anything.
 
@@ -14,8 +14,8 @@ mod snapshot;
 #[cfg(test)]
 mod testing;
 
-pub use plan::{Plan, WorkerStart, plan, plan_together};
-pub use policy::{Backoff, Budgets, Caps, FailurePolicy, Policy, Shown};
+pub use plan::{DispatchPlan, WorkerStart, plan, plan_together};
+pub use policy::{Backoff, Budgets, Caps, DispatchPolicy, FailurePolicy, Shown};
 pub use repair::{Repair, takes_slot};
 pub use result::{Bucket, Capped, CappedBy, DispatchResult, Guarded, Spawned};
-pub use snapshot::{Liveness, OutsideLoad, Snapshot, View, WatchedRun};
+pub use snapshot::{BoardSnapshot, DispatchView, Liveness, OutsideLoad, WatchedRun};

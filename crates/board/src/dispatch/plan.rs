@@ -5,18 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use vestal_config::ProfileName;
 
 use super::draft::{PlanDraft, QueueHold};
-use super::policy::Policy;
+use super::policy::DispatchPolicy;
 use super::repair::Repair;
 use super::result::{Bucket, Capped, CappedBy, DispatchResult, Guarded, Spawned};
 use super::slots::{Queue, ReachedCap, StartCandidate};
-use super::snapshot::Snapshot;
+use super::snapshot::BoardSnapshot;
 use crate::id::TaskId;
 use crate::run::{Outcome, Role};
 use crate::status::Status;
 
 /// What is to be done, in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct DispatchPlan {
     /// Runs to be mended.
     pub repairs: Vec<Repair>,
     /// Tasks whose moment has come.
@@ -44,14 +44,14 @@ pub struct WorkerStart {
 }
 
 /// Decides what to do. The same snapshot and policy give the same plan.
-pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Plan {
+pub fn plan(snapshot: &BoardSnapshot, policy: &DispatchPolicy) -> DispatchPlan {
     finish(PlanDraft::new(snapshot, policy), snapshot, policy)
 }
 
 /// Decides what to do about several boards that share the slots of this host:
 /// a slot goes to the board with the fewest workers. Each snapshot has what goes
-/// on on the others in its [`Snapshot::outside`].
-pub fn plan_together(snapshots: &[&Snapshot], policy: &Policy) -> Vec<Plan> {
+/// on on the others in its [`BoardSnapshot::outside`].
+pub fn plan_together(snapshots: &[&BoardSnapshot], policy: &DispatchPolicy) -> Vec<DispatchPlan> {
     let drafts = PlanDraft::together(snapshots, policy);
     drafts
         .into_iter()
@@ -61,7 +61,7 @@ pub fn plan_together(snapshots: &[&Snapshot], policy: &Policy) -> Vec<Plan> {
 }
 
 /// Puts a decision into words.
-fn finish(draft: PlanDraft<'_>, snapshot: &Snapshot, policy: &Policy) -> Plan {
+fn finish(draft: PlanDraft<'_>, snapshot: &BoardSnapshot, policy: &DispatchPolicy) -> DispatchPlan {
     let mut result = DispatchResult { promoted: count(draft.woken.len()), ..Default::default() };
     tell_mended(&draft, policy, &mut result);
     tell_guarded(&draft, snapshot, policy, &mut result);
@@ -84,7 +84,7 @@ fn finish(draft: PlanDraft<'_>, snapshot: &Snapshot, policy: &Policy) -> Plan {
     for (why, left) in left(&draft) {
         left.tell(why, policy, &mut result);
     }
-    Plan {
+    DispatchPlan {
         repairs: draft.mended.into_iter().map(|mended| mended.repair).collect(),
         wakes: draft.woken,
         assigns: draft.assigned.into_iter().map(|candidate| candidate.id).collect(),
@@ -94,7 +94,7 @@ fn finish(draft: PlanDraft<'_>, snapshot: &Snapshot, policy: &Policy) -> Plan {
     }
 }
 
-fn tell_mended(draft: &PlanDraft<'_>, policy: &Policy, result: &mut DispatchResult) {
+fn tell_mended(draft: &PlanDraft<'_>, policy: &DispatchPolicy, result: &mut DispatchResult) {
     for mended in &draft.mended {
         let Some(outcome) = mended.outcome() else { continue };
         let task = &mended.watched.run.task_id;
@@ -121,8 +121,8 @@ fn tell_mended(draft: &PlanDraft<'_>, policy: &Policy, result: &mut DispatchResu
 
 fn tell_guarded(
     draft: &PlanDraft<'_>,
-    snapshot: &Snapshot,
-    policy: &Policy,
+    snapshot: &BoardSnapshot,
+    policy: &DispatchPolicy,
     result: &mut DispatchResult,
 ) {
     let woken: BTreeSet<&TaskId> = draft.woken.iter().collect();
@@ -223,7 +223,7 @@ impl<'a> WaitingGroup<'a> {
         }));
     }
 
-    fn tell(&self, why: Why, policy: &Policy, result: &mut DispatchResult) {
+    fn tell(&self, why: Why, policy: &DispatchPolicy, result: &mut DispatchResult) {
         let limit = policy.shown.limit();
         let known = || self.known.iter().take(limit);
         let names = || Bucket {

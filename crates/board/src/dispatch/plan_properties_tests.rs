@@ -10,11 +10,11 @@ use super::super::{Caps, Liveness, OutsideLoad, Shown};
 use super::*;
 use crate::time::Time;
 
-fn started(plan: &Plan) -> Vec<TaskId> {
+fn started(plan: &DispatchPlan) -> Vec<TaskId> {
     plan.starts.iter().map(|start| start.task.clone()).collect()
 }
 
-fn planned(input: &PlanInput, policy: &Policy) -> Plan {
+fn planned(input: &PlanInput, policy: &DispatchPolicy) -> DispatchPlan {
     plan(&input.snapshot(), policy)
 }
 
@@ -57,7 +57,7 @@ fn lay(cards: &[Card], outside: OutsideLoad) -> PlanInput {
                 1 => dir("/srv/a"),
                 2 => dir("/srv/a/b"),
                 3 => dir("/srv/c"),
-                _ => crate::Workspace::Scratch,
+                _ => crate::TaskWorkspace::Scratch,
             };
         };
         let life = match card.state {
@@ -107,7 +107,7 @@ fn caps() -> impl Strategy<Value = Caps> {
 }
 
 /// Counts what a cap counts, in the plainest way there is.
-struct Counts {
+struct PlannedCounts {
     global: u64,
     host: u64,
     board: u64,
@@ -115,8 +115,8 @@ struct Counts {
     by_tenant: BTreeMap<String, u64>,
 }
 
-fn counts(input: &PlanInput, plan: &Plan) -> Counts {
-    let mut counts = Counts {
+fn counts(input: &PlanInput, plan: &DispatchPlan) -> PlannedCounts {
+    let mut counts = PlannedCounts {
         global: input.outside.running,
         host: input.outside.running_here,
         board: 0,
@@ -160,7 +160,7 @@ proptest! {
     fn no_plan_goes_over_any_cap(cards in vec(card(), 0..40), caps in caps(), outside in 0..3_u64) {
         let input = lay(&cards, OutsideLoad { running: outside, running_here: outside / 2 });
         let plan = planned(&input, &capped(caps));
-        let (before, after) = (counts(&input, &Plan { starts: Vec::new(), ..plan.clone() }), counts(&input, &plan));
+        let (before, after) = (counts(&input, &DispatchPlan { starts: Vec::new(), ..plan.clone() }), counts(&input, &plan));
         // What is over a cap already may stay so, and nothing is added to it.
         let kept = |cap: Option<u32>, before: u64, after: u64| {
             cap.is_none_or(|cap| after <= u64::from(cap).max(before))

@@ -7,15 +7,15 @@ use crate::id::HostName;
 use crate::status::BlockKind;
 use crate::time::Time;
 
-fn started(plan: &Plan) -> Vec<TaskId> {
+fn started(plan: &DispatchPlan) -> Vec<TaskId> {
     plan.starts.iter().map(|start| start.task.clone()).collect()
 }
 
-fn planned(input: &PlanInput, policy: &Policy) -> Plan {
+fn planned(input: &PlanInput, policy: &DispatchPolicy) -> DispatchPlan {
     plan(&input.snapshot(), policy)
 }
 
-fn profiles(plan: &Plan) -> Vec<&str> {
+fn profiles(plan: &DispatchPlan) -> Vec<&str> {
     plan.starts.iter().map(|start| start.profile.as_str()).collect()
 }
 
@@ -146,7 +146,7 @@ fn boards_take_turns_whatever_the_backlog_of_one() {
         boards
     };
     let shared = |boards: &[PlanInput], slots: u32| -> Vec<usize> {
-        let snapshots: Vec<Snapshot> = boards.iter().map(PlanInput::snapshot).collect();
+        let snapshots: Vec<BoardSnapshot> = boards.iter().map(PlanInput::snapshot).collect();
         let caps = Caps { host: Some(slots), ..Caps::default() };
         let plans = plan_together(&snapshots.iter().collect::<Vec<_>>(), &capped(caps));
         plans.iter().map(|plan| plan.starts.len()).collect()
@@ -343,7 +343,7 @@ fn a_profile_that_does_not_exist_starts_nothing_and_is_named() {
 fn a_default_assignee_that_does_not_exist_gets_nothing_and_is_named() {
     let mut input = PlanInput::of(&["ada"]);
     let nobodys = input.ready("");
-    let policy = Policy { default_assignee: Some(name("nobody")), ..policy() };
+    let policy = DispatchPolicy { default_assignee: Some(name("nobody")), ..policy() };
     let plan = planned(&input, &policy);
     assert_eq!(plan.result.skipped_unassigned.entries, [nobodys]);
     assert!(plan.assigns.is_empty() && plan.starts.is_empty());
@@ -354,7 +354,7 @@ fn a_default_assignee_that_does_not_exist_gets_nothing_and_is_named() {
 fn the_default_assignee_gets_the_first_tasks_whether_or_not_they_start_now() {
     let mut input = PlanInput::of(&["ada"]);
     let made: Vec<TaskId> = (0..7).map(|_| input.ready("")).collect();
-    let mut policy = Policy { default_assignee: Some(name("Ada")), ..policy() };
+    let mut policy = DispatchPolicy { default_assignee: Some(name("Ada")), ..policy() };
     policy.caps.profile = Some(2);
     policy.shown = Shown::First(5);
     let plan = planned(&input, &policy);
@@ -380,7 +380,7 @@ fn assigned_and_unassigned_tasks_of_one_profile_share_its_cap() {
     input.running("ada");
     input.ready("ada");
     input.ready("");
-    let mut policy = Policy { default_assignee: Some(name("ADA")), ..policy() };
+    let mut policy = DispatchPolicy { default_assignee: Some(name("ADA")), ..policy() };
     policy.caps.profile = Some(2);
     let plan = planned(&input, &policy);
     assert_eq!((plan.starts.len(), plan.result.skipped_per_profile_capped.count), (1, 1));

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use vestal_config::ProfileName;
 
-use crate::id::Host;
+use crate::id::HostId;
 use crate::run::{Outcome, Run};
 
 /// Everything that decides about a plan besides the board itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy {
+pub struct DispatchPolicy {
     /// The host that dispatches.
-    pub host: Host,
+    pub host: HostId,
     /// How many tasks may be worked on at the same time.
     pub caps: Caps,
     /// Who gets tasks that nobody is assigned to.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::policy::Policy;
+use super::policy::DispatchPolicy;
 use super::snapshot::{Liveness, WatchedRun};
 use crate::id::RunId;
 use crate::run::{Outcome, Run};
@@ -94,7 +94,7 @@ fn outcome_of(code: Option<i32>) -> (Outcome, String) {
 }
 
 /// Returns what to do about a run; `None` if nothing.
-pub(super) fn of(watched: &WatchedRun, now: Time, policy: &Policy) -> Option<Repair> {
+pub(super) fn of(watched: &WatchedRun, now: Time, policy: &DispatchPolicy) -> Option<Repair> {
     let run = &watched.run;
     if run.is_open() {
         return of_open(run, watched.life, now, policy);
@@ -117,7 +117,7 @@ pub(super) fn of(watched: &WatchedRun, now: Time, policy: &Policy) -> Option<Rep
     }
 }
 
-fn of_open(run: &Run, life: Liveness, now: Time, policy: &Policy) -> Option<Repair> {
+fn of_open(run: &Run, life: Liveness, now: Time, policy: &DispatchPolicy) -> Option<Repair> {
     let id = run.id;
     let stop = |outcome, reason: String| Some(Repair::Stop { run: id, outcome, reason });
     let end = |outcome, reason: String| Some(Repair::End { run: id, outcome, reason });
@@ -160,7 +160,7 @@ fn over(since: Time, limit: Duration, now: Time) -> bool {
     since.after(limit) <= now
 }
 
-fn quiet(run: &Run, now: Time, policy: &Policy) -> Option<Duration> {
+fn quiet(run: &Run, now: Time, policy: &DispatchPolicy) -> Option<Duration> {
     let last = run.activity_at.map_or(run.started_at, |at| at.max(run.started_at));
     policy.stale_after.filter(|limit| over(last, *limit, now))
 }
@@ -171,7 +171,7 @@ fn quiet(run: &Run, now: Time, policy: &Policy) -> Option<Duration> {
 /// What another host does not prove is believed for one more lease: its worker
 /// finds itself fenced by then, or the host is gone, and a host that never comes
 /// back must not hold a slot for ever.
-pub(super) fn counts(watched: &WatchedRun, now: Time, policy: &Policy) -> bool {
+pub(super) fn counts(watched: &WatchedRun, now: Time, policy: &DispatchPolicy) -> bool {
     let run = &watched.run;
     run.is_open()
         || !run.gone
@@ -181,7 +181,7 @@ pub(super) fn counts(watched: &WatchedRun, now: Time, policy: &Policy) -> bool {
 /// Reports whether a run takes a slot, as far as can be seen from here. It does
 /// not once it is over and only the books of its board are to be put right:
 /// whoever does that may never come, and the slot is free all the same.
-pub fn takes_slot(watched: &WatchedRun, now: Time, policy: &Policy) -> bool {
+pub fn takes_slot(watched: &WatchedRun, now: Time, policy: &DispatchPolicy) -> bool {
     let freed = of(watched, now, policy).is_some_and(|repair| repair.frees());
     !freed && counts(watched, now, policy)
 }

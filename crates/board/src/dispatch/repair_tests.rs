@@ -1,16 +1,16 @@
 use super::super::testing::{LEASE, NOW, PlanInput, host, policy};
-use super::super::{Plan, Shown, plan};
+use super::super::{DispatchPlan, Shown, plan};
 use super::*;
 use crate::id::TaskId;
 use crate::status::Status;
-use crate::task::Failure;
+use crate::task::FailureCount;
 
 fn earlier(duration: Duration) -> Time {
     Time::from_millis(NOW.millis() - i64::try_from(duration.as_millis()).unwrap())
 }
 
 /// Plans for a board on which one run goes on.
-fn planned(life: Liveness, with: impl FnOnce(&mut Run)) -> (Plan, RunId, TaskId) {
+fn planned(life: Liveness, with: impl FnOnce(&mut Run)) -> (DispatchPlan, RunId, TaskId) {
     let mut input = PlanInput::of(&["ada"]);
     let run = input.running_with("ada", life, |run, _| with(run));
     let task = input.runs[0].run.task_id.clone();
@@ -203,7 +203,8 @@ fn a_host_that_never_comes_back_holds_no_slot_for_ever() {
 fn the_budget_of_a_cause_decides_when_a_task_is_given_up() {
     let mut input = PlanInput::of(&["ada"]);
     input.running_with("ada", Liveness::Gone { code: Some(70) }, |_, _| {});
-    let failed = |count| Failure { cause: Outcome::Crashed, count, error: String::new(), at: NOW };
+    let failed =
+        |count| FailureCount { cause: Outcome::Crashed, count, error: String::new(), at: NOW };
     let task = input.runs[0].run.task_id.clone();
     let mut policy = policy();
     for (budget, before, given_up) in [(1, 0, true), (2, 0, false), (2, 1, true), (10, 5, false)] {
@@ -215,7 +216,7 @@ fn the_budget_of_a_cause_decides_when_a_task_is_given_up() {
     }
     // Other failures have a budget of their own.
     policy.failures.budgets.crashed = 2;
-    input.runs[0].failures = vec![Failure { cause: Outcome::TimedOut, ..failed(5) }];
+    input.runs[0].failures = vec![FailureCount { cause: Outcome::TimedOut, ..failed(5) }];
     assert!(plan(&input.snapshot(), &policy).result.auto_blocked.is_empty());
 }
 

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::draft::PlanDraft;
-use super::policy::{Caps, Policy};
+use super::policy::{Caps, DispatchPolicy};
 use super::repair;
 use super::result::CappedBy;
-use super::snapshot::{Snapshot, WatchedRun};
+use super::snapshot::{BoardSnapshot, WatchedRun};
 use crate::id::TaskId;
 use crate::run::Role;
 use crate::status::Status;
@@ -39,7 +39,7 @@ pub(super) struct Load {
 
 impl Load {
     /// Counts what goes on when the repairs are done.
-    pub(super) fn of(snapshot: &Snapshot, policy: &Policy) -> Self {
+    pub(super) fn of(snapshot: &BoardSnapshot, policy: &DispatchPolicy) -> Self {
         let mut load = Self {
             caps: policy.caps,
             global: snapshot.outside.running,
@@ -58,7 +58,7 @@ impl Load {
         load
     }
 
-    fn count(&mut self, watched: &WatchedRun, policy: &Policy) {
+    fn count(&mut self, watched: &WatchedRun, policy: &DispatchPolicy) {
         let (run, task) = (&watched.run, watched.task.as_ref());
         // Whoever claims a task by hand does the work of the profile that it waits for.
         let waits_for = task.and_then(|task| task.profile_for(run.role));

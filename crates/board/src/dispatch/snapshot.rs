@@ -5,20 +5,20 @@ use std::path::PathBuf;
 
 use super::draft::PlanDraft;
 use super::plan::left;
-use super::policy::Policy;
+use super::policy::DispatchPolicy;
 use crate::Result;
 use crate::id::TaskId;
 use crate::run::Run;
 use crate::status::Status;
 use crate::store::{Lane, Read};
-use crate::task::{Failure, LaneKey, Task};
+use crate::task::{FailureCount, LaneKey, Task};
 use crate::time::Time;
 use crate::verbs::transition::was_reviewing;
 
 /// The board at one moment, as far as a plan needs it: live runs, due tasks and the heads of the queues.
 /// Its size depends on slots and lanes, not on the number of tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct BoardSnapshot {
     /// The moment, by the store's clock.
     pub now: Time,
     /// How much is in each lane.
@@ -49,7 +49,7 @@ pub struct WatchedRun {
     /// The task, if it still exists.
     pub task: Option<Task>,
     /// How often the task failed so far, if that matters.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<FailureCount>,
     /// Whether its worker is alive.
     pub life: Liveness,
 }
@@ -91,7 +91,7 @@ const DEPTH: u64 = 2_000;
 const ROUNDS: usize = 64;
 
 /// What a plan needs beyond the board.
-pub struct View<'a> {
+pub struct DispatchView<'a> {
     /// The existing profiles.
     pub profiles: BTreeSet<String>,
     /// The load of other boards.
@@ -102,16 +102,20 @@ pub struct View<'a> {
     pub life: &'a (dyn Fn(&Run) -> Liveness + Send + Sync),
 }
 
-impl std::fmt::Debug for View<'_> {
+impl std::fmt::Debug for DispatchView<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("View").field("outside", &self.outside).finish_non_exhaustive()
+        f.debug_struct("DispatchView").field("outside", &self.outside).finish_non_exhaustive()
     }
 }
 
-impl Snapshot {
+impl BoardSnapshot {
     /// Reads what a plan needs: all that goes on, and of each queue as much as
     /// could be started and is to be shown.
-    pub async fn take(read: &mut dyn Read, policy: &Policy, view: View<'_>) -> Result<Self> {
+    pub async fn take(
+        read: &mut dyn Read,
+        policy: &DispatchPolicy,
+        view: DispatchView<'_>,
+    ) -> Result<Self> {
         let mut snapshot = Self {
             now: read.now(),
             lanes: read.lanes().await?,
@@ -143,7 +147,7 @@ impl Snapshot {
     async fn watch(
         &mut self,
         read: &mut dyn Read,
-        policy: &Policy,
+        policy: &DispatchPolicy,
         life: &(dyn Fn(&Run) -> Liveness + Send + Sync),
     ) -> Result<()> {
         for run in read.live_runs().await? {
@@ -171,7 +175,7 @@ impl Snapshot {
         Ok(())
     }
 
-    async fn read_guarded(&mut self, read: &mut dyn Read, policy: &Policy) -> Result<()> {
+    async fn read_guarded(&mut self, read: &mut dyn Read, policy: &DispatchPolicy) -> Result<()> {
         if self.lanes.iter().all(|lane| lane.guarded == 0) {
             return Ok(());
         }
@@ -184,7 +188,7 @@ impl Snapshot {
     /// Returns the lanes of which more has to be known, and how much: those that
     /// have a slot and no task for it, and those of which too little is known
     /// to show the first of each bucket.
-    fn wanted(&self, policy: &Policy) -> BTreeMap<LaneKey, u32> {
+    fn wanted(&self, policy: &DispatchPolicy) -> BTreeMap<LaneKey, u32> {
         let draft = PlanDraft::new(self, policy);
         let mut wanted = BTreeMap::new();
         let mut want = |key: &LaneKey, more: u64| {
@@ -242,7 +246,7 @@ impl Snapshot {
     }
 }
 
-fn shown(policy: &Policy) -> u64 {
+fn shown(policy: &DispatchPolicy) -> u64 {
     u64::try_from(policy.shown.limit()).unwrap_or(u64::MAX)
 }
 

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use vestal_config::ProfileName;
 
-use super::{Caps, FailurePolicy, Liveness, OutsideLoad, Policy, Shown, Snapshot, WatchedRun};
-use crate::id::{Host, HostName, RunId, TaskId};
-use crate::run::{Process, Run};
+use super::{
+    BoardSnapshot, Caps, DispatchPolicy, FailurePolicy, Liveness, OutsideLoad, Shown, WatchedRun,
+};
+use crate::id::{HostId, HostName, RunId, TaskId};
+use crate::run::{Run, RunProcess};
 use crate::status::Status;
 use crate::store::Lane;
-use crate::task::{LaneKey, LaneShare, Task, Workspace};
+use crate::task::{LaneKey, LaneShare, Task, TaskWorkspace};
 use crate::testing;
 use crate::time::Time;
 
@@ -19,8 +21,8 @@ use crate::time::Time;
 pub(super) const NOW: Time = Time::from_millis(1_000_000_000);
 pub(super) const LEASE: Duration = Duration::from_mins(15);
 
-pub(super) fn host(name: &str) -> Host {
-    Host { name: HostName::new(name), boot: format!("boot of {name}") }
+pub(super) fn host(name: &str) -> HostId {
+    HostId { name: HostName::new(name), boot: format!("boot of {name}") }
 }
 
 pub(super) fn name(name: &str) -> ProfileName {
@@ -28,8 +30,8 @@ pub(super) fn name(name: &str) -> ProfileName {
 }
 
 /// A policy without caps, of the host `here`.
-pub(super) fn policy() -> Policy {
-    Policy {
+pub(super) fn policy() -> DispatchPolicy {
+    DispatchPolicy {
         host: host("here"),
         caps: Caps::default(),
         default_assignee: None,
@@ -40,8 +42,8 @@ pub(super) fn policy() -> Policy {
     }
 }
 
-pub(super) fn capped(caps: Caps) -> Policy {
-    Policy { caps, ..policy() }
+pub(super) fn capped(caps: Caps) -> DispatchPolicy {
+    DispatchPolicy { caps, ..policy() }
 }
 
 /// A board in memory.
@@ -106,7 +108,7 @@ impl PlanInput {
     }
 
     /// Returns all of it.
-    pub(super) fn snapshot(&self) -> Snapshot {
+    pub(super) fn snapshot(&self) -> BoardSnapshot {
         let mut lanes: BTreeMap<LaneKey, Lane> = BTreeMap::new();
         let mut heads: BTreeMap<LaneKey, Vec<Task>> = BTreeMap::new();
         let mut guarded = Vec::new();
@@ -134,7 +136,7 @@ impl PlanInput {
             tasks.sort_by_key(|task| (task.rank(), task.seq));
         }
         let is_due = |task: &&Task| task.wake_at.is_some_and(|at| at <= NOW);
-        Snapshot {
+        BoardSnapshot {
             now: NOW,
             lanes: lanes.into_values().collect(),
             heads,
@@ -149,8 +151,8 @@ impl PlanInput {
     }
 }
 
-pub(super) fn dir(path: &str) -> Workspace {
-    Workspace::Dir { path: PathBuf::from(path) }
+pub(super) fn dir(path: &str) -> TaskWorkspace {
+    TaskWorkspace::Dir { path: PathBuf::from(path) }
 }
 
 /// A run that began a minute ago.
@@ -165,7 +167,7 @@ fn run(id: RunId, task: &TaskId, profile: &str, life: Liveness) -> Run {
     Run {
         id,
         profile: (!profile.is_empty()).then(|| name(profile)),
-        process: process.map(|host| Process { host, pid: 7, start: 7 }),
+        process: process.map(|host| RunProcess { host, pid: 7, start: 7 }),
         host,
         started_at: began,
         expires_at: began.after(LEASE),

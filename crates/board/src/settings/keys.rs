@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::ffi::OsStr;
 
 use vestal_config::{
-    Bytes, Count, CountOrNone, DAY, EnvNames, Environment, Group, Lines, Range, Seconds,
+    ByteSize, Count, CountOrNone, DAY, EnvNames, Environment, Group, LineMode, Range, Seconds,
     SecondsOrNever, Text, TextLimits, Variable, VariableScope,
 };
 
@@ -28,7 +28,7 @@ vestal_config::keys! {
     /// Profile that gets ready tasks which nobody is assigned to. It has to exist.
     KANBAN_DEFAULT_ASSIGNEE: Text = "kanban.default_assignee" {
         default: Text::EMPTY,
-        limits: TextLimits { max_bytes: 256, lines: Lines::One },
+        limits: TextLimits { max_bytes: 256, lines: LineMode::One },
         env: ["VESTAL_KANBAN_DEFAULT_ASSIGNEE"],
     }
 
@@ -125,7 +125,7 @@ vestal_config::keys! {
     /// Name of this machine on boards that several share, in place of its own.
     KANBAN_HOST: Text = "kanban.host" {
         default: Text::EMPTY,
-        limits: TextLimits { max_bytes: 128, lines: Lines::One },
+        limits: TextLimits { max_bytes: 128, lines: LineMode::One },
         env: ["VESTAL_KANBAN_HOST"],
         travels: false,
     }
@@ -139,8 +139,8 @@ vestal_config::keys! {
     }
 
     /// Size at which the log of a task's workers is put aside and a new one is begun.
-    KANBAN_WORKER_LOG_ROTATE_BYTES: Bytes = "kanban.worker_log_rotate_bytes" {
-        default: Bytes::mib(2),
+    KANBAN_WORKER_LOG_ROTATE_BYTES: ByteSize = "kanban.worker_log_rotate_bytes" {
+        default: ByteSize::mib(2),
         limits: Range { min: 1, max: 1 << 40 },
         env: ["VESTAL_KANBAN_WORKER_LOG_ROTATE_BYTES"],
     }

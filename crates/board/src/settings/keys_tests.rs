@@ -2,8 +2,8 @@ use std::fs;
 
 use tempfile::TempDir;
 use vestal_config::{
-    EnvName, Finding, Home, Override, ProfileName, Seconds, SecondsOrNever, SetError, Settings,
-    Severity, set,
+    EnvName, Home, Override, ProfileName, Seconds, SecondsOrNever, SetError, SettingFinding,
+    Settings, Severity, set,
 };
 
 use super::super::{keys, schema};
@@ -125,7 +125,7 @@ fn keys_of_the_board_that_mean_nothing_yet_are_told_from_misspelt_ones() {
          diagnostics:\n    crash_treshold: 2\n",
     );
     let root = format!("{}:", home.home().config_file().display());
-    let said = |own: Finding| own.message.replace(&root, "");
+    let said = |own: SettingFinding| own.message.replace(&root, "");
     let found: Vec<_> = home.settings(&[]).check().into_iter().map(said).collect();
     assert_eq!(
         found,

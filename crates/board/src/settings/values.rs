@@ -2,8 +2,8 @@
 //! survives.
 
 use serde_json::json;
-use vestal_config::kind::{Input, Refusal};
-use vestal_config::{Count, Range, Setting, Value};
+use vestal_config::kind::{SettingInput, ValueRefusal};
+use vestal_config::{Count, Range, Setting, SettingValue};
 
 const AUTO: &str = "auto";
 const NONE: &str = "none";
@@ -75,16 +75,16 @@ impl Cap {
 impl Setting for Cap {
     type Limits = Uncapped;
 
-    fn read(input: Input<'_>, limits: &Uncapped) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, limits: &Uncapped) -> Result<Self, ValueRefusal> {
         let read = input.scalar().ok().and_then(|text| Self::parse(text, *limits));
         Ok(read.unwrap_or_else(|| Self::Invalid(input.shown())))
     }
 
-    fn to_value(&self) -> Value {
+    fn to_value(&self) -> SettingValue {
         match self {
-            Self::None | Self::Invalid(_) => Value::Text(NONE.to_owned()),
-            Self::Auto(_) => Value::Text(AUTO.to_owned()),
-            Self::At(number) => Value::Integer(u64::from(*number)),
+            Self::None | Self::Invalid(_) => SettingValue::Text(NONE.to_owned()),
+            Self::Auto(_) => SettingValue::Text(AUTO.to_owned()),
+            Self::At(number) => SettingValue::Integer(u64::from(*number)),
         }
     }
 
@@ -150,17 +150,17 @@ impl Setting for CountOrSame {
     /// What is allowed, and the key that says it otherwise.
     type Limits = (Range, &'static str);
 
-    fn read(input: Input<'_>, (range, key): &Self::Limits) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (range, key): &Self::Limits) -> Result<Self, ValueRefusal> {
         if input.scalar()?.trim().eq_ignore_ascii_case(AUTO) {
             return Ok(Self::Same(key));
         }
         Count::read(input, range).map(|count| Self::Count(count.get()))
     }
 
-    fn to_value(&self) -> Value {
+    fn to_value(&self) -> SettingValue {
         match self {
-            Self::Same(_) => Value::Text(AUTO.to_owned()),
-            Self::Count(count) => Value::Integer(u64::from(*count)),
+            Self::Same(_) => SettingValue::Text(AUTO.to_owned()),
+            Self::Count(count) => SettingValue::Integer(u64::from(*count)),
         }
     }
 
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     fn read<T: Setting>(text: &str, limits: &T::Limits) -> Result<T, String> {
-        T::read(Input::Text(OsStr::new(text)), limits).map_err(|refusal| refusal.reason)
+        T::read(SettingInput::Text(OsStr::new(text)), limits).map_err(|refusal| refusal.reason)
     }
 
     #[test]
@@ -220,11 +220,11 @@ mod tests {
         for text in ["0", "00", "-1", "abc", "4.5", "1e3", "+4", "auto", "٣", "[4]", "true"] {
             let cap = read::<Cap>(text, &Uncapped::None).expect("never an error");
             assert_eq!((cap.get(), cap.invalid()), (None, Some(format!("{text:?}").as_str())));
-            assert_eq!(cap.to_value(), Value::Text("none".to_owned()), "{text}");
+            assert_eq!(cap.to_value(), SettingValue::Text("none".to_owned()), "{text}");
             assert!(cap.doubt().is_some(), "{text}");
         }
         let odd = OsStr::from_bytes(b"\xff");
-        let odd = Cap::read(Input::Text(odd), &Uncapped::None).expect("a cap");
+        let odd = Cap::read(SettingInput::Text(odd), &Uncapped::None).expect("a cap");
         assert!(odd.invalid().is_some());
     }
 

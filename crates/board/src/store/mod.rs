@@ -10,9 +10,9 @@ mod traits;
 
 pub use sqlite::{Durability, SCHEMA_VERSION, SqliteOptions, SqliteStore};
 pub use traits::{
-    Changes, EventQuery, Lane, Order, Query, Read, ReadDetails, ReadEvents, ReadLists, ReadQueue,
-    ReadRuns, ReadTasks, Relative, Retention, Store, Visitor, Write, WriteDetails, WriteEvents,
-    WriteRuns, WriteTasks,
+    BoardStore, Changes, EventQuery, Lane, Order, Read, ReadDetails, ReadEvents, ReadLists,
+    ReadQueue, ReadRuns, ReadTasks, Relative, Retention, TaskQuery, Visitor, Write, WriteDetails,
+    WriteEvents, WriteRuns, WriteTasks,
 };
 
 pub use crate::time::Clock;

@@ -7,16 +7,16 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::Result;
-use crate::event::{Event, NewEvent};
+use crate::event::{NewTaskEvent, TaskEvent};
 use crate::id::{RunId, TaskId};
 use crate::run::{Outcome, Run};
 use crate::status::Status;
-use crate::task::{Attachment, Comment, Failure, LaneKey, Task};
+use crate::task::{Attachment, Comment, FailureCount, LaneKey, Task};
 use crate::time::Time;
 
 /// A database that keeps one board.
 #[async_trait]
-pub trait Store: Send + Sync + 'static {
+pub trait BoardStore: Send + Sync + 'static {
     /// Begins to read; everything read sees the board at one moment.
     async fn read(&self) -> Result<Box<dyn Read + '_>>;
     /// Begins to write, as soon as nobody else does. Transactions take effect
@@ -68,10 +68,10 @@ pub trait WriteTasks: Send {
 #[async_trait]
 pub trait ReadLists: Send {
     /// Returns tasks.
-    async fn list(&mut self, query: &Query) -> Result<Vec<Task>>;
+    async fn list(&mut self, query: &TaskQuery) -> Result<Vec<Task>>;
     /// Hands over tasks one after the other until there are no more or `each` breaks off, so that a
     /// list of any length takes little memory.
-    async fn visit(&mut self, query: &Query, each: &mut Visitor<'_>) -> Result<()> {
+    async fn visit(&mut self, query: &TaskQuery, each: &mut Visitor<'_>) -> Result<()> {
         for task in self.list(query).await? {
             if each(task).is_break() {
                 break;
@@ -80,7 +80,7 @@ pub trait ReadLists: Send {
         Ok(())
     }
     /// Returns how many tasks a query matches, whatever its page.
-    async fn count(&mut self, query: &Query) -> Result<u64>;
+    async fn count(&mut self, query: &TaskQuery) -> Result<u64>;
     /// Returns finished tasks in the order in which they last changed, from one on:
     /// when that was, their number and their name.
     async fn finished_after(
@@ -90,7 +90,7 @@ pub trait ReadLists: Send {
         limit: u32,
     ) -> Result<Vec<(Time, i64, TaskId)>>;
     /// Returns tasks that failed so often for one cause, the most often first.
-    async fn failing(&mut self, at_least: u32, limit: u32) -> Result<Vec<(TaskId, Failure)>>;
+    async fn failing(&mut self, at_least: u32, limit: u32) -> Result<Vec<(TaskId, FailureCount)>>;
     /// Returns blocked tasks that were not changed since a moment, the longest
     /// first.
     async fn blocked_before(&mut self, moment: Time, limit: u32) -> Result<Vec<Task>>;
@@ -146,9 +146,9 @@ pub trait WriteDetails: Send {
 #[async_trait]
 pub trait ReadEvents: Send {
     /// Returns the last events of a task, oldest first.
-    async fn events(&mut self, id: &TaskId, last: u32) -> Result<Vec<Event>>;
+    async fn events(&mut self, id: &TaskId, last: u32) -> Result<Vec<TaskEvent>>;
     /// Returns events of all tasks after a number, oldest first.
-    async fn events_after(&mut self, query: &EventQuery) -> Result<Vec<Event>>;
+    async fn events_after(&mut self, query: &EventQuery) -> Result<Vec<TaskEvent>>;
     /// Returns the number of the last event, 0 if there is none.
     async fn last_event(&mut self) -> Result<i64>;
 }
@@ -157,7 +157,7 @@ pub trait ReadEvents: Send {
 #[async_trait]
 pub trait WriteEvents: Send {
     /// Adds events.
-    async fn tell(&mut self, events: &[NewEvent]) -> Result<()>;
+    async fn tell(&mut self, events: &[NewTaskEvent]) -> Result<()>;
     /// Forgets old events and runs; the last of each task stay. Returns how many
     /// of each went.
     async fn prune(&mut self, keep: &Retention) -> Result<(u64, u64)>;
@@ -177,7 +177,7 @@ pub trait ReadRuns: Send {
     /// tasks, newest first.
     async fn completed_by(&mut self, profile: &str, last: u32) -> Result<Vec<(Run, String)>>;
     /// Returns how often a task failed, by cause.
-    async fn failures(&mut self, id: &TaskId) -> Result<Vec<Failure>>;
+    async fn failures(&mut self, id: &TaskId) -> Result<Vec<FailureCount>>;
 }
 
 /// Writes runs and failures.
@@ -233,7 +233,7 @@ pub trait Write: Read + WriteTasks + WriteDetails + WriteEvents + WriteRuns {
 
 /// Which tasks, in which order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Query {
+pub struct TaskQuery {
     /// Those of these statuses; none: all but archived ones.
     pub statuses: Vec<Status>,
     /// Whether archived ones are there too, where no status is asked for.

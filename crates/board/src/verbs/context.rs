@@ -9,7 +9,7 @@ use vestal_config::ProfileName;
 
 use super::machine::{changes_comment, unblocking_comment};
 use super::transition;
-use crate::event::{Event, Kind};
+use crate::event::{Kind, TaskEvent};
 use crate::id::TaskId;
 use crate::run::{Role, Run};
 use crate::status::Status;
@@ -230,7 +230,7 @@ fn names_of(files: &[Attachment]) -> String {
 /// A worker asks by blocking its task, and only a person can unblock it. So what was said with
 /// that, and what people said in between, is what the worker asked for. The events tell who it was,
 /// and no worker can write those.
-fn answered(events: &[Event], mut comments: Vec<Comment>) -> (String, Vec<Comment>) {
+fn answered(events: &[TaskEvent], mut comments: Vec<Comment>) -> (String, Vec<Comment>) {
     let asking = [Kind::Blocked, Kind::BlockLoopDetected, Kind::GaveUp].map(Kind::as_str);
     let mut is_asked = false;
     let mut question = None;
@@ -285,7 +285,7 @@ fn answered(events: &[Event], mut comments: Vec<Comment>) -> (String, Vec<Commen
 ///
 /// Only a reviewer can request changes, a person or the profile that the task names for it, so
 /// they belong to what is to be done. The events tell it, and no worker can write those.
-fn requested_changes(events: &[Event], mut comments: Vec<Comment>) -> (String, Vec<Comment>) {
+fn requested_changes(events: &[TaskEvent], mut comments: Vec<Comment>) -> (String, Vec<Comment>) {
     let requested = events.iter().rfind(|event| event.kind == Kind::ChangesRequested.as_str());
     let text = |name| requested?.payload.get(name).and_then(Value::as_str);
     let (Some(reason), Some(by)) = (text("reason"), text("by")) else {

@@ -9,12 +9,12 @@ use vestal_config::ProfileName;
 
 use super::limits;
 use super::transition::{find, task_of_worker};
-use crate::error::{Error, Refusal};
-use crate::event::{Kind, NewEvent};
+use crate::error::{BoardRefusal, Error};
+use crate::event::{Kind, NewTaskEvent};
 use crate::id::{Authority, HostName, TaskId};
 use crate::status::{BlockKind, Status};
 use crate::store::Write;
-use crate::task::{Task, Workspace};
+use crate::task::{Task, TaskWorkspace};
 use crate::time::Time;
 use crate::{Board, Result};
 
@@ -35,7 +35,7 @@ pub struct NewTask {
     /// Tasks that have to be finished before.
     pub parents: Vec<TaskId>,
     /// Where it is worked on.
-    pub workspace: Workspace,
+    pub workspace: TaskWorkspace,
     /// Whether it is worked on where the task of the worker that makes it is,
     /// in place of `workspace`.
     pub inherit_workspace: bool,
@@ -81,7 +81,7 @@ pub enum Initial {
 
 /// A task that was made, or was there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Created {
+pub struct CreatedTask {
     /// The task.
     pub task: Task,
     /// Whether it was there before, by its idempotency key.
@@ -98,7 +98,7 @@ impl NewTask {
 impl Board {
     /// Makes a task, or returns the one that has its idempotency key.
     #[boxed]
-    pub async fn create(&self, by: &Authority, new: NewTask) -> Result<Created> {
+    pub async fn create(&self, by: &Authority, new: NewTask) -> Result<CreatedTask> {
         let created = self.create_many(by, vec![new]).await?.pop();
         created.ok_or_else(|| Error::Unreadable {
             what: "the task that was made".to_owned(),
@@ -108,7 +108,7 @@ impl Board {
 
     /// Makes tasks, all or none.
     #[boxed]
-    pub async fn create_many(&self, by: &Authority, new: Vec<NewTask>) -> Result<Vec<Created>> {
+    pub async fn create_many(&self, by: &Authority, new: Vec<NewTask>) -> Result<Vec<CreatedTask>> {
         new.iter().try_for_each(NewTask::check)?;
         let mut attempt = 1;
         loop {
@@ -120,7 +120,7 @@ impl Board {
         }
     }
 
-    async fn create_all(&self, by: &Authority, new: &[NewTask]) -> Result<Vec<Created>> {
+    async fn create_all(&self, by: &Authority, new: &[NewTask]) -> Result<Vec<CreatedTask>> {
         let mut creation = self.creation(by).await?;
         let mut created = Vec::with_capacity(new.len());
         for new in new {
@@ -155,7 +155,7 @@ impl Creation<'_> {
     /// Makes a task, or returns the one that has its idempotency key. It may wait for one that was
     /// added before.
     #[boxed]
-    pub async fn add(&mut self, new: &NewTask) -> Result<Created> {
+    pub async fn add(&mut self, new: &NewTask) -> Result<CreatedTask> {
         let new = checked(new)?;
         if let Some(key) = &new.idempotency_key {
             let earlier = self.keyed.get(key).and_then(|at| self.unwritten.get(*at));
@@ -164,7 +164,7 @@ impl Creation<'_> {
                 None => self.tx.task_with_key(key).await?,
             };
             if let Some(task) = known {
-                return Ok(Created { task, existed: true });
+                return Ok(CreatedTask { task, existed: true });
             }
             self.keyed.insert(key.clone(), self.unwritten.len());
         }
@@ -177,7 +177,7 @@ impl Creation<'_> {
         if self.unwritten.len() >= UNWRITTEN {
             self.write().await?;
         }
-        Ok(Created { task, existed: false })
+        Ok(CreatedTask { task, existed: false })
     }
 
     /// Makes all that was added. When this returns, the tasks are there to stay.
@@ -208,7 +208,7 @@ impl Creation<'_> {
             for parent in parents {
                 self.tx.link(parent, &task.id).await?;
             }
-            events.push(NewEvent {
+            events.push(NewTaskEvent {
                 task: task.id.clone(),
                 run: task.created_by_run,
                 kind: Kind::Created,
@@ -339,7 +339,7 @@ impl TaskOrigin<'_> {
 
     /// Returns where a task is worked on, and which host has that. A worker
     /// cannot reach a directory by way of a task that it could not reach itself.
-    fn workspace(&self, new: &NewTask) -> Result<(Workspace, Option<HostName>)> {
+    fn workspace(&self, new: &NewTask) -> Result<(TaskWorkspace, Option<HostName>)> {
         let own = self.maker.as_ref();
         if let Some(maker) = own
             && (new.inherit_workspace || new.workspace == maker.workspace)
@@ -347,7 +347,7 @@ impl TaskOrigin<'_> {
             return Ok((maker.workspace.clone(), maker.workspace_host.clone()));
         }
         match (&new.workspace, own) {
-            (Workspace::Scratch, _) => Ok((Workspace::Scratch, None)),
+            (TaskWorkspace::Scratch, _) => Ok((TaskWorkspace::Scratch, None)),
             (_, Some(_)) => Err(Error::Invalid {
                 what: "the workspace".to_owned(),
                 reason: "of a task that a worker makes is scratch, or that of its own task"
@@ -360,7 +360,7 @@ impl TaskOrigin<'_> {
     fn depth(&self) -> Result<u32> {
         let depth = self.maker.as_ref().map_or(0, |maker| maker.depth.saturating_add(1));
         if depth > limits::MAX_DEPTH {
-            return Err(Refusal::TooDeep { limit: limits::MAX_DEPTH }.into());
+            return Err(BoardRefusal::TooDeep { limit: limits::MAX_DEPTH }.into());
         }
         Ok(depth)
     }
@@ -370,7 +370,7 @@ impl TaskOrigin<'_> {
         let made = tx.made_by(fence.run).await?;
         let more = u32::try_from(more).unwrap_or(u32::MAX);
         if made.saturating_add(more) > limits::TASKS_PER_RUN {
-            return Err(Refusal::TooMany { limit: limits::TASKS_PER_RUN }.into());
+            return Err(BoardRefusal::TooMany { limit: limits::TASKS_PER_RUN }.into());
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::id::TaskId;
 use crate::run::{Outcome, Run};
 use crate::status::{BlockKind, Status, words};
-use crate::store::{Lane, Query, Read};
+use crate::store::{Lane, Read, TaskQuery};
 use crate::task::Task;
 use crate::time::Time;
 use crate::{Board, Result};
@@ -91,7 +91,7 @@ words! {
 
 /// Something that may be wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct TaskFinding {
     /// What.
     pub kind: Rule,
     /// How bad it is.
@@ -112,7 +112,7 @@ impl Board {
     /// Returns what may be wrong, the worst first. What it reads is bounded,
     /// however large the board.
     #[boxed]
-    pub async fn diagnostics(&self, thresholds: &Thresholds) -> Result<Vec<Finding>> {
+    pub async fn diagnostics(&self, thresholds: &Thresholds) -> Result<Vec<TaskFinding>> {
         let mut tx = self.read().await?;
         let mut findings = Vec::new();
         failing(&mut *tx, thresholds, &mut findings).await?;
@@ -128,8 +128,8 @@ impl Board {
     }
 }
 
-fn finding(task: &Task, kind: Rule, severity: Severity, message: String) -> Finding {
-    Finding {
+fn finding(task: &Task, kind: Rule, severity: Severity, message: String) -> TaskFinding {
+    TaskFinding {
         kind,
         severity,
         task_id: task.id.clone(),
@@ -156,7 +156,7 @@ type Tx<'a> = dyn Read + 'a;
 async fn failing(
     tx: &mut Tx<'_>,
     thresholds: &Thresholds,
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<TaskFinding>,
 ) -> Result<()> {
     let least = thresholds.failures.min(thresholds.crashes).max(1);
     for (id, failure) in tx.failing(least, thresholds.limit).await? {
@@ -188,7 +188,7 @@ async fn failing(
 async fn blocked(
     tx: &mut Tx<'_>,
     thresholds: &Thresholds,
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<TaskFinding>,
 ) -> Result<()> {
     let now = tx.now();
     let lasted = i64::try_from(thresholds.blocked.as_millis()).unwrap_or(i64::MAX);
@@ -210,7 +210,7 @@ async fn blocked(
 async fn cycling(
     tx: &mut Tx<'_>,
     thresholds: &Thresholds,
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<TaskFinding>,
 ) -> Result<()> {
     let window = i64::try_from(thresholds.block_cycle_window.as_millis()).unwrap_or(i64::MAX);
     let since = Time::from_millis(tx.now().millis().saturating_sub(window));
@@ -233,7 +233,7 @@ async fn cycling(
 async fn stranded(
     tx: &mut Tx<'_>,
     thresholds: &Thresholds,
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<TaskFinding>,
 ) -> Result<()> {
     let now = tx.now();
     let lanes = tx.lanes().await?;
@@ -284,9 +284,10 @@ fn why_stranded(lane: &Lane, thresholds: &Thresholds, id: &TaskId) -> Option<(St
 async fn waiting(
     tx: &mut Tx<'_>,
     thresholds: &Thresholds,
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<TaskFinding>,
 ) -> Result<()> {
-    let query = Query { needs_attention: true, limit: Some(thresholds.limit), ..Query::default() };
+    let query =
+        TaskQuery { needs_attention: true, limit: Some(thresholds.limit), ..TaskQuery::default() };
     for task in tx.list(&query).await? {
         let Some(why) = &task.attention else { continue };
         let decide = task.status == Status::Triage || task.block_kind == Some(BlockKind::GaveUp);
@@ -306,7 +307,7 @@ async fn waiting(
 async fn abandoned(
     tx: &mut Tx<'_>,
     thresholds: &Thresholds,
-    findings: &mut Vec<Finding>,
+    findings: &mut Vec<TaskFinding>,
 ) -> Result<()> {
     let now = tx.now();
     let open = tx.live_runs().await?.into_iter().filter(Run::is_open);

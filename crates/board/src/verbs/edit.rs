@@ -8,8 +8,8 @@ use vestal_config::ProfileName;
 
 use super::transition::{Permit, demote, find, record, release, task_of_worker};
 use super::{limits, machine};
-use crate::error::{Error, Refusal};
-use crate::event::{Kind, NewEvent};
+use crate::error::{BoardRefusal, Error};
+use crate::event::{Kind, NewTaskEvent};
 use crate::id::{Authority, RunId, TaskId};
 use crate::status::Status;
 use crate::store::Write;
@@ -18,7 +18,7 @@ use crate::{Board, Result};
 
 /// What is to be changed; what is not named stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Edit {
+pub struct TaskEdit {
     /// What it is about, in a line.
     pub title: Option<String>,
     /// What is to be done.
@@ -47,7 +47,7 @@ pub struct Edit {
     pub metadata: Option<Value>,
 }
 
-impl Edit {
+impl TaskEdit {
     /// Reports whether it is only about what came of the work, which is all that
     /// a worker may change.
     fn is_about_outcome(&self) -> bool {
@@ -65,15 +65,16 @@ impl Board {
     /// Changes what is said about a task; where it stands is not touched. A
     /// worker may change what came of its own task.
     #[boxed]
-    pub async fn edit(&self, by: &Authority, id: &TaskId, edit: Edit) -> Result<Task> {
+    pub async fn edit(&self, by: &Authority, id: &TaskId, edit: TaskEdit) -> Result<Task> {
         let mut tx = self.write().await?;
         let before = find(&mut *tx, id).await?;
         Permit::Holder("edit").check(by, &before)?;
         if by.fence().is_some() && !edit.is_about_outcome() {
-            return Err(Refusal::NotYours { verb: "edit", task: id.clone() }.into());
+            return Err(BoardRefusal::NotYours { verb: "edit", task: id.clone() }.into());
         }
         if before.status == Status::Archived {
-            let refusal = Refusal::Status { verb: "edit", task: id.clone(), status: before.status };
+            let refusal =
+                BoardRefusal::Status { verb: "edit", task: id.clone(), status: before.status };
             return Err(refusal.into());
         }
         let mut after = before.clone();
@@ -138,7 +139,7 @@ impl Board {
         let mut task = find(&mut *tx, child).await?;
         check_link(by, &task)?;
         if parent == child || tx.waits_for(parent, child).await? {
-            return Err(Refusal::Cycle { parent: parent.clone(), child: child.clone() }.into());
+            return Err(BoardRefusal::Cycle { parent: parent.clone(), child: child.clone() }.into());
         }
         if !tx.link(parent, child).await? {
             return Ok(task);
@@ -181,14 +182,14 @@ impl Board {
 fn check_link(by: &Authority, child: &Task) -> Result<()> {
     match by.fence() {
         Some(fence) if fence.task != child.id && child.created_by_run != Some(fence.run) => {
-            Err(Refusal::NotYours { verb: "link", task: child.id.clone() }.into())
+            Err(BoardRefusal::NotYours { verb: "link", task: child.id.clone() }.into())
         }
         _ => Ok(()),
     }
 }
 
 /// Changes the task, and returns the names of what is different.
-fn change(task: &mut Task, edit: &Edit) -> Result<Vec<&'static str>> {
+fn change(task: &mut Task, edit: &TaskEdit) -> Result<Vec<&'static str>> {
     let before = task.clone();
     if let Some(title) = &edit.title {
         task.title = limits::title(title)?;
@@ -246,7 +247,7 @@ fn change(task: &mut Task, edit: &Edit) -> Result<Vec<&'static str>> {
 async fn tell_run(
     tx: &mut dyn Write,
     task: &Task,
-    edit: &Edit,
+    edit: &TaskEdit,
     fields: &mut Vec<&'static str>,
 ) -> Result<Option<RunId>> {
     if edit.summary.is_none() && edit.metadata.is_none() {
@@ -273,11 +274,11 @@ async fn tell_run(
 fn events(
     before: &Task,
     after: &Task,
-    edit: &Edit,
+    edit: &TaskEdit,
     fields: &[&str],
     run: Option<RunId>,
-) -> Vec<NewEvent> {
-    let event = |kind, payload| NewEvent { task: before.id.clone(), run, kind, payload };
+) -> Vec<NewTaskEvent> {
+    let event = |kind, payload| NewTaskEvent { task: before.id.clone(), run, kind, payload };
     let mut events = Vec::new();
     if before.priority != after.priority {
         events.push(event(Kind::Reprioritized, json!({ "priority": after.priority })));

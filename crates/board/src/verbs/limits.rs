@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::Result;
 use crate::error::Error;
-use crate::task::{MAX_PRIORITY, Workspace};
+use crate::task::{MAX_PRIORITY, TaskWorkspace};
 
 /// Characters of a title.
 pub const MAX_TITLE: usize = 500;
@@ -199,7 +199,7 @@ pub(crate) fn max_runtime(given: Option<Duration>) -> Result<Option<Duration>> {
 }
 
 /// Takes the place where a task is worked on.
-pub(crate) fn workspace(given: &Workspace) -> Result<Workspace> {
+pub(crate) fn workspace(given: &TaskWorkspace) -> Result<TaskWorkspace> {
     if let Some(path) = given.path() {
         absolute(path)?;
     }

@@ -11,7 +11,7 @@ use super::machine::{self, TaskChange, TaskFacts};
 use super::transition::{Permit, Transition, find, record};
 use super::{Moved, limits};
 use crate::attachments::remove_file;
-use crate::error::{Error, Refusal};
+use crate::error::{BoardRefusal, Error};
 use crate::event::Kind;
 use crate::id::{Authority, TaskId};
 use crate::leftovers::remember_deleted;
@@ -26,7 +26,7 @@ const RUNS: u32 = 1000;
 
 /// What whoever worked hands over.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Completion {
+pub struct TaskCompletion {
     /// What was done, for people and for the tasks that wait for this one.
     pub summary: Option<String>,
     /// What came of it.
@@ -39,7 +39,7 @@ pub struct Completion {
     pub artifacts: Vec<String>,
 }
 
-impl Completion {
+impl TaskCompletion {
     fn checked(self) -> Result<Self> {
         limits::named("the tasks that were made", self.created_cards.len())?;
         limits::named("the files", self.artifacts.len())?;
@@ -135,7 +135,7 @@ impl Board {
             }
             if task.gate && matches!(by, Authority::Dispatcher(_)) {
                 let (verb, status) = ("schedule", task.status);
-                return Err(Refusal::Status { verb, task: task.id.clone(), status }.into());
+                return Err(BoardRefusal::Status { verb, task: task.id.clone(), status }.into());
             }
             Ok(machine::schedule(task, facts, &reason, at)?)
         })
@@ -184,14 +184,19 @@ impl Board {
     /// Ends a task. Where a worker does and the work has to be looked at, it is
     /// submitted in place of that.
     #[boxed]
-    pub async fn complete(&self, by: &Authority, id: &TaskId, done: Completion) -> Result<Moved> {
+    pub async fn complete(
+        &self,
+        by: &Authority,
+        id: &TaskId,
+        done: TaskCompletion,
+    ) -> Result<Moved> {
         self.hand_over(by, Permit::Holder("complete"), id, done, machine::complete).await
     }
 
     /// Puts a task among those whose work has to be looked at: by its reviewer,
     /// or by a person.
     #[boxed]
-    pub async fn submit(&self, by: &Authority, id: &TaskId, done: Completion) -> Result<Moved> {
+    pub async fn submit(&self, by: &Authority, id: &TaskId, done: TaskCompletion) -> Result<Moved> {
         self.hand_over(by, Permit::Holder("submit"), id, done, machine::submit).await
     }
 
@@ -200,8 +205,8 @@ impl Board {
         by: &Authority,
         permit: Permit,
         id: &TaskId,
-        done: Completion,
-        decide: fn(&Task, TaskFacts<'_>, &Completion) -> Result<TaskChange>,
+        done: TaskCompletion,
+        decide: fn(&Task, TaskFacts<'_>, &TaskCompletion) -> Result<TaskChange>,
     ) -> Result<Moved> {
         let done = done.checked()?;
         let mut step = self.begin(by, permit, id).await?;
@@ -265,11 +270,11 @@ impl Board {
         let task = find(&mut *tx, id).await?;
         if task.status != Status::Archived {
             let status = task.status;
-            return Err(Refusal::Status { verb: "delete", task: id.clone(), status }.into());
+            return Err(BoardRefusal::Status { verb: "delete", task: id.clone(), status }.into());
         }
         if let Some(run) = tx.runs(id, RUNS).await?.into_iter().find(|run| !run.gone) {
             let (run, owner) = (run.id, run.owner);
-            return Err(Refusal::Held { verb: "delete", task: id.clone(), run, owner }.into());
+            return Err(BoardRefusal::Held { verb: "delete", task: id.clone(), run, owner }.into());
         }
         let files = tx.attachments(id).await?;
         remember_deleted(&mut *tx, &task).await?;
@@ -317,9 +322,9 @@ async fn phantoms(
 async fn refuse_phantoms(
     step: Transition<'_>,
     by: &Authority,
-    done: &Completion,
+    done: &TaskCompletion,
     phantoms: Vec<TaskId>,
-) -> Result<Refusal> {
+) -> Result<BoardRefusal> {
     let Transition { mut tx, state, .. } = step;
     let real: Vec<_> = done.created_cards.iter().filter(|card| !phantoms.contains(card)).collect();
     let summary = done.summary.as_deref().unwrap_or_default();
@@ -331,5 +336,5 @@ async fn refuse_phantoms(
     let run = by.fence().map(|fence| fence.run);
     record(&mut *tx, &state.task.id, run, Kind::CompletionBlockedHallucination, payload).await?;
     tx.commit().await?;
-    Ok(Refusal::Phantoms { tasks: phantoms })
+    Ok(BoardRefusal::Phantoms { tasks: phantoms })
 }

@@ -7,12 +7,12 @@ use serde::Serialize;
 
 use super::transition;
 use crate::error::Error;
-use crate::event::Event;
-use crate::id::{InvalidId, TaskId};
+use crate::event::TaskEvent;
+use crate::id::{InvalidTaskId, TaskId};
 use crate::run::Run;
 use crate::status::Status;
-use crate::store::{EventQuery, Query, Relative};
-use crate::task::{Attachment, Comment, Failure, Task};
+use crate::store::{EventQuery, Relative, TaskQuery};
+use crate::task::{Attachment, Comment, FailureCount, Task};
 use crate::time::Time;
 use crate::{Board, Result};
 
@@ -38,18 +38,18 @@ pub struct Sheet {
     /// What was said, oldest first.
     pub comments: Vec<Comment>,
     /// What happened last, oldest first.
-    pub events: Vec<Event>,
+    pub events: Vec<TaskEvent>,
     /// The attempts, oldest first.
     pub runs: Vec<Run>,
     /// Its files.
     pub attachments: Vec<Attachment>,
     /// How often it failed since it was last set on its way.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<FailureCount>,
 }
 
 /// How a board stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Stats {
+pub struct BoardStats {
     /// How many tasks there are of each status that has any.
     pub by_status: BTreeMap<Status, u64>,
     /// The same for each profile; those of nobody are left out.
@@ -77,7 +77,7 @@ impl Board {
         let wanted = text.trim().to_ascii_lowercase();
         let wanted = if wanted.starts_with("t_") { wanted } else { format!("t_{wanted}") };
         if wanted == "t_" || !TaskId::is_prefix(&wanted) {
-            return Err(InvalidId { text: text.chars().take(40).collect() }.into());
+            return Err(InvalidTaskId { text: text.chars().take(40).collect() }.into());
         }
         let mut tx = self.read().await?;
         if let Ok(id) = wanted.parse::<TaskId>()
@@ -95,7 +95,7 @@ impl Board {
 
     /// Returns tasks.
     #[boxed]
-    pub async fn list(&self, query: &Query) -> Result<Vec<Task>> {
+    pub async fn list(&self, query: &TaskQuery) -> Result<Vec<Task>> {
         self.read().await?.list(query).await
     }
 
@@ -120,7 +120,7 @@ impl Board {
 
     /// Returns how the board stands.
     #[boxed]
-    pub async fn stats(&self) -> Result<Stats> {
+    pub async fn stats(&self) -> Result<BoardStats> {
         let mut tx = self.read().await?;
         let now = tx.now();
         let mut by_status = BTreeMap::new();
@@ -131,8 +131,8 @@ impl Board {
                 *by_assignee.entry(assignee).or_default().entry(status).or_default() += count;
             }
         }
-        let attention = Query { needs_attention: true, ..Query::default() };
-        Ok(Stats {
+        let attention = TaskQuery { needs_attention: true, ..TaskQuery::default() };
+        Ok(BoardStats {
             by_status,
             by_assignee,
             oldest_ready_age_seconds: tx.oldest_queued().await?.map(|at| at.until(now).as_secs()),
@@ -143,7 +143,7 @@ impl Board {
 
     /// Returns events of all tasks after a number, oldest first.
     #[boxed]
-    pub async fn events_after(&self, query: &EventQuery) -> Result<Vec<Event>> {
+    pub async fn events_after(&self, query: &EventQuery) -> Result<Vec<TaskEvent>> {
         self.read().await?.events_after(query).await
     }
 }

@@ -9,10 +9,10 @@ use vestal_config::ProfileName;
 use super::transition::{Permit, TaskState, Transition, fenced, lost, record};
 use super::{Moved, limits, machine, steps};
 use crate::dispatch::FailurePolicy;
-use crate::error::Refusal;
+use crate::error::BoardRefusal;
 use crate::event::Kind;
-use crate::id::{Authority, Fence, Host, RunId, TaskId};
-use crate::run::{Outcome, Process, Role, Run};
+use crate::id::{Authority, Fence, HostId, RunId, TaskId};
+use crate::run::{Outcome, Role, Run, RunProcess};
 use crate::store::Write;
 use crate::time::Time;
 use crate::{Board, Result};
@@ -27,7 +27,7 @@ pub struct Claim {
     /// What for.
     pub role: Role,
     /// The host that starts a worker; none: no worker is started.
-    pub host: Option<Host>,
+    pub host: Option<HostId>,
 }
 
 /// A sign of life.
@@ -70,7 +70,7 @@ impl Board {
     /// all the same, so that somebody sees to its end, and the answer is
     /// [`Error::Fenced`](crate::Error::Fenced): stop it.
     #[boxed]
-    pub async fn started(&self, fence: &Fence, process: Process, workspace: &str) -> Result<()> {
+    pub async fn started(&self, fence: &Fence, process: RunProcess, workspace: &str) -> Result<()> {
         let mut tx = self.write().await?;
         let held = fenced(&mut *tx, fence).await;
         let run = tx.run(fence.run).await?.filter(|run| run.task_id == fence.task);
@@ -122,11 +122,13 @@ impl Board {
         let Transition { mut tx, state, .. } = self.begin(by, Permit::NoWorker(verb), id).await?;
         let TaskState { task, run, .. } = state;
         let Some(run) = run else {
-            return Err(Refusal::Status { verb, task: task.id, status: task.status }.into());
+            return Err(BoardRefusal::Status { verb, task: task.id, status: task.status }.into());
         };
         let number = run.id;
         if run.host.is_some() {
-            return Err(Refusal::Held { verb, task: task.id, run: number, owner: run.owner }.into());
+            return Err(
+                BoardRefusal::Held { verb, task: task.id, run: number, owner: run.owner }.into()
+            );
         }
         let expires_at = beat.renew(&mut *tx, run).await?;
         tx.commit().await?;

@@ -13,13 +13,13 @@ use super::{Claim, Moved, RunEnd};
 use crate::Result;
 use crate::boards::refuse_archived;
 use crate::dispatch::FailurePolicy;
-use crate::error::{Error, Refusal};
+use crate::error::{BoardRefusal, Error};
 use crate::event::Kind;
 use crate::id::{Authority, RunId, TaskId};
 use crate::run::{Outcome, Run};
 use crate::status::Status;
 use crate::store::Write;
-use crate::task::{Task, Workspace};
+use crate::task::{Task, TaskWorkspace};
 
 /// Where the event says that the default assignee came from.
 const DEFAULT_ASSIGNEE: &str = "kanban.default_assignee";
@@ -102,7 +102,7 @@ fn next_profile(task: &Task) -> Option<ProfileName> {
 fn refuse_elsewhere(task: &Task, claim: &Claim) -> Result<()> {
     match (&task.workspace_host, &claim.host) {
         (Some(has), Some(host)) if *has != host.name => {
-            Err(Refusal::OtherHost { verb: "claim", task: task.id.clone(), host: has.clone() }
+            Err(BoardRefusal::OtherHost { verb: "claim", task: task.id.clone(), host: has.clone() }
                 .into())
         }
         _ => Ok(()),
@@ -113,8 +113,8 @@ fn refuse_elsewhere(task: &Task, claim: &Claim) -> Result<()> {
 /// on. A working tree of a repository is made for each task.
 pub fn exclusive_directory(task: &Task) -> Option<&std::path::Path> {
     match &task.workspace {
-        Workspace::Dir { path } => Some(path),
-        Workspace::Scratch | Workspace::Worktree { .. } => None,
+        TaskWorkspace::Dir { path } => Some(path),
+        TaskWorkspace::Scratch | TaskWorkspace::Worktree { .. } => None,
     }
 }
 
@@ -128,7 +128,7 @@ async fn refuse_busy(tx: &mut dyn Write, task: &Task, claim: &Claim) -> Result<(
             if run.host.as_ref() == Some(host) && !run.gone {
                 let (run, owner) = (run.id, run.owner);
                 let task = task.id.clone();
-                return Err(Refusal::Held { verb: "claim", task, run, owner }.into());
+                return Err(BoardRefusal::Held { verb: "claim", task, run, owner }.into());
             }
             continue;
         }
@@ -138,7 +138,7 @@ async fn refuse_busy(tx: &mut dyn Write, task: &Task, claim: &Claim) -> Result<(
         let other = tx.task(&run.task_id).await?;
         let used = other.as_ref().and_then(exclusive_directory);
         if used.is_some_and(|used| used.starts_with(directory) || directory.starts_with(used)) {
-            return Err(Refusal::WorkspaceBusy {
+            return Err(BoardRefusal::WorkspaceBusy {
                 verb: "claim",
                 task: task.id.clone(),
                 by: run.task_id,

@@ -10,8 +10,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::machine::{self, RunEnding, TaskChange, TaskFacts};
-use crate::error::{Error, Refusal};
-use crate::event::{Kind, NewEvent};
+use crate::error::{BoardRefusal, Error};
+use crate::event::{Kind, NewTaskEvent};
 use crate::id::{Authority, Fence, RunId, TaskId};
 use crate::run::{Outcome, Role, Run};
 use crate::status::Status;
@@ -50,7 +50,7 @@ impl Permit {
     pub(crate) fn check_caller(self, by: &Authority, id: &TaskId) -> Result<()> {
         match (self, by) {
             (Self::NoWorker(verb) | Self::Person(verb), Authority::Worker(_)) => {
-                Err(Refusal::NotYours { verb, task: id.clone() }.into())
+                Err(BoardRefusal::NotYours { verb, task: id.clone() }.into())
             }
             _ => Ok(()),
         }
@@ -61,11 +61,12 @@ impl Permit {
         self.check_caller(by, &task.id)?;
         match (self, by) {
             (Self::Holder(verb), Authority::Worker(fence)) if fence.task != task.id => {
-                Err(Refusal::NotYours { verb, task: task.id.clone() }.into())
+                Err(BoardRefusal::NotYours { verb, task: task.id.clone() }.into())
             }
             (Self::Holder(_), Authority::Worker(fence)) => check_fence(fence, task),
             (Self::Person(verb), Authority::Dispatcher(_)) if task.gate => {
-                Err(Refusal::Status { verb, task: task.id.clone(), status: task.status }.into())
+                Err(BoardRefusal::Status { verb, task: task.id.clone(), status: task.status }
+                    .into())
             }
             _ => Ok(()),
         }
@@ -233,7 +234,7 @@ pub(crate) async fn record(
     kind: Kind,
     payload: Value,
 ) -> Result<()> {
-    tx.tell(&[NewEvent { task: task.clone(), run, kind, payload }]).await
+    tx.tell(&[NewTaskEvent { task: task.clone(), run, kind, payload }]).await
 }
 
 async fn write(
@@ -267,8 +268,8 @@ async fn write(
     Ok(Moved { task, ended, promoted: Vec::new() })
 }
 
-fn new_events(task: &TaskId, run: Option<RunId>, events: Vec<(Kind, Value)>) -> Vec<NewEvent> {
-    let event = |(kind, payload)| NewEvent { task: task.clone(), run, kind, payload };
+fn new_events(task: &TaskId, run: Option<RunId>, events: Vec<(Kind, Value)>) -> Vec<NewTaskEvent> {
+    let event = |(kind, payload)| NewTaskEvent { task: task.clone(), run, kind, payload };
     events.into_iter().map(event).collect()
 }
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use vestal_board::{
-    Attachment, AttachmentSource, Authority, Board, Error, Fence, MAX_ATTACHMENT, NewAttachment,
-    Refusal, RunId, Task, TaskId,
+    Attachment, AttachmentSource, Authority, Board, BoardRefusal, Error, Fence, MAX_ATTACHMENT,
+    NewAttachment, RunId, Task, TaskId,
 };
 use vestal_config::ProfileName;
 
@@ -181,7 +181,7 @@ async fn a_worker_adds_files_to_its_own_task_while_it_holds_it() {
     let attached = board.attach(&by, &own.id, bytes("f", b"x")).await.unwrap();
     assert_eq!(attached.uploaded_by, "alpha");
     let error = board.attach(&by, &other.id, bytes("f", b"x")).await.unwrap_err();
-    assert!(matches!(error, Error::Refused(Refusal::NotYours { .. })), "{error}");
+    assert!(matches!(error, Error::Refused(BoardRefusal::NotYours { .. })), "{error}");
     let stale = worker(&own, RunId::new(run.id.get() + 1));
     for error in [
         board.attach(&stale, &own.id, bytes("f", b"x")).await.unwrap_err(),

@@ -41,7 +41,7 @@ async fn a_deleted_board_is_gone_and_its_name_is_free() {
     let missing = boards.delete(&slug("ops")).await.unwrap_err();
     assert!(matches!(missing, Error::Boards(BoardsError::Missing { .. })), "{missing}");
     let board = world.make("ops").await;
-    assert_eq!(board.list(&vestal_board::store::Query::default()).await.unwrap(), []);
+    assert_eq!(board.list(&vestal_board::store::TaskQuery::default()).await.unwrap(), []);
     // An archived one can be deleted, too.
     boards.remove(&slug("ops")).await.unwrap();
     boards.delete(&slug("ops")).await.unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use vestal_board::boards::{Boards, NewBoard, Slug};
 use vestal_board::store::Durability;
-use vestal_board::{Authority, Board, Claim, Host, HostName, NewTask, Role, Run, Task};
+use vestal_board::{Authority, Board, Claim, HostId, HostName, NewTask, Role, Run, Task};
 pub(crate) use vestal_testkit::files::names;
 
 /// Boards in a directory of their own.
@@ -35,7 +35,7 @@ impl World {
     }
 
     pub(crate) fn boards_of(&self, host: &str) -> Boards {
-        let host = Host::this(HostName::new(host)).unwrap();
+        let host = HostId::this(HostName::new(host)).unwrap();
         Boards::at(self.root(), host, Durability::Normal)
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use vestal_board::dispatch::{CappedBy, DispatchResult, Liveness};
-use vestal_board::{Completion, Status, TaskId};
+use vestal_board::{Status, TaskCompletion, TaskId};
 
 use crate::stage::{Stage, at_their_cap, count, person, started};
 
@@ -184,7 +184,7 @@ async fn what_a_cap_held_back_is_started_when_there_is_room() {
     let done = &first.starts[0].task;
     // Its worker finishes it, and ends.
     let run = stage.get(done).await.current_run.unwrap();
-    stage.place.complete(&person(), done, Completion::default()).await.unwrap();
+    stage.place.complete(&person(), done, TaskCompletion::default()).await.unwrap();
     stage.worker(run, Liveness::Gone { code: Some(0) });
     let second = stage.dispatch(&policy).await;
     assert_eq!(second.result.spawned.count, 1);
@@ -245,7 +245,7 @@ async fn a_low_priority_of_an_idle_profile_runs_while_others_keep_coming() {
         }
         for start in &plan.starts {
             let run = stage.get(&start.task).await.current_run.unwrap();
-            stage.place.complete(&person(), &start.task, Completion::default()).await.unwrap();
+            stage.place.complete(&person(), &start.task, TaskCompletion::default()).await.unwrap();
             stage.worker(run, Liveness::Gone { code: Some(0) });
         }
         stage.place.clock().advance(std::time::Duration::from_hours(1));

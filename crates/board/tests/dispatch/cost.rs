@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use vestal_board::dispatch::{Caps, Liveness, OutsideLoad, Policy, Snapshot, View, plan};
+use vestal_board::dispatch::{
+    BoardSnapshot, Caps, DispatchPolicy, DispatchView, Liveness, OutsideLoad, plan,
+};
 use vestal_board::store::{
-    EventQuery, Lane, Query, Read, ReadDetails, ReadEvents, ReadLists, ReadQueue, ReadRuns,
-    ReadTasks, Relative,
+    EventQuery, Lane, Read, ReadDetails, ReadEvents, ReadLists, ReadQueue, ReadRuns, ReadTasks,
+    Relative, TaskQuery,
 };
 use vestal_board::{
-    Attachment, Comment, Event, Failure, LaneKey, Result, Run, RunId, Status, Task, TaskId, Time,
+    Attachment, Comment, FailureCount, LaneKey, Result, Run, RunId, Status, Task, TaskEvent,
+    TaskId, Time,
 };
 
 use crate::stage::Stage;
@@ -91,7 +94,7 @@ impl ReadRuns for Counted<'_> {
         Ok(self.note_down(rows))
     }
 
-    async fn failures(&mut self, id: &TaskId) -> Result<Vec<Failure>> {
+    async fn failures(&mut self, id: &TaskId) -> Result<Vec<FailureCount>> {
         let rows = self.read.failures(id).await?;
         Ok(self.note_down(rows))
     }
@@ -136,15 +139,15 @@ impl ReadLists for Counted<'_> {
         self.read.finished_after(since, seq, limit).await
     }
 
-    async fn list(&mut self, _: &Query) -> Result<Vec<Task>> {
+    async fn list(&mut self, _: &TaskQuery) -> Result<Vec<Task>> {
         unreachable!("{NEVER}")
     }
 
-    async fn count(&mut self, _: &Query) -> Result<u64> {
+    async fn count(&mut self, _: &TaskQuery) -> Result<u64> {
         unreachable!("{NEVER}")
     }
 
-    async fn failing(&mut self, _: u32, _: u32) -> Result<Vec<(TaskId, Failure)>> {
+    async fn failing(&mut self, _: u32, _: u32) -> Result<Vec<(TaskId, FailureCount)>> {
         unreachable!("{NEVER}")
     }
 
@@ -194,11 +197,11 @@ impl ReadDetails for Counted<'_> {
 
 #[async_trait]
 impl ReadEvents for Counted<'_> {
-    async fn events(&mut self, _: &TaskId, _: u32) -> Result<Vec<Event>> {
+    async fn events(&mut self, _: &TaskId, _: u32) -> Result<Vec<TaskEvent>> {
         unreachable!("{NEVER}")
     }
 
-    async fn events_after(&mut self, _: &EventQuery) -> Result<Vec<Event>> {
+    async fn events_after(&mut self, _: &EventQuery) -> Result<Vec<TaskEvent>> {
         unreachable!("{NEVER}")
     }
 
@@ -209,16 +212,16 @@ impl ReadEvents for Counted<'_> {
 
 /// Returns how often the board is asked for a plan, for how many rows, and how
 /// many tasks the plan starts and leaves.
-async fn cost(stage: &Stage, policy: &Policy) -> (usize, usize, usize, u64) {
+async fn cost(stage: &Stage, policy: &DispatchPolicy) -> (usize, usize, usize, u64) {
     let read = stage.place.read().await.unwrap();
     let mut counted = Counted { read, asked: 0, rows: 0 };
-    let view = View {
+    let view = DispatchView {
         profiles: BTreeSet::from(["ada".to_owned(), "grace".to_owned()]),
         outside: OutsideLoad::default(),
         busy_elsewhere: BTreeSet::new(),
         life: &|_| Liveness::Alive,
     };
-    let snapshot = Snapshot::take(&mut counted, policy, view).await.unwrap();
+    let snapshot = BoardSnapshot::take(&mut counted, policy, view).await.unwrap();
     let plan = plan(&snapshot, policy);
     let left = plan.result.skipped_capped.count + plan.result.skipped_unassigned.count;
     (counted.asked, counted.rows, plan.starts.len(), left)
@@ -228,7 +231,7 @@ async fn cost(stage: &Stage, policy: &Policy) -> (usize, usize, usize, u64) {
 async fn a_plan_reads_as_much_of_a_large_board_as_of_a_small_one() {
     let stage = Stage::with(&["ada", "grace"]).await;
     let caps = Caps { board: Some(8), ..Caps::default() };
-    let policy = Policy { caps, ..stage.policy() };
+    let policy = DispatchPolicy { caps, ..stage.policy() };
     for name in ["ada", "grace", ""] {
         stage.tasks(name, 200).await;
     }
@@ -247,7 +250,7 @@ async fn a_plan_reads_as_much_of_a_large_board_as_of_a_small_one() {
 async fn a_plan_reads_little_where_everything_is_at_its_cap() {
     let stage = Stage::with(&["ada", "grace"]).await;
     let caps = Caps { profile: Some(4), ..Caps::default() };
-    let policy = Policy { caps, ..stage.policy() };
+    let policy = DispatchPolicy { caps, ..stage.policy() };
     stage.tasks("ada", 3_000).await;
     assert_eq!(stage.dispatch(&policy).await.starts.len(), 4);
     let (asked, rows, starts, _) = cost(&stage, &policy).await;

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use vestal_board::dispatch::{
-    Caps, FailurePolicy, Liveness, OutsideLoad, Plan, Policy, Repair, Shown, Snapshot, View, plan,
+    BoardSnapshot, Caps, DispatchPlan, DispatchPolicy, DispatchView, FailurePolicy, Liveness,
+    OutsideLoad, Repair, Shown, plan,
 };
 use vestal_board::testing::TestBoard;
 use vestal_board::verbs::steps;
 use vestal_board::{
-    Authority, Claim, Fence, NewTask, Process, Run, RunEnd, RunId, Task, TaskId, settings,
+    Authority, Claim, Fence, NewTask, Run, RunEnd, RunId, RunProcess, Task, TaskId, settings,
 };
 use vestal_config::{Environment, Home, Override, ProfileName, Settings};
 
@@ -39,8 +40,8 @@ impl Stage {
     }
 
     /// Returns a policy without caps.
-    pub(crate) fn policy(&self) -> Policy {
-        Policy {
+    pub(crate) fn policy(&self) -> DispatchPolicy {
+        DispatchPolicy {
             host: self.place.host().clone(),
             caps: Caps::default(),
             default_assignee: None,
@@ -53,7 +54,7 @@ impl Stage {
 
     /// Returns the policy of these settings, and what is said about them. The
     /// cap of the host is out of the way: it depends on the machine.
-    pub(crate) fn configured(&self, kanban: &str) -> (Policy, Vec<String>) {
+    pub(crate) fn configured(&self, kanban: &str) -> (DispatchPolicy, Vec<String>) {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("config.yaml"), format!("kanban:\n{kanban}")).unwrap();
         let none: [(&str, &str); 0] = [];
@@ -124,25 +125,25 @@ impl Stage {
     }
 
     /// Reads the board as a dispatcher does.
-    pub(crate) async fn snapshot(&self, policy: &Policy) -> Snapshot {
+    pub(crate) async fn snapshot(&self, policy: &DispatchPolicy) -> BoardSnapshot {
         let mut read = self.place.read().await.unwrap();
         let life = |run: &Run| self.life(run);
-        let view = View {
+        let view = DispatchView {
             profiles: self.profiles.clone(),
             outside: OutsideLoad::default(),
             busy_elsewhere: BTreeSet::new(),
             life: &life,
         };
-        Snapshot::take(&mut *read, policy, view).await.unwrap()
+        BoardSnapshot::take(&mut *read, policy, view).await.unwrap()
     }
 
     /// Plans, and does nothing.
-    pub(crate) async fn dry(&self, policy: &Policy) -> Plan {
+    pub(crate) async fn dry(&self, policy: &DispatchPolicy) -> DispatchPlan {
         plan(&self.snapshot(policy).await, policy)
     }
 
     /// Plans, and does what was planned, with workers that are only written down.
-    pub(crate) async fn dispatch(&self, policy: &Policy) -> Plan {
+    pub(crate) async fn dispatch(&self, policy: &DispatchPolicy) -> DispatchPlan {
         let plan = self.dry(policy).await;
         let by = Authority::Dispatcher(policy.host.name.clone());
         let mut tx = self.place.write().await.unwrap();
@@ -181,7 +182,7 @@ impl Stage {
         }
         tx.commit().await.unwrap();
         for fence in &fences {
-            let process = Process { host: policy.host.clone(), pid: 12345, start: 1 };
+            let process = RunProcess { host: policy.host.clone(), pid: 12345, start: 1 };
             self.place.started(fence, process, "").await.unwrap();
         }
         plan
@@ -189,7 +190,7 @@ impl Stage {
 }
 
 /// Returns whose tasks are started.
-pub(crate) fn started(plan: &Plan) -> Vec<&str> {
+pub(crate) fn started(plan: &DispatchPlan) -> Vec<&str> {
     plan.starts.iter().map(|start| start.profile.as_str()).collect()
 }
 
@@ -199,7 +200,7 @@ pub(crate) fn count(names: &[&str], name: &str) -> usize {
 }
 
 /// Returns whose tasks are held back because they are at their cap.
-pub(crate) fn at_their_cap(plan: &Plan) -> Vec<&str> {
+pub(crate) fn at_their_cap(plan: &DispatchPlan) -> Vec<&str> {
     plan.result
         .skipped_per_profile_capped
         .entries

@@ -4,7 +4,7 @@ use std::slice::from_ref;
 use std::time::Duration;
 
 use vestal_board::dispatch::DispatchResult;
-use vestal_board::{Authority, Completion, Event, Fence, Promotion, Role, Status, TaskId};
+use vestal_board::{Authority, Fence, Promotion, Role, Status, TaskCompletion, TaskEvent, TaskId};
 
 use crate::stage::{Stage, at_their_cap, person, profile, started};
 
@@ -38,7 +38,7 @@ async fn a_task_of_nobody_is_given_to_the_default_assignee_and_started_at_once()
     assert_eq!(assigned[0].payload["source"], "kanban.default_assignee");
 }
 
-async fn assigned(stage: &Stage, task: &TaskId) -> Vec<Event> {
+async fn assigned(stage: &Stage, task: &TaskId) -> Vec<TaskEvent> {
     let mut read = stage.place.read().await.unwrap();
     let events = read.events(task, 100).await.unwrap();
     events.into_iter().filter(|event| event.kind == "assigned").collect()
@@ -142,7 +142,7 @@ async fn to_be_looked_at(stage: &Stage) -> TaskId {
     let run = stage.get(&task).await.current_run.unwrap();
     let fence = Fence { task: task.clone(), run, profile: profile("ada") };
     let worker = Authority::Worker(fence);
-    let done = Completion { summary: Some("done".to_owned()), ..Completion::default() };
+    let done = TaskCompletion { summary: Some("done".to_owned()), ..TaskCompletion::default() };
     stage.place.complete(&worker, &task, done).await.unwrap();
     stage.place.run_gone(run).await.unwrap();
     assert_eq!(stage.get(&task).await.status, Status::Review);
@@ -244,9 +244,9 @@ async fn whoever_takes_a_task_up_anew_has_it_started_whatever_was_before() {
     stage.dispatch(&policy).await;
     // It is done a moment ago, with a pull request; somebody wants it changed.
     let run = stage.get(&task).await.current_run.unwrap();
-    let done = Completion {
+    let done = TaskCompletion {
         summary: Some("https://github.com/acme/site/pull/17".to_owned()),
-        ..Completion::default()
+        ..TaskCompletion::default()
     };
     stage.place.complete(&person(), &task, done).await.unwrap();
     stage.worker(run, vestal_board::dispatch::Liveness::Gone { code: Some(0) });
@@ -280,7 +280,7 @@ async fn an_explicit_requeue_beats_a_guard() {
         let plan = stage.dispatch(&policy).await;
         assert_eq!(plan.starts[0].task, task, "{way}");
         let run = stage.get(&task).await.current_run.unwrap();
-        stage.place.complete(by, &task, Completion::default()).await.unwrap();
+        stage.place.complete(by, &task, TaskCompletion::default()).await.unwrap();
         stage.place.run_gone(run).await.unwrap();
     }
 }

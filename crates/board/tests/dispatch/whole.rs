@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use vestal_board::dispatch::{Bucket, Caps, Liveness, Policy, Shown};
-use vestal_board::{HostName, Initial, NewTask, Workspace};
+use vestal_board::dispatch::{Bucket, Caps, DispatchPolicy, Liveness, Shown};
+use vestal_board::{HostName, Initial, NewTask, TaskWorkspace};
 
 use crate::stage::{Stage, person, profile};
 
@@ -103,9 +103,9 @@ fn new_task(number: u32) -> NewTask {
             .map(str::to_owned),
         priority: i64::from(pick(12, 5)),
         workspace: match pick(60, 4) {
-            0 => Workspace::Dir { path: "/srv/site".into() },
-            1 => Workspace::Dir { path: "/srv/site/below".into() },
-            _ => Workspace::Scratch,
+            0 => TaskWorkspace::Dir { path: "/srv/site".into() },
+            1 => TaskWorkspace::Dir { path: "/srv/site/below".into() },
+            _ => TaskWorkspace::Scratch,
         },
         ..NewTask::default()
     }
@@ -132,7 +132,7 @@ proptest! {
             let stage = Stage::with(&["ada", "grace"]).await;
             let new = numbers.iter().copied().map(new_task).collect();
             stage.place.create_many(&person(), new).await.unwrap();
-            let policy = Policy {
+            let policy = DispatchPolicy {
                 caps: Caps {
                     board: slots,
                     profile: per_profile,
@@ -143,7 +143,7 @@ proptest! {
                 ..stage.policy()
             };
             let part = stage.dry(&policy).await;
-            let all = stage.dry(&Policy { shown: Shown::All, ..policy.clone() }).await;
+            let all = stage.dry(&DispatchPolicy { shown: Shown::All, ..policy.clone() }).await;
             prop_assert_eq!(&part.starts, &all.starts);
             let (part, all) = (part.result, all.result);
             prop_assert!(is_shown_of(&part.spawned, &all.spawned, shown));
@@ -165,7 +165,7 @@ proptest! {
 async fn tasks_of_another_hosts_directory_are_counted_and_left_to_it() {
     let stage = Stage::with(&["ada"]).await;
     let there = stage.place.from_host("there").await.unwrap();
-    let dir = Workspace::Dir { path: "/srv/site".into() };
+    let dir = TaskWorkspace::Dir { path: "/srv/site".into() };
     let new = NewTask {
         title: "over there".to_owned(),
         assignee: Some(profile("ada")),
@@ -174,7 +174,7 @@ async fn tasks_of_another_hosts_directory_are_counted_and_left_to_it() {
     };
     there.create_many(&person(), vec![new; 5]).await.unwrap();
     let here = stage.task("ada").await;
-    let policy = Policy { shown: Shown::First(2), ..stage.policy() };
+    let policy = DispatchPolicy { shown: Shown::First(2), ..stage.policy() };
     let plan = stage.dispatch(&policy).await;
     assert_eq!(plan.starts.len(), 1);
     assert_eq!(plan.starts[0].task, here);
@@ -192,13 +192,14 @@ async fn a_task_behind_many_whose_directory_is_busy_gets_its_slot() {
     let at_site = NewTask {
         title: "at the site".to_owned(),
         assignee: Some(profile("ada")),
-        workspace: Workspace::Dir { path: "/srv/site".into() },
+        workspace: TaskWorkspace::Dir { path: "/srv/site".into() },
         ..NewTask::default()
     };
     stage.place.create_many(&person(), vec![at_site; 300]).await.unwrap();
-    let other = |new: &mut NewTask| new.workspace = Workspace::Dir { path: "/srv/other".into() };
+    let other =
+        |new: &mut NewTask| new.workspace = TaskWorkspace::Dir { path: "/srv/other".into() };
     let behind = stage.task_with("ada", other).await;
-    let policy = Policy {
+    let policy = DispatchPolicy {
         caps: Caps { board: Some(2), ..Caps::default() },
         shown: Shown::First(3),
         ..stage.policy()

@@ -6,21 +6,21 @@ use serde_json::json;
 use vestal_board::store::{EventQuery, Retention};
 use vestal_board::testing::{BEGINNING, TestBoard, profile, run, task};
 use vestal_board::{
-    Error, Event, Host, HostName, Kind, NewEvent, Outcome, Process, Role, Run, RunId, Task, TaskId,
-    Time,
+    Error, HostId, HostName, Kind, NewTaskEvent, Outcome, Role, Run, RunId, RunProcess, Task,
+    TaskEvent, TaskId, Time,
 };
 
 use crate::{add, add_all, place};
 
 fn full(task: &Task) -> Run {
-    let host = Host { name: HostName::new("here"), boot: "boot/1".to_owned() };
-    let elsewhere = Host { name: HostName::new("there"), boot: "boot/2".to_owned() };
+    let host = HostId { name: HostName::new("here"), boot: "boot/1".to_owned() };
+    let elsewhere = HostId { name: HostName::new("there"), boot: "boot/2".to_owned() };
     Run {
         profile: Some(profile("ada")),
         role: Role::Review,
         owner: "dispatcher on here".to_owned(),
         host: Some(host),
-        process: Some(Process { host: elsewhere, pid: 4_000_000_000, start: 1 << 40 }),
+        process: Some(RunProcess { host: elsewhere, pid: 4_000_000_000, start: 1 << 40 }),
         heartbeat_at: Some(Time::from_millis(2)),
         activity_at: Some(Time::from_millis(3)),
         note: Some("half way".to_owned()),
@@ -164,11 +164,11 @@ async fn failures_are_counted_by_cause_until_they_are_forgotten() {
     assert_eq!(write.failures(&other.id).await.unwrap().len(), 1);
 }
 
-fn event(task: &TaskId, kind: Kind) -> NewEvent {
-    NewEvent { task: task.clone(), run: None, kind, payload: json!({}) }
+fn event(task: &TaskId, kind: Kind) -> NewTaskEvent {
+    NewTaskEvent { task: task.clone(), run: None, kind, payload: json!({}) }
 }
 
-async fn tell(place: &TestBoard, events: &[NewEvent]) {
+async fn tell(place: &TestBoard, events: &[NewTaskEvent]) {
     let mut write = place.write().await.unwrap();
     write.tell(events).await.unwrap();
     write.commit().await.unwrap();
@@ -197,7 +197,7 @@ async fn an_event_comes_out_as_it_was_told_at_the_moment_of_its_transaction() {
     add(&place, &work).await;
     place.advance(Duration::from_secs(3));
     let payload = json!({"reason": "ünï", "list": [1, {"deep": null}]});
-    let new = NewEvent {
+    let new = NewTaskEvent {
         task: work.id.clone(),
         run: Some(RunId::new(4)),
         kind: Kind::Claimed,
@@ -205,7 +205,7 @@ async fn an_event_comes_out_as_it_was_told_at_the_moment_of_its_transaction() {
     };
     tell(&place, &[new]).await;
     let events = place.read().await.unwrap().events(&work.id, 9).await.unwrap();
-    let expected = Event {
+    let expected = TaskEvent {
         id: 1,
         task_id: work.id,
         run_id: Some(RunId::new(4)),
@@ -238,8 +238,8 @@ async fn hundreds_of_events_are_told_in_one_transaction() {
     let place = place().await;
     let work = task("work");
     add(&place, &work).await;
-    let many: Vec<NewEvent> = (0..333)
-        .map(|number| NewEvent { payload: json!(number), ..event(&work.id, Kind::Edited) })
+    let many: Vec<NewTaskEvent> = (0..333)
+        .map(|number| NewTaskEvent { payload: json!(number), ..event(&work.id, Kind::Edited) })
         .collect();
     tell(&place, &many).await;
     let events = place.read().await.unwrap().events_after(&every()).await.unwrap();

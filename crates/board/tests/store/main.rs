@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use vestal_board::store::{SqliteOptions, SqliteStore};
 use vestal_board::testing::{TestBoard, profile};
-use vestal_board::{BlockKind, Board, HostName, RunId, Status, Task, TaskId, Time, Workspace};
+use vestal_board::{BlockKind, Board, HostName, RunId, Status, Task, TaskId, TaskWorkspace, Time};
 
 /// Returns a board in a directory that goes with it.
 async fn place() -> TestBoard {
@@ -61,7 +61,7 @@ fn full(title: &str) -> Task {
         started_at: Some(Time::from_millis(2)),
         completed_at: Some(Time::from_millis(3)),
         queued_at: Some(Time::from_millis(-4)),
-        workspace: Workspace::Worktree {
+        workspace: TaskWorkspace::Worktree {
             path: PathBuf::from("/srv/repository"),
             branch: Some("wt/x".to_owned()),
         },

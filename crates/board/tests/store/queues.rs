@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use vestal_board::store::Lane;
 use vestal_board::testing::{BEGINNING, TestBoard, profile, run, task};
-use vestal_board::{HostName, Kind, LaneKey, LaneShare, NewEvent, Run, Status, Task, Time};
+use vestal_board::{HostName, Kind, LaneKey, LaneShare, NewTaskEvent, Run, Status, Task, Time};
 
 use crate::{add_all, change, place};
 
@@ -314,7 +314,7 @@ async fn tasks_that_were_blocked_long_ago_and_often_are_found() {
     let mut write = place.write().await.unwrap();
     for (task, times) in [(&tasks[0], 1), (&tasks[1], 3)] {
         for _ in 0..times {
-            let event = NewEvent {
+            let event = NewTaskEvent {
                 task: task.id.clone(),
                 run: None,
                 kind: Kind::Blocked,

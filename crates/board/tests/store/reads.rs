@@ -9,16 +9,19 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{
     AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, Row as _, SqliteConnection,
 };
-use vestal_board::store::{EventQuery, Order, Query, Read, SqliteOptions, SqliteStore, Store as _};
+use vestal_board::store::{
+    BoardStore as _, EventQuery, Order, Read, SqliteOptions, SqliteStore, TaskQuery,
+};
 use vestal_board::testing::{TestBoard, profile, task};
-use vestal_board::{Kind, NewEvent, RunId, Status, Task, Time};
+use vestal_board::{Kind, NewTaskEvent, RunId, Status, Task, Time};
 
 use crate::{add_all, full, place};
 
-async fn titles(place: &TestBoard, query: &Query) -> Vec<String> {
+async fn titles(place: &TestBoard, query: &TaskQuery) -> Vec<String> {
     let mut read = place.read().await.unwrap();
     let tasks = read.list(query).await.unwrap();
-    let counted = read.count(&Query { limit: Some(1), offset: 1, ..query.clone() }).await.unwrap();
+    let counted =
+        read.count(&TaskQuery { limit: Some(1), offset: 1, ..query.clone() }).await.unwrap();
     if query.limit.is_none() && query.offset == 0 {
         assert_eq!(counted, tasks.len() as u64, "{query:?}");
     }
@@ -63,58 +66,63 @@ async fn board() -> TestBoard {
 async fn a_list_begins_with_what_a_person_should_look_at_and_what_goes_on() {
     let place = board().await;
     let all = ["blocked", "running", "urgent", "greet", "later", "done"];
-    assert_eq!(titles(&place, &Query::default()).await, all);
-    let with_archived = Query { with_archived: true, ..Query::default() };
+    assert_eq!(titles(&place, &TaskQuery::default()).await, all);
+    let with_archived = TaskQuery { with_archived: true, ..TaskQuery::default() };
     assert_eq!(titles(&place, &with_archived).await, [&all[..], &["archived"]].concat());
-    let page = Query { limit: Some(2), offset: 1, ..Query::default() };
+    let page = TaskQuery { limit: Some(2), offset: 1, ..TaskQuery::default() };
     assert_eq!(titles(&place, &page).await, all[1..3]);
 }
 
 #[tokio::test]
 async fn lists_can_be_narrowed() {
     let place = board().await;
-    let cases: [(Query, &[&str]); 11] = [
+    let cases: [(TaskQuery, &[&str]); 11] = [
         (
-            Query { statuses: vec![Status::Ready], ..Query::default() },
+            TaskQuery { statuses: vec![Status::Ready], ..TaskQuery::default() },
             &["urgent", "greet", "later"],
         ),
         (
-            Query { statuses: vec![Status::Archived, Status::Blocked], ..Query::default() },
+            TaskQuery { statuses: vec![Status::Archived, Status::Blocked], ..TaskQuery::default() },
             &["blocked", "archived"],
         ),
-        (Query { assignee: Some(Some("Ada".to_owned())), ..Query::default() }, &["urgent"]),
-        (Query { assignee: Some(Some("no such".to_owned())), ..Query::default() }, &[]),
+        (TaskQuery { assignee: Some(Some("Ada".to_owned())), ..TaskQuery::default() }, &["urgent"]),
+        (TaskQuery { assignee: Some(Some("no such".to_owned())), ..TaskQuery::default() }, &[]),
         (
-            Query { assignee: Some(None), ..Query::default() },
+            TaskQuery { assignee: Some(None), ..TaskQuery::default() },
             &["blocked", "running", "later", "done"],
         ),
-        (Query { tenant: Some("acme".to_owned()), ..Query::default() }, &["later"]),
-        (Query { session: Some("talk".to_owned()), ..Query::default() }, &["running"]),
-        (Query { needs_attention: true, ..Query::default() }, &["blocked"]),
+        (TaskQuery { tenant: Some("acme".to_owned()), ..TaskQuery::default() }, &["later"]),
+        (TaskQuery { session: Some("talk".to_owned()), ..TaskQuery::default() }, &["running"]),
+        (TaskQuery { needs_attention: true, ..TaskQuery::default() }, &["blocked"]),
         (
-            Query {
+            TaskQuery {
                 needs_attention: true,
                 statuses: vec![Status::Ready, Status::Archived],
-                ..Query::default()
+                ..TaskQuery::default()
             },
             &[],
         ),
-        (Query { text: Some("ärger".to_owned()), ..Query::default() }, &["greet"]),
-        (Query { text: Some("ER".to_owned()), ..Query::default() }, &["greet", "later"]),
+        (TaskQuery { text: Some("ärger".to_owned()), ..TaskQuery::default() }, &["greet"]),
+        (TaskQuery { text: Some("ER".to_owned()), ..TaskQuery::default() }, &["greet", "later"]),
     ];
     for (query, expected) in cases {
         assert_eq!(titles(&place, &query).await, expected, "{query:?}");
     }
-    let page = Query { text: Some("er".to_owned()), limit: Some(1), offset: 1, ..Query::default() };
+    let page = TaskQuery {
+        text: Some("er".to_owned()),
+        limit: Some(1),
+        offset: 1,
+        ..TaskQuery::default()
+    };
     assert_eq!(titles(&place, &page).await, ["later"]);
-    let hostile = Query { text: Some("%' OR 1=1 --".to_owned()), ..Query::default() };
+    let hostile = TaskQuery { text: Some("%' OR 1=1 --".to_owned()), ..TaskQuery::default() };
     assert_eq!(titles(&place, &hostile).await, [""; 0]);
 }
 
 #[tokio::test]
 async fn lists_can_be_ordered() {
     let place = board().await;
-    let first = |order| Query { order, limit: Some(3), ..Query::default() };
+    let first = |order| TaskQuery { order, limit: Some(3), ..TaskQuery::default() };
     for (order, expected) in [
         (Order::Created, ["done", "urgent", "later"]),
         (Order::CreatedDesc, ["greet", "blocked", "running"]),
@@ -126,7 +134,7 @@ async fn lists_can_be_ordered() {
     ] {
         assert_eq!(titles(&place, &first(order)).await, expected, "{order}");
     }
-    let all = Query { order: Order::Assignee, ..Query::default() };
+    let all = TaskQuery { order: Order::Assignee, ..TaskQuery::default() };
     let titles = titles(&place, &all).await;
     assert_eq!(titles[4..], ["urgent", "greet"]);
 }
@@ -149,9 +157,9 @@ async fn ask_everything(read: &mut dyn Read, id: &vestal_board::TaskId) {
     read.task(id).await.unwrap();
     read.names_like("t_", 9).await.unwrap();
     read.task_with_key("key of full").await.unwrap().unwrap();
-    read.list(&Query { text: Some("body".to_owned()), ..Query::default() }).await.unwrap();
-    read.list(&Query::default()).await.unwrap();
-    read.count(&Query::default()).await.unwrap();
+    read.list(&TaskQuery { text: Some("body".to_owned()), ..TaskQuery::default() }).await.unwrap();
+    read.list(&TaskQuery::default()).await.unwrap();
+    read.count(&TaskQuery::default()).await.unwrap();
     read.parents(id).await.unwrap();
     read.children(id).await.unwrap();
     read.waits_for(id, id).await.unwrap();
@@ -200,7 +208,7 @@ async fn no_question_changes_the_board_not_even_one_that_opens_and_closes_the_fi
     let mut write = place.write().await.unwrap();
     write.link(&plain.id, &full.id).await.unwrap();
     write.insert_run(&vestal_board::testing::run(&full.id)).await.unwrap();
-    let event = NewEvent {
+    let event = NewTaskEvent {
         task: full.id.clone(),
         run: None,
         kind: Kind::Created,

@@ -1,7 +1,7 @@
 //! Tasks, links, comments, notes and attachments come out as they went in.
 
 use vestal_board::testing::{BEGINNING, task};
-use vestal_board::{Attachment, Error, HostName, Status, Task, Workspace};
+use vestal_board::{Attachment, Error, HostName, Status, Task, TaskWorkspace};
 
 use crate::{add, add_all, change, full, get, place};
 
@@ -90,7 +90,7 @@ async fn a_directory_that_is_not_named_in_utf_8_is_refused() {
     use std::os::unix::ffi::OsStrExt as _;
     let place = place().await;
     let path = OsStr::from_bytes(b"/srv/\xff").into();
-    let new = Task { workspace: Workspace::Dir { path }, ..task("odd") };
+    let new = Task { workspace: TaskWorkspace::Dir { path }, ..task("odd") };
     let refused = place.write().await.unwrap().insert_tasks(&[new]).await;
     assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
 }
@@ -260,7 +260,7 @@ async fn a_deleted_task_takes_all_that_hangs_on_it_along() {
     write.comment(&lost.id, "ada", "well").await.unwrap();
     let run = write.insert_run(&vestal_board::testing::run(&lost.id)).await.unwrap();
     write.count_failure(&lost.id, vestal_board::Outcome::Crashed, "bang").await.unwrap();
-    let event = vestal_board::NewEvent {
+    let event = vestal_board::NewTaskEvent {
         task: lost.id.clone(),
         run: Some(run),
         kind: vestal_board::Kind::Created,

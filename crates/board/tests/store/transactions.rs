@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
-use vestal_board::store::{SqliteOptions, SqliteStore, Store as _};
+use vestal_board::store::{BoardStore as _, SqliteOptions, SqliteStore};
 use vestal_board::testing::{BEGINNING, task};
 use vestal_board::{Error, Task};
 use vestal_database::Error as FileError;
@@ -90,7 +90,7 @@ async fn a_transaction_in_which_something_failed_cannot_be_committed() {
 async fn what_was_added_before_a_task_that_cannot_be_is_not_forgotten() {
     let place = place().await;
     let path = OsStr::from_bytes(b"/srv/\xff").into();
-    let odd = Task { workspace: vestal_board::Workspace::Dir { path }, ..task("odd") };
+    let odd = Task { workspace: vestal_board::TaskWorkspace::Dir { path }, ..task("odd") };
     let good = task("good");
     let mut write = place.write().await.unwrap();
     write.insert_tasks(std::slice::from_ref(&good)).await.unwrap();
@@ -110,7 +110,7 @@ async fn a_call_that_is_abandoned_half_way_leaves_nothing_and_hinders_nobody() {
     drop(write);
     let next = task("next");
     add(&place, &next).await;
-    let query = vestal_board::store::Query::default();
+    let query = vestal_board::store::TaskQuery::default();
     assert_eq!(place.read().await.unwrap().count(&query).await.unwrap(), 1);
 }
 
@@ -140,7 +140,7 @@ async fn more_readers_than_there_are_connections_all_get_their_turn() {
         let board = place.board().clone();
         reading.spawn(async move {
             let mut read = board.read().await.unwrap();
-            read.count(&vestal_board::store::Query::default()).await.unwrap()
+            read.count(&vestal_board::store::TaskQuery::default()).await.unwrap()
         });
     }
     assert_eq!(reading.join_all().await, [1; 50]);

@@ -17,8 +17,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use vestal_board::store::{Query, SqliteOptions, SqliteStore, Store};
-use vestal_board::{Kind, NewEvent, Task, TaskId, testing};
+use vestal_board::store::{BoardStore, SqliteOptions, SqliteStore, TaskQuery};
+use vestal_board::{Kind, NewTaskEvent, Task, TaskId, testing};
 
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
@@ -52,21 +52,21 @@ async fn main() -> Done {
 }
 
 /// Adds a task as anybody does: with its lane and an event, in one commit.
-async fn create(store: &dyn Store, task: Task) -> vestal_board::Result<TaskId> {
+async fn create(store: &dyn BoardStore, task: Task) -> vestal_board::Result<TaskId> {
     let mut write = store.write().await?;
     write.insert_tasks(std::slice::from_ref(&task)).await?;
     let payload = serde_json::json!({"title": task.title});
-    let event = NewEvent { task: task.id.clone(), run: None, kind: Kind::Created, payload };
+    let event = NewTaskEvent { task: task.id.clone(), run: None, kind: Kind::Created, payload };
     write.tell(&[event]).await?;
     write.commit().await?;
     Ok(task.id)
 }
 
-async fn count(store: &dyn Store) -> vestal_board::Result<u64> {
-    store.read().await?.count(&Query::default()).await
+async fn count(store: &dyn BoardStore) -> vestal_board::Result<u64> {
+    store.read().await?.count(&TaskQuery::default()).await
 }
 
-async fn listen(store: &dyn Store) -> Done {
+async fn listen(store: &dyn BoardStore) -> Done {
     let mut changes = store.changes()?;
     // The first word may be of nothing.
     changes.next().await?;

@@ -2,8 +2,8 @@
 
 use vestal_board::testing::{TestBoard, profile};
 use vestal_board::{
-    Authority, Block, BlockKind, Edit, Error, Fence, Heartbeat, Promotion, Refusal, Result, Role,
-    Status, TaskId,
+    Authority, Block, BlockKind, BoardRefusal, Error, Fence, Heartbeat, Promotion, Result, Role,
+    Status, TaskEdit, TaskId,
 };
 
 use crate::support::{
@@ -23,7 +23,7 @@ async fn stale(place: &TestBoard) -> (TaskId, Fence, Fence) {
 async fn every_write(place: &TestBoard, fence: &Fence) -> Vec<(&'static str, Result<()>)> {
     let (id, by) = (&fence.task, &Authority::Worker(fence.clone()));
     let beat = Heartbeat { lease: LEASE, activity: true, note: None };
-    let summary = Edit { summary: Some("s".to_owned()), ..Edit::default() };
+    let summary = TaskEdit { summary: Some("s".to_owned()), ..TaskEdit::default() };
     let other = ready(place).await;
     vec![
         ("heartbeat", place.heartbeat(fence, beat).await.map(drop)),
@@ -87,7 +87,7 @@ async fn a_worker_changes_no_task_but_its_own() {
         ("submit", place.submit(&by, &other, done("x")).await.map(drop)),
         ("block", place.block(&by, &other, because(BlockKind::NeedsInput)).await.map(drop)),
         ("schedule", place.schedule(&by, &other, "x", None).await.map(drop)),
-        ("edit", place.edit(&by, &other, Edit::default()).await.map(drop)),
+        ("edit", place.edit(&by, &other, TaskEdit::default()).await.map(drop)),
         ("archive", place.archive(&by, &other).await.map(drop)),
         ("reclaim", place.reclaim(&by, &other, "x").await.map(drop)),
         ("assign", place.assign(&by, &other, Some(profile("beta"))).await.map(drop)),
@@ -100,7 +100,7 @@ async fn a_worker_changes_no_task_but_its_own() {
     ];
     for (verb, result) in results {
         let error = result.expect_err(verb);
-        assert!(matches!(error, Error::Refused(Refusal::NotYours { .. })), "{verb}: {error}");
+        assert!(matches!(error, Error::Refused(BoardRefusal::NotYours { .. })), "{verb}: {error}");
     }
     assert_eq!(status(&place, &other).await, Status::Running);
 }
@@ -140,7 +140,7 @@ async fn a_worker_links_what_it_made_and_its_own_task_only() {
     place.link(&by, &foreign, &made).await.unwrap();
     place.link(&by, &made, &id).await.unwrap();
     let error = place.link(&by, &foreign, &other).await.unwrap_err();
-    assert!(matches!(error, Error::Refused(Refusal::NotYours { .. })), "{error}");
+    assert!(matches!(error, Error::Refused(BoardRefusal::NotYours { .. })), "{error}");
     assert_eq!(get(&place, &other).await.pending_parents, 0);
 }
 
@@ -149,12 +149,12 @@ async fn a_worker_edits_what_came_of_its_work_and_nothing_else() {
     let place = place().await;
     let (id, fence) = running(&place).await;
     let by = Authority::Worker(fence);
-    let outcome = Edit { summary: Some("so far".to_owned()), ..Edit::default() };
+    let outcome = TaskEdit { summary: Some("so far".to_owned()), ..TaskEdit::default() };
     place.edit(&by, &id, outcome).await.unwrap();
     assert_eq!(place.show(&id).await.unwrap().latest_summary.as_deref(), Some("so far"));
-    let title = Edit { title: Some("easier".to_owned()), ..Edit::default() };
+    let title = TaskEdit { title: Some("easier".to_owned()), ..TaskEdit::default() };
     let error = place.edit(&by, &id, title).await.unwrap_err();
-    assert!(matches!(error, Error::Refused(Refusal::NotYours { .. })), "{error}");
+    assert!(matches!(error, Error::Refused(BoardRefusal::NotYours { .. })), "{error}");
 }
 
 #[tokio::test]
@@ -170,7 +170,7 @@ async fn tasks_that_a_worker_did_not_make_end_nothing() {
     let mut naming = done("all done");
     naming.created_cards = vec![made.clone(), foreign.clone(), ghost.clone()];
     let error = place.complete(&by, &id, naming.clone()).await.unwrap_err();
-    let Error::Refused(Refusal::Phantoms { tasks }) = &error else { panic!("{error}") };
+    let Error::Refused(BoardRefusal::Phantoms { tasks }) = &error else { panic!("{error}") };
     assert_eq!(*tasks, [foreign, ghost]);
     assert_eq!(status(&place, &id).await, Status::Running);
     let event = crate::support::told(&place, &id, "completion_blocked_hallucination").await;
@@ -199,7 +199,7 @@ async fn a_worker_is_refused_before_it_learns_whether_a_task_exists() {
         ("unlink", place.unlink(by, id, id).await.map(drop)),
     ] {
         let error = result.expect_err(verb);
-        let Error::Refused(Refusal::NotYours { verb: named, .. }) = &error else {
+        let Error::Refused(BoardRefusal::NotYours { verb: named, .. }) = &error else {
             panic!("{verb}: {error}")
         };
         assert_eq!(*named, verb);

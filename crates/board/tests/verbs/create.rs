@@ -6,7 +6,7 @@ use std::time::Duration;
 use vestal_board::testing::profile;
 use vestal_board::verbs::{MAX_BODY, MAX_KEY};
 use vestal_board::{
-    Authority, BlockKind, Error, Initial, NewTask, Refusal, Status, TaskId, Workspace,
+    Authority, BlockKind, BoardRefusal, Error, Initial, NewTask, Status, TaskId, TaskWorkspace,
 };
 
 use crate::support::{
@@ -145,8 +145,8 @@ async fn many_are_made_together_or_not_at_all() {
 #[tokio::test]
 async fn what_cannot_be_taken_is_refused_with_a_reason() {
     let place = place().await;
-    let dir = |path: &str| Workspace::Dir { path: PathBuf::from(path) };
-    let tree = |branch: &str| Workspace::Worktree {
+    let dir = |path: &str| TaskWorkspace::Dir { path: PathBuf::from(path) };
+    let tree = |branch: &str| TaskWorkspace::Worktree {
         path: PathBuf::from("/srv/repo"),
         branch: Some(branch.to_owned()),
     };
@@ -205,16 +205,16 @@ async fn a_workers_tasks_are_of_its_tenant_and_name_the_run_that_made_them() {
     assert_eq!(child.tenant.as_deref(), Some("acme"));
     assert_eq!(child.created_by, "alpha");
     assert_eq!((child.created_by_run, child.depth), (Some(fence.run), 1));
-    assert_eq!(child.workspace, Workspace::Scratch);
+    assert_eq!(child.workspace, TaskWorkspace::Scratch);
 }
 
 #[tokio::test]
 async fn a_worker_reaches_no_directory_by_way_of_a_task_but_its_own() {
     let place = place().await;
-    let own = Workspace::Dir { path: PathBuf::from("/srv/own") };
+    let own = TaskWorkspace::Dir { path: PathBuf::from("/srv/own") };
     let parent = add(&place, NewTask { workspace: own.clone(), ..titled("parent") }).await;
     let worker = Authority::Worker(crate::support::take(&place, &parent).await);
-    let other = Workspace::Dir { path: PathBuf::from("/etc") };
+    let other = TaskWorkspace::Dir { path: PathBuf::from("/etc") };
     let error = place.create(&worker, NewTask { workspace: other, ..titled("c") }).await;
     assert!(error.unwrap_err().to_string().contains("the workspace"));
     let new = NewTask { inherit_workspace: true, ..titled("c") };
@@ -231,7 +231,7 @@ async fn a_run_makes_fifty_tasks_and_no_more() {
     let new = (0..50).map(|n| titled(&format!("task {n}"))).collect();
     place.create_many(&worker, new).await.unwrap();
     let error = place.create(&worker, titled("one more")).await.unwrap_err();
-    assert!(matches!(error, Error::Refused(Refusal::TooMany { limit: 50 })), "{error}");
+    assert!(matches!(error, Error::Refused(BoardRefusal::TooMany { limit: 50 })), "{error}");
 }
 
 #[tokio::test]
@@ -246,7 +246,7 @@ async fn workers_whose_workers_make_tasks_come_to_an_end() {
     }
     let worker = Authority::Worker(crate::support::take(&place, &id).await);
     let error = place.create(&worker, titled("too deep")).await.unwrap_err();
-    assert!(matches!(error, Error::Refused(Refusal::TooDeep { limit: 5 })), "{error}");
+    assert!(matches!(error, Error::Refused(BoardRefusal::TooDeep { limit: 5 })), "{error}");
 }
 
 #[tokio::test]
@@ -275,12 +275,12 @@ async fn a_task_waits_for_one_that_is_made_with_it_however_many_there_are() {
     let again = creation.add(&keyed).await.unwrap();
     assert_eq!((again.task.id, again.existed), (keyed_id, true));
     creation.commit().await.unwrap();
-    let all = place.list(&vestal_board::store::Query::default()).await.unwrap();
+    let all = place.list(&vestal_board::store::TaskQuery::default()).await.unwrap();
     assert_eq!(all.len(), 602);
     assert_eq!(place.complete(&by, &first, done("x")).await.unwrap().promoted.len(), 1);
 
     let mut creation = place.creation(&by).await.unwrap();
     creation.add(&titled("never")).await.unwrap();
     drop(creation);
-    assert_eq!(place.list(&vestal_board::store::Query::default()).await.unwrap().len(), 602);
+    assert_eq!(place.list(&vestal_board::store::TaskQuery::default()).await.unwrap().len(), 602);
 }

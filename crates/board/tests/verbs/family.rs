@@ -1,7 +1,7 @@
 //! Tasks that wait for others.
 
 use serde_json::json;
-use vestal_board::{Authority, Error, Refusal, Status};
+use vestal_board::{Authority, BoardRefusal, Error, Status};
 
 use crate::support::{
     add, after, ann, at, done, get, kinds, place, ready, running, status, take, told,
@@ -107,7 +107,7 @@ async fn nothing_waits_for_itself_not_even_by_way_of_others() {
     let c = add(&place, after(&[&b])).await;
     for (parent, child) in [(&a, &a), (&b, &a), (&c, &a), (&c, &b)] {
         let error = place.link(&ann(), parent, child).await.unwrap_err();
-        assert!(matches!(error, Error::Refused(Refusal::Cycle { .. })), "{error}");
+        assert!(matches!(error, Error::Refused(BoardRefusal::Cycle { .. })), "{error}");
     }
     place.link(&ann(), &a, &c).await.unwrap();
 }

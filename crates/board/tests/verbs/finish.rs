@@ -4,8 +4,8 @@ use serde_json::json;
 use vestal_board::NewAttachment;
 use vestal_board::testing::profile;
 use vestal_board::{
-    AttachmentSource, Authority, Block, BlockKind, Completion, Edit, Error, NewTask, Outcome, Role,
-    Status,
+    AttachmentSource, Authority, Block, BlockKind, Error, NewTask, Outcome, Role, Status,
+    TaskCompletion, TaskEdit,
 };
 
 use crate::support::{
@@ -17,12 +17,12 @@ use crate::support::{
 async fn what_a_worker_hands_over_is_kept_with_its_run() {
     let place = place().await;
     let (id, fence) = running(&place).await;
-    let handoff = Completion {
+    let handoff = TaskCompletion {
         summary: Some("first line\nsecond".to_owned()),
         result: Some("42".to_owned()),
         metadata: Some(json!({"files": 3})),
         artifacts: vec!["report.pdf".to_owned()],
-        ..Completion::default()
+        ..TaskCompletion::default()
     };
     let moved = place.complete(&Authority::Worker(fence), &id, handoff).await.unwrap();
     assert_eq!(moved.task.status, Status::Done);
@@ -61,7 +61,7 @@ async fn what_is_too_large_to_hand_over_is_refused_and_the_task_goes_on() {
     let by = Authority::Worker(fence);
     let large = json!({"x": "y".repeat(64 * 1024)});
     for metadata in [large, json!([1, 2])] {
-        let handoff = Completion { metadata: Some(metadata), ..done("x") };
+        let handoff = TaskCompletion { metadata: Some(metadata), ..done("x") };
         let error = place.complete(&by, &id, handoff).await.unwrap_err();
         assert!(error.to_string().contains("the metadata"), "{error}");
     }
@@ -149,7 +149,7 @@ async fn a_review_that_fails_or_waits_is_a_review_afterwards() {
 async fn work_waits_for_a_person_only_while_no_profile_looks_at_it() {
     let place = place().await;
     let id = at(&place, Status::Review).await;
-    let set = |reviewer| Edit { reviewer: Some(reviewer), ..Edit::default() };
+    let set = |reviewer| TaskEdit { reviewer: Some(reviewer), ..TaskEdit::default() };
     let task = place.edit(&ann(), &id, set(Some(profile("beta")))).await.unwrap();
     assert_eq!((task.attention.as_deref(), task.queue_as()), (None, Some("beta")));
     let task = place.edit(&ann(), &id, set(None)).await.unwrap();
@@ -170,12 +170,12 @@ async fn a_block_that_asks_for_review_submits_the_work() {
 async fn what_came_of_a_task_can_be_put_right_afterwards() {
     let place = place().await;
     let id = at(&place, Status::Done).await;
-    let edit = Edit {
+    let edit = TaskEdit {
         result: Some("43".to_owned()),
         summary: Some("better".to_owned()),
         metadata: Some(json!({"a": 1})),
         priority: Some(3),
-        ..Edit::default()
+        ..TaskEdit::default()
     };
     place.edit(&ann(), &id, edit).await.unwrap();
     let sheet = place.show(&id).await.unwrap();
@@ -187,7 +187,7 @@ async fn what_came_of_a_task_can_be_put_right_afterwards() {
     );
     assert_eq!(told(&place, &id, "reprioritized").await, json!({"priority": 3}));
     let events = kinds(&place, &id).await.len();
-    place.edit(&ann(), &id, Edit { priority: Some(3), ..Edit::default() }).await.unwrap();
+    place.edit(&ann(), &id, TaskEdit { priority: Some(3), ..TaskEdit::default() }).await.unwrap();
     assert_eq!(kinds(&place, &id).await.len(), events, "nothing changed, nothing is told");
 }
 

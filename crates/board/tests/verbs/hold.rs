@@ -6,7 +6,8 @@ use std::time::Duration;
 use vestal_board::testing::profile;
 use vestal_board::verbs::steps;
 use vestal_board::{
-    Authority, Claim, Error, Fence, Heartbeat, NewTask, Outcome, Refusal, Role, Status, Workspace,
+    Authority, BoardRefusal, Claim, Error, Fence, Heartbeat, NewTask, Outcome, Role, Status,
+    TaskWorkspace,
 };
 
 use crate::support::{
@@ -30,7 +31,9 @@ async fn a_task_is_held_by_one_run_at_a_time() {
     assert_eq!(told(&place, &id, "claimed").await["run_id"], run.id.get());
 
     let error = place.claim(&ann(), &id, claim(&place, Role::Work)).await.unwrap_err();
-    let Error::Refused(Refusal::Held { run: held, owner, .. }) = &error else { panic!("{error}") };
+    let Error::Refused(BoardRefusal::Held { run: held, owner, .. }) = &error else {
+        panic!("{error}")
+    };
     assert_eq!((*held, owner.as_str()), (run.id, "dispatcher on here"));
 }
 
@@ -52,7 +55,7 @@ async fn of_many_that_claim_at_once_one_gets_the_task() {
     let (got, refused): (Vec<_>, Vec<_>) = claimed.into_iter().partition(Result::is_ok);
     assert_eq!(got.len(), 1);
     for error in refused {
-        assert!(matches!(error, Err(Error::Refused(Refusal::Held { .. }))), "{error:?}");
+        assert!(matches!(error, Err(Error::Refused(BoardRefusal::Held { .. }))), "{error:?}");
     }
     assert_eq!(place.show(&id).await.unwrap().runs.len(), 1);
 }
@@ -153,7 +156,7 @@ async fn a_task_is_kept_while_a_worker_of_it_may_live() {
     place.started(&fence, process(place.host()), "").await.unwrap();
     place.archive(&ann(), &id).await.unwrap();
     let error = place.delete(&ann(), &id).await.unwrap_err();
-    assert!(matches!(error, Error::Refused(Refusal::Held { .. })), "{error}");
+    assert!(matches!(error, Error::Refused(BoardRefusal::Held { .. })), "{error}");
     place.run_gone(fence.run).await.unwrap();
     place.delete(&ann(), &id).await.unwrap();
     assert!(matches!(place.get(&id).await, Err(Error::NotFound { .. })));
@@ -166,7 +169,7 @@ async fn a_task_is_not_started_again_beside_a_worker_of_the_same_host() {
     place.started(&fence, process(place.host()), "").await.unwrap();
     place.reclaim(&ann(), &id, "stuck").await.unwrap();
     let again = place.claim(&dispatcher(), &id, claim(&place, Role::Work)).await;
-    assert!(matches!(again, Err(Error::Refused(Refusal::Held { .. }))), "{again:?}");
+    assert!(matches!(again, Err(Error::Refused(BoardRefusal::Held { .. }))), "{again:?}");
     place.run_gone(fence.run).await.unwrap();
     place.claim(&dispatcher(), &id, claim(&place, Role::Work)).await.unwrap();
 }
@@ -175,13 +178,13 @@ async fn a_task_is_not_started_again_beside_a_worker_of_the_same_host() {
 async fn a_directory_is_worked_in_by_one_task_at_a_time() {
     let place = place().await;
     let shared = || NewTask {
-        workspace: Workspace::Dir { path: PathBuf::from("/srv/shared") },
+        workspace: TaskWorkspace::Dir { path: PathBuf::from("/srv/shared") },
         ..titled("t")
     };
     let (first, second) = (add(&place, shared()).await, add(&place, shared()).await);
     let fence = take(&place, &first).await;
     let error = place.claim(&dispatcher(), &second, claim(&place, Role::Work)).await.unwrap_err();
-    let Error::Refused(Refusal::WorkspaceBusy { by, .. }) = &error else { panic!("{error}") };
+    let Error::Refused(BoardRefusal::WorkspaceBusy { by, .. }) = &error else { panic!("{error}") };
     assert_eq!(*by, first);
     place.complete(&Authority::Worker(fence), &first, done("done")).await.unwrap();
     take(&place, &second).await;
@@ -190,12 +193,12 @@ async fn a_directory_is_worked_in_by_one_task_at_a_time() {
 #[tokio::test]
 async fn a_directory_is_worked_in_by_the_host_that_has_it() {
     let place = place().await;
-    let workspace = Workspace::Dir { path: PathBuf::from("/srv/here") };
+    let workspace = TaskWorkspace::Dir { path: PathBuf::from("/srv/here") };
     let id = add(&place, NewTask { workspace, ..titled("t") }).await;
     let there = place.from_host("there").await.unwrap();
     let claim = Claim { host: Some(there.host().clone()), ..claim(&place, Role::Work) };
     let error = there.claim(&dispatcher(), &id, claim).await.unwrap_err();
-    assert!(matches!(error, Error::Refused(Refusal::OtherHost { .. })), "{error}");
+    assert!(matches!(error, Error::Refused(BoardRefusal::OtherHost { .. })), "{error}");
 }
 
 #[tokio::test]
@@ -315,17 +318,17 @@ async fn only_what_a_person_claimed_is_renewed_by_hand() {
     let (id, fence) = running(&place).await;
     let held = place.renew(&ann(), &id, beat(None)).await;
     assert!(
-        matches!(&held, Err(Error::Refused(Refusal::Held { run, .. })) if *run == fence.run),
+        matches!(&held, Err(Error::Refused(BoardRefusal::Held { run, .. })) if *run == fence.run),
         "{held:?}"
     );
     let id = ready(&place).await;
     let free = place.renew(&ann(), &id, beat(None)).await;
-    assert!(matches!(free, Err(Error::Refused(Refusal::Status { .. }))), "{free:?}");
+    assert!(matches!(free, Err(Error::Refused(BoardRefusal::Status { .. }))), "{free:?}");
     let by_hand = Claim { lease: LEASE, profile: None, role: Role::Work, host: None };
     let run = place.claim(&ann(), &id, by_hand).await.unwrap();
     let worker = Authority::Worker(fence);
     let other = place.renew(&worker, &id, beat(None)).await;
-    assert!(matches!(other, Err(Error::Refused(Refusal::NotYours { .. }))), "{other:?}");
+    assert!(matches!(other, Err(Error::Refused(BoardRefusal::NotYours { .. }))), "{other:?}");
     let (renewed, until) = place.renew(&ann(), &id, beat(Some("half"))).await.unwrap();
     let runs = place.show(&id).await.unwrap().runs;
     let last = runs.last().unwrap();

@@ -8,7 +8,8 @@ use vestal_board::dispatch::FailurePolicy;
 use vestal_board::store::EventQuery;
 use vestal_board::testing::profile;
 use vestal_board::{
-    Authority, BlockKind, Completion, Error, NewTask, Outcome, Rule, Severity, Status, Thresholds,
+    Authority, BlockKind, Error, NewTask, Outcome, Rule, Severity, Status, TaskCompletion,
+    Thresholds,
 };
 
 use crate::support::{
@@ -185,7 +186,8 @@ async fn a_task_of_a_profile_that_does_not_exist_is_reported_at_once() {
 async fn a_worker_is_told_what_it_needs_to_know() {
     let place = place().await;
     let parent = ready(&place).await;
-    let handoff = Completion { metadata: Some(json!({"port": 8080})), ..done("the server runs") };
+    let handoff =
+        TaskCompletion { metadata: Some(json!({"port": 8080})), ..done("the server runs") };
     place.complete(&ann(), &parent, handoff).await.unwrap();
     let (earlier, fence) = running(&place).await;
     place.complete(&Authority::Worker(fence), &earlier, done("earlier work")).await.unwrap();

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use vestal_board::store::Query;
+use vestal_board::store::TaskQuery;
 use vestal_board::testing::{TestBoard, profile};
 use vestal_board::{
-    Authority, Block, BlockKind, Claim, Completion, Fence, Host, HostName, Initial, NewTask,
-    Process, Role, RunEnd, Status, Task, TaskId,
+    Authority, Block, BlockKind, Claim, Fence, HostId, HostName, Initial, NewTask, Role, RunEnd,
+    RunProcess, Status, Task, TaskCompletion, TaskId,
 };
 
 pub(crate) const LEASE: Duration = Duration::from_mins(15);
@@ -70,12 +70,12 @@ pub(crate) async fn running(place: &TestBoard) -> (TaskId, Fence) {
 }
 
 /// A process that nothing has: no test signals it.
-pub(crate) fn process(host: &Host) -> Process {
-    Process { host: host.clone(), pid: 4_194_303, start: 7 }
+pub(crate) fn process(host: &HostId) -> RunProcess {
+    RunProcess { host: host.clone(), pid: 4_194_303, start: 7 }
 }
 
-pub(crate) fn done(summary: &str) -> Completion {
-    Completion { summary: Some(summary.to_owned()), ..Completion::default() }
+pub(crate) fn done(summary: &str) -> TaskCompletion {
+    TaskCompletion { summary: Some(summary.to_owned()), ..TaskCompletion::default() }
 }
 
 pub(crate) fn because(kind: BlockKind) -> Block {
@@ -147,5 +147,5 @@ pub(crate) async fn told(place: &TestBoard, id: &TaskId, kind: &str) -> serde_js
 }
 
 pub(crate) async fn everything(place: &TestBoard) -> Vec<Task> {
-    place.list(&Query { with_archived: true, ..Query::default() }).await.unwrap()
+    place.list(&TaskQuery { with_archived: true, ..TaskQuery::default() }).await.unwrap()
 }

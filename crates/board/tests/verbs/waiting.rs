@@ -5,7 +5,8 @@ use std::time::Duration;
 use vestal_board::testing::TestBoard;
 use vestal_board::verbs::steps;
 use vestal_board::{
-    Authority, Block, BlockKind, Error, Initial, NewTask, Promotion, Refusal, Status, TaskId, Time,
+    Authority, Block, BlockKind, BoardRefusal, Error, Initial, NewTask, Promotion, Status, TaskId,
+    Time,
 };
 
 use crate::support::{
@@ -123,7 +124,7 @@ async fn a_task_that_waits_for_nothing_cannot_be_blocked_by_a_dependency() {
     let (id, fence) = running(&place).await;
     let by = Authority::Worker(fence);
     let error = place.block(&by, &id, because(BlockKind::Dependency)).await.unwrap_err();
-    assert!(matches!(error, Error::Refused(Refusal::NothingToWaitFor { .. })), "{error}");
+    assert!(matches!(error, Error::Refused(BoardRefusal::NothingToWaitFor { .. })), "{error}");
     assert_eq!(status(&place, &id).await, Status::Running);
 
     let needed = place.create(&by, crate::support::titled("needed")).await.unwrap().task.id;
@@ -230,7 +231,7 @@ async fn force_is_needed_to_go_on_before_the_tasks_one_waits_for() {
     let parent = ready(&place).await;
     let id = add(&place, after(&[&parent])).await;
     let error = place.promote(&ann(), &id, Promotion::default()).await.unwrap_err();
-    let Error::Refused(Refusal::UnfinishedParents { parents, .. }) = &error else {
+    let Error::Refused(BoardRefusal::UnfinishedParents { parents, .. }) = &error else {
         panic!("{error}")
     };
     assert_eq!(*parents, std::slice::from_ref(&parent));

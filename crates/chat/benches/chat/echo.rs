@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use vestal_bench::Result;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 use vestal_tui::emulator::{Emulator, Pty};
 
@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_millis(15);
 /// Keys after which the input is cleared.
 const LINE: usize = 40;
 
-pub(crate) fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+pub(crate) fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let bar = Bar::AtMost(Figure::Milliseconds(5.0));
     let kernel = kernel(stage, plan)?;
     let beside = Figure::time(kernel.p50());
@@ -26,12 +26,12 @@ pub(crate) fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
     let talking = while_saying(stage, TALK, plan)?;
     Stage::leave(chat)?;
     Ok(vec![
-        Row::times("key to echo, nothing going on", &idle)
+        BenchRow::times("key to echo, nothing going on", &idle)
             .beside(beside)
             .bar(bar)
             .note("beside it: the kernel's echo to cat"),
-        Row::times("key to echo while a tool prints 10 MB", &busy).beside(beside).bar(bar),
-        Row::times("key to echo while the model says 10 MB", &talking).beside(beside).bar(bar),
+        BenchRow::times("key to echo while a tool prints 10 MB", &busy).beside(beside).bar(bar),
+        BenchRow::times("key to echo while the model says 10 MB", &talking).beside(beside).bar(bar),
     ])
 }
 

@@ -20,7 +20,7 @@ mod start;
 use std::process::ExitCode;
 
 use vestal_bench::Result;
-use vestal_bench::report::Report;
+use vestal_bench::report::BenchReport;
 
 use crate::stage::Stage;
 
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     vestal_bench::run(SHORT, LONG, measure)
 }
 
-fn measure(report: &mut Report, plan: Plan) -> Result<()> {
+fn measure(report: &mut BenchReport, plan: Plan) -> Result<()> {
     let program = vestal_bench::program::build()?;
     let stage = Stage::new(program)?;
     report.add(start::measure(&stage, plan)?);

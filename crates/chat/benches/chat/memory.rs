@@ -2,7 +2,7 @@
 
 use vestal_bench::Result;
 use vestal_bench::process::resident;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::report::{Bar, BenchRow, Figure};
 
 use crate::Plan;
 use crate::stage::{PATIENCE, Stage, WORK};
@@ -13,7 +13,7 @@ const LONG: &str = "memory of a chat after a long conversation";
 /// What the alternative's terminal interface held idle, recorded.
 const THEIRS: f64 = 170.0;
 
-pub(crate) fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+pub(crate) fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let mut chat = stage.seat()?;
     let idle = resident(chat.id())?;
     for turn in 1..=plan.turns {
@@ -39,8 +39,8 @@ pub(crate) fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
     Stage::leave(chat)?;
     let theirs = Figure::Mebibytes(THEIRS);
     Ok(vec![
-        Row::single(IDLE, Figure::size(idle)).beside(theirs),
-        Row::single(LONG, Figure::size(long))
+        BenchRow::single(IDLE, Figure::size(idle)).beside(theirs),
+        BenchRow::single(LONG, Figure::size(long))
             .beside(theirs)
             .bar(Bar::AtMost(Figure::Mebibytes(40.0)))
             .note(format!("{} turns, each with a tool call", plan.turns)),

@@ -7,7 +7,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use vestal_bench::Result;
 use vestal_config::Environment;
-use vestal_scripted_model::{Reply, Rule, Script, ScriptedModel};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedModel, ScriptedReply};
 use vestal_tui::Size;
 use vestal_tui::emulator::{Command, Pty};
 
@@ -38,16 +38,21 @@ impl Stage {
     pub(crate) fn new(program: PathBuf) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         std::fs::create_dir(dir.path().join("user"))?;
-        let call = |command: &str| Reply::tool_call("terminal", json!({"command": command}));
+        let call =
+            |command: &str| ScriptedReply::tool_call("terminal", json!({"command": command}));
         let paragraph = "Words of **some** weight, and `code` between them. ".repeat(4) + "\n\n";
         let talk = paragraph.repeat(10_000_000 / paragraph.len());
         let script = Script::rules([
-            Rule::when_user_contains(WORK).reply(call("seq 200")),
-            Rule::when_user_contains(WORK).after_tool_results(1).reply(Reply::text("done")),
-            Rule::when_user_contains(FLOOD).reply(call(PRINTS)),
-            Rule::when_user_contains(FLOOD).after_tool_results(1).reply(Reply::text("flooded")),
-            Rule::when_user_contains(TALK)
-                .reply(Reply::text(talk).chunked(2_000).paced(Duration::from_millis(1))),
+            ReplyRule::when_user_contains(WORK).reply(call("seq 200")),
+            ReplyRule::when_user_contains(WORK)
+                .after_tool_results(1)
+                .reply(ScriptedReply::text("done")),
+            ReplyRule::when_user_contains(FLOOD).reply(call(PRINTS)),
+            ReplyRule::when_user_contains(FLOOD)
+                .after_tool_results(1)
+                .reply(ScriptedReply::text("flooded")),
+            ReplyRule::when_user_contains(TALK)
+                .reply(ScriptedReply::text(talk).chunked(2_000).paced(Duration::from_millis(1))),
         ]);
         let model = ScriptedModel::start(script.or_echo().forget_bodies());
         let stage = Self { dir, model, program };

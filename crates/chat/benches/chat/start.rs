@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use vestal_bench::Result;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 
 use crate::Plan;
@@ -17,7 +17,7 @@ const THEIRS: Duration = Duration::from_millis(4_100);
 /// Starts that are not counted.
 const WARM_UP: usize = 3;
 
-pub(crate) fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+pub(crate) fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let mut samples = Samples::default();
     for round in 0..WARM_UP + plan.starts {
         let start = Instant::now();
@@ -30,7 +30,7 @@ pub(crate) fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
         }
     }
     Ok(vec![
-        Row::times(START, &samples)
+        BenchRow::times(START, &samples)
             .beside(Figure::time(THEIRS))
             .bar(Bar::AtMost(Figure::Milliseconds(60.0)))
             .note("the alternative's figure was recorded"),

@@ -2,7 +2,7 @@
 
 use vestal_agent::slash::Invocation;
 use vestal_agent::{ChildrenUsage, CompressError};
-use vestal_conversations::{Error, Filter, ModelTotals, Summary, Totals};
+use vestal_conversations::{ConversationFilter, ConversationSummary, Error, ModelTotals, Totals};
 use vestal_sandbox::backend::Confinement;
 use vestal_tui::{Line, format, style};
 
@@ -46,7 +46,7 @@ pub(super) async fn resume(chat: &mut Chat, invocation: &Invocation) {
 }
 
 async fn offer_conversations(chat: &mut Chat) {
-    let filter = Filter { limit: OFFERED + 1, ..Filter::default() };
+    let filter = ConversationFilter { limit: OFFERED + 1, ..ConversationFilter::default() };
     let mut found = match chat.agent.store().list(&filter).await {
         Ok(found) => found,
         Err(error) => return chat.show_error(&store_error(&error)),
@@ -68,7 +68,7 @@ async fn offer_conversations(chat: &mut Chat) {
 }
 
 /// Describes a conversation in one line: title, id and last use.
-fn in_a_line(summary: &Summary) -> String {
+fn in_a_line(summary: &ConversationSummary) -> String {
     let conversation = &summary.conversation;
     let title = conversation.title.as_deref().unwrap_or(&summary.preview);
     let title = match title.char_indices().nth(TITLE) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use vestal_agent::slash::Invocation;
 use vestal_runtime::{SandboxCommand, SandboxCommandError};
-use vestal_sandbox::{Error, JobInfo, Sandbox, Summary, SummaryState, Task};
+use vestal_sandbox::{Error, JobInfo, Sandbox, SandboxSummary, SummaryState, TaskName};
 use vestal_tui::format;
 
 use crate::chat::Chat;
@@ -71,7 +71,11 @@ pub(super) async fn show_sandbox(chat: &mut Chat) {
     commands::print_table(chat, &rows);
 }
 
-fn sandbox_rows(summary: &Summary, session: &str, now: Timestamp) -> Vec<(&'static str, String)> {
+fn sandbox_rows(
+    summary: &SandboxSummary,
+    session: &str,
+    now: Timestamp,
+) -> Vec<(&'static str, String)> {
     let mut rows = vec![("task", summary.task.clone())];
     let mut backend = summary.backend.clone();
     if let Some(tier) = &summary.description.tier {
@@ -117,7 +121,7 @@ fn sandbox_rows(summary: &Summary, session: &str, now: Timestamp) -> Vec<(&'stat
     rows
 }
 
-fn sandbox_state(summary: &Summary, now: Timestamp) -> String {
+fn sandbox_state(summary: &SandboxSummary, now: Timestamp) -> String {
     let state = match summary.state {
         SummaryState::Running => "running",
         SummaryState::Unresponsive => "running, not responding; the next use repairs it",
@@ -137,7 +141,7 @@ fn sandbox_state(summary: &Summary, now: Timestamp) -> String {
     words
 }
 
-pub(super) async fn switch_sandbox(chat: &mut Chat, task: Task) {
+pub(super) async fn switch_sandbox(chat: &mut Chat, task: TaskName) {
     if task == *chat.info.sandbox.task() {
         return chat.note(&format!("already in the sandbox of {task}"));
     }

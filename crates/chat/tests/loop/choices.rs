@@ -1,8 +1,8 @@
 //! What commands ask, wait for, count and explain.
 
 use serde_json::json;
-use vestal_scripted_model::{Reply, Rule, Script};
-use vestal_tui::Key;
+use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
+use vestal_tui::KeyPress;
 
 use crate::commands::{hears, rests, seen, shell};
 use crate::stage::{NEVER, Stage};
@@ -39,7 +39,7 @@ async fn ctrl_c_leaves_a_choice_and_not_the_chat() {
             person.sees("a new conversation in the same sandbox").await;
             person.says("/resume");
             person.sees("[1] one (").await;
-            person.presses(Key::control('c'));
+            person.presses(KeyPress::control('c'));
             person.sees("unanswered").await;
             person.sees_no("[1] one").await;
             assert!(!person.all().iter().any(|row| row.contains("press Ctrl-C again")));
@@ -58,7 +58,7 @@ async fn what_does_not_come_to_an_end_is_seen_and_given_up_and_no_key_is_lost() 
             person.says(&format!("/new {NEVER}"));
             person.sees("opening the conversation").await;
             person.types("tw");
-            person.presses(Key::control('c'));
+            person.presses(KeyPress::control('c'));
             person.sees("opening the conversation was cancelled").await;
             person.says("o");
             person.sees("heard two").await;
@@ -72,12 +72,12 @@ async fn what_does_not_come_to_an_end_is_seen_and_given_up_and_no_key_is_lost() 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_children_took_is_counted_on_a_line_of_its_own_and_in_the_sum() {
     let stage = Stage::new(Script::rules([
-        Rule::when_user_contains("hand it out").reply(Reply::tool_call(
+        ReplyRule::when_user_contains("hand it out").reply(ScriptedReply::tool_call(
             "delegate_task",
             json!({"tasks": [{"goal": "the north part"}, {"goal": "the south part"}]}),
         )),
-        Rule::after_tool_result_contains("summary").reply(Reply::text("all done")),
-        Rule::always().reply(Reply::text("my part is done")),
+        ReplyRule::after_tool_result_contains("summary").reply(ScriptedReply::text("all done")),
+        ReplyRule::always().reply(ScriptedReply::text("my part is done")),
     ]));
     stage
         .play(async |person| {

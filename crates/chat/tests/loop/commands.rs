@@ -1,22 +1,25 @@
 //! Commands: what is said to the program and not to the model.
 
 use serde_json::json;
-use vestal_conversations::{Filter, Store, Summary};
+use vestal_conversations::{ConversationFilter, ConversationStore, ConversationSummary};
 use vestal_model::{Freshness, Models};
-use vestal_scripted_model::{Model, Reply, Rule, Script};
-use vestal_tui::{Key, KeyCode, Size};
+use vestal_scripted_model::{Model, ReplyRule, Script, ScriptedReply};
+use vestal_tui::{KeyCode, KeyPress, Size};
 
 use crate::stage::{Person, Stage, marker, processes_with, until};
 
 /// A model that runs what follows `$ ` in the shell and repeats the rest.
 pub(crate) fn shell() -> Script {
     Script::new()
-        .rule(Rule::when_user_contains("$ ").reply_with(|request| {
+        .rule(ReplyRule::when_user_contains("$ ").reply_with(|request| {
             let command = request.last_user_text().unwrap_or_default();
-            Reply::tool_call("terminal", json!({"command": command.trim_start_matches("$ ")}))
+            ScriptedReply::tool_call(
+                "terminal",
+                json!({"command": command.trim_start_matches("$ ")}),
+            )
         }))
-        .rule(Rule::always().after_any_tool_results().reply_with(|request| {
-            Reply::text(format!("heard {}", request.last_user_text().unwrap_or_default()))
+        .rule(ReplyRule::always().after_any_tool_results().reply_with(|request| {
+            ScriptedReply::text(format!("heard {}", request.last_user_text().unwrap_or_default()))
         }))
 }
 
@@ -40,9 +43,9 @@ pub(crate) async fn rests(person: &Person) {
         .await;
 }
 
-async fn conversations(stage: &Stage) -> Vec<Summary> {
-    let store = Store::open(stage.store_file()).await.unwrap();
-    store.list(&Filter::default()).await.unwrap()
+async fn conversations(stage: &Stage) -> Vec<ConversationSummary> {
+    let store = ConversationStore::open(stage.store_file()).await.unwrap();
+    store.list(&ConversationFilter::default()).await.unwrap()
 }
 
 /// Returns what the model saw of a person in its last request.
@@ -86,7 +89,7 @@ async fn turns_are_taken_back_for_good_and_said_again() {
             person.sees("undid 1 turn (2 messages)").await;
             // What was said is in the input, to be said better.
             person.types(" and a half");
-            person.presses(Key::plain(KeyCode::Enter));
+            person.presses(KeyPress::plain(KeyCode::Enter));
             person.sees("heard two and a half").await;
             rests(&person).await;
             assert_eq!(seen(&stage), ["one", "two and a half"]);
@@ -172,8 +175,9 @@ async fn a_branch_is_gone_on_with_and_named() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn while_a_turn_runs_some_commands_act_at_once_and_others_wait() {
-    let stage =
-        Stage::new(Script::replies([Reply::text("the whole answer").chunked(9).hold_after(1)]));
+    let stage = Stage::new(Script::replies([ScriptedReply::text("the whole answer")
+        .chunked(9)
+        .hold_after(1)]));
     stage
         .play(async |person| {
             person.says("talk");
@@ -206,12 +210,17 @@ async fn stop_interrupts_the_turn_and_ends_background_jobs_after_a_question() {
     let started = command.clone();
     let stage = Stage::new(
         Script::new()
-            .rule(Rule::when_user_contains("start").reply(Reply::tool_call(
+            .rule(ReplyRule::when_user_contains("start").reply(ScriptedReply::tool_call(
                 "terminal",
                 json!({"command": started, "background": true}),
             )))
-            .rule(Rule::when_user_contains("talk").reply(Reply::text("first words").hold_after(1)))
-            .rule(Rule::always().after_any_tool_results().reply(Reply::text("it runs"))),
+            .rule(
+                ReplyRule::when_user_contains("talk")
+                    .reply(ScriptedReply::text("first words").hold_after(1)),
+            )
+            .rule(
+                ReplyRule::always().after_any_tool_results().reply(ScriptedReply::text("it runs")),
+            ),
     );
     stage
         .play(async |person| {
@@ -319,7 +328,7 @@ async fn a_slip_in_the_name_of_a_model_gets_the_nearest_one_that_is_listed() {
             person.says("/model lantern-2");
             person.sees("this conversation now uses custom:lantern-2").await;
             person.types("/model custom:be");
-            person.presses(Key::plain(KeyCode::Tab));
+            person.presses(KeyPress::plain(KeyCode::Tab));
             person.sees("/model custom:beacon").await;
             person.leaves();
         })
@@ -424,9 +433,9 @@ async fn commands_are_listed_as_soon_as_one_is_begun() {
             person.sees("/new").await;
             person.types("mod");
             person.sees_no("/new").await;
-            person.presses(Key::plain(KeyCode::Enter));
+            person.presses(KeyPress::plain(KeyCode::Enter));
             person.sees("› /model").await;
-            person.presses(Key::control('u'));
+            person.presses(KeyPress::control('u'));
             // What is written out is sent, though the list is open.
             person.says("/yolo");
             person.sees("YOLO").await;

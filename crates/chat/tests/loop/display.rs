@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use vestal_chat::HostMessage;
-use vestal_conversations::Kind;
-use vestal_scripted_model::{Reply, Rule, Script, ToolCall};
-use vestal_tui::{Input, Key, KeyCode};
+use vestal_conversations::MessageKind;
+use vestal_scripted_model::{ReplyRule, Script, ScriptedReply, ScriptedToolCall};
+use vestal_tui::{KeyCode, KeyPress, TerminalInput};
 
 use crate::stage::{Stage, until};
 
@@ -15,8 +15,8 @@ async fn ten_megabytes_of_output_do_not_keep_a_key_from_being_seen() {
     let command = "while [ ! -e go ]; do head -c 1000000 /dev/zero | tr '\\0' 'x' | fold -w 99; \
         printf x >> turns; done";
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("terminal", json!({"command": command})),
-        Reply::text("done"),
+        ScriptedReply::tool_call("terminal", json!({"command": command})),
+        ScriptedReply::text("done"),
     ]));
     stage
         .play(async |person| {
@@ -26,7 +26,7 @@ async fn ten_megabytes_of_output_do_not_keep_a_key_from_being_seen() {
             let mut typed = String::new();
             for letter in "typing".chars() {
                 typed.push(letter);
-                person.presses(Key::plain(KeyCode::Char(letter)));
+                person.presses(KeyPress::plain(KeyCode::Char(letter)));
                 person.sees(&format!("› {typed}")).await;
                 assert!(!stage.file("go").exists());
             }
@@ -47,15 +47,15 @@ async fn ten_megabytes_of_output_do_not_keep_a_key_from_being_seen() {
 async fn a_job_that_ends_is_told_once_at_the_prompt_and_rings_when_nobody_looks() {
     let command = "while [ ! -e go ]; do sleep 0.02; done; exit 3";
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("terminal", json!({"command": command, "background": true})),
-        Reply::text("it runs"),
+        ScriptedReply::tool_call("terminal", json!({"command": command, "background": true})),
+        ScriptedReply::text("it runs"),
     ]));
     stage
         .play(async |person| {
             person.says("start it");
             person.sees("it runs").await;
             person.sees("1 job").await;
-            person.does(Input::Focused(false));
+            person.does(TerminalInput::Focused(false));
             std::fs::write(stage.file("go"), "").unwrap();
             person.sees("ended: exit 3 after").await;
             person.sees_no("1 job").await;
@@ -70,7 +70,7 @@ async fn a_job_that_ends_is_told_once_at_the_prompt_and_rings_when_nobody_looks(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watching_starts_no_sandbox() {
-    let stage = Stage::new(Script::replies([Reply::text("hello")]));
+    let stage = Stage::new(Script::replies([ScriptedReply::text("hello")]));
     stage
         .play(async |person| {
             person.sees("not created yet").await;
@@ -85,8 +85,8 @@ async fn watching_starts_no_sandbox() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_after_an_exclamation_mark_is_run_in_the_conversations_shell() {
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("terminal", json!({"command": "echo \"it is $COLOUR\""})),
-        Reply::text("I see"),
+        ScriptedReply::tool_call("terminal", json!({"command": "echo \"it is $COLOUR\""})),
+        ScriptedReply::text("I see"),
     ]));
     stage
         .play(async |person| {
@@ -100,7 +100,7 @@ async fn a_command_after_an_exclamation_mark_is_run_in_the_conversations_shell()
         })
         .await;
     let (_, stored) = stage.stored().await;
-    assert_eq!(stored[0].kind, Kind::Note, "it is on record before anything is asked");
+    assert_eq!(stored[0].kind, MessageKind::Note, "it is on record before anything is asked");
     let told = stored[0].message.text();
     assert!(told.contains("export COLOUR=green") && told.contains("set"), "{told}");
     assert_eq!(stored[1].message.text(), "which colour?");
@@ -113,17 +113,21 @@ async fn calls_that_run_together_and_children_are_seen_side_by_side() {
         json!({ "command": command })
     };
     let stage = Stage::new(Script::rules([
-        Rule::when_user_contains("hand it out").reply(Reply::tool_calls([ToolCall::new(
-            "delegate_task",
-            json!({"tasks": [
-                {"goal": "the north part"},
-                {"goal": "the south part"}
-            ]}),
-        )])),
-        Rule::when_user_contains("north").reply(Reply::tool_call("terminal", wait("north"))),
-        Rule::when_user_contains("south").reply(Reply::tool_call("terminal", wait("south"))),
-        Rule::after_tool_result_contains("summary").reply(Reply::text("all done")),
-        Rule::always().reply(Reply::text("my part is done")),
+        ReplyRule::when_user_contains("hand it out").reply(ScriptedReply::tool_calls([
+            ScriptedToolCall::new(
+                "delegate_task",
+                json!({"tasks": [
+                    {"goal": "the north part"},
+                    {"goal": "the south part"}
+                ]}),
+            ),
+        ])),
+        ReplyRule::when_user_contains("north")
+            .reply(ScriptedReply::tool_call("terminal", wait("north"))),
+        ReplyRule::when_user_contains("south")
+            .reply(ScriptedReply::tool_call("terminal", wait("south"))),
+        ReplyRule::after_tool_result_contains("summary").reply(ScriptedReply::text("all done")),
+        ReplyRule::always().reply(ScriptedReply::text("my part is done")),
     ]))
     .with("approvals.unattended=allow");
     stage
@@ -170,7 +174,7 @@ async fn what_other_parts_of_the_program_say_stands_above_the_input() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_chat_in_which_nothing_happens_draws_nothing() {
-    let stage = Stage::new(Script::replies([Reply::text("hello")]));
+    let stage = Stage::new(Script::replies([ScriptedReply::text("hello")]));
     stage
         .play(async |person| {
             person.says("hello?");
@@ -188,7 +192,7 @@ async fn a_chat_in_which_nothing_happens_draws_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_picture_by_its_path_goes_with_the_words() {
-    let stage = Stage::new(Script::replies([Reply::text("a lantern")]));
+    let stage = Stage::new(Script::replies([ScriptedReply::text("a lantern")]));
     let picture = stage.file("shot.png");
     std::fs::write(&picture, b"\x89PNG\r\n\x1a\n rest").unwrap();
     stage

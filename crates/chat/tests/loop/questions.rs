@@ -2,15 +2,15 @@
 
 use serde_json::json;
 use vestal_model::Message;
-use vestal_scripted_model::{Reply, Script};
-use vestal_tui::{Key, KeyCode};
+use vestal_scripted_model::{Script, ScriptedReply};
+use vestal_tui::{KeyCode, KeyPress};
 
 use crate::stage::{SLOW, Stage, VERB_GOES_ON};
 
 fn dangerous(stage_name: &str) -> Script {
     Script::replies([
-        Reply::tool_call("terminal", json!({"command": format!("rm -rf ./{stage_name}")})),
-        Reply::text("so be it"),
+        ScriptedReply::tool_call("terminal", json!({"command": format!("rm -rf ./{stage_name}")})),
+        ScriptedReply::text("so be it"),
     ])
 }
 
@@ -33,7 +33,7 @@ async fn a_dangerous_command_is_run_when_it_is_approved() {
             person.sees("rm -rf ./build").await;
             person.sees("[o]nce").await;
             assert!(stage.file("build").exists());
-            person.presses(Key::plain(KeyCode::Char('o')));
+            person.presses(KeyPress::plain(KeyCode::Char('o')));
             person.sees("approved once").await;
             person.sees("so be it").await;
             person.leaves();
@@ -81,8 +81,8 @@ async fn a_question_that_nobody_answers_in_time_is_a_no() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_being_written_when_a_question_appears_is_there_afterwards() {
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("terminal", json!({"command": "rm -rf ./build"})).hold_after(1),
-        Reply::text("so be it"),
+        ScriptedReply::tool_call("terminal", json!({"command": "rm -rf ./build"})).hold_after(1),
+        ScriptedReply::text("so be it"),
     ]));
     std::fs::create_dir(stage.file("build")).unwrap();
     stage
@@ -95,7 +95,7 @@ async fn what_is_being_written_when_a_question_appears_is_there_afterwards() {
             person.sees("[o]nce").await;
             assert!(stage.file("build").exists());
             // What was being written is still there afterwards.
-            person.presses(Key::plain(KeyCode::Escape));
+            person.presses(KeyPress::plain(KeyCode::Escape));
             person.sees("denied").await;
             person.sees("› do").await;
             person.sees("so be it").await;
@@ -108,10 +108,16 @@ async fn what_is_being_written_when_a_question_appears_is_there_afterwards() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_of_the_model_is_answered_by_number_or_in_words() {
     let ask = |question: &str| {
-        Reply::tool_call("clarify", json!({"question": question, "choices": ["red", "blue"]}))
+        ScriptedReply::tool_call(
+            "clarify",
+            json!({"question": question, "choices": ["red", "blue"]}),
+        )
     };
-    let stage =
-        Stage::new(Script::replies([ask("Which colour?"), ask("Really?"), Reply::text("painted")]));
+    let stage = Stage::new(Script::replies([
+        ask("Which colour?"),
+        ask("Really?"),
+        ScriptedReply::text("painted"),
+    ]));
     stage
         .play(async |person| {
             person.says("paint");
@@ -167,7 +173,7 @@ async fn words_that_are_no_answer_stay_to_be_put_right() {
             person.says("perhaps later");
             person.sees("answer with one of the letters").await;
             person.sees("? perhaps later").await;
-            person.presses(Key::control('a'));
+            person.presses(KeyPress::control('a'));
             person.says("no, ");
             person.sees("denied: perhaps later").await;
             person.sees("so be it").await;
@@ -182,8 +188,8 @@ async fn a_long_command_can_be_read_whole_before_it_is_approved() {
     let lines: Vec<String> = (0..60).map(|number| format!("# line {number}")).collect();
     let command = format!("rm -rf ./build\n{}", lines.join("\n"));
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("terminal", json!({"command": command})).with_text("I tidy up."),
-        Reply::text("so be it"),
+        ScriptedReply::tool_call("terminal", json!({"command": command})).with_text("I tidy up."),
+        ScriptedReply::text("so be it"),
     ]));
     std::fs::create_dir(stage.file("build")).unwrap();
     stage
@@ -195,7 +201,7 @@ async fn a_long_command_can_be_read_whole_before_it_is_approved() {
             let place = |text: &str| all.iter().position(|row| row.trim() == text);
             // Below what the model said about it.
             assert!(place("I tidy up.").unwrap() < place("# line 59").unwrap(), "{all:?}");
-            person.presses(Key::plain(KeyCode::Char('o')));
+            person.presses(KeyPress::plain(KeyCode::Char('o')));
             person.sees("approved once").await;
             person.sees("so be it").await;
             let times = person.all().iter().filter(|row| row.trim() == "# line 59").count();
@@ -209,8 +215,8 @@ async fn a_long_command_can_be_read_whole_before_it_is_approved() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_question_that_comes_while_the_terminal_is_lent_is_made_known() {
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("terminal", json!({"command": "rm -rf ./build"})).hold_after(1),
-        Reply::text("so be it"),
+        ScriptedReply::tool_call("terminal", json!({"command": "rm -rf ./build"})).hold_after(1),
+        ScriptedReply::text("so be it"),
     ]));
     std::fs::create_dir(stage.file("build")).unwrap();
     stage
@@ -224,7 +230,7 @@ async fn a_question_that_comes_while_the_terminal_is_lent_is_made_known() {
             assert_eq!(person.bells(), 1);
             std::fs::write(stage.file(VERB_GOES_ON), "").unwrap();
             person.sees("[o]nce").await;
-            person.presses(Key::plain(KeyCode::Char('o')));
+            person.presses(KeyPress::plain(KeyCode::Char('o')));
             person.sees("so be it").await;
             person.leaves();
         })

@@ -2,10 +2,10 @@
 
 use serde_json::json;
 use vestal_chat::ChatExit;
-use vestal_model::{Finish, Message};
+use vestal_model::{FinishReason, Message};
 use vestal_runtime::Termination;
-use vestal_scripted_model::{Reply, Script};
-use vestal_tui::{Input, Key, KeyCode};
+use vestal_scripted_model::{Script, ScriptedReply};
+use vestal_tui::{KeyCode, KeyPress, TerminalInput};
 
 use crate::stage::{BREAKS, Person, Stage, marker, processes_with, until};
 
@@ -13,15 +13,15 @@ use crate::stage::{BREAKS, Person, Stage, marker, processes_with, until};
 async fn ctrl_c_interrupts_the_tool_that_runs_and_the_conversation_goes_on() {
     let marker = marker();
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("terminal", json!({"command": format!("sleep {marker}")})),
-        Reply::text("going on"),
+        ScriptedReply::tool_call("terminal", json!({"command": format!("sleep {marker}")})),
+        ScriptedReply::text("going on"),
     ]));
     stage
         .play(async |person| {
             person.says("sleep");
             until("the command runs", || !processes_with(&marker).is_empty()).await;
             person.sees("terminal sleep").await;
-            person.presses(Key::control('c'));
+            person.presses(KeyPress::control('c'));
             person.sees("interrupted; the conversation so far is kept").await;
             assert_eq!(processes_with(&marker), Vec::<u32>::new());
             person.says("go on");
@@ -33,35 +33,36 @@ async fn ctrl_c_interrupts_the_tool_that_runs_and_the_conversation_goes_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ctrl_c_clears_what_is_typed_before_it_interrupts_and_asks_before_it_leaves() {
-    let stage = Stage::new(Script::replies([Reply::text("words").chunked(2).stall_after(2)]));
+    let stage =
+        Stage::new(Script::replies([ScriptedReply::text("words").chunked(2).stall_after(2)]));
     let left = stage
         .play(async |person| {
             person.says("talk");
             person.sees("wo").await;
             person.types("a draft");
             person.sees("› a draft").await;
-            person.presses(Key::control('c'));
+            person.presses(KeyPress::control('c'));
             person.sees_no("a draft").await;
             assert!(!person.all().iter().any(|row| row.contains("interrupted")));
-            person.presses(Key::control('c'));
+            person.presses(KeyPress::control('c'));
             person.sees("interrupted").await;
-            person.presses(Key::control('c'));
+            person.presses(KeyPress::control('c'));
             person.sees("press Ctrl-C again to quit").await;
-            person.presses(Key::control('c'));
+            person.presses(KeyPress::control('c'));
         })
         .await;
     assert_eq!(left, ChatExit::Quit);
     let (_, stored) = stage.stored().await;
     let Message::Assistant(kept) = &stored[1].message else { panic!("{:?}", stored[1]) };
-    assert_eq!(kept.finish, Finish::Interrupted);
+    assert_eq!(kept.finish, FinishReason::Interrupted);
     assert!("words".starts_with(&kept.text) && !kept.text.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_terminal_that_closes_in_the_middle_of_a_turn_loses_no_word() {
     let stage = Stage::new(Script::replies([
-        Reply::text("I was about to say more").chunked(4).stall_after(3),
-        Reply::text("as I was saying"),
+        ScriptedReply::text("I was about to say more").chunked(4).stall_after(3),
+        ScriptedReply::text("as I was saying"),
     ]));
     let left = stage
         .play(async |person| {
@@ -70,7 +71,7 @@ async fn a_terminal_that_closes_in_the_middle_of_a_turn_loses_no_word() {
             person.types("half a draft");
             person.sees("half a draft").await;
             person.breaks_the_terminal();
-            person.does(Input::Closed);
+            person.does(TerminalInput::Closed);
         })
         .await;
     assert_eq!(left, ChatExit::Closed);
@@ -96,7 +97,7 @@ async fn a_terminal_that_closes_in_the_middle_of_a_turn_loses_no_word() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_signal_ends_the_turn_stores_it_and_leaves() {
     let marker = marker();
-    let stage = Stage::new(Script::replies([Reply::tool_call(
+    let stage = Stage::new(Script::replies([ScriptedReply::tool_call(
         "terminal",
         json!({"command": format!("sleep {marker}")}),
     )]));
@@ -116,14 +117,14 @@ async fn a_signal_ends_the_turn_stores_it_and_leaves() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_ctrl_c_leaves_at_once() {
-    let stage = Stage::new(Script::replies([Reply::stall()]));
+    let stage = Stage::new(Script::replies([ScriptedReply::stall()]));
     let left = stage
         .play(async |person| {
             person.says("talk");
             stage.model.wait_for_requests(1).await;
-            person.presses(Key::control('c'));
-            person.presses(Key::control('c'));
-            person.presses(Key::control('c'));
+            person.presses(KeyPress::control('c'));
+            person.presses(KeyPress::control('c'));
+            person.presses(KeyPress::control('c'));
         })
         .await;
     assert_eq!(left, ChatExit::Quit);
@@ -131,8 +132,10 @@ async fn a_second_ctrl_c_leaves_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_provider_that_fails_is_told_with_advice_and_the_chat_goes_on() {
-    let stage =
-        Stage::new(Script::replies([Reply::error(401, "wrong key"), Reply::text("back again")]));
+    let stage = Stage::new(Script::replies([
+        ScriptedReply::error(401, "wrong key"),
+        ScriptedReply::text("back again"),
+    ]));
     stage
         .play(async |person| {
             person.says("hello");
@@ -148,8 +151,8 @@ async fn a_provider_that_fails_is_told_with_advice_and_the_chat_goes_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_breaks_off_early_was_never_said() {
     let stage = Stage::new(Script::replies([
-        Reply::text("first try").chunked(6).cut_after(1),
-        Reply::text("second try"),
+        ScriptedReply::text("first try").chunked(6).cut_after(1),
+        ScriptedReply::text("second try"),
     ]))
     .with("agent.api_max_retries=3");
     stage
@@ -166,7 +169,8 @@ async fn an_answer_that_breaks_off_early_was_never_said() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn that_words_did_not_reach_the_model_is_said_when_the_chat_is_left() {
-    let stage = Stage::new(Script::replies([Reply::text("an answer").chunked(2).stall_after(1)]));
+    let stage =
+        Stage::new(Script::replies([ScriptedReply::text("an answer").chunked(2).stall_after(1)]));
     stage
         .play(async |person| {
             person.says("talk");
@@ -184,8 +188,8 @@ async fn that_words_did_not_reach_the_model_is_said_when_the_chat_is_left() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_said_to_a_turn_that_breaks_comes_back_and_the_chat_goes_on() {
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("clarify", json!({"question": BREAKS})).hold_after(1),
-        Reply::text("here I am again"),
+        ScriptedReply::tool_call("clarify", json!({"question": BREAKS})).hold_after(1),
+        ScriptedReply::text("here I am again"),
     ]));
     stage
         .play(async |person| {
@@ -196,7 +200,7 @@ async fn what_was_said_to_a_turn_that_breaks_comes_back_and_the_chat_goes_on() {
             stage.model.release();
             person.sees("because of a bug in this program").await;
             comes_back(&person, "use tabs").await;
-            person.presses(Key::plain(KeyCode::Enter));
+            person.presses(KeyPress::plain(KeyCode::Enter));
             person.sees("here I am again").await;
             person.leaves();
         })
@@ -215,7 +219,7 @@ async fn what_was_said_while_a_command_ran_comes_back_when_it_is_interrupted() {
             until("the command runs", || !processes_with(&marker).is_empty()).await;
             person.says("and then");
             person.sees("› and then · queued").await;
-            person.presses(Key::control('c'));
+            person.presses(KeyPress::control('c'));
             comes_back(&person, "and then").await;
             person.leaves();
         })

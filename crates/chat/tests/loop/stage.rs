@@ -18,15 +18,15 @@ use vestal_chat::{
     OpenedConversation, SuspendTerminal,
 };
 use vestal_config::{Environment, Home, Override, Settings};
-use vestal_conversations::{ConversationId, Store, Stored, Title};
-use vestal_model::{Api, Endpoint, Models, UserMessage};
+use vestal_conversations::{ConversationId, ConversationStore, Stored, Title};
+use vestal_model::{Endpoint, Models, ProviderApi, UserMessage};
 use vestal_runtime::Termination;
-use vestal_sandbox::{Engine, FilesOnRemoval, Isolation, Overrides, Task};
+use vestal_sandbox::{Engine, FilesOnRemoval, Isolation, Overrides, TaskName};
 use vestal_scripted_model::{Script, ScriptedModel};
 pub(crate) use vestal_testkit::{PATIENCE, marker, processes_with, until};
 use vestal_testkit::{TestHome, clean_up};
 use vestal_tui::emulator::Emulator;
-use vestal_tui::{Colour, Input, Key, KeyCode, Reflow, Size};
+use vestal_tui::{Colour, KeyCode, KeyPress, Reflow, Size, TerminalInput};
 
 /// A home, a scripted model and whatever the chat is begun with. Its sandboxes are
 /// removed when it is dropped.
@@ -42,7 +42,7 @@ pub(crate) struct Stage {
 /// A person before a terminal.
 pub(crate) struct Person {
     terminal: Terminal,
-    inputs: UnboundedSender<Input>,
+    inputs: UnboundedSender<TerminalInput>,
     pub(crate) signals: UnboundedSender<Termination>,
     pub(crate) outside: UnboundedSender<HostMessage>,
     pub(crate) lent: Arc<Mutex<Vec<&'static str>>>,
@@ -94,7 +94,7 @@ impl Stage {
 
     /// Returns what the store has of the conversation that was used last.
     pub(crate) async fn stored(&self) -> (ConversationId, Vec<Stored>) {
-        let store = Store::open(self.store_file()).await.unwrap();
+        let store = ConversationStore::open(self.store_file()).await.unwrap();
         let id = store.latest().await.unwrap();
         let stored = store.messages(&id).await.unwrap();
         (id, stored)
@@ -109,7 +109,7 @@ impl Stage {
         };
         Agent::new(AgentParts {
             engine: Engine::open(self.settings()).unwrap(),
-            store: Store::open(self.store_file()).await.unwrap(),
+            store: ConversationStore::open(self.store_file()).await.unwrap(),
             models: Models::new(model_options).unwrap(),
             tools: tools::standard(),
             sources: Vec::new(),
@@ -135,7 +135,7 @@ impl Stage {
         };
         let endpoint = Endpoint {
             name: "scripted".to_owned(),
-            api: Api::ChatCompletions,
+            api: ProviderApi::ChatCompletions,
             base_url: self.model.base_url(),
             key: None,
             model: "scripted-model".to_owned(),
@@ -185,32 +185,32 @@ impl Stage {
 impl Person {
     pub(crate) fn types(&self, text: &str) {
         for c in text.chars() {
-            self.presses(Key::plain(KeyCode::Char(c)));
+            self.presses(KeyPress::plain(KeyCode::Char(c)));
         }
     }
 
     pub(crate) fn says(&self, text: &str) {
         self.types(text);
-        self.presses(Key::plain(KeyCode::Enter));
+        self.presses(KeyPress::plain(KeyCode::Enter));
     }
 
-    pub(crate) fn presses(&self, key: Key) {
-        self.does(Input::Key(key));
+    pub(crate) fn presses(&self, key: KeyPress) {
+        self.does(TerminalInput::Key(key));
     }
 
-    pub(crate) fn does(&self, input: Input) {
+    pub(crate) fn does(&self, input: TerminalInput) {
         self.inputs.send(input).unwrap_or_default();
     }
 
     /// Leaves the chat, whatever is typed.
     pub(crate) fn leaves(&self) {
-        self.presses(Key::control('u'));
-        self.presses(Key::control('d'));
+        self.presses(KeyPress::control('u'));
+        self.presses(KeyPress::control('d'));
     }
 
     pub(crate) fn resizes(&self, size: Size) {
         self.terminal.lock().resize(size);
-        self.does(Input::Resized(size));
+        self.does(TerminalInput::Resized(size));
     }
 
     /// Waits until a text is on the screen.
@@ -388,7 +388,7 @@ impl ChatHost for TestHost {
         let opening = ConversationOptions {
             start,
             chain: vec![self.endpoint.clone()],
-            task: task.unwrap_or_else(Task::default_task),
+            task: task.unwrap_or_else(TaskName::default_task),
             isolation: Isolation::Shared,
             overrides: Overrides::default(),
             human: Arc::clone(&self.human),
@@ -427,7 +427,7 @@ impl Drop for Stage {
         clean_up(move || async move {
             let engine = Engine::open(settings).unwrap();
             for sandbox in Box::pin(engine.list()).await.unwrap() {
-                let task: Task = sandbox.task.parse().unwrap();
+                let task: TaskName = sandbox.task.parse().unwrap();
                 Box::pin(engine.remove(&task, FilesOnRemoval::Remove)).await.unwrap();
             }
         });

@@ -5,14 +5,15 @@ use std::time::Duration;
 use serde_json::json;
 use vestal_chat::ChatExit;
 use vestal_model::Message;
-use vestal_scripted_model::{Reply, Rule, Script};
-use vestal_tui::{Input, Key, KeyCode, Size};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
+use vestal_tui::{KeyCode, KeyPress, Size, TerminalInput};
 
 use crate::stage::{Stage, until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_typed_is_answered_and_stays_in_the_scroll_back() {
-    let stage = Stage::new(Script::replies([Reply::text("It is **called** lantern.").chunked(3)]));
+    let stage =
+        Stage::new(Script::replies([ScriptedReply::text("It is **called** lantern.").chunked(3)]));
     let left = stage
         .play(async |person| {
             person.sees("vestal · scripted-model").await;
@@ -31,7 +32,7 @@ async fn what_is_typed_is_answered_and_stays_in_the_scroll_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_is_seen_while_it_comes_and_typing_goes_on() {
     let text = "first words of an answer, and more of them";
-    let stage = Stage::new(Script::replies([Reply::text(text).chunked(11).hold_after(1)]));
+    let stage = Stage::new(Script::replies([ScriptedReply::text(text).chunked(11).hold_after(1)]));
     stage
         .play(async |person| {
             person.says("talk");
@@ -50,7 +51,7 @@ async fn an_answer_is_seen_while_it_comes_and_typing_goes_on() {
 async fn a_resize_in_the_middle_of_an_answer_loses_and_doubles_nothing() {
     let text: Vec<String> = (0..40).map(|number| format!("word{number:02} ")).collect();
     let text = text.concat();
-    let stage = Stage::new(Script::replies([Reply::text(text).chunked(8).hold_after(20)]));
+    let stage = Stage::new(Script::replies([ScriptedReply::text(text).chunked(8).hold_after(20)]));
     stage
         .play(async |person| {
             person.says("talk");
@@ -74,16 +75,16 @@ async fn a_resize_in_the_middle_of_an_answer_loses_and_doubles_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_pasted_lines_are_one_thing_in_the_input_and_are_sent_whole() {
-    let stage = Stage::new(Script::replies([Reply::text("I read them all.")]));
+    let stage = Stage::new(Script::replies([ScriptedReply::text("I read them all.")]));
     let pasted: Vec<String> = (0..10_000).map(|number| format!("line {number}\n")).collect();
     let pasted = pasted.concat();
     let whole = pasted.clone();
     stage
         .play(async |person| {
             person.types("read: ");
-            person.does(Input::Paste(pasted));
+            person.does(TerminalInput::Paste(pasted));
             person.sees("[pasted 10,000 lines]").await;
-            person.presses(Key::plain(KeyCode::Enter));
+            person.presses(KeyPress::plain(KeyCode::Enter));
             person.sees("I read them all.").await;
             person.sees("› read: [pasted 10,000 lines]").await;
             person.leaves();
@@ -98,8 +99,8 @@ async fn a_tool_is_seen_while_it_runs_and_what_it_printed_afterwards() {
     let command =
         "for n in 1 2 3 4 5 6 7 8; do echo row$n; done; while [ ! -e go ]; do sleep 0.02; done";
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("terminal", json!({"command": command})),
-        Reply::text("done"),
+        ScriptedReply::tool_call("terminal", json!({"command": command})),
+        ScriptedReply::text("done"),
     ]));
     stage
         .play(async |person| {
@@ -111,7 +112,7 @@ async fn a_tool_is_seen_while_it_runs_and_what_it_printed_afterwards() {
             person.sees("  row4").await;
             person.sees("done").await;
             assert!(!person.all().iter().any(|row| row == "  row1"));
-            person.presses(Key::control('o'));
+            person.presses(KeyPress::control('o'));
             person.sees("  row1").await;
             person.leaves();
         })
@@ -121,8 +122,8 @@ async fn a_tool_is_seen_while_it_runs_and_what_it_printed_afterwards() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_changed_file_is_shown_as_a_diff() {
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("write_file", json!({"path": "a.txt", "content": "one\ntwo\n"})),
-        Reply::text("written"),
+        ScriptedReply::tool_call("write_file", json!({"path": "a.txt", "content": "one\ntwo\n"})),
+        ScriptedReply::text("written"),
     ]));
     stage
         .play(async |person| {
@@ -139,8 +140,8 @@ async fn a_changed_file_is_shown_as_a_diff() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_said_while_the_model_works_is_queued_and_reaches_it() {
     let stage = Stage::new(Script::replies([
-        Reply::tool_call("terminal", json!({"command": "true"})).hold_after(1),
-        Reply::text("as you wish"),
+        ScriptedReply::tool_call("terminal", json!({"command": "true"})).hold_after(1),
+        ScriptedReply::text("as you wish"),
     ]));
     stage
         .play(async |person| {
@@ -161,8 +162,8 @@ async fn what_is_said_while_the_model_works_is_queued_and_reaches_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_said_too_late_for_a_turn_is_the_next_one() {
     let stage = Stage::new(Script::replies([
-        Reply::text("the first answer").hold_after(1),
-        Reply::text("the second answer"),
+        ScriptedReply::text("the first answer").hold_after(1),
+        ScriptedReply::text("the second answer"),
     ]));
     stage
         .play(async |person| {
@@ -186,7 +187,8 @@ async fn what_is_said_too_late_for_a_turn_is_the_next_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_said_at_the_very_end_of_a_turn_is_not_lost() {
-    let stage = Stage::new(Script::rules([Rule::always().reply(Reply::text("I hear."))]));
+    let stage =
+        Stage::new(Script::rules([ReplyRule::always().reply(ScriptedReply::text("I hear."))]));
     let words: Vec<String> = (0..300).map(|number| format!("word{number:03}")).collect();
     stage
         .play(async |person| {
@@ -217,7 +219,7 @@ fn said(stage: &Stage) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn escape_interrupts_the_turn_and_leaves_what_is_written() {
-    let reply = Reply::text("First part, and never the second.").chunked(12).hold_after(1);
+    let reply = ScriptedReply::text("First part, and never the second.").chunked(12).hold_after(1);
     let stage = Stage::new(Script::replies([reply]));
     stage
         .play(async |person| {
@@ -226,7 +228,7 @@ async fn escape_interrupts_the_turn_and_leaves_what_is_written() {
             person.sees("Esc interrupts").await;
             person.types("a draft");
             person.sees("› a draft").await;
-            person.presses(Key::plain(KeyCode::Escape));
+            person.presses(KeyPress::plain(KeyCode::Escape));
             person.sees("interrupted; the conversation so far is kept").await;
             person.sees("› a draft").await;
             person.sees_no("Esc interrupts").await;
@@ -242,8 +244,10 @@ async fn the_list_the_model_keeps_is_seen_when_it_changes() {
         {"id": "2", "content": "light it", "status": "in_progress"},
         {"id": "3", "content": "keep it lit", "status": "pending"},
     ]});
-    let stage =
-        Stage::new(Script::replies([Reply::tool_call("todo", todos), Reply::text("I go on.")]));
+    let stage = Stage::new(Script::replies([
+        ScriptedReply::tool_call("todo", todos),
+        ScriptedReply::text("I go on."),
+    ]));
     stage
         .play(async |person| {
             person.says("make a plan");

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use serde_json::json;
-use vestal_scripted_model::{Reply, Script};
+use vestal_scripted_model::{Script, ScriptedReply};
 use vestal_testkit::files::Fifo;
-use vestal_tui::Key;
+use vestal_tui::KeyPress;
 
 use crate::commands::{rests, seen};
 use crate::stage::Stage;
@@ -29,13 +29,13 @@ impl Gate {
 }
 
 /// A model that starts a job and wants to hear of it.
-fn starts(command: &str, wants: &serde_json::Value) -> Reply {
+fn starts(command: &str, wants: &serde_json::Value) -> ScriptedReply {
     let mut arguments = json!({"command": command, "background": true});
     arguments.as_object_mut().unwrap().extend(wants.as_object().unwrap().clone());
-    Reply::tool_call("terminal", arguments)
+    ScriptedReply::tool_call("terminal", arguments)
 }
 
-fn builds(gate: &Gate) -> Reply {
+fn builds(gate: &Gate) -> ScriptedReply {
     let command = format!("cat {}; echo built", gate.path().display());
     starts(&command, &json!({"notify_on_complete": true}))
 }
@@ -45,8 +45,8 @@ async fn a_job_that_ends_while_nobody_types_begins_a_turn() {
     let stage = Stage::new(Script::new());
     let gate = Gate::new(&stage, "go");
     stage.model.push(builds(&gate));
-    stage.model.push(Reply::text("It runs."));
-    stage.model.push(Reply::text("The build is there."));
+    stage.model.push(ScriptedReply::text("It runs."));
+    stage.model.push(ScriptedReply::text("The build is there."));
     stage
         .play(async |person| {
             person.says("build it");
@@ -68,7 +68,7 @@ async fn news_waits_for_somebody_who_writes_and_comes_when_they_have_cleared_it(
     let stage = Stage::new(Script::new());
     let gate = Gate::new(&stage, "go");
     stage.model.push(builds(&gate));
-    stage.model.push(Reply::text("It runs."));
+    stage.model.push(ScriptedReply::text("It runs."));
     stage
         .play(async |person| {
             person.says("build it");
@@ -80,8 +80,8 @@ async fn news_waits_for_somebody_who_writes_and_comes_when_they_have_cleared_it(
             person.sees("a background job has news").await;
             assert_eq!(stage.model.requests().len(), 2, "nothing is asked under their hands");
             person.sees("› half a thought").await;
-            stage.model.push(Reply::text("The build is there."));
-            person.presses(Key::control('c'));
+            stage.model.push(ScriptedReply::text("The build is there."));
+            person.presses(KeyPress::control('c'));
             person.sees("The build is there.").await;
             rests(&person).await;
             person.leaves();
@@ -97,7 +97,7 @@ async fn a_line_that_is_watched_for_begins_a_turn_in_a_chat_that_came_back() {
     let (first, second) = (one.path().display(), two.path().display());
     let command = format!("cat {first}; echo server ready; cat {second}");
     stage.model.push(starts(&command, &json!({"watch_patterns": ["ready"]})));
-    stage.model.push(Reply::text("It starts."));
+    stage.model.push(ScriptedReply::text("It starts."));
     stage
         .play(async |person| {
             person.says("serve it");
@@ -107,8 +107,8 @@ async fn a_line_that_is_watched_for_begins_a_turn_in_a_chat_that_came_back() {
         })
         .await;
     let (id, _) = stage.stored().await;
-    stage.model.push(Reply::text("It serves."));
-    stage.model.push(Reply::text("It is over."));
+    stage.model.push(ScriptedReply::text("It serves."));
+    stage.model.push(ScriptedReply::text("It is over."));
     let stage = stage.resuming(id);
     stage
         .play(async |person| {

@@ -11,13 +11,13 @@ use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 
 use clap::Args;
-use vestal_agent::Outcome;
+use vestal_agent::TurnOutcome;
 use vestal_api::{ErrorView, TurnExitReason, TurnView};
 use vestal_config::{Environment, Settings};
 use vestal_conversations::Title;
 use vestal_model::{Part, UserMessage};
-use vestal_runtime::{OpenRequest, Placement, SandboxChoice, Toolsets, Which};
-use vestal_sandbox::Task;
+use vestal_runtime::{ConversationChoice, OpenRequest, Placement, SandboxChoice, Toolsets};
+use vestal_sandbox::TaskName;
 
 use self::once::{OneShot, QuestionEnd};
 use self::output::AnswerDisplay;
@@ -25,7 +25,7 @@ use crate::agent::{exit_of, failure_of};
 use crate::cli::SandboxFlags;
 use crate::console::text;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const CHAT_HELP: &str = "\
@@ -103,7 +103,7 @@ pub(crate) struct ChatArgs {
 
     /// Task whose sandbox the agent works in.
     #[arg(short, long, value_name = "TASK")]
-    task: Option<Task>,
+    task: Option<TaskName>,
 
     /// Backend to use if the sandbox has to be created; an existing sandbox keeps its own.
     #[arg(short, long, value_name = "BACKEND")]
@@ -143,7 +143,7 @@ pub(crate) fn is_possible(environment: &Environment) -> bool {
     interactive::is_possible(environment)
 }
 
-pub(crate) async fn run(context: &Context, mut args: ChatArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, mut args: ChatArgs) -> Result<Exit, CommandFailure> {
     if args.is_interactive(context.environment()) {
         return Box::pin(interactive::run(context, &args)).await;
     }
@@ -170,7 +170,7 @@ pub(crate) async fn run(context: &Context, mut args: ChatArgs) -> Result<Exit, F
         QuestionEnd::NotBegun(signal) | QuestionEnd::Left(signal) => {
             let exit = Exit::Terminated(signal);
             if args.json {
-                let failure = Failure::new("interrupted").with_exit(exit);
+                let failure = CommandFailure::new("interrupted").with_exit(exit);
                 context.console.print_json(&not_begun(&failure))?;
             }
             Ok(exit)
@@ -202,7 +202,7 @@ pub(crate) async fn run(context: &Context, mut args: ChatArgs) -> Result<Exit, F
 }
 
 /// Returns the view of a turn that never began.
-fn not_begun(failure: &Failure) -> TurnView {
+fn not_begun(failure: &CommandFailure) -> TurnView {
     let reason = match failure.exit() {
         Exit::Terminated(_) => TurnExitReason::Interrupted,
         _ => TurnExitReason::Failed,
@@ -211,18 +211,18 @@ fn not_begun(failure: &Failure) -> TurnView {
 }
 
 /// Returns why there is no whole answer.
-fn unanswered(failure: &Failure) -> ErrorView {
+fn unanswered(failure: &CommandFailure) -> ErrorView {
     let unread = ErrorView { error: "nobody reads the output".to_owned(), advice: Vec::new() };
     failure.view().unwrap_or(unread)
 }
 
 /// Reports whether what the model said last is meant for the person who asked.
-fn has_answer(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Completed | Outcome::BudgetExhausted)
+fn has_answer(outcome: &TurnOutcome) -> bool {
+    matches!(outcome, TurnOutcome::Completed | TurnOutcome::BudgetExhausted)
 }
 
 /// Returns what the command line says first in a chat.
-fn first_message(args: &ChatArgs) -> Result<Option<UserMessage>, Failure> {
+fn first_message(args: &ChatArgs) -> Result<Option<UserMessage>, CommandFailure> {
     let mut parts = Vec::new();
     if !args.words.is_empty() {
         parts.push(Part::Text { text: args.words.join(" ") });
@@ -233,7 +233,7 @@ fn first_message(args: &ChatArgs) -> Result<Option<UserMessage>, Failure> {
     Ok((!parts.is_empty()).then_some(UserMessage { parts }))
 }
 
-async fn question(context: &Context, args: &ChatArgs) -> Result<UserMessage, Failure> {
+async fn question(context: &Context, args: &ChatArgs) -> Result<UserMessage, CommandFailure> {
     let mut parts = Vec::new();
     for path in &args.image {
         parts.push(Part::Image(question::read_image(path)?));
@@ -256,7 +256,7 @@ async fn question(context: &Context, args: &ChatArgs) -> Result<UserMessage, Fai
 
 impl ChatArgs {
     /// Returns the request for the conversation that the command line asks for.
-    pub(super) fn request(&self, context: &Context) -> Result<OpenRequest, Failure> {
+    pub(super) fn request(&self, context: &Context) -> Result<OpenRequest, CommandFailure> {
         let is_placed = self.task.is_some() || self.backend.is_some() || self.mount_cwd;
         let placement = if is_placed {
             let (backend, mount_cwd) = (self.backend.clone(), self.mount_cwd);
@@ -267,9 +267,9 @@ impl ChatArgs {
         };
         Ok(OpenRequest {
             which: match &self.resume {
-                Some(wanted) => Which::Named(wanted.clone()),
-                None if self.goes_on => Which::Latest,
-                None => Which::New,
+                Some(wanted) => ConversationChoice::Named(wanted.clone()),
+                None if self.goes_on => ConversationChoice::Latest,
+                None => ConversationChoice::New,
             },
             title: self.title.clone().map(Title::Given),
             model: self.model.clone(),
@@ -288,10 +288,10 @@ const SOURCE: &str = "cli";
 /// Returns the sandbox that options of the command line ask for.
 pub(super) fn placement(
     context: &Context,
-    task: Option<Task>,
+    task: Option<TaskName>,
     wanted: &SandboxFlags,
-) -> Result<Placement, Failure> {
-    let task = task.unwrap_or_else(Task::default_task);
+) -> Result<Placement, CommandFailure> {
+    let task = task.unwrap_or_else(TaskName::default_task);
     Ok(Placement::In(SandboxChoice::new(task, context.overrides(wanted)?)))
 }
 
@@ -299,7 +299,7 @@ pub(super) fn placement(
 pub(super) fn toolsets(
     settings: &Settings,
     wanted: Option<&[String]>,
-) -> Result<Vec<String>, Failure> {
+) -> Result<Vec<String>, CommandFailure> {
     match wanted {
         Some(wanted) => Ok(wanted.to_vec()),
         None => Ok(vestal_agent::settings::selection(settings)?.toolsets),

@@ -8,7 +8,7 @@ use vestal_board::Status;
 use super::{cron, kanban};
 use crate::cli;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
@@ -81,7 +81,7 @@ impl Values {
     }
 }
 
-pub(crate) async fn run(context: &Context, args: &CompletionsArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: &CompletionsArgs) -> Result<Exit, CommandFailure> {
     if args.words {
         let offered = cli::complete_words(&args.line);
         if !offered.is_empty() {
@@ -116,7 +116,7 @@ fn script(shell: KnownShell) -> String {
         KnownShell::Fish => Shell::Fish,
     };
     let mut script = Vec::new();
-    let mut command = marked(cli::command(), Within::Program);
+    let mut command = marked(cli::command(), CompletionScope::Program);
     clap_complete::generate(generator, &mut command, "vestal", &mut script);
     let mut script = String::from_utf8_lossy(&script).into_owned();
     if matches!(shell, KnownShell::Fish) {
@@ -158,31 +158,33 @@ fn fish_schedules(command: &clap::Command) -> String {
 
 /// What part of the command line is described.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Within {
+enum CompletionScope {
     Program,
     Board,
     Schedules,
 }
 
 /// Puts marks where names belong that only a look at the disk tells.
-fn marked(command: clap::Command, within: Within) -> clap::Command {
+fn marked(command: clap::Command, within: CompletionScope) -> clap::Command {
     let within = match command.get_name() {
-        "kanban" => Within::Board,
-        "cron" => Within::Schedules,
+        "kanban" => CompletionScope::Board,
+        "cron" => CompletionScope::Schedules,
         _ => within,
     };
     let command = command.mut_args(|arg| {
         let named =
             arg.get_value_names().and_then(|names| names.first()).map(clap::builder::Str::as_str);
         let values = match (named, within) {
-            (Some("PROFILE"), Within::Board) => Values::Profiles,
-            (Some("SLUG"), Within::Board) => Values::Boards,
-            (Some("ID"), Within::Board) => Values::Tasks,
-            (Some("ID"), Within::Schedules) => Values::Schedules,
-            (Some("NAME"), Within::Program | Within::Schedules) if arg.get_id() == "profile" => {
+            (Some("PROFILE"), CompletionScope::Board) => Values::Profiles,
+            (Some("SLUG"), CompletionScope::Board) => Values::Boards,
+            (Some("ID"), CompletionScope::Board) => Values::Tasks,
+            (Some("ID"), CompletionScope::Schedules) => Values::Schedules,
+            (Some("NAME"), CompletionScope::Program | CompletionScope::Schedules)
+                if arg.get_id() == "profile" =>
+            {
                 Values::Profiles
             }
-            (Some("STATUS"), Within::Board) if arg.get_id() == "statuses" => {
+            (Some("STATUS"), CompletionScope::Board) if arg.get_id() == "statuses" => {
                 let names = Status::ALL.iter().map(|status| status.as_str());
                 return arg.value_parser(PossibleValuesParser::new(names));
             }

@@ -2,11 +2,11 @@
 
 use clap::{Args, Subcommand};
 use vestal_api::SettingValueView;
-use vestal_config::{Finding, Row, Severity};
+use vestal_config::{SettingFinding, SettingRow, Severity};
 
 use crate::console::{BOLD, Cell, Console, DIM, GREEN, RED, Table, YELLOW, text};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
@@ -79,7 +79,7 @@ enum ConfigVerb {
     },
 }
 
-pub(crate) fn run(context: &Context, args: ConfigArgs) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &Context, args: ConfigArgs) -> Result<Exit, CommandFailure> {
     match args.verb {
         ConfigVerb::Show { changed, json } => show(context, changed, json),
         ConfigVerb::Get { json, key } => get(context, &key, json),
@@ -101,9 +101,9 @@ pub(crate) fn run(context: &Context, args: ConfigArgs) -> Result<Exit, Failure> 
     }
 }
 
-fn show(context: &Context, changed: bool, json: bool) -> Result<Exit, Failure> {
+fn show(context: &Context, changed: bool, json: bool) -> Result<Exit, CommandFailure> {
     let settings = context.settings()?;
-    let rows: Vec<Row> =
+    let rows: Vec<SettingRow> =
         settings.rows().into_iter().filter(|row| row.changed || !changed).collect();
     if json {
         context.console.print_json(&rows)?;
@@ -128,7 +128,7 @@ fn show(context: &Context, changed: bool, json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-fn get(context: &Context, key: &str, json: bool) -> Result<Exit, Failure> {
+fn get(context: &Context, key: &str, json: bool) -> Result<Exit, CommandFailure> {
     let resolved = context.settings()?.get_by_name(key)?;
     if json {
         context.console.print_json(&SettingValueView {
@@ -142,7 +142,7 @@ fn get(context: &Context, key: &str, json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-fn set(context: &Context, key: &str, value: &str) -> Result<Exit, Failure> {
+fn set(context: &Context, key: &str, value: &str) -> Result<Exit, CommandFailure> {
     let outcome = vestal_config::set(&context.settings()?, key, value)?;
     context.console.note(&format!("set {} in {}", outcome.name, outcome.path.display()));
     if let Some(source) = outcome.hidden_by {
@@ -151,7 +151,7 @@ fn set(context: &Context, key: &str, value: &str) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-fn unset(context: &Context, key: &str) -> Result<Exit, Failure> {
+fn unset(context: &Context, key: &str) -> Result<Exit, CommandFailure> {
     let settings = context.settings()?;
     let file = settings.home().config_file();
     let Some(outcome) = vestal_config::unset(&settings, key)? else {
@@ -165,7 +165,7 @@ fn unset(context: &Context, key: &str) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
-fn check(context: &Context, json: bool) -> Result<Exit, Failure> {
+fn check(context: &Context, json: bool) -> Result<Exit, CommandFailure> {
     let findings = context.settings()?.check();
     if json {
         context.console.print_json(&findings)?;
@@ -182,7 +182,7 @@ fn check(context: &Context, json: bool) -> Result<Exit, Failure> {
 }
 
 /// Returns a finding as a line for people.
-fn line(console: Console, finding: &Finding) -> String {
+fn line(console: Console, finding: &SettingFinding) -> String {
     let (word, style) = match finding.severity {
         Severity::Error => ("error", RED),
         Severity::Warning => ("warning", YELLOW),

@@ -6,11 +6,11 @@ mod read;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use vestal_conversations::{ConversationId, Error, Store};
+use vestal_conversations::{ConversationId, ConversationStore, Error};
 
 use crate::console::json;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
@@ -42,7 +42,10 @@ enum ConversationsVerb {
     Delete(change::DeleteArgs),
 }
 
-pub(crate) async fn run(context: &Context, args: ConversationsArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(
+    context: &Context,
+    args: ConversationsArgs,
+) -> Result<Exit, CommandFailure> {
     let store = open(context).await?;
     let done = match args.verb {
         ConversationsVerb::List(args) => read::list(context, store.as_ref(), args).await,
@@ -64,21 +67,21 @@ pub(crate) async fn run(context: &Context, args: ConversationsArgs) -> Result<Ex
 }
 
 /// Opens the conversations of the profile, if there are any yet.
-async fn open(context: &Context) -> Result<Option<Store>, Failure> {
-    Ok(Store::open_existing(context.home()?.dir().join("state.db")).await?)
+async fn open(context: &Context) -> Result<Option<ConversationStore>, CommandFailure> {
+    Ok(ConversationStore::open_existing(context.home()?.dir().join("state.db")).await?)
 }
 
 /// Prints a value as JSON: on one line for programs, indented for people.
-fn print(context: &Context, value: &impl Serialize) -> Result<(), Failure> {
+fn print(context: &Context, value: &impl Serialize) -> Result<(), CommandFailure> {
     context.console.print(&json::shown(value)?)
 }
 
 /// Finds the conversation that is meant. Where it is not clear which, those it
 /// may be are listed.
 async fn find<'s>(
-    store: Option<&'s Store>,
+    store: Option<&'s ConversationStore>,
     wanted: &str,
-) -> Result<(&'s Store, ConversationId), Failure> {
+) -> Result<(&'s ConversationStore, ConversationId), CommandFailure> {
     let Some(store) = store else {
         return Err(Error::NotFound { wanted: wanted.to_owned() }.into());
     };
@@ -86,7 +89,7 @@ async fn find<'s>(
         Ok(id) => Ok((store, id)),
         Err(Error::Ambiguous { wanted, candidates }) => {
             let message = format!("{wanted:?} matches {} conversations", candidates.len());
-            let failure = Failure::new(message).with_exit(Exit::No);
+            let failure = CommandFailure::new(message).with_exit(Exit::No);
             Err(candidates.iter().fold(failure, |failure, candidate| {
                 let title = candidate.title.as_deref().unwrap_or_default();
                 failure.advise(format!("{}  {}", candidate.id, title.replace('\n', " ")))

@@ -4,16 +4,16 @@ use std::ffi::OsString;
 
 use clap::Args;
 use vestal_api::{CopiedView, TransferPlan};
-use vestal_runtime::Terminations;
 use vestal_sandbox::{Engine, Overrides};
 
 use crate::cli::SandboxFlags;
 use crate::console::{CopyStatusLine, text};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::find;
 use crate::follow::unless_terminated;
+use crate::signals;
 use crate::transfer::{Download, Upload};
 
 /// The session whose directory relative paths start in.
@@ -50,12 +50,14 @@ pub(crate) struct CpArgs {
     destination: OsString,
 }
 
-pub(crate) async fn run(context: &Context, args: CpArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: CpArgs) -> Result<Exit, CommandFailure> {
     let plan = TransferPlan::new(&args.source, &args.destination).map_err(|error| {
-        error.advice().into_iter().fold(Failure::usage(error.to_string()), Failure::advise)
+        error
+            .advice()
+            .into_iter()
+            .fold(CommandFailure::usage(error.to_string()), CommandFailure::advise)
     })?;
-    let mut signals =
-        Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
+    let mut signals = signals::listen_or_fail()?;
     let engine = context.engine()?;
     let overrides = context.overrides(&args.wanted)?;
     let is_printed = plan.is_printed();
@@ -84,7 +86,7 @@ async fn copy(
     engine: &Engine,
     overrides: &Overrides,
     plan: TransferPlan,
-) -> Result<CopiedView, Failure> {
+) -> Result<CopiedView, CommandFailure> {
     match plan {
         TransferPlan::Download { task, from, to } => {
             let task = match &overrides.mount {

@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use clap::Args;
-use vestal_api::{CheckView, Health, HealthView};
+use vestal_api::{Health, HealthCheckView, HealthReportView};
 use vestal_config::Settings;
 use vestal_sandbox::backend::Availability;
 use vestal_sandbox::client::{PROTOCOL_MAJOR, PROTOCOL_MINOR};
-use vestal_sandbox::{BackendChoice, Drift, Engine, GUEST, Pruned, Summary, SummaryState, keys};
+use vestal_sandbox::{
+    BackendChoice, Drift, Engine, GUEST, Pruned, SandboxSummary, SummaryState, keys,
+};
 
 use crate::console::{Console, DIM, GREEN, RED, YELLOW, text};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::values::quoted;
 
@@ -34,9 +36,9 @@ pub(crate) struct DoctorArgs {
     json: bool,
 }
 
-pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<Exit, CommandFailure> {
     let checks = context.console.while_waiting("checking this machine", examine(context)).await;
-    let report = HealthView::new(env!("CARGO_PKG_VERSION"), checks);
+    let report = HealthReportView::new(env!("CARGO_PKG_VERSION"), checks);
     if args.json {
         context.console.print_json(&report)?;
     } else {
@@ -48,11 +50,11 @@ pub(crate) async fn run(context: &Context, args: DoctorArgs) -> Result<Exit, Fai
 }
 
 /// Looks at everything that a profile needs.
-pub(super) async fn examine(context: &Context) -> Vec<CheckView> {
+pub(super) async fn examine(context: &Context) -> Vec<HealthCheckView> {
     let choice = context.tolerate_choice();
     let mut checks = vec![guest(), shell(context)];
     checks.extend(
-        choice.map(|trouble| CheckView::new("profile", Health::Warning, trouble.to_string())),
+        choice.map(|trouble| HealthCheckView::new("profile", Health::Warning, trouble.to_string())),
     );
     let mut chosen = None;
     match context.settings() {
@@ -85,18 +87,18 @@ pub(super) async fn examine(context: &Context) -> Vec<CheckView> {
     checks
 }
 
-fn failed(name: &str, failure: &Failure) -> CheckView {
+fn failed(name: &str, failure: &CommandFailure) -> HealthCheckView {
     let message = failure.message().unwrap_or("failed");
-    CheckView::new(name, Health::Broken, message).advise_all(failure.advice())
+    HealthCheckView::new(name, Health::Broken, message).advise_all(failure.advice())
 }
 
-fn guest() -> CheckView {
+fn guest() -> HealthCheckView {
     let size = text::bytes(GUEST.len() as u64);
     let protocol = format!("{PROTOCOL_MAJOR}.{PROTOCOL_MINOR}");
-    CheckView::new("guest", Health::Ok, format!("built in, {size}, protocol {protocol}"))
+    HealthCheckView::new("guest", Health::Ok, format!("built in, {size}, protocol {protocol}"))
 }
 
-fn shell(context: &Context) -> CheckView {
+fn shell(context: &Context) -> HealthCheckView {
     let path = context.environment().non_empty("PATH");
     let found = |program: &str| {
         path.is_some_and(|path| {
@@ -104,13 +106,13 @@ fn shell(context: &Context) -> CheckView {
         })
     };
     if found("bash") {
-        CheckView::new(
+        HealthCheckView::new(
             "shell",
             Health::Ok,
             "bash is installed: sessions of native and local sandboxes keep variables, functions and aliases",
         )
     } else {
-        CheckView::new(
+        HealthCheckView::new(
             "shell",
             Health::Warning,
             "bash is not installed: sessions of native and local sandboxes keep what sh can print, but no functions and arrays",
@@ -124,50 +126,54 @@ fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-fn settings_checks(settings: &Settings) -> Vec<CheckView> {
+fn settings_checks(settings: &Settings) -> Vec<HealthCheckView> {
     let findings = settings.check();
     if findings.is_empty() {
-        return vec![CheckView::new("settings", Health::Ok, "no mistakes found")];
+        return vec![HealthCheckView::new("settings", Health::Ok, "no mistakes found")];
     }
-    findings.into_iter().map(CheckView::from).collect()
+    findings.into_iter().map(HealthCheckView::from).collect()
 }
 
 /// Says which model the agent would ask. Nobody is asked here: looking around
 /// costs nothing and sends nothing.
-fn model(settings: &Settings) -> CheckView {
+fn model(settings: &Settings) -> HealthCheckView {
     match vestal_agent::settings::endpoints(settings, None) {
         Ok(chain) => {
             let names =
                 chain.iter().map(|endpoint| format!("{}:{}", endpoint.name, endpoint.model));
             let names: Vec<String> = names.collect();
-            CheckView::new("model", Health::Ok, format!("the agent uses {}", names.join(", then ")))
+            HealthCheckView::new(
+                "model",
+                Health::Ok,
+                format!("the agent uses {}", names.join(", then ")),
+            )
         }
         Err(error) => {
-            let check = CheckView::new("model", Health::Note, error.to_string());
+            let check = HealthCheckView::new("model", Health::Note, error.to_string());
             check.advise_all(&error.advice())
         }
     }
 }
 
-fn home(engine: &Engine) -> CheckView {
+fn home(engine: &Engine) -> HealthCheckView {
     let dir = engine.sandboxes_dir();
     let place = format!("sandboxes are kept in {}", dir.display());
     // The directory itself is made with the first sandbox.
     let Some(stat) = dir.ancestors().find_map(|dir| rustix::fs::statvfs(dir).ok()) else {
-        return CheckView::new("home", Health::Ok, place);
+        return HealthCheckView::new("home", Health::Ok, place);
     };
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);
     let message = format!("{place}, {} free", text::bytes(free));
     if free < LITTLE_SPACE {
-        CheckView::new("home", Health::Warning, message).advise("free some space")
+        HealthCheckView::new("home", Health::Warning, message).advise("free some space")
     } else {
-        CheckView::new("home", Health::Ok, message)
+        HealthCheckView::new("home", Health::Ok, message)
     }
 }
 
 /// Says which backends work and what they tell of themselves. One that is
 /// missing is only worth a note, unless it is the one that the settings name.
-async fn backends(engine: &Engine, chosen: Option<BackendChoice>) -> Vec<CheckView> {
+async fn backends(engine: &Engine, chosen: Option<BackendChoice>) -> Vec<HealthCheckView> {
     let (found, mut reports) = tokio::join!(engine.backends(), engine.report());
     let works = |available: &Availability| matches!(available, Availability::Works { .. });
     let any = found.iter().any(|(_, available)| works(available));
@@ -177,14 +183,14 @@ async fn backends(engine: &Engine, chosen: Option<BackendChoice>) -> Vec<CheckVi
         let is_chosen = chosen.is_some_and(|chosen| chosen.as_str() == name);
         checks.push(match available {
             Availability::Works { notes } if notes.is_empty() => {
-                CheckView::new(title, Health::Ok, "works")
+                HealthCheckView::new(title, Health::Ok, "works")
             }
             Availability::Works { notes } => {
-                CheckView::new(title, Health::Ok, format!("works; {}", notes.join("; ")))
+                HealthCheckView::new(title, Health::Ok, format!("works; {}", notes.join("; ")))
             }
             Availability::Missing { reason, advice } => {
                 let health = if any && !is_chosen { Health::Note } else { Health::Broken };
-                CheckView::new(title, health, reason).advise(advice)
+                HealthCheckView::new(title, health, reason).advise(advice)
             }
             Availability::Misconfigured { problem, advice } => {
                 let health = match chosen {
@@ -192,24 +198,24 @@ async fn backends(engine: &Engine, chosen: Option<BackendChoice>) -> Vec<CheckVi
                     _ if is_chosen || !any => Health::Broken,
                     _ => Health::Note,
                 };
-                CheckView::new(title, health, problem).advise(advice)
+                HealthCheckView::new(title, health, problem).advise(advice)
             }
         });
         let remarks = reports.iter_mut().find(|(backend, _)| *backend == name);
         let remarks = remarks.map(|(_, remarks)| std::mem::take(remarks)).unwrap_or_default();
-        checks.extend(remarks.into_iter().map(|remark| CheckView::of_backend(name, remark)));
+        checks.extend(remarks.into_iter().map(|remark| HealthCheckView::of_backend(name, remark)));
     }
     checks
 }
 
-async fn sandboxes(engine: &Engine) -> Vec<CheckView> {
+async fn sandboxes(engine: &Engine) -> Vec<HealthCheckView> {
     let summaries = match engine.list().await {
         Ok(summaries) => summaries,
         Err(error) => return vec![failed("sandboxes", &error.into())],
     };
     let running = summaries.iter().filter(|summary| summary.state == SummaryState::Running);
     let message = format!("{} in all, {} running", summaries.len(), running.count());
-    let mut checks = vec![CheckView::new("sandboxes", Health::Ok, message)];
+    let mut checks = vec![HealthCheckView::new("sandboxes", Health::Ok, message)];
     for summary in &summaries {
         checks.extend(sandbox(engine, summary));
     }
@@ -219,7 +225,7 @@ async fn sandboxes(engine: &Engine) -> Vec<CheckView> {
 
 /// Says which limits were left out of how many sandboxes, because they cannot
 /// be enforced here.
-fn limits(summaries: &[Summary]) -> Option<CheckView> {
+fn limits(summaries: &[SandboxSummary]) -> Option<HealthCheckView> {
     let mut left_out: BTreeMap<&str, u64> = BTreeMap::new();
     for limit in summaries.iter().flat_map(|summary| &summary.description.unenforced) {
         *left_out.entry(limit).or_default() += 1;
@@ -229,7 +235,7 @@ fn limits(summaries: &[Summary]) -> Option<CheckView> {
         .map(|(limit, count)| format!("{limit} in {}", sandbox_count(*count)))
         .collect();
     let message = format!("cannot be enforced here and are left out: {}", limits.join(", "));
-    (!limits.is_empty()).then(|| CheckView::new("limits", Health::Note, message))
+    (!limits.is_empty()).then(|| HealthCheckView::new("limits", Health::Note, message))
 }
 
 fn sandbox_count(count: u64) -> String {
@@ -237,20 +243,19 @@ fn sandbox_count(count: u64) -> String {
 }
 
 /// Says what is wrong with one sandbox.
-fn sandbox(engine: &Engine, summary: &Summary) -> Vec<CheckView> {
+fn sandbox(engine: &Engine, summary: &SandboxSummary) -> Vec<HealthCheckView> {
     let name = format!("sandbox {}", summary.task);
     let mut checks = Vec::new();
     match summary.state {
         SummaryState::Unresponsive => {
-            checks.push(CheckView::new(&*name, Health::Broken, "does not answer").advise(format!(
-                "its next use restarts it; or: vestal stop {}",
-                quoted(&summary.task)
-            )));
+            checks.push(HealthCheckView::new(&*name, Health::Broken, "does not answer").advise(
+                format!("its next use restarts it; or: vestal stop {}", quoted(&summary.task)),
+            ));
         }
         SummaryState::Unknown => {
             let trouble = summary.trouble.as_deref().unwrap_or("its backend cannot be asked");
             checks.push(
-                CheckView::new(&*name, Health::Broken, format!("not answered: {trouble}"))
+                HealthCheckView::new(&*name, Health::Broken, format!("not answered: {trouble}"))
                     .advise("see what its backend says above"),
             );
         }
@@ -260,30 +265,30 @@ fn sandbox(engine: &Engine, summary: &Summary) -> Vec<CheckView> {
         let changes: Vec<String> = summary.drift.iter().map(Drift::to_string).collect();
         let message = format!("settings changed since: {}", changes.join(", "));
         let wording = engine.wording(&summary.task, &summary.backend);
-        checks.push(CheckView::new(&*name, Health::Note, message).advise(wording.remedy()));
+        checks.push(HealthCheckView::new(&*name, Health::Note, message).advise(wording.remedy()));
     }
     let weakened = &summary.description.weakened;
     if !weakened.is_empty() {
         let message = format!("its isolation is weakened by {}", weakened.join(", "));
-        checks.push(CheckView::new(&*name, Health::Note, message));
+        checks.push(HealthCheckView::new(&*name, Health::Note, message));
     }
     checks
 }
 
 /// Says what the copies take that were kept.
-async fn snapshots(engine: &Engine) -> CheckView {
+async fn snapshots(engine: &Engine) -> HealthCheckView {
     match engine.snapshots(None).await {
-        Ok(kept) if kept.is_empty() => CheckView::new("snapshots", Health::Ok, "none"),
+        Ok(kept) if kept.is_empty() => HealthCheckView::new("snapshots", Health::Ok, "none"),
         Ok(kept) => {
             let bytes = kept.iter().map(|snapshot| snapshot.bytes).sum();
             let message = format!("{} in all, {}", kept.len(), text::bytes(bytes));
-            CheckView::new("snapshots", Health::Ok, message)
+            HealthCheckView::new("snapshots", Health::Ok, message)
         }
         Err(error) => failed("snapshots", &error.into()),
     }
 }
 
-async fn leftovers(engine: &Engine) -> Vec<CheckView> {
+async fn leftovers(engine: &Engine) -> Vec<HealthCheckView> {
     let Pruned { reaped: left, unanswered, unrecorded } = match engine.prune_telling(true).await {
         Ok(pruned) => pruned,
         Err(error) => return vec![failed("leftovers", &error.into())],
@@ -296,26 +301,30 @@ async fn leftovers(engine: &Engine) -> Vec<CheckView> {
         };
         let message = format!("files without a sandbox: {}{more}", first.display());
         checks.push(
-            CheckView::new("leftovers", Health::Note, message)
+            HealthCheckView::new("leftovers", Health::Note, message)
                 .advise("vestal prune --dry-run lists them and what to do with them"),
         );
     }
     if !left.is_empty() {
         let message = format!("{} left over", text::count(left.len(), "instance"));
         checks.push(
-            CheckView::new("leftovers", Health::Note, message)
+            HealthCheckView::new("leftovers", Health::Note, message)
                 .advise("vestal prune --dry-run lists them, vestal prune removes them"),
         );
     } else if unanswered.is_empty() && unrecorded.is_empty() {
-        checks.push(CheckView::new("leftovers", Health::Ok, "none"));
+        checks.push(HealthCheckView::new("leftovers", Health::Ok, "none"));
     }
     checks.extend(unanswered.into_iter().map(|(what, why)| {
-        CheckView::new("leftovers", Health::Warning, format!("{what} could not be checked: {why}"))
+        HealthCheckView::new(
+            "leftovers",
+            Health::Warning,
+            format!("{what} could not be checked: {why}"),
+        )
     }));
     checks
 }
 
-fn print(console: Console, check: &CheckView) -> Result<(), Failure> {
+fn print(console: Console, check: &HealthCheckView) -> Result<(), CommandFailure> {
     let (word, style) = match check.health {
         Health::Ok => ("ok", GREEN),
         Health::Note => ("note", DIM),

@@ -7,13 +7,13 @@ use jiff::Timestamp;
 use vestal_api::{GuestFacts, OverridesView, SandboxDetailsView};
 use vestal_sandbox::client::Connection;
 use vestal_sandbox::job::{self, JobFilter};
-use vestal_sandbox::{Engine, Snapshot, Summary, SummaryState, Task};
+use vestal_sandbox::{Engine, SandboxSummary, Snapshot, SummaryState, TaskName};
 
 use super::{jobs, ps};
 use crate::cli::Tasks;
 use crate::console::{Cell, RED, Table, YELLOW, text};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::find;
 
@@ -42,12 +42,12 @@ pub(crate) struct InspectArgs {
 /// A sandbox and what its guest says.
 #[derive(Debug)]
 struct Inspected {
-    summary: Summary,
+    summary: SandboxSummary,
     guest: Option<GuestFacts>,
     snapshots: Vec<Snapshot>,
 }
 
-pub(crate) async fn run(context: &Context, args: InspectArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: InspectArgs) -> Result<Exit, CommandFailure> {
     let engine = context.engine()?;
     let mut found = Vec::new();
     for task in &args.tasks.or_default(&engine)? {
@@ -81,7 +81,7 @@ pub(crate) async fn run(context: &Context, args: InspectArgs) -> Result<Exit, Fa
 
 /// Asks the guest of a running sandbox; one that does not answer is shown
 /// without what it would have said.
-async fn ask(engine: &Engine, task: &Task, summary: &Summary) -> Option<GuestFacts> {
+async fn ask(engine: &Engine, task: &TaskName, summary: &SandboxSummary) -> Option<GuestFacts> {
     if summary.owned || summary.state != SummaryState::Running {
         return None;
     }
@@ -107,7 +107,7 @@ async fn describe(
 }
 
 /// Says what the backend tells of the instance, and what was asked for it.
-fn describe_instance(summary: &Summary, row: &mut impl FnMut(&str, Cell)) {
+fn describe_instance(summary: &SandboxSummary, row: &mut impl FnMut(&str, Cell)) {
     let description = &summary.description;
     let process = summary.locator.pointer("/process/pid").and_then(serde_json::Value::as_u64);
     match (&description.name, process) {
@@ -166,7 +166,7 @@ fn described(snapshot: &Snapshot, now: Timestamp) -> String {
     format!("{name}, {}, {}{note}", text::ago(snapshot.created_at, now), text::bytes(*bytes))
 }
 
-fn print(context: &Context, inspected: &Inspected) -> Result<(), Failure> {
+fn print(context: &Context, inspected: &Inspected) -> Result<(), CommandFailure> {
     let Inspected { summary, guest, snapshots } = inspected;
     let now = Timestamp::now();
     let mut table = Table::new(&["WHAT", "VALUE"]);

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use vestal_api::{JobPhase, JobPrefix, JobView};
 use vestal_sandbox::job::{self, AfterInput, FoundJob, JobFilter};
 use vestal_sandbox::{
-    Cause, Engine, Error, Input, JobInfo, JobState, Overrides, SummaryState, Task,
+    Cause, CommandInput, Engine, Error, JobInfo, JobState, Overrides, SummaryState, TaskName,
 };
 
 use super::ps::tell_silent;
@@ -17,7 +17,7 @@ use crate::cli::JobPlace;
 use crate::console::terminal::StdinKind;
 use crate::console::{Cell, DIM, GREEN, Table, YELLOW, text};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::find;
 use crate::follow::exit_of;
@@ -41,7 +41,7 @@ Examples:
 pub(crate) struct JobsArgs {
     /// Only list jobs of this task [default: all running sandboxes].
     #[arg(short, long, value_name = "TASK")]
-    task: Option<Task>,
+    task: Option<TaskName>,
 
     /// Also list jobs that have ended.
     #[arg(short, long)]
@@ -52,10 +52,10 @@ pub(crate) struct JobsArgs {
     json: bool,
 }
 
-pub(crate) async fn run(context: &Context, args: JobsArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: JobsArgs) -> Result<Exit, CommandFailure> {
     let engine = context.engine()?;
     let filter = if args.all { JobFilter::All } else { JobFilter::Running };
-    let mut found: Vec<(Task, JobInfo)> = Vec::new();
+    let mut found: Vec<(TaskName, JobInfo)> = Vec::new();
     let mut more = false;
     let Asked { tasks, mut exit } = asked(context, &engine, args.task, args.all).await?;
     for task in tasks {
@@ -93,7 +93,7 @@ const MISSING: &str = "what it has of jobs";
 
 /// Whose jobs are listed.
 struct Asked {
-    tasks: Vec<Task>,
+    tasks: Vec<TaskName>,
     exit: Exit,
 }
 
@@ -103,9 +103,9 @@ struct Asked {
 async fn asked(
     context: &Context,
     engine: &Engine,
-    wanted: Option<Task>,
+    wanted: Option<TaskName>,
     all: bool,
-) -> Result<Asked, Failure> {
+) -> Result<Asked, CommandFailure> {
     let Some(name) = wanted else {
         let summaries = engine.list().await?;
         let exit = tell_silent(context, &summaries, MISSING);
@@ -113,7 +113,7 @@ async fn asked(
             let own = summaries.iter().filter(move |summary| summary.state == state);
             own.filter(|summary| !summary.owned).filter_map(|summary| summary.task.parse().ok())
         };
-        let stopped: Vec<Task> = of(SummaryState::Stopped).collect();
+        let stopped: Vec<TaskName> = of(SummaryState::Stopped).collect();
         if let (true, [first, ..]) = (all, &*stopped) {
             let names: Vec<String> = stopped.iter().map(|task| quoted(task.as_str())).collect();
             context.console.note(&format!(
@@ -147,10 +147,10 @@ async fn asked(
 
 fn print(
     context: &Context,
-    found: &[(Task, JobInfo)],
+    found: &[(TaskName, JobInfo)],
     all: bool,
     exit: Exit,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     if found.is_empty() {
         context.console.note(if exit == Exit::No {
             "no jobs are running in the sandboxes that answered"
@@ -229,7 +229,7 @@ pub(crate) struct KillArgs {
     job: JobPrefix,
 }
 
-pub(crate) async fn kill(context: &Context, args: KillArgs) -> Result<Exit, Failure> {
+pub(crate) async fn kill(context: &Context, args: KillArgs) -> Result<Exit, CommandFailure> {
     let engine = context.engine()?;
     let found = find::job(context, &engine, args.place.task.as_ref(), &args.job).await?;
     let (info, message) = match args.signal {
@@ -244,7 +244,10 @@ pub(crate) async fn kill(context: &Context, args: KillArgs) -> Result<Exit, Fail
     Ok(Exit::Success)
 }
 
-async fn kill_job(context: &Context, found: &FoundJob) -> Result<(JobInfo, String), Failure> {
+async fn kill_job(
+    context: &Context,
+    found: &FoundJob,
+) -> Result<(JobInfo, String), CommandFailure> {
     let id = &found.info.id;
     let killing = job::kill(&found.connection, id);
     let info = context.console.while_waiting(&format!("killing {id}"), killing).await?;
@@ -255,7 +258,7 @@ async fn kill_job(context: &Context, found: &FoundJob) -> Result<(JobInfo, Strin
     Ok((info, message))
 }
 
-async fn signal_job(found: &FoundJob, signal: i32) -> Result<(JobInfo, String), Failure> {
+async fn signal_job(found: &FoundJob, signal: i32) -> Result<(JobInfo, String), CommandFailure> {
     let id = &found.info.id;
     job::signal(&found.connection, id, signal).await?;
     let info = job::wait(&found.connection, id, Some(std::time::Duration::ZERO)).await?;
@@ -288,7 +291,7 @@ pub(crate) struct WaitArgs {
     job: JobPrefix,
 }
 
-pub(crate) async fn wait(context: &Context, args: WaitArgs) -> Result<Exit, Failure> {
+pub(crate) async fn wait(context: &Context, args: WaitArgs) -> Result<Exit, CommandFailure> {
     let engine = context.engine()?;
     let found = find::job(context, &engine, args.place.task.as_ref(), &args.job).await?;
     let waiting = job::wait(&found.connection, &found.info.id, args.timeout);
@@ -337,7 +340,7 @@ pub(crate) struct WriteArgs {
     text: Vec<OsString>,
 }
 
-pub(crate) async fn write(context: &Context, args: WriteArgs) -> Result<Exit, Failure> {
+pub(crate) async fn write(context: &Context, args: WriteArgs) -> Result<Exit, CommandFailure> {
     let input = job_input(&args)?;
     let engine = context.engine()?;
     let found = find::job(context, &engine, args.place.task.as_ref(), &args.job).await?;
@@ -347,19 +350,19 @@ pub(crate) async fn write(context: &Context, args: WriteArgs) -> Result<Exit, Fa
     Ok(Exit::Success)
 }
 
-fn job_input(args: &WriteArgs) -> Result<Input, Failure> {
+fn job_input(args: &WriteArgs) -> Result<CommandInput, CommandFailure> {
     if !args.text.is_empty() || args.newline {
         let words: Vec<&[u8]> = args.text.iter().map(|word| word.as_bytes()).collect();
         let mut bytes = words.join(&b' ');
         if args.newline {
             bytes.push(b'\n');
         }
-        return Ok(Input::Bytes(bytes));
+        return Ok(CommandInput::Bytes(bytes));
     }
     match StdinKind::detect() {
-        StdinKind::Data => Ok(Input::Reader(Box::new(tokio::io::stdin()))),
-        StdinKind::Nothing | StdinKind::Terminal if args.close => Ok(Input::Null),
-        StdinKind::Nothing | StdinKind::Terminal => Err(Failure::usage(
+        StdinKind::Data => Ok(CommandInput::Reader(Box::new(tokio::io::stdin()))),
+        StdinKind::Nothing | StdinKind::Terminal if args.close => Ok(CommandInput::Null),
+        StdinKind::Nothing | StdinKind::Terminal => Err(CommandFailure::usage(
             "there is nothing to write: give TEXT, pipe something in, or --close",
         )),
     }

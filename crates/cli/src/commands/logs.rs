@@ -4,11 +4,11 @@ use clap::Args;
 use vestal_api::JobPrefix;
 use vestal_sandbox::client::Connection;
 use vestal_sandbox::job::{self, JobEvent};
-use vestal_sandbox::{AttachJob, Delivery, JobInfo, JobState};
+use vestal_sandbox::{AttachJob, JobInfo, JobState, OutputDelivery};
 
 use crate::cli::JobPlace;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::find;
 use crate::follow::{Followed, Outlet, OutputStreams, pass_on};
@@ -87,20 +87,20 @@ impl ElsewhereArgs {
     }
 }
 
-pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit, CommandFailure> {
     let Some(job) = args.job.filter(|_| !args.elsewhere.is_given()) else {
         let message =
             "`vestal logs` prints the output of a job, and these are flags of another log";
-        return Err(Failure::usage(message)
+        return Err(CommandFailure::usage(message)
             .advise("what the agent and the gateway did: vestal gateway logs --help")
             .advise("the last lines of a job: vestal logs --tail LINES JOB"));
     };
     let engine = context.engine()?;
     let found = find::job(context, &engine, args.place.task.as_ref(), &job).await?;
     let tail = match (args.tail, args.tail_bytes) {
-        (Some(lines), _) => Tail::Lines(lines),
-        (None, Some(bytes)) => Tail::Bytes(bytes),
-        (None, None) => Tail::Everything,
+        (Some(lines), _) => LogTail::Lines(lines),
+        (None, Some(bytes)) => LogTail::Bytes(bytes),
+        (None, None) => LogTail::Everything,
     };
     let start = tail_start(&found.connection, &found.info, tail).await?;
     let request = AttachJob {
@@ -125,16 +125,16 @@ pub(crate) async fn run(context: &Context, args: LogsArgs) -> Result<Exit, Failu
 }
 
 /// A job that has ended cannot be slowed down, so nothing of it is passed over.
-fn delivery(info: &JobInfo) -> Delivery {
+fn delivery(info: &JobInfo) -> OutputDelivery {
     match info.state {
-        JobState::Ended(_) => Delivery::EveryByte,
-        JobState::Starting | JobState::Running => Delivery::Lossy,
+        JobState::Ended(_) => OutputDelivery::EveryByte,
+        JobState::Starting | JobState::Running => OutputDelivery::Lossy,
     }
 }
 
 /// Where in a log to begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tail {
+pub(crate) enum LogTail {
     Everything,
     Lines(u64),
     Bytes(u64),
@@ -151,15 +151,15 @@ pub(crate) struct Offsets {
 pub(crate) async fn tail_start(
     connection: &Connection,
     info: &JobInfo,
-    tail: Tail,
-) -> Result<Offsets, Failure> {
+    tail: LogTail,
+) -> Result<Offsets, CommandFailure> {
     match tail {
-        Tail::Everything => Ok(Offsets { stdout: 0, stderr: 0 }),
-        Tail::Bytes(bytes) => Ok(Offsets {
+        LogTail::Everything => Ok(Offsets { stdout: 0, stderr: 0 }),
+        LogTail::Bytes(bytes) => Ok(Offsets {
             stdout: info.stdout_bytes.saturating_sub(bytes),
             stderr: info.stderr_bytes.saturating_sub(bytes),
         }),
-        Tail::Lines(lines) => last_lines(connection, info, lines).await,
+        LogTail::Lines(lines) => last_lines(connection, info, lines).await,
     }
 }
 
@@ -169,7 +169,7 @@ async fn last_lines(
     connection: &Connection,
     info: &JobInfo,
     lines: u64,
-) -> Result<Offsets, Failure> {
+) -> Result<Offsets, CommandFailure> {
     let mut look = FIRST_LOOK;
     loop {
         let from = Offsets {

@@ -9,7 +9,7 @@ use vestal_config::{AnyKey as _, Settings};
 use vestal_mcp::{McpServer, McpServerName, keys};
 
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
@@ -43,7 +43,7 @@ enum McpVerb {
     Tools(servers::ToolsArgs),
 }
 
-pub(crate) async fn run(context: &Context, args: McpArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: McpArgs) -> Result<Exit, CommandFailure> {
     match args.verb {
         None => servers::list(context, &args.list),
         Some(McpVerb::List(args)) => servers::list(context, &args),
@@ -55,14 +55,14 @@ pub(crate) async fn run(context: &Context, args: McpArgs) -> Result<Exit, Failur
 }
 
 /// Reads the name of a server.
-fn named(name: &str) -> Result<McpServerName, Failure> {
-    let wrong = || Failure::usage(format!("{name:?} is not a valid server name"));
+fn named(name: &str) -> Result<McpServerName, CommandFailure> {
+    let wrong = || CommandFailure::usage(format!("{name:?} is not a valid server name"));
     McpServerName::new(name)
         .ok_or_else(|| wrong().advise(format!("a name has {}", McpServerName::allowed())))
 }
 
 /// Returns a server that the settings name.
-fn server(settings: &Settings, name: &McpServerName) -> Result<McpServer, Failure> {
+fn server(settings: &Settings, name: &McpServerName) -> Result<McpServer, CommandFailure> {
     let servers = settings.get(&keys::MCP_SERVERS)?.value;
     servers.get(name).cloned().ok_or_else(|| {
         let known: Vec<&str> = servers.iter().map(|(name, _)| name.as_str()).collect();
@@ -70,8 +70,8 @@ fn server(settings: &Settings, name: &McpServerName) -> Result<McpServer, Failur
     })
 }
 
-fn unknown(name: &str, known: &[&str]) -> Failure {
-    let failure = Failure::new(format!("unknown MCP server {name}")).with_exit(Exit::No);
+fn unknown(name: &str, known: &[&str]) -> CommandFailure {
+    let failure = CommandFailure::new(format!("unknown MCP server {name}")).with_exit(Exit::No);
     match closest_name(name, known.iter().copied()) {
         Some(meant) => failure.advise(format!("did you mean {meant}?")),
         None if known.is_empty() => failure

@@ -9,10 +9,10 @@ use std::path::Path;
 use clap::{Args, Subcommand};
 use vestal_api::NotesView;
 use vestal_config::AnyKey as _;
-use vestal_memory::{Enabled, Entries, MemoryError, NoteChange, NoteFiles, Target, keys};
+use vestal_memory::{Enabled, Entries, MemoryError, NoteChange, NoteFiles, NotesTarget, keys};
 
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::values::quoted;
 
@@ -56,10 +56,10 @@ enum MemoryVerb {
 struct TargetOption {
     /// Notes to change: memory or user.
     #[arg(long, value_name = "NOTES", default_value = "memory")]
-    target: Target,
+    target: NotesTarget,
 }
 
-pub(crate) fn run(context: &Context, args: MemoryArgs) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &Context, args: MemoryArgs) -> Result<Exit, CommandFailure> {
     let settings = context.settings()?;
     let files = vestal_memory::files(&settings, vestal_runtime::redactor(&settings)?)?;
     let ctx = MemoryContext { context, files, enabled: Enabled::of(&settings)? };
@@ -83,18 +83,18 @@ struct MemoryContext<'c> {
 }
 
 impl MemoryContext<'_> {
-    fn view(&self, target: Target, entries: &Entries) -> NotesView {
+    fn view(&self, target: NotesTarget, entries: &Entries) -> NotesView {
         NotesView::new(&self.files, self.enabled.has(target), target, entries)
     }
 
     /// Changes notes and says what came of it.
     fn change(
         &self,
-        target: Target,
+        target: NotesTarget,
         change: NoteChange<'_>,
         done: &str,
         json: bool,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<Exit, CommandFailure> {
         let entries = self.files.change(target, change)?;
         self.changed(target, &entries, done, json)?;
         Ok(Exit::Success)
@@ -102,11 +102,11 @@ impl MemoryContext<'_> {
 
     fn changed(
         &self,
-        target: Target,
+        target: NotesTarget,
         entries: &Entries,
         done: &str,
         json: bool,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let console = self.context.console;
         if json {
             entries::print(console, &self.view(target, entries))?;
@@ -121,11 +121,11 @@ impl MemoryContext<'_> {
     }
 
     /// Says that the agent is not told, where the settings want it so.
-    fn warn_if_off(&self, target: Target) {
+    fn warn_if_off(&self, target: NotesTarget) {
         if !self.enabled.has(target) {
             let key = match target {
-                Target::Memory => keys::MEMORY_ENABLED.name(),
-                Target::User => keys::MEMORY_USER_PROFILE_ENABLED.name(),
+                NotesTarget::Memory => keys::MEMORY_ENABLED.name(),
+                NotesTarget::User => keys::MEMORY_USER_PROFILE_ENABLED.name(),
             };
             let message = format!("the agent does not see {target}: {key} is off");
             self.context.console.warn(&message);
@@ -143,20 +143,20 @@ impl MemoryContext<'_> {
 }
 
 /// Returns the words of a note; `-` stands for what is piped in.
-fn words(argument: &str) -> Result<String, Failure> {
+fn words(argument: &str) -> Result<String, CommandFailure> {
     if argument != "-" {
         return Ok(argument.to_owned());
     }
     let mut bytes = Vec::new();
     let read = std::io::stdin().lock().take(MOST + 1).read_to_end(&mut bytes);
-    read.map_err(|error| Failure::io("read standard input", &error))?;
+    read.map_err(|error| CommandFailure::io("read standard input", &error))?;
     if bytes.len() as u64 > MOST {
-        return Err(Failure::usage("what is piped in is too long for a note"));
+        return Err(CommandFailure::usage("what is piped in is too long for a note"));
     }
-    String::from_utf8(bytes).map_err(|_| Failure::usage("what is piped in is not UTF-8"))
+    String::from_utf8(bytes).map_err(|_| CommandFailure::usage("what is piped in is not UTF-8"))
 }
 
-impl From<MemoryError> for Failure {
+impl From<MemoryError> for CommandFailure {
     fn from(trouble: MemoryError) -> Self {
         let failure = Self::new(trouble.to_string());
         match trouble {

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use vestal_config::ProfileName;
 
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
@@ -39,7 +39,7 @@ enum ProfileVerb {
     Import(archive::ImportArgs),
 }
 
-pub(crate) async fn run(context: &Context, args: ProfileArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: ProfileArgs) -> Result<Exit, CommandFailure> {
     context.refuse_unknown_option()?;
     match args.verb {
         ProfileVerb::Create(args) => change::create(context, &args),
@@ -55,6 +55,6 @@ pub(crate) async fn run(context: &Context, args: ProfileArgs) -> Result<Exit, Fa
 
 /// Reads the name of a profile. A wrong one is no wrong usage: the message and
 /// the exit code are those of a name that is taken or unknown.
-fn named(name: &str) -> Result<ProfileName, Failure> {
+fn named(name: &str) -> Result<ProfileName, CommandFailure> {
     Ok(ProfileName::new(name)?)
 }

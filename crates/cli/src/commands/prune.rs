@@ -8,7 +8,7 @@ use vestal_sandbox::{Pruned, ReapReason};
 
 use crate::console::{Table, text};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::values::quoted;
 
@@ -33,7 +33,7 @@ pub(crate) struct PruneArgs {
     json: bool,
 }
 
-pub(crate) async fn run(context: &Context, args: PruneArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: PruneArgs) -> Result<Exit, CommandFailure> {
     let engine = context.engine()?;
     let pruning = engine.prune_telling(args.dry_run);
     let Pruned { reaped, unanswered, unrecorded } =

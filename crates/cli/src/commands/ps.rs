@@ -5,12 +5,12 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 use vestal_api::{SandboxState, SandboxView, TaskStatsView};
-use vestal_sandbox::{Engine, Error, Stats, Summary, SummaryState, Task};
+use vestal_sandbox::{Engine, Error, SandboxStats, SandboxSummary, SummaryState, TaskName};
 
 use crate::cli::Tasks;
 use crate::console::{Cell, DIM, GREEN, RED, Table, YELLOW, text};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::find;
 
@@ -38,7 +38,7 @@ pub(crate) struct PsArgs {
     json: bool,
 }
 
-pub(crate) async fn run(context: &Context, args: PsArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: PsArgs) -> Result<Exit, CommandFailure> {
     let summaries = list(context, args.all).await?;
     if args.json {
         let views: Vec<SandboxView> = summaries.iter().map(SandboxView::from).collect();
@@ -50,7 +50,7 @@ pub(crate) async fn run(context: &Context, args: PsArgs) -> Result<Exit, Failure
         return Ok(Exit::Success);
     }
     let now = Timestamp::now();
-    let is_weakened = |summary: &Summary| !summary.description.weakened.is_empty();
+    let is_weakened = |summary: &SandboxSummary| !summary.description.weakened.is_empty();
     let weakened = summaries.iter().any(is_weakened);
     let mut heading = HEADING.to_vec();
     heading.extend(weakened.then_some("WEAKENED BY"));
@@ -70,15 +70,15 @@ pub(crate) async fn run(context: &Context, args: PsArgs) -> Result<Exit, Failure
 }
 
 /// Returns 1 if the state of some sandboxes is unknown.
-fn exit(summaries: &[Summary]) -> Exit {
-    let is_unknown = |summary: &Summary| summary.state == SummaryState::Unknown;
+fn exit(summaries: &[SandboxSummary]) -> Exit {
+    let is_unknown = |summary: &SandboxSummary| summary.state == SummaryState::Unknown;
     if summaries.iter().any(is_unknown) { Exit::No } else { Exit::Success }
 }
 
 /// Warns of sandboxes that have not answered, so that what is said of the others
 /// is not taken for the whole, and returns the exit code that says so.
-pub(super) fn tell_silent(context: &Context, summaries: &[Summary], what: &str) -> Exit {
-    let silent = |summary: &&Summary| {
+pub(super) fn tell_silent(context: &Context, summaries: &[SandboxSummary], what: &str) -> Exit {
+    let silent = |summary: &&SandboxSummary| {
         matches!(summary.state, SummaryState::Unknown | SummaryState::Unresponsive)
             && !summary.owned
     };
@@ -93,7 +93,7 @@ pub(super) fn tell_silent(context: &Context, summaries: &[Summary], what: &str) 
     exit
 }
 
-async fn list(context: &Context, all: bool) -> Result<Vec<Summary>, Failure> {
+async fn list(context: &Context, all: bool) -> Result<Vec<SandboxSummary>, CommandFailure> {
     let home = context.home()?;
     if !all {
         return Ok(context.engine()?.list().await?);
@@ -106,7 +106,7 @@ async fn list(context: &Context, all: bool) -> Result<Vec<Summary>, Failure> {
     Ok(summaries)
 }
 
-fn row(summary: &Summary, now: Timestamp) -> Vec<Cell> {
+fn row(summary: &SandboxSummary, now: Timestamp) -> Vec<Cell> {
     let drift: Vec<String> = summary.drift.iter().map(|drift| drift.key.clone()).collect();
     vec![
         summary.profile.as_str().into(),
@@ -127,7 +127,7 @@ fn listed(names: &[String]) -> String {
 }
 
 /// Returns a sandbox's state in colour.
-pub(super) fn state(summary: &Summary) -> Cell {
+pub(super) fn state(summary: &SandboxSummary) -> Cell {
     let style = match summary.state {
         SummaryState::Running => GREEN,
         SummaryState::Unresponsive | SummaryState::Unknown => RED,
@@ -158,7 +158,7 @@ pub(crate) struct StatsArgs {
     tasks: Tasks,
 }
 
-pub(crate) async fn stats(context: &Context, args: StatsArgs) -> Result<Exit, Failure> {
+pub(crate) async fn stats(context: &Context, args: StatsArgs) -> Result<Exit, CommandFailure> {
     let engine = context.engine()?;
     let named = args.tasks.named(&engine)?;
     let (tasks, exit) = if named.is_empty() {
@@ -166,7 +166,7 @@ pub(crate) async fn stats(context: &Context, args: StatsArgs) -> Result<Exit, Fa
     } else {
         (named.clone(), Exit::Success)
     };
-    let mut found: Vec<(Task, Stats)> = Vec::new();
+    let mut found: Vec<(TaskName, SandboxStats)> = Vec::new();
     for task in tasks {
         match engine.observe(&task).await {
             Ok(connection) => found.push((task, connection.stats(STATS_WITHIN).await?)),
@@ -202,7 +202,10 @@ pub(crate) async fn stats(context: &Context, args: StatsArgs) -> Result<Exit, Fa
 
 /// Returns the tasks whose sandboxes run, and tells of those that have not
 /// answered.
-async fn running(context: &Context, engine: &Engine) -> Result<(Vec<Task>, Exit), Failure> {
+async fn running(
+    context: &Context,
+    engine: &Engine,
+) -> Result<(Vec<TaskName>, Exit), CommandFailure> {
     let summaries = engine.list().await?;
     let exit = tell_silent(context, &summaries, "what it consumes");
     let running = summaries

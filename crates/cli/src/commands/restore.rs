@@ -16,6 +16,7 @@ use crate::context::Context;
 use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::follow::unless_terminated;
+use crate::signals;
 use crate::values::quoted;
 use crate::{confirm, find};
 

@@ -12,16 +12,18 @@ use vestal_api::{RunSandboxView, RunView};
 use vestal_runtime::Terminations;
 use vestal_sandbox::job::Follow;
 use vestal_sandbox::{
-    Cause, Command, Engine, Input, JobId, JobInfo, Output, Sandbox, SessionState, new_job_id,
+    CapturedOutput, Cause, Command, CommandInput, Engine, JobId, JobInfo, Sandbox, SessionState,
+    new_job_id,
 };
 
 use crate::cli::{SandboxFlags, TaskOption};
 use crate::console::terminal::{self, StdinKind};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::follow::{Followed, Outlet, exit_of, follow, take_along, unless_terminated};
 use crate::interact::{self, Detach, Interacted, interact};
+use crate::signals;
 use crate::values::parse_duration;
 
 /// The session commands run in unless another is named.
@@ -103,9 +105,8 @@ struct Runner<'a> {
     signals: Terminations,
 }
 
-pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<Exit, Failure> {
-    let signals =
-        Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
+pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<Exit, CommandFailure> {
+    let signals = signals::listen_or_fail()?;
     let mut runner = Runner { context, args: &args, job: new_job_id(), signals };
     let mut view = RunView::default();
     let result = runner.run(&mut view).await;
@@ -132,7 +133,7 @@ pub(crate) async fn run(context: &Context, args: RunArgs) -> Result<Exit, Failur
 }
 
 impl Runner<'_> {
-    async fn run(&mut self, view: &mut RunView) -> Result<Exit, Failure> {
+    async fn run(&mut self, view: &mut RunView) -> Result<Exit, CommandFailure> {
         let command = self.command()?;
         let engine = self.context.engine()?;
         let overrides = self.context.overrides(&self.args.wanted)?;
@@ -155,7 +156,7 @@ impl Runner<'_> {
         sandbox: &Sandbox,
         command: Command,
         view: &mut RunView,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<Exit, CommandFailure> {
         if self.args.background {
             self.spawn(sandbox, command, view).await
         } else if self.args.json {
@@ -166,7 +167,7 @@ impl Runner<'_> {
     }
 
     /// Cleans up. After a signal only what must be done is done.
-    async fn end(&self, engine: &Engine, result: &Result<Exit, Failure>) {
+    async fn end(&self, engine: &Engine, result: &Result<Exit, CommandFailure>) {
         match result {
             Ok(Exit::Terminated(_) | Exit::BrokenPipe) => self.context.close(engine).await,
             _ => self.context.finish(engine).await,
@@ -174,7 +175,7 @@ impl Runner<'_> {
     }
 
     /// Builds the command from what was given.
-    fn command(&self) -> Result<Command, Failure> {
+    fn command(&self) -> Result<Command, CommandFailure> {
         let args = self.args;
         let (mut command, stdin_is_text) = match (&args.file, args.command.as_slice()) {
             (Some(file), _) if file == Path::new("-") => (Command::shell(read_text(None)?), true),
@@ -196,20 +197,20 @@ impl Runner<'_> {
         if args.pty {
             command = command.pty(terminal::size_or_default());
         }
-        let input = if args.no_stdin || stdin_is_text { Input::Null } else { self.input() };
+        let input = if args.no_stdin || stdin_is_text { CommandInput::Null } else { self.input() };
         Ok(command.stdin(input))
     }
 
     /// Returns the command's input. A background job's stays open for
     /// `vestal write`, and ours is left to whoever comes next.
-    fn input(&self) -> Input {
+    fn input(&self) -> CommandInput {
         if self.args.background {
-            return Input::Piped;
+            return CommandInput::Piped;
         }
         match StdinKind::detect() {
-            StdinKind::Data => Input::Reader(Box::new(tokio::io::stdin())),
-            StdinKind::Terminal if self.args.pty => Input::Piped,
-            StdinKind::Terminal | StdinKind::Nothing => Input::Null,
+            StdinKind::Data => CommandInput::Reader(Box::new(tokio::io::stdin())),
+            StdinKind::Terminal if self.args.pty => CommandInput::Piped,
+            StdinKind::Terminal | StdinKind::Nothing => CommandInput::Null,
         }
     }
 
@@ -218,7 +219,7 @@ impl Runner<'_> {
         sandbox: &Sandbox,
         command: Command,
         view: &mut RunView,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<Exit, CommandFailure> {
         let started =
             match unless_terminated(&mut self.signals, Box::pin(sandbox.spawn(command))).await {
                 Ok(started) => started,
@@ -241,7 +242,7 @@ impl Runner<'_> {
         sandbox: &Sandbox,
         command: Command,
         view: &mut RunView,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<Exit, CommandFailure> {
         let mut run = Box::pin(sandbox.run(command));
         let (output, signal) = match unless_terminated(&mut self.signals, &mut run).await {
             Ok(output) => (output, None),
@@ -272,7 +273,11 @@ impl Runner<'_> {
     }
 
     /// Passes the command's output on as it comes.
-    async fn stream(&mut self, sandbox: &Sandbox, command: Command) -> Result<Exit, Failure> {
+    async fn stream(
+        &mut self,
+        sandbox: &Sandbox,
+        command: Command,
+    ) -> Result<Exit, CommandFailure> {
         let outlet = Outlet::both(self.context.console)?;
         let start = Box::pin(sandbox.start(command, Follow::EveryByte));
         let followed = match unless_terminated(&mut self.signals, start).await {
@@ -304,7 +309,7 @@ impl Runner<'_> {
         }
     }
 
-    fn ended(&self, info: &JobInfo) -> Result<Exit, Failure> {
+    fn ended(&self, info: &JobInfo) -> Result<Exit, CommandFailure> {
         let exit = exit_of(info)?;
         if exit == Exit::TimedOut {
             self.context.console.note(&timed_out(self.args.timeout));
@@ -328,16 +333,16 @@ fn without_detaching(interacted: Interacted) -> Followed {
 }
 
 fn captured_exit(
-    output: &Output,
+    output: &CapturedOutput,
     limit: Option<Duration>,
     view: &mut RunView,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     match (output.exit.cause, output.exit.code) {
         (Cause::TimedOut, _) => {
             view.error = Some(timed_out(limit));
             Ok(Exit::TimedOut)
         }
-        (Cause::Lost, _) | (_, None) => Err(Failure::new(format!(
+        (Cause::Lost, _) | (_, None) => Err(CommandFailure::new(format!(
             "the sandbox ended while job {} ran; its exit code is not known",
             output.job
         ))),
@@ -351,13 +356,13 @@ fn timed_out(limit: Option<Duration>) -> String {
 }
 
 /// Reads shell text from a file, or from standard input.
-fn read_text(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
+fn read_text(file: Option<&Path>) -> Result<Vec<u8>, CommandFailure> {
     let mut text = Vec::new();
     let read = match file {
         Some(file) => File::open(file).and_then(|mut file| file.read_to_end(&mut text)),
         None => io::stdin().lock().read_to_end(&mut text),
     };
     let from = file.map_or_else(|| "standard input".to_owned(), |file| file.display().to_string());
-    read.map_err(|error| Failure::io(&format!("read the shell text from {from}"), &error))?;
+    read.map_err(|error| CommandFailure::io(&format!("read the shell text from {from}"), &error))?;
     Ok(text)
 }

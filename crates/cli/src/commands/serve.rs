@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use clap::Args;
 use tokio::time::{Instant, timeout_at};
-use vestal_runtime::Terminations;
-use vestal_serve::{Line, LineReader, Outgoing, ServeSettings, Server};
+use vestal_serve::{ClientFrames, FrameLine, FrameReader, ServeSettings, Server};
 
 use crate::agent;
 use crate::console::Sink;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
+use crate::signals;
 
 /// How long the end may take: the front end has gone, and waits for this process.
 const END_WITHIN: Duration = Duration::from_millis(900);
@@ -42,12 +42,11 @@ enum ServeEnd {
     NotRead(String),
 }
 
-pub(crate) async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, CommandFailure> {
     let ServeArgs { stdio: _ } = args;
     let settings = context.settings()?;
-    let mut signals =
-        Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
-    let stdout = Sink::stdout().map_err(|error| Failure::output(&error))?;
+    let mut signals = signals::listen_or_fail()?;
+    let stdout = Sink::stdout().map_err(|error| CommandFailure::output(&error))?;
     let runtime = agent::build(context, &settings, &[]).await?;
     let server = Server::builder(runtime.clone(), ServeSettings::new(&settings)?)
         .cwd(std::env::current_dir().ok())
@@ -55,11 +54,11 @@ pub(crate) async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, Fai
     let (connection, outgoing) = server.connect();
     let mut writer = tokio::spawn(write(stdout, outgoing));
     let reader = async {
-        let mut lines = LineReader::new(tokio::io::stdin());
+        let mut lines = FrameReader::new(tokio::io::stdin());
         loop {
             match lines.next().await {
-                Ok(Some(Line::Text(text))) => connection.receive(&text).await,
-                Ok(Some(Line::Bad(bad))) => connection.refuse(bad).await,
+                Ok(Some(FrameLine::Text(text))) => connection.receive(&text).await,
+                Ok(Some(FrameLine::Bad(bad))) => connection.refuse(bad).await,
                 Ok(None) => return,
                 Err(error) => return tracing::warn!(%error, "standard input cannot be read"),
             }
@@ -93,13 +92,13 @@ pub(crate) async fn run(context: &Context, args: &ServeArgs) -> Result<Exit, Fai
     }
     match end {
         ServeEnd::Asked => Ok(Exit::Success),
-        ServeEnd::NotRead(reason) => Err(Failure::new(reason).with_exit(Exit::No)),
+        ServeEnd::NotRead(reason) => Err(CommandFailure::new(reason).with_exit(Exit::No)),
     }
 }
 
 /// Writes frames until there are no more, and returns why the server ended them, or until nobody
 /// reads them.
-async fn write(stdout: Sink, outgoing: Outgoing) -> Option<String> {
+async fn write(stdout: Sink, outgoing: ClientFrames) -> Option<String> {
     while let Some(frame) = outgoing.next().await {
         let mut line = frame.into_bytes();
         line.push(b'\n');

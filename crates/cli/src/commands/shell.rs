@@ -18,6 +18,7 @@ use crate::exit::Exit;
 use crate::find;
 use crate::follow::{Outlet, exit_of, take_along, unless_terminated};
 use crate::interact::{self, Detach, Interacted, interact};
+use crate::signals;
 use crate::values::quoted;
 
 /// Bytes shown again of what a shell had printed before one comes back to it.

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use vestal_skills::{SkillError, Skills};
 
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
@@ -45,7 +45,7 @@ enum SkillsVerb {
     Check(read::CheckArgs),
 }
 
-pub(crate) fn run(context: &Context, args: SkillsArgs) -> Result<Exit, Failure> {
+pub(crate) fn run(context: &Context, args: SkillsArgs) -> Result<Exit, CommandFailure> {
     match args.verb {
         None => read::list(context, &args.list),
         Some(SkillsVerb::List(args)) => read::list(context, &args),
@@ -59,11 +59,11 @@ pub(crate) fn run(context: &Context, args: SkillsArgs) -> Result<Exit, Failure> 
 }
 
 /// Returns the skills of the profile.
-fn skills(context: &Context) -> Result<Skills, Failure> {
+fn skills(context: &Context) -> Result<Skills, CommandFailure> {
     Ok(vestal_skills::from_settings(&Arc::new(context.settings()?)))
 }
 
-impl From<SkillError> for Failure {
+impl From<SkillError> for CommandFailure {
     fn from(error: SkillError) -> Self {
         let failure = Self::new(error.to_string());
         match error {

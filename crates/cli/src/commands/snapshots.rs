@@ -3,13 +3,13 @@
 use clap::{Args, Subcommand};
 use jiff::{Timestamp, Zoned};
 use vestal_api::SnapshotView;
-use vestal_sandbox::{CopyError, Engine, Error, Snapshot, SnapshotName, Task};
+use vestal_sandbox::{CopyError, Engine, Error, Snapshot, SnapshotName, TaskName};
 
 use super::restore;
 use crate::cli::{Busy, OneTask, Tasks};
 use crate::console::{Cell, Table, text};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::values::quoted;
 use crate::{confirm, find};
@@ -42,7 +42,7 @@ enum SnapshotsVerb {
     Rm(RmArgs),
 }
 
-pub(crate) async fn run(context: &Context, args: SnapshotsArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: SnapshotsArgs) -> Result<Exit, CommandFailure> {
     match args.verb {
         None => list(context, args.list).await,
         Some(SnapshotsVerb::List(args)) => list(context, args).await,
@@ -62,7 +62,7 @@ pub(super) struct ListArgs {
     tasks: Tasks,
 }
 
-pub(super) async fn list(context: &Context, args: ListArgs) -> Result<Exit, Failure> {
+pub(super) async fn list(context: &Context, args: ListArgs) -> Result<Exit, CommandFailure> {
     let engine = context.engine()?;
     let tasks = args.tasks.named(&engine)?;
     let mut snapshots = Vec::new();
@@ -91,7 +91,7 @@ pub(super) async fn list(context: &Context, args: ListArgs) -> Result<Exit, Fail
 }
 
 /// Returns the snapshots of one sandbox. A name that nothing goes by is a slip.
-async fn snapshots_of(engine: &Engine, task: &Task) -> Result<Vec<Snapshot>, Failure> {
+async fn snapshots_of(engine: &Engine, task: &TaskName) -> Result<Vec<Snapshot>, CommandFailure> {
     let found = match engine.snapshots(Some(task)).await {
         Ok(found) => found,
         Err(error) => return Err(find::explain(engine, error).await),
@@ -125,7 +125,7 @@ Example:
 pub(super) struct RmArgs {
     /// Task whose snapshots to delete.
     #[arg(value_name = "TASK")]
-    task: Task,
+    task: TaskName,
 
     /// Names of the snapshots.
     #[arg(value_name = "NAME", required = true)]
@@ -140,7 +140,7 @@ pub(super) struct RmArgs {
     json: bool,
 }
 
-pub(super) async fn rm(context: &Context, args: RmArgs) -> Result<Exit, Failure> {
+pub(super) async fn rm(context: &Context, args: RmArgs) -> Result<Exit, CommandFailure> {
     let engine = context.engine()?;
     let task = find::task(&engine, Some(&args.task))?;
     // All are found before any goes: a mistyped name removes nothing.
@@ -219,7 +219,10 @@ pub(crate) struct SnapshotArgs {
     task: OneTask,
 }
 
-pub(crate) async fn snapshot(context: &Context, args: SnapshotArgs) -> Result<Exit, Failure> {
+pub(crate) async fn snapshot(
+    context: &Context,
+    args: SnapshotArgs,
+) -> Result<Exit, CommandFailure> {
     let engine = context.engine()?;
     let task = args.task.or_default(&engine)?;
     find::known(&engine, &task).await?;
@@ -242,7 +245,7 @@ pub(crate) async fn snapshot(context: &Context, args: SnapshotArgs) -> Result<Ex
 
 /// Keeps the copy. A name that was not chosen by anybody gives way to one that
 /// somebody else has taken meanwhile.
-async fn keep(engine: &Engine, task: &Task, args: &SnapshotArgs) -> Result<Snapshot, Error> {
+async fn keep(engine: &Engine, task: &TaskName, args: &SnapshotArgs) -> Result<Snapshot, Error> {
     loop {
         let name = match &args.name {
             Some(name) => name.clone(),
@@ -256,7 +259,7 @@ async fn keep(engine: &Engine, task: &Task, args: &SnapshotArgs) -> Result<Snaps
 }
 
 /// Returns the time as a name that no snapshot of the sandbox has.
-async fn free_name(engine: &Engine, task: &Task, now: &Zoned) -> Result<SnapshotName, Error> {
+async fn free_name(engine: &Engine, task: &TaskName, now: &Zoned) -> Result<SnapshotName, Error> {
     let taken = engine.snapshots(Some(task)).await?;
     let is_taken = |name: &SnapshotName| taken.iter().any(|snapshot| snapshot.name == *name);
     name_at(now, is_taken).ok_or_else(|| {

@@ -7,14 +7,14 @@ use std::time::Duration;
 use clap::Args;
 use vestal_process::ProcessId;
 use vestal_supervisor::{
-    ControlError, EndedLeftover, Manager, Options, Request, SlotSource as _, Supervisor, ask,
-    end_leftovers,
+    ControlError, EndedLeftover, Manager, SlotSource as _, Supervisor, SupervisorOptions,
+    SupervisorRequest, ask, end_leftovers,
 };
 
 use super::gateway::slots::HomeSlots;
 use super::gateway::{no_answer, supervisor_failed};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 /// Longer than gateways may take to end.
@@ -60,7 +60,7 @@ impl SuperviseArgs {
     }
 }
 
-pub(crate) async fn run(context: &Context, args: &SuperviseArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: &SuperviseArgs) -> Result<Exit, CommandFailure> {
     let slots = HomeSlots::new(context)?;
     if args.stop {
         return stop(context, &slots).await;
@@ -70,9 +70,9 @@ pub(crate) async fn run(context: &Context, args: &SuperviseArgs) -> Result<Exit,
 }
 
 /// Ends the supervisor with its gateways; without one, the gateways that a killed one has left.
-async fn stop(context: &Context, slots: &HomeSlots) -> Result<Exit, Failure> {
+async fn stop(context: &Context, slots: &HomeSlots) -> Result<Exit, CommandFailure> {
     let (console, run_dir) = (context.console, slots.run_dir());
-    let ending = ask(&run_dir, &Request::Shutdown, END_WITHIN);
+    let ending = ask(&run_dir, &SupervisorRequest::Shutdown, END_WITHIN);
     let answer = match console.while_waiting("ending the gateways", ending).await {
         Ok(answer) => answer,
         Err(error @ ControlError::NotRunning(_)) => {
@@ -81,7 +81,7 @@ async fn stop(context: &Context, slots: &HomeSlots) -> Result<Exit, Failure> {
         Err(error) => return Err(no_answer(&error).with_exit(Exit::No)),
     };
     if let Some(error) = answer.error {
-        return Err(Failure::new(error));
+        return Err(CommandFailure::new(error));
     }
     gone(&answer.holder.process).await?;
     console.print(&format!("ended the supervisor (pid {})", answer.holder.process.pid))?;
@@ -92,11 +92,12 @@ async fn stop_leftovers(
     context: &Context,
     slots: &HomeSlots,
     none: &ControlError,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let (console, run_dir, found) = (context.console, slots.run_dir(), slots.slots());
     let ending = end_leftovers(&run_dir, &found);
     let ended = console.while_waiting("ending the gateways", ending).await;
-    let ended = ended.map_err(|error| Failure::new(error.to_string()).advise("try again"))?;
+    let ended =
+        ended.map_err(|error| CommandFailure::new(error.to_string()).advise("try again"))?;
     let mut alive = Vec::new();
     for EndedLeftover { slot, ended } in &ended {
         match ended {
@@ -107,10 +108,10 @@ async fn stop_leftovers(
         }
     }
     if !alive.is_empty() {
-        return Err(Failure::new(format!("not all have ended: {}", alive.join("; "))));
+        return Err(CommandFailure::new(format!("not all have ended: {}", alive.join("; "))));
     }
     if ended.is_empty() {
-        return Err(Failure::new(format!("{none}, and none has left anything"))
+        return Err(CommandFailure::new(format!("{none}, and none has left anything"))
             .advise("to see what runs: vestal gateway list")
             .with_exit(Exit::No));
     }
@@ -119,7 +120,10 @@ async fn stop_leftovers(
 }
 
 /// Supervises in the foreground, and starts one gateway as soon as that is possible.
-pub(crate) async fn run_first(context: &Context, first: Option<String>) -> Result<Exit, Failure> {
+pub(crate) async fn run_first(
+    context: &Context,
+    first: Option<String>,
+) -> Result<Exit, CommandFailure> {
     supervise(context, HomeSlots::new(context)?, Kind::Foreground, first).await
 }
 
@@ -135,10 +139,11 @@ async fn supervise(
     slots: HomeSlots,
     kind: Kind,
     first: Option<String>,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let detached = kind == Kind::Detached;
     if detached {
-        vestal_process::lead_session().map_err(|error| Failure::io("leave the session", &error))?;
+        vestal_process::lead_session()
+            .map_err(|error| CommandFailure::io("leave the session", &error))?;
     }
     slots.make_profiles_dir()?;
     let is_first = std::process::id() == 1;
@@ -152,7 +157,7 @@ async fn supervise(
     let output: Box<dyn Write + Send> =
         if detached { Box::new(std::io::sink()) } else { Box::new(std::io::stdout()) };
     let run_dir = slots.run_dir();
-    let options = Options {
+    let options = SupervisorOptions {
         run_dir: run_dir.clone(),
         logs_dir: slots.root().logs_dir(),
         output,
@@ -171,7 +176,7 @@ async fn supervise(
         if let Some(first) = first {
             // Over the socket, as everybody does: what became of it is in its log and its status.
             tokio::spawn(async move {
-                let start = Request::Start { slots: Some(vec![first]) };
+                let start = SupervisorRequest::Start { slots: Some(vec![first]) };
                 if let Err(error) = ask(&run_dir, &start, END_WITHIN).await {
                     tracing::error!(%error, "the gateway was not started");
                 }
@@ -183,12 +188,14 @@ async fn supervise(
 }
 
 /// Waits until a supervisor that has answered is gone: it answers a moment before.
-async fn gone(process: &ProcessId) -> Result<(), Failure> {
-    let failed = |error| Failure::io("look at the supervisor", &error);
+async fn gone(process: &ProcessId) -> Result<(), CommandFailure> {
+    let failed = |error| CommandFailure::io("look at the supervisor", &error);
     let Some(handle) = process.handle().map_err(failed)? else { return Ok(()) };
     if handle.ended_within(GONE_WITHIN).await.map_err(failed)? {
         return Ok(());
     }
     let pid = process.pid;
-    Err(Failure::new(format!("the gateways have ended, but the supervisor (pid {pid}) has not")))
+    Err(CommandFailure::new(format!(
+        "the gateways have ended, but the supervisor (pid {pid}) has not"
+    )))
 }

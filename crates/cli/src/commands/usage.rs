@@ -5,11 +5,11 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use vestal_api::{UsageGrouping, UsageKey, UsageReport, UsageReportView, UsageView};
 use vestal_config::Home;
-use vestal_conversations::{LedgerFilter, LedgerGroup, Store, Totals};
+use vestal_conversations::{ConversationStore, LedgerFilter, LedgerGroup, Totals};
 
 use crate::console::{BOLD, Cell, DIM, Table, text};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::values::{PointInTime, parse_point_in_time};
 
@@ -88,7 +88,7 @@ fn parse_since(words: &str) -> Result<Since, String> {
     parse_point_in_time(words).map(Since::Point)
 }
 
-pub(crate) async fn run(context: &Context, args: &UsageArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: &UsageArgs) -> Result<Exit, CommandFailure> {
     let now = Timestamp::now();
     let since = match args.since {
         Since::Always => None,
@@ -96,7 +96,7 @@ pub(crate) async fn run(context: &Context, args: &UsageArgs) -> Result<Exit, Fai
     };
     let until = args.until.map(|point| point.time(now));
     if since.zip(until).is_some_and(|(since, until)| since >= until) {
-        return Err(Failure::usage("--until must be later than --since"));
+        return Err(CommandFailure::usage("--until must be later than --since"));
     }
     let by = UsageGrouping::from(args.by);
     let mut report = UsageReport::new(by, TimeZone::system(), since, until);
@@ -118,7 +118,7 @@ pub(crate) async fn run(context: &Context, args: &UsageArgs) -> Result<Exit, Fai
     Ok(exit)
 }
 
-fn homes(context: &Context, args: &UsageArgs) -> Result<Vec<(String, Home)>, Failure> {
+fn homes(context: &Context, args: &UsageArgs) -> Result<Vec<(String, Home)>, CommandFailure> {
     if !args.all && args.by != By::Profile {
         let home = context.home()?;
         return Ok(vec![(home.profile().to_string(), home.clone())]);
@@ -134,13 +134,13 @@ async fn sums(
     by: UsageGrouping,
 ) -> vestal_conversations::Result<Vec<(LedgerGroup, Totals)>> {
     // Nothing is made in the home of a profile that has had no conversation.
-    match Store::open_existing(home.dir().join("state.db")).await? {
+    match ConversationStore::open_existing(home.dir().join("state.db")).await? {
         Some(store) => store.ledger(filter, by.of_ledger()).await,
         None => Ok(Vec::new()),
     }
 }
 
-fn show(context: &Context, report: &UsageReportView) -> Result<(), Failure> {
+fn show(context: &Context, report: &UsageReportView) -> Result<(), CommandFailure> {
     let console = context.console;
     for unread in &report.unread {
         console.warn(&format!("profile {}: {}", unread.profile, unread.error));

@@ -17,7 +17,7 @@ const COMMANDS_NAMED: usize = 5;
 
 /// The step that a sandbox is at. Cloning gives the same one.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Activity {
+pub(crate) struct ActivityLine {
     step: Arc<Mutex<SandboxStep>>,
     /// Whether what the copies are for has been said, where no line can show them.
     announced: Arc<AtomicBool>,
@@ -46,7 +46,7 @@ struct Pull {
     total: u64,
 }
 
-impl Activity {
+impl ActivityLine {
     /// Returns whom the engine tells of its steps.
     pub(crate) fn sink(&self, console: Console) -> ProgressSink {
         let activity = self.clone();
@@ -61,7 +61,7 @@ impl Activity {
         done
     }
 
-    /// As [`Activity::while_waiting`] for something that has a name of its own,
+    /// As [`ActivityLine::while_waiting`] for something that has a name of its own,
     /// which is said at once where no line can show how far it is.
     pub(crate) async fn while_doing<T>(
         &self,

@@ -4,11 +4,11 @@ use std::io::{self, BufWriter, IsTerminal as _, Write as _};
 
 use serde::Serialize;
 
-use crate::error::Failure;
+use crate::error::CommandFailure;
 
 /// How JSON is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum JsonLayout {
     /// On one line, for programs.
     Line,
     /// Indented, for people.
@@ -16,28 +16,29 @@ enum Form {
 }
 
 /// Returns a value as JSON: on one line for programs, indented for people.
-pub(crate) fn shown(value: &impl Serialize) -> Result<String, Failure> {
-    let form = if std::io::stdout().is_terminal() { Form::Indented } else { Form::Line };
+pub(crate) fn shown(value: &impl Serialize) -> Result<String, CommandFailure> {
+    let form =
+        if std::io::stdout().is_terminal() { JsonLayout::Indented } else { JsonLayout::Line };
     in_form(value, form)
 }
 
 /// Returns a value as JSON.
-fn in_form(value: &impl Serialize, form: Form) -> Result<String, Failure> {
+fn in_form(value: &impl Serialize, form: JsonLayout) -> Result<String, CommandFailure> {
     let json = match form {
-        Form::Indented => serde_json::to_string_pretty(value),
-        Form::Line => serde_json::to_string(value),
+        JsonLayout::Indented => serde_json::to_string_pretty(value),
+        JsonLayout::Line => serde_json::to_string(value),
     };
     Ok(inert(&json.map_err(|error| unwritable(&error))?))
 }
 
 /// Returns a value as one line of JSON.
-pub(crate) fn line(value: &impl Serialize) -> Result<String, Failure> {
+pub(crate) fn line(value: &impl Serialize) -> Result<String, CommandFailure> {
     let json = serde_json::to_string(value).map_err(|error| unwritable(&error))?;
     Ok(format!("{}\n", inert(&json)))
 }
 
-pub(crate) fn unwritable(error: &serde_json::Error) -> Failure {
-    Failure::new(format!("cannot be written as JSON: {error}"))
+pub(crate) fn unwritable(error: &serde_json::Error) -> CommandFailure {
+    CommandFailure::new(format!("cannot be written as JSON: {error}"))
 }
 
 /// Escapes the control characters that JSON lets through and terminals obey.
@@ -58,31 +59,31 @@ fn inert(json: &str) -> String {
 /// is what [`shown`] makes of the whole array.
 pub(crate) struct JsonList<W: io::Write = io::Stdout> {
     out: BufWriter<W>,
-    form: Form,
+    form: JsonLayout,
     is_empty: bool,
 }
 
 impl JsonList {
     pub(crate) fn on_stdout() -> Self {
-        let form = if io::stdout().is_terminal() { Form::Indented } else { Form::Line };
+        let form = if io::stdout().is_terminal() { JsonLayout::Indented } else { JsonLayout::Line };
         Self::new(io::stdout(), form)
     }
 }
 
 impl<W: io::Write> JsonList<W> {
-    fn new(out: W, form: Form) -> Self {
+    fn new(out: W, form: JsonLayout) -> Self {
         Self { out: BufWriter::new(out), form, is_empty: true }
     }
 
     /// Prints a value.
-    pub(crate) fn push(&mut self, value: &impl Serialize) -> Result<(), Failure> {
+    pub(crate) fn push(&mut self, value: &impl Serialize) -> Result<(), CommandFailure> {
         let text = in_form(value, self.form)?;
         let (before, text) = match (self.form, self.is_empty) {
-            (Form::Line, true) => ("[", text),
-            (Form::Line, false) => (",", text),
+            (JsonLayout::Line, true) => ("[", text),
+            (JsonLayout::Line, false) => (",", text),
             // Ends of lines stand between values only.
-            (Form::Indented, true) => ("[\n  ", text.replace('\n', "\n  ")),
-            (Form::Indented, false) => (",\n  ", text.replace('\n', "\n  ")),
+            (JsonLayout::Indented, true) => ("[\n  ", text.replace('\n', "\n  ")),
+            (JsonLayout::Indented, false) => (",\n  ", text.replace('\n', "\n  ")),
         };
         self.is_empty = false;
         self.write(before)?;
@@ -90,18 +91,18 @@ impl<W: io::Write> JsonList<W> {
     }
 
     /// Ends the array.
-    pub(crate) fn end(mut self) -> Result<(), Failure> {
+    pub(crate) fn end(mut self) -> Result<(), CommandFailure> {
         let end = match (self.form, self.is_empty) {
             (_, true) => "[]\n",
-            (Form::Line, false) => "]\n",
-            (Form::Indented, false) => "\n]\n",
+            (JsonLayout::Line, false) => "]\n",
+            (JsonLayout::Indented, false) => "\n]\n",
         };
         self.write(end)?;
-        self.out.flush().map_err(|error| Failure::output(&error))
+        self.out.flush().map_err(|error| CommandFailure::output(&error))
     }
 
-    fn write(&mut self, text: &str) -> Result<(), Failure> {
-        self.out.write_all(text.as_bytes()).map_err(|error| Failure::output(&error))
+    fn write(&mut self, text: &str) -> Result<(), CommandFailure> {
+        self.out.write_all(text.as_bytes()).map_err(|error| CommandFailure::output(&error))
     }
 }
 
@@ -123,7 +124,7 @@ mod tests {
     fn an_array_that_is_printed_as_it_comes_has_the_bytes_of_the_whole() {
         let values = [json!({"a": "x\ny\u{9b}", "b": [1, {"c": []}]}), json!({}), json!("s")];
         for count in 0..=values.len() {
-            for form in [Form::Line, Form::Indented] {
+            for form in [JsonLayout::Line, JsonLayout::Indented] {
                 let mut bytes = Vec::new();
                 let mut list = JsonList::new(&mut bytes, form);
                 values[..count].iter().for_each(|value| list.push(value).unwrap());

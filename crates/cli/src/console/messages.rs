@@ -12,65 +12,67 @@ use vestal_config::Environment;
 
 use super::output::{self, TerminalMessage};
 use super::table::{self, Table};
-use super::text::{self, Colour};
+use super::text::{self, StreamColour};
 use super::{DIM, RED, YELLOW, logging, status, terminal};
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 /// Prints to standard output and standard error.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Console {
-    out: Colour,
-    err: Colour,
+    out: StreamColour,
+    err: StreamColour,
 }
 
 impl Console {
     pub(crate) fn new(environment: &Environment) -> Self {
         Self {
-            out: Colour::decide(environment, io::stdout().is_terminal()),
-            err: Colour::decide(environment, io::stderr().is_terminal()),
+            out: StreamColour::decide(environment, io::stdout().is_terminal()),
+            err: StreamColour::decide(environment, io::stderr().is_terminal()),
         }
     }
 
     /// Reports whether standard output shows colour.
     pub(crate) fn is_coloured(self) -> bool {
-        self.out == Colour::On
+        self.out == StreamColour::On
     }
 
     /// Prints a line of data.
-    pub(crate) fn print(self, line: &str) -> Result<(), Failure> {
+    pub(crate) fn print(self, line: &str) -> Result<(), CommandFailure> {
         self.write(&format!("{line}\n"))
     }
 
     /// Prints text that has its own ends of lines.
     #[expect(clippy::unused_self, reason = "printing goes through the console")]
-    pub(crate) fn write(self, text: &str) -> Result<(), Failure> {
+    pub(crate) fn write(self, text: &str) -> Result<(), CommandFailure> {
         let mut stdout = io::stdout().lock();
         stdout
             .write_all(text.as_bytes())
             .and_then(|()| stdout.flush())
-            .map_err(|error| Failure::output(&error))
+            .map_err(|error| CommandFailure::output(&error))
     }
 
     /// Prints a value as JSON: on one line for programs, indented for people.
-    pub(crate) fn print_json(self, value: &impl Serialize) -> Result<(), Failure> {
+    pub(crate) fn print_json(self, value: &impl Serialize) -> Result<(), CommandFailure> {
         let json = if io::stdout().is_terminal() {
             serde_json::to_string_pretty(value)
         } else {
             serde_json::to_string(value)
         };
         self.print(
-            &json.map_err(|error| Failure::new(format!("cannot be written as JSON: {error}")))?,
+            &json.map_err(|error| {
+                CommandFailure::new(format!("cannot be written as JSON: {error}"))
+            })?,
         )
     }
 
     /// Prints a table as wide as the terminal, or as it is.
-    pub(crate) fn print_table(self, table: &Table) -> Result<(), Failure> {
+    pub(crate) fn print_table(self, table: &Table) -> Result<(), CommandFailure> {
         self.write(&table.render(terminal::output_width(), self.out))
     }
 
     /// Prints help.
-    pub(crate) fn print_styled(self, help: &StyledStr) -> Result<(), Failure> {
+    pub(crate) fn print_styled(self, help: &StyledStr) -> Result<(), CommandFailure> {
         self.write(&styled(help, self.out))
     }
 
@@ -112,7 +114,7 @@ impl Console {
     }
 
     /// Prints a failure and what to do next.
-    pub(crate) fn explain(self, failure: &Failure) {
+    pub(crate) fn explain(self, failure: &CommandFailure) {
         let Some(message) = failure.message() else {
             return;
         };
@@ -129,7 +131,10 @@ impl Console {
 
     /// Ends a command that went on after failures: all but the last are explained
     /// here, the last by whoever ends the program.
-    pub(crate) fn conclude(self, mut failures: Vec<(String, Failure)>) -> Result<Exit, Failure> {
+    pub(crate) fn conclude(
+        self,
+        mut failures: Vec<(String, CommandFailure)>,
+    ) -> Result<Exit, CommandFailure> {
         let last = failures.pop();
         for (_, failure) in &failures {
             self.explain(failure);
@@ -142,9 +147,9 @@ impl Console {
     pub(crate) fn conclude_in_json(
         self,
         done: &[impl Serialize],
-        failures: &[(String, Failure)],
-    ) -> Result<Exit, Failure> {
-        let unwritable = |error| Failure::new(format!("cannot be written as JSON: {error}"));
+        failures: &[(String, CommandFailure)],
+    ) -> Result<Exit, CommandFailure> {
+        let unwritable = |error| CommandFailure::new(format!("cannot be written as JSON: {error}"));
         let mut all: Vec<serde_json::Value> = Vec::with_capacity(done.len() + failures.len());
         for one in done {
             all.push(serde_json::to_value(one).map_err(unwritable)?);
@@ -224,10 +229,10 @@ fn put(question: &str) -> Option<()> {
     write!(stderr, "{} ", text::printable(question)).and_then(|()| stderr.flush()).ok()
 }
 
-fn styled(text: &StyledStr, colour: Colour) -> String {
+fn styled(text: &StyledStr, colour: StreamColour) -> String {
     match colour {
-        Colour::On => text.ansi().to_string(),
-        Colour::Off => text.to_string(),
+        StreamColour::On => text.ansi().to_string(),
+        StreamColour::Off => text.to_string(),
     }
 }
 

@@ -13,7 +13,7 @@ mod table;
 pub(crate) mod terminal;
 pub(crate) mod text;
 
-pub(crate) use activity::Activity;
+pub(crate) use activity::ActivityLine;
 pub(crate) use json::JsonList;
 pub(crate) use messages::Console;
 pub(crate) use output::{Sink, TerminalMessage, redirect_messages, restore_messages};

@@ -3,7 +3,7 @@
 use anstyle::Style;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use super::text::{Colour, printable};
+use super::text::{StreamColour, printable};
 
 /// Blanks between columns.
 const GAP: usize = 2;
@@ -74,7 +74,7 @@ impl Table {
 
     /// Returns the lines. Where they are wider than `width`, the widest columns
     /// are cut; without a width nothing is.
-    pub(super) fn render(&self, width: Option<usize>, colour: Colour) -> String {
+    pub(super) fn render(&self, width: Option<usize>, colour: StreamColour) -> String {
         let heading = self.heading.iter().map(|name| Cell::styled(name, super::DIM)).collect();
         let rows = self.rows.iter().map(|(cells, note)| (cells, note.as_ref()));
         let lines: Vec<(&Vec<Cell>, Option<&Note>)> =
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn columns_are_aligned_and_nothing_is_cut_without_a_width() {
         assert_eq!(
-            table().render(None, Colour::Off),
+            table().render(None, StreamColour::Off),
             "TASK     COMMAND\n\
              default  echo a very long command indeed\n\
              日本     x\\x1b[31m\n"
@@ -198,19 +198,21 @@ mod tests {
     fn words_below_a_row_are_broken_into_lines_and_not_cut_to_a_column() {
         let mut table = table();
         table.note("which of the two years is meant", Style::new(), usize::MAX);
-        let rendered = table.render(Some(20), Colour::Off);
+        let rendered = table.render(Some(20), StreamColour::Off);
         let below: Vec<&str> = rendered.lines().skip(3).collect();
         assert_eq!(below, ["   which of the two", "   years is meant"]);
         table.note("which of the two years is meant", Style::new(), 1);
-        assert!(table.render(Some(20), Colour::Off).ends_with("\n   which of the two…\n"));
+        assert!(table.render(Some(20), StreamColour::Off).ends_with("\n   which of the two…\n"));
         assert!(
-            table.render(None, Colour::Off).ends_with("\n   which of the two years is meant\n")
+            table
+                .render(None, StreamColour::Off)
+                .ends_with("\n   which of the two years is meant\n")
         );
     }
 
     #[test]
     fn the_widest_column_gives_way() {
-        let rendered = table().render(Some(24), Colour::Off);
+        let rendered = table().render(Some(24), StreamColour::Off);
         assert!(rendered.lines().all(|line| line.width() <= 24), "{rendered}");
         assert!(rendered.contains("echo a very lo…"), "{rendered}");
     }

@@ -76,12 +76,12 @@ pub(crate) const RED: Style = AnsiColor::Red.on_default().bold();
 
 /// Whether a stream shows colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Colour {
+pub(crate) enum StreamColour {
     On,
     Off,
 }
 
-impl Colour {
+impl StreamColour {
     /// Decides for one stream. `NO_COLOR` with any value turns colour off.
     pub(super) fn decide(environment: &Environment, is_terminal: bool) -> Self {
         let refused = environment.non_empty("NO_COLOR").is_some()
@@ -125,11 +125,11 @@ mod tests {
     fn colour_is_for_terminals_and_only_if_not_refused() {
         let none: [(&str, &str); 0] = [];
         let plain = Environment::from_pairs(none);
-        assert_eq!(Colour::decide(&plain, true), Colour::On);
-        assert_eq!(Colour::decide(&plain, false), Colour::Off);
+        assert_eq!(StreamColour::decide(&plain, true), StreamColour::On);
+        assert_eq!(StreamColour::decide(&plain, false), StreamColour::Off);
         let refused = Environment::from_pairs([("NO_COLOR", "1")]);
-        assert_eq!(Colour::decide(&refused, true), Colour::Off);
+        assert_eq!(StreamColour::decide(&refused, true), StreamColour::Off);
         let dumb = Environment::from_pairs([("TERM", "dumb")]);
-        assert_eq!(Colour::decide(&dumb, true), Colour::Off);
+        assert_eq!(StreamColour::decide(&dumb, true), StreamColour::Off);
     }
 }

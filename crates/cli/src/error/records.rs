@@ -5,8 +5,8 @@ use vestal_agent::settings::EndpointError;
 use vestal_api::closest_name;
 use vestal_board::boards::BoardsError;
 use vestal_board::settings::HostError;
-use vestal_board::{Error as BoardError, Refusal};
-use vestal_config::{ConfigError, HomeError, ProfileName, SetError};
+use vestal_board::{BoardRefusal, Error as BoardError};
+use vestal_config::{ConfigError, HomeNotFound, ProfileName, SetError};
 use vestal_conversations::Error as ConversationError;
 use vestal_database::Error as DatabaseError;
 use vestal_model::SetupError;
@@ -14,12 +14,12 @@ use vestal_profiles::ProfileError;
 use vestal_runtime::RuntimeError;
 use vestal_schedules::{Error as ScheduleError, InvalidTiming};
 
-use super::Failure;
+use super::CommandFailure;
 use crate::exit::Exit;
 
 const SOURCES: &str = "`vestal config show` shows where each value comes from";
 
-impl From<ConfigError> for Failure {
+impl From<ConfigError> for CommandFailure {
     fn from(error: ConfigError) -> Self {
         let failure = Self::new(error.to_string());
         match error {
@@ -39,7 +39,7 @@ impl From<ConfigError> for Failure {
     }
 }
 
-impl From<SetError> for Failure {
+impl From<SetError> for CommandFailure {
     fn from(error: SetError) -> Self {
         match error {
             // The value has just been given: where the others come from does not matter.
@@ -50,22 +50,22 @@ impl From<SetError> for Failure {
     }
 }
 
-impl From<HomeError> for Failure {
-    fn from(error: HomeError) -> Self {
+impl From<HomeNotFound> for CommandFailure {
+    fn from(error: HomeNotFound) -> Self {
         let failure = Self::new(error.to_string());
         match error {
-            HomeError::NoHome | HomeError::Relative { .. } => failure,
-            HomeError::UnknownProfile { name, existing, .. } => failure
+            HomeNotFound::NoHome | HomeNotFound::Relative { .. } => failure,
+            HomeNotFound::UnknownProfile { name, existing, .. } => failure
                 .with_exit(Exit::No)
                 .suggest(name.as_str(), existing.iter().map(ProfileName::as_str)),
-            HomeError::BadProfileName { .. } | HomeError::Choice { .. } => {
+            HomeNotFound::BadProfileName { .. } | HomeNotFound::Choice { .. } => {
                 failure.with_exit(Exit::No)
             }
         }
     }
 }
 
-impl From<ProfileError> for Failure {
+impl From<ProfileError> for CommandFailure {
     fn from(error: ProfileError) -> Self {
         let failure = Self::new(error.to_string());
         match error {
@@ -89,7 +89,7 @@ impl From<ProfileError> for Failure {
     }
 }
 
-impl From<ConversationError> for Failure {
+impl From<ConversationError> for CommandFailure {
     fn from(error: ConversationError) -> Self {
         let failure = Self::new(error.to_string());
         match error {
@@ -120,7 +120,7 @@ impl From<ConversationError> for Failure {
     }
 }
 
-impl From<DatabaseError> for Failure {
+impl From<DatabaseError> for CommandFailure {
     fn from(error: DatabaseError) -> Self {
         let failure = Self::new(error.to_string());
         match error {
@@ -138,7 +138,7 @@ impl From<DatabaseError> for Failure {
     }
 }
 
-impl From<BoardError> for Failure {
+impl From<BoardError> for CommandFailure {
     fn from(error: BoardError) -> Self {
         let failure = Self::new(error.to_string());
         match error {
@@ -172,33 +172,35 @@ impl From<BoardError> for Failure {
 }
 
 /// Returns what to do about a refused change of a task.
-fn next_step(refusal: &Refusal) -> Option<String> {
+fn next_step(refusal: &BoardRefusal) -> Option<String> {
     match refusal {
-        Refusal::Status { task, .. } => {
+        BoardRefusal::Status { task, .. } => {
             Some(format!("to see its history: vestal kanban show {task}"))
         }
-        Refusal::Held { task, .. } => {
+        BoardRefusal::Held { task, .. } => {
             Some(format!("to take it back first: vestal kanban reclaim {task}"))
         }
-        Refusal::UnfinishedParents { verb, task, .. } => (*verb == "promote")
+        BoardRefusal::UnfinishedParents { verb, task, .. } => (*verb == "promote")
             .then(|| format!("to start it anyway: vestal kanban promote {task} --force")),
-        Refusal::NothingToWaitFor { task } => {
+        BoardRefusal::NothingToWaitFor { task } => {
             Some(format!("to link it: vestal kanban link PARENT {task}"))
         }
-        Refusal::WorkspaceBusy { by, .. } => {
+        BoardRefusal::WorkspaceBusy { by, .. } => {
             Some(format!("wait for {by}, or give the task a worktree of its own"))
         }
-        Refusal::NoProfile { name } => Some(format!("to create it: vestal profile create {name}")),
-        Refusal::Cycle { .. }
-        | Refusal::OtherHost { .. }
-        | Refusal::NotYours { .. }
-        | Refusal::Phantoms { .. }
-        | Refusal::TooMany { .. }
-        | Refusal::TooDeep { .. } => None,
+        BoardRefusal::NoProfile { name } => {
+            Some(format!("to create it: vestal profile create {name}"))
+        }
+        BoardRefusal::Cycle { .. }
+        | BoardRefusal::OtherHost { .. }
+        | BoardRefusal::NotYours { .. }
+        | BoardRefusal::Phantoms { .. }
+        | BoardRefusal::TooMany { .. }
+        | BoardRefusal::TooDeep { .. } => None,
     }
 }
 
-impl From<HostError> for Failure {
+impl From<HostError> for CommandFailure {
     fn from(error: HostError) -> Self {
         match error {
             HostError::Config(error) => error.into(),
@@ -207,7 +209,7 @@ impl From<HostError> for Failure {
     }
 }
 
-impl From<ScheduleError> for Failure {
+impl From<ScheduleError> for CommandFailure {
     fn from(error: ScheduleError) -> Self {
         let failure = Self::new(error.to_string());
         match error {
@@ -237,7 +239,7 @@ impl From<ScheduleError> for Failure {
     }
 }
 
-impl From<vestal_runtime::ScheduleError> for Failure {
+impl From<vestal_runtime::ScheduleError> for CommandFailure {
     fn from(error: vestal_runtime::ScheduleError) -> Self {
         match error {
             vestal_runtime::ScheduleError::Schedule(error) => error.into(),
@@ -247,7 +249,7 @@ impl From<vestal_runtime::ScheduleError> for Failure {
     }
 }
 
-impl From<OpenError> for Failure {
+impl From<OpenError> for CommandFailure {
     fn from(error: OpenError) -> Self {
         match error {
             OpenError::Store(error) => error.into(),
@@ -256,7 +258,7 @@ impl From<OpenError> for Failure {
     }
 }
 
-impl From<RuntimeError> for Failure {
+impl From<RuntimeError> for CommandFailure {
     fn from(error: RuntimeError) -> Self {
         match error {
             RuntimeError::Config(error) => error.into(),
@@ -275,13 +277,13 @@ impl From<RuntimeError> for Failure {
     }
 }
 
-impl From<EndpointError> for Failure {
+impl From<EndpointError> for CommandFailure {
     fn from(error: EndpointError) -> Self {
         Self::no_endpoint(error, &ProfileName::default_profile())
     }
 }
 
-impl Failure {
+impl CommandFailure {
     /// Says why no model can be asked in a profile, and what to do there.
     pub(crate) fn no_endpoint(error: EndpointError, profile: &ProfileName) -> Self {
         match error {
@@ -295,7 +297,7 @@ impl Failure {
     }
 }
 
-impl From<SetupError> for Failure {
+impl From<SetupError> for CommandFailure {
     fn from(error: SetupError) -> Self {
         Self::new(error.to_string())
     }

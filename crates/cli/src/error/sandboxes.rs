@@ -7,7 +7,7 @@ use vestal_sandbox::files::FileError;
 use vestal_sandbox::job::JobError;
 use vestal_sandbox::{Error, Fault, FaultCode, HomeError, JobId, LockError, StoreError};
 
-use super::Failure;
+use super::CommandFailure;
 use crate::console::text;
 use crate::exit::Exit;
 use crate::values::quoted;
@@ -15,7 +15,7 @@ use crate::values::quoted;
 const DOCTOR: &str = "run `vestal doctor` to see what works on this machine";
 const LIST: &str = "`vestal ps` lists the sandboxes";
 
-impl From<Error> for Failure {
+impl From<Error> for CommandFailure {
     fn from(error: Error) -> Self {
         let failure = Self::new(error.to_string());
         match error {
@@ -94,7 +94,7 @@ impl From<Error> for Failure {
     }
 }
 
-impl From<HomeError> for Failure {
+impl From<HomeError> for CommandFailure {
     fn from(error: HomeError) -> Self {
         let failure = Self::new(error.to_string());
         match error {
@@ -111,7 +111,7 @@ impl From<HomeError> for Failure {
     }
 }
 
-impl From<StoreError> for Failure {
+impl From<StoreError> for CommandFailure {
     fn from(error: StoreError) -> Self {
         let failure = Self::new(error.to_string());
         match error {
@@ -137,7 +137,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-impl From<JobError> for Failure {
+impl From<JobError> for CommandFailure {
     fn from(error: JobError) -> Self {
         let failure = Self::new(error.to_string());
         match error {
@@ -152,13 +152,13 @@ impl From<JobError> for Failure {
 }
 
 /// Says what to do about a job that may still be running.
-fn lost_job(failure: Failure, job: &JobId) -> Failure {
+fn lost_job(failure: CommandFailure, job: &JobId) -> CommandFailure {
     failure
         .advise(format!("if it still runs, to end it: vestal kill {job}"))
         .advise(format!("to see what became of it: vestal logs {job}"))
 }
 
-impl From<CallError> for Failure {
+impl From<CallError> for CommandFailure {
     fn from(error: CallError) -> Self {
         let failure = Self::new(error.to_string());
         match error {
@@ -171,7 +171,7 @@ impl From<CallError> for Failure {
     }
 }
 
-impl From<Fault> for Failure {
+impl From<Fault> for CommandFailure {
     fn from(fault: Fault) -> Self {
         let failure = Self::new(fault.message);
         match fault.code {
@@ -196,7 +196,7 @@ impl From<Fault> for Failure {
     }
 }
 
-impl From<FileError> for Failure {
+impl From<FileError> for CommandFailure {
     fn from(error: FileError) -> Self {
         match error {
             FileError::Call(error) => error.into(),
@@ -207,7 +207,7 @@ impl From<FileError> for Failure {
     }
 }
 
-impl From<JobNotFound> for Failure {
+impl From<JobNotFound> for CommandFailure {
     fn from(error: JobNotFound) -> Self {
         let failure = Self::new(error.to_string());
         match error {
@@ -245,7 +245,7 @@ mod tests {
     fn a_job_that_may_still_run_is_named_with_what_ends_it() {
         let job: JobId = "j-01".parse().unwrap();
         let source = Box::new(Error::Busy { task: "web".into(), reason: "a copy".into() });
-        let failure = Failure::from(Error::LostJob { job, source });
+        let failure = CommandFailure::from(Error::LostJob { job, source });
         assert_eq!(
             failure.message(),
             Some(

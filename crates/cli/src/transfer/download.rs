@@ -5,14 +5,14 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
-use vestal_sandbox::files::{Files, Links, Listing};
+use vestal_sandbox::files::{DirectoryListing, Files, Links};
 use vestal_sandbox::{DirectoryEntry, FileKind, Metadata};
 
 use super::DEEPEST;
 use super::host::{Existence, HostDir};
 use super::stream::CountedFile;
 use crate::console::{Console, CopyStatusLine};
-use crate::error::Failure;
+use crate::error::CommandFailure;
 
 /// A copy out of a sandbox.
 pub(crate) struct Download {
@@ -23,7 +23,7 @@ pub(crate) struct Download {
 
 /// A directory that is being copied.
 struct DownloadLevel {
-    listing: Listing,
+    listing: DirectoryListing,
     from: PathBuf,
     to: HostDir,
     /// Set at the end, so that a directory that may not be written can be filled.
@@ -32,7 +32,7 @@ struct DownloadLevel {
 
 impl Download {
     /// Copies a file to standard output.
-    pub(crate) async fn print(&mut self, from: &Path) -> Result<(), Failure> {
+    pub(crate) async fn print(&mut self, from: &Path) -> Result<(), CommandFailure> {
         let mut stdout = tokio::io::stdout();
         match self.files.read_to(from, &mut stdout, 0, None).await {
             Ok(summary) => {
@@ -40,14 +40,14 @@ impl Download {
                 self.progress.add_file();
                 Ok(())
             }
-            Err(vestal_sandbox::files::FileError::Io(error)) => Err(Failure::output(&error)),
+            Err(vestal_sandbox::files::FileError::Io(error)) => Err(CommandFailure::output(&error)),
             Err(error) => Err(about(from, error)),
         }
     }
 
     /// Copies a file or a directory to a path on this machine: into a directory
     /// that is there, else to that name.
-    pub(crate) async fn save(&mut self, from: &Path, to: &Path) -> Result<(), Failure> {
+    pub(crate) async fn save(&mut self, from: &Path, to: &Path) -> Result<(), CommandFailure> {
         let found =
             self.files.stat(from, Links::Follow).await.map_err(|error| about(from, error))?;
         let (parent, name) = place(from, to)?;
@@ -55,9 +55,10 @@ impl Download {
         match found.kind {
             FileKind::File => self.file(from, &dir, &name, found.mode).await,
             FileKind::Directory => self.tree(from, &dir, &name, &found).await,
-            FileKind::Symlink | FileKind::Other => {
-                Err(Failure::new(format!("{} is neither a file nor a directory", from.display())))
-            }
+            FileKind::Symlink | FileKind::Other => Err(CommandFailure::new(format!(
+                "{} is neither a file nor a directory",
+                from.display()
+            ))),
         }
     }
 
@@ -67,7 +68,7 @@ impl Download {
         dir: &HostDir,
         name: &OsStr,
         mode: u32,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let failed = |error: io::Error| here("write", Path::new(name), &error);
         let new = dir.new_file(name).map_err(failed)?;
         let mut writer = CountedFile::new(new.file(), &mut self.progress);
@@ -87,7 +88,7 @@ impl Download {
         dir: &HostDir,
         name: &OsStr,
         found: &Metadata,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let mut levels = vec![self.level(from.to_owned(), dir, name, found.mode)?];
         while let Some(level) = levels.last_mut() {
             let next = level.listing.next().await.map_err(|error| about(&level.from, error))?;
@@ -102,7 +103,7 @@ impl Download {
                 && let Some(below) = self.entry(level, &entry).await?
             {
                 if deep {
-                    return Err(Failure::new(format!(
+                    return Err(CommandFailure::new(format!(
                         "{} is more than {DEEPEST} directories deep",
                         from.display()
                     )));
@@ -118,7 +119,7 @@ impl Download {
         &mut self,
         level: &DownloadLevel,
         entry: &DirectoryEntry,
-    ) -> Result<Option<DownloadLevel>, Failure> {
+    ) -> Result<Option<DownloadLevel>, CommandFailure> {
         let name = OsStr::from_bytes(&entry.name);
         let from = level.from.join(name);
         match entry.kind {
@@ -141,7 +142,7 @@ impl Download {
         dir: &HostDir,
         name: &OsStr,
         mode: u32,
-    ) -> Result<DownloadLevel, Failure> {
+    ) -> Result<DownloadLevel, CommandFailure> {
         let (to, before) =
             dir.make_child(name).map_err(|error| here("make", Path::new(name), &error))?;
         let listing = self.files.listing(&from).map_err(|error| about(&from, error))?;
@@ -149,10 +150,18 @@ impl Download {
         Ok(DownloadLevel { listing, from, to, mode })
     }
 
-    async fn link(&mut self, from: &Path, dir: &HostDir, name: &OsStr) -> Result<(), Failure> {
+    async fn link(
+        &mut self,
+        from: &Path,
+        dir: &HostDir,
+        name: &OsStr,
+    ) -> Result<(), CommandFailure> {
         let found = self.files.stat(from, Links::Keep).await.map_err(|error| about(from, error))?;
         let Some(target) = found.target else {
-            return Err(Failure::new(format!("{} changed while it was copied", from.display())));
+            return Err(CommandFailure::new(format!(
+                "{} changed while it was copied",
+                from.display()
+            )));
         };
         let target = OsString::from_vec(target.into());
         dir.make_link(name, &target).map_err(|error| here("link", Path::new(name), &error))?;
@@ -162,7 +171,7 @@ impl Download {
 }
 
 impl DownloadLevel {
-    fn finish(self) -> Result<(), Failure> {
+    fn finish(self) -> Result<(), CommandFailure> {
         match self.mode {
             Some(mode) => {
                 self.to.set_mode(mode).map_err(|error| here("set the mode of", &self.from, &error))
@@ -176,10 +185,10 @@ impl DownloadLevel {
 ///
 /// In a directory that is there, the name is the one the user typed: a sandbox
 /// has no say in what a file here is called.
-fn place(from: &Path, to: &Path) -> Result<(PathBuf, OsString), Failure> {
+fn place(from: &Path, to: &Path) -> Result<(PathBuf, OsString), CommandFailure> {
     if !to.is_dir() {
         let name = to.file_name().ok_or_else(|| {
-            Failure::new(format!(
+            CommandFailure::new(format!(
                 "{} names neither a directory that is there nor a file",
                 to.display()
             ))
@@ -188,7 +197,7 @@ fn place(from: &Path, to: &Path) -> Result<(PathBuf, OsString), Failure> {
     }
     match from.components().next_back() {
         Some(Component::Normal(name)) if name != "~" => Ok((to.to_owned(), name.to_owned())),
-        _ => Err(Failure::usage(format!(
+        _ => Err(CommandFailure::usage(format!(
             "{} is there already, and {} has no name of its own",
             to.display(),
             from.display()
@@ -197,12 +206,12 @@ fn place(from: &Path, to: &Path) -> Result<(PathBuf, OsString), Failure> {
     }
 }
 
-fn about(path: &Path, error: impl Into<Failure>) -> Failure {
+fn about(path: &Path, error: impl Into<CommandFailure>) -> CommandFailure {
     error.into().about(&format!("in the sandbox, {}", path.display()))
 }
 
-fn here(action: &str, path: &Path, error: &io::Error) -> Failure {
-    Failure::io(&format!("{action} {}", path.display()), error)
+fn here(action: &str, path: &Path, error: &io::Error) -> CommandFailure {
+    CommandFailure::io(&format!("{action} {}", path.display()), error)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::host::{HostDir, HostKind};
 use super::stream::CountedFile;
 use super::{DEEPEST, MODE_BITS};
 use crate::console::{Console, CopyStatusLine};
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::values::quoted;
 
 /// What the owner of a directory must be allowed for it to be filled.
@@ -35,7 +35,7 @@ struct UploadLevel {
 
 impl Upload<'_> {
     /// Copies standard input to a file.
-    pub(crate) async fn send_stdin(&mut self, to: &Path) -> Result<(), Failure> {
+    pub(crate) async fn send_stdin(&mut self, to: &Path) -> Result<(), CommandFailure> {
         let mut stdin = tokio::io::stdin();
         let options = WriteOptions::default();
         match self.files.write_from(to, &mut stdin, options).await {
@@ -46,32 +46,36 @@ impl Upload<'_> {
                 self.progress.add_file();
                 Ok(())
             }
-            Err(FileError::Io(error)) => Err(Failure::io("read standard input", &error)),
+            Err(FileError::Io(error)) => Err(CommandFailure::io("read standard input", &error)),
             Err(error) => Err(about(to, error)),
         }
     }
 
     /// Copies a file or a directory: into a directory of the sandbox that is
     /// there, else to that name.
-    pub(crate) async fn send(&mut self, from: &Path, to: &Path) -> Result<(), Failure> {
+    pub(crate) async fn send(&mut self, from: &Path, to: &Path) -> Result<(), CommandFailure> {
         // What the user named may be a link; what is below it is not followed.
         let real = from.canonicalize().map_err(|error| here("read", from, &error))?;
         let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else {
-            return Err(Failure::usage(format!("{} has no name of its own", from.display())));
+            return Err(CommandFailure::usage(format!(
+                "{} has no name of its own",
+                from.display()
+            )));
         };
         let to = self.destination(to, name).await?;
         let dir = HostDir::open(parent).map_err(|error| here("open", parent, &error))?;
         match dir.look(name).map_err(|error| here("read", from, &error))? {
             (HostKind::File, mode) => self.file(&dir, name, &to, mode).await,
             (HostKind::Directory, mode) => self.tree(&dir, name, to, mode).await,
-            (HostKind::Symlink | HostKind::Other, _) => {
-                Err(Failure::new(format!("{} is neither a file nor a directory", from.display())))
-            }
+            (HostKind::Symlink | HostKind::Other, _) => Err(CommandFailure::new(format!(
+                "{} is neither a file nor a directory",
+                from.display()
+            ))),
         }
     }
 
     /// Returns the absolute path of the copy.
-    async fn destination(&self, to: &Path, name: &OsStr) -> Result<PathBuf, Failure> {
+    async fn destination(&self, to: &Path, name: &OsStr) -> Result<PathBuf, CommandFailure> {
         match self.files.stat(to, Links::Follow).await {
             Ok(found) if found.kind == FileKind::Directory => {
                 Ok(bytes_path(&found.path).join(name))
@@ -89,7 +93,7 @@ impl Upload<'_> {
         }
     }
 
-    fn no_parent(&self, parent: &Path, error: FileError) -> Failure {
+    fn no_parent(&self, parent: &Path, error: FileError) -> CommandFailure {
         let absent = matches!(&error, FileError::Call(CallError::Fault(fault)) if fault.code == FaultCode::NotFound);
         let failure = about(parent, error);
         if !absent {
@@ -108,11 +112,11 @@ impl Upload<'_> {
         name: &OsStr,
         to: &Path,
         mode: u32,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let failed = |error: io::Error| here("read", Path::new(name), &error);
         let file = dir.open_file(name).map_err(failed)?;
         if !file.metadata().map_err(failed)?.is_file() {
-            return Err(Failure::new(format!(
+            return Err(CommandFailure::new(format!(
                 "{} changed while it was copied",
                 Path::new(name).display()
             )));
@@ -134,7 +138,7 @@ impl Upload<'_> {
         name: &OsStr,
         to: PathBuf,
         mode: u32,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let mut levels = vec![self.level(dir, name, to, mode).await?];
         while let Some(level) = levels.last_mut() {
             let Some(name) = level.names.next() else {
@@ -146,7 +150,7 @@ impl Upload<'_> {
                 && let Some(below) = self.entry(level, &name).await?
             {
                 if deep {
-                    return Err(Failure::new(format!(
+                    return Err(CommandFailure::new(format!(
                         "{} is more than {DEEPEST} directories deep",
                         below.to.display()
                     )));
@@ -162,7 +166,7 @@ impl Upload<'_> {
         &mut self,
         level: &UploadLevel,
         name: &OsStr,
-    ) -> Result<Option<UploadLevel>, Failure> {
+    ) -> Result<Option<UploadLevel>, CommandFailure> {
         let to = level.to.join(name);
         let (kind, mode) =
             level.from.look(name).map_err(|error| here("read", Path::new(name), &error))?;
@@ -186,7 +190,7 @@ impl Upload<'_> {
         name: &OsStr,
         to: PathBuf,
         mode: u32,
-    ) -> Result<UploadLevel, Failure> {
+    ) -> Result<UploadLevel, CommandFailure> {
         let failed = |error: io::Error| here("read", Path::new(name), &error);
         let from = dir.child(name).map_err(failed)?;
         let names = from.names().map_err(failed)?.into_iter();
@@ -196,12 +200,12 @@ impl Upload<'_> {
     }
 
     /// Makes a symbolic link. The guest has no call for it, so `ln` does it.
-    async fn link(&mut self, dir: &HostDir, name: &OsStr, to: &Path) -> Result<(), Failure> {
+    async fn link(&mut self, dir: &HostDir, name: &OsStr, to: &Path) -> Result<(), CommandFailure> {
         let target = dir.read_link(name).map_err(|error| here("read", Path::new(name), &error))?;
         if let Ok(found) = self.files.stat(to, Links::Keep).await
             && found.kind == FileKind::Directory
         {
-            return Err(Failure::new(format!(
+            return Err(CommandFailure::new(format!(
                 "in the sandbox, {} is a directory, and a link was to take its place",
                 to.display()
             )));
@@ -210,7 +214,7 @@ impl Upload<'_> {
             [OsStr::new("ln"), OsStr::new("-sfn"), OsStr::new("--"), &target, to.as_os_str()];
         let output = self.sandbox.run(Command::argv(argv).workdir("/")).await?;
         if output.exit.code != Some(0) {
-            return Err(Failure::new(format!(
+            return Err(CommandFailure::new(format!(
                 "in the sandbox, {} could not be linked: {}",
                 to.display(),
                 output.stderr.text().trim()
@@ -226,10 +230,10 @@ fn bytes_path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
-fn about(path: &Path, error: impl Into<Failure>) -> Failure {
+fn about(path: &Path, error: impl Into<CommandFailure>) -> CommandFailure {
     error.into().about(&format!("in the sandbox, {}", path.display()))
 }
 
-fn here(action: &str, path: &Path, error: &io::Error) -> Failure {
-    Failure::io(&format!("{action} {}", path.display()), error)
+fn here(action: &str, path: &Path, error: &io::Error) -> CommandFailure {
+    CommandFailure::io(&format!("{action} {}", path.display()), error)
 }

@@ -4,10 +4,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use vestal_conversations::{ConversationId, New, NewMessage, Seq, Store, Title};
+use vestal_conversations::{ConversationId, ConversationStore, New, NewMessage, Seq, Title};
 use vestal_model::{
-    AssistantMessage, Cost, CostSource, Finish, Image, Message, Part, ToolCall, ToolResult, Usage,
-    UserMessage,
+    AssistantMessage, Cost, CostSource, FinishReason, Image, Message, Part, TokenUsage, ToolCall,
+    ToolResult, UserMessage,
 };
 
 use crate::shell::Person;
@@ -24,7 +24,7 @@ fn file(world: &World) -> PathBuf {
     world.home().join("state.db")
 }
 
-async fn begin(store: &Store, id: &str, title: Option<&str>) -> ConversationId {
+async fn begin(store: &ConversationStore, id: &str, title: Option<&str>) -> ConversationId {
     let new = New {
         id: Some(id.parse().unwrap()),
         title: title.map(|title| Title::Given(title.to_owned())),
@@ -47,7 +47,7 @@ fn answer(text: &str) -> NewMessage {
 /// and another one.
 pub(crate) fn seed(world: &World) {
     block_on(async {
-        let store = Store::open(file(world)).await.unwrap();
+        let store = ConversationStore::open(file(world)).await.unwrap();
         let other = begin(&store, OTHER, None).await;
         store
             .append(&other, &[NewMessage::said(Message::user("say \u{1b}[2J\u{9b}boo"))])
@@ -68,7 +68,7 @@ pub(crate) fn seed(world: &World) {
                 name: "terminal".to_owned(),
                 arguments: json!({ "command": "make" }).to_string(),
             }],
-            finish: Finish::ToolCalls,
+            finish: FinishReason::ToolCalls,
             ..AssistantMessage::default()
         };
         let result = ToolResult {
@@ -81,7 +81,7 @@ pub(crate) fn seed(world: &World) {
         let messages = [
             NewMessage::said(Message::User(asked)),
             NewMessage {
-                usage: Some(Usage { input: 1200, output: 30, ..Usage::default() }),
+                usage: Some(TokenUsage { input: 1200, output: 30, ..TokenUsage::default() }),
                 cost: Some(Cost::Known { micro_usd: 12_300, source: CostSource::Provider }),
                 ..NewMessage::said(Message::Assistant(called))
             },
@@ -244,7 +244,7 @@ fn turns_are_taken_back_and_branches_made() {
 fn a_conversation_that_is_at_work_is_left_alone() {
     let world = World::new();
     seed(&world);
-    let store = block_on(Store::open(file(&world))).unwrap();
+    let store = block_on(ConversationStore::open(file(&world))).unwrap();
     let lease = store.lease(&BUILD.parse().unwrap()).unwrap();
     for args in [["undo", BUILD, "-n", "1"], ["delete", "-y", OTHER, BUILD]] {
         let busy = world.vestal(["conversations"].iter().chain(&args)).exits(1);
@@ -268,7 +268,7 @@ fn an_export_has_everything_and_is_its_owners_alone() {
     assert_eq!((&head["type"], &head["version"]), (&json!("conversation"), &json!(1)));
     assert_eq!((&head["id"], &head["system_prompt"]), (&json!(BUILD), &json!("be kind")));
     assert_eq!((&first["type"], &first["seq"]), (&json!("message"), &json!(1)));
-    let store = block_on(Store::open(file(&world))).unwrap();
+    let store = block_on(ConversationStore::open(file(&world))).unwrap();
     let history = block_on(store.history(&BUILD.parse().unwrap())).unwrap();
     let read: Vec<vestal_conversations::Stored> =
         lines[1..].iter().map(|line| serde_json::from_value(line.clone()).unwrap()).collect();
@@ -337,7 +337,7 @@ fn profiles_have_conversations_of_their_own() {
     let dir = world.home().join("profiles").join("work");
     std::fs::create_dir_all(&dir).unwrap();
     block_on(async {
-        let store = Store::open(dir.join("state.db")).await.unwrap();
+        let store = ConversationStore::open(dir.join("state.db")).await.unwrap();
         let id = begin(&store, "20270101-000000-aaaaaa", Some("at work")).await;
         assert_eq!(store.append(&id, &[answer("hello")]).await.unwrap(), [Seq(1)]);
         store.close().await.unwrap();
@@ -349,10 +349,12 @@ fn profiles_have_conversations_of_their_own() {
 
 #[test]
 fn a_branch_goes_on_in_the_sandbox_that_the_first_works_in() {
-    use vestal_scripted_model::Reply;
+    use vestal_scripted_model::ScriptedReply;
     let run = || crate::chat::world::terminal("true");
-    let replies = [run(), Reply::text("One."), run(), Reply::text("Two."), run()];
-    let chat = crate::chat::world::Chatting::replies(replies.into_iter().chain([Reply::text("3")]));
+    let replies = [run(), ScriptedReply::text("One."), run(), ScriptedReply::text("Two."), run()];
+    let chat = crate::chat::world::Chatting::replies(
+        replies.into_iter().chain([ScriptedReply::text("3")]),
+    );
     let first = chat.vestal(["chat", "--json", "-t", "elsewhere", "-q", "work"]).exits(0).json();
     let first = first["conversation"].as_str().unwrap();
     for more in [&["--at", "4"][..], &[]] {

@@ -4,9 +4,9 @@ use std::fs;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use vestal_scripted_model::{Reply, Script, ScriptedModel};
+use vestal_scripted_model::{Script, ScriptedModel, ScriptedReply};
 
-use crate::support::{Outcome, Running, World, finish};
+use crate::support::{ProgramOutcome, RunningProgram, World, finish};
 
 /// A world with a model, in which it is always UTC.
 struct Crontab {
@@ -15,7 +15,7 @@ struct Crontab {
 }
 
 impl Crontab {
-    fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
+    fn new(replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
         Self { world: World::new(), model: ScriptedModel::start(Script::replies(replies)) }
     }
 
@@ -31,7 +31,7 @@ impl Crontab {
         command
     }
 
-    fn vestal(&self, words: &[&str]) -> Outcome {
+    fn vestal(&self, words: &[&str]) -> ProgramOutcome {
         finish(self.command(words).spawn().unwrap())
     }
 
@@ -52,8 +52,8 @@ impl Crontab {
     }
 
     /// Starts a gateway and waits until it runs schedules.
-    fn gateway(&self) -> Running {
-        let gateway = Running::start(self.command(&["gateway", "run"]));
+    fn gateway(&self) -> RunningProgram {
+        let gateway = RunningProgram::start(self.command(&["gateway", "run"]));
         vestal_testkit::wait_until("the gateway runs schedules", || {
             self.vestal(&["cron", "status", "--json"]).json()["runner"]["is_running"] == true
         });
@@ -142,7 +142,8 @@ fn a_schedule_is_changed_paused_resumed_and_removed() {
 
 #[test]
 fn a_run_by_hand_shows_what_the_agent_says_and_has_a_true_exit_code() {
-    let crontab = Crontab::new([Reply::text("all is quiet"), Reply::error(500, "broken")]);
+    let crontab =
+        Crontab::new([ScriptedReply::text("all is quiet"), ScriptedReply::error(500, "broken")]);
     let id = crontab.create(&["0 9 * * *", "look at the logs"]);
     let run = crontab.vestal(&["cron", "run", &id]).exits(0);
     assert_eq!(run.text(), "all is quiet\n");
@@ -173,7 +174,11 @@ fn a_run_by_hand_shows_what_the_agent_says_and_has_a_true_exit_code() {
 
 #[test]
 fn a_gateway_runs_what_is_asked_of_it_and_one_that_is_killed_loses_a_run_and_repeats_none() {
-    let replies = [Reply::text("done"), Reply::text("never").hold_after(0), Reply::text("again")];
+    let replies = [
+        ScriptedReply::text("done"),
+        ScriptedReply::text("never").hold_after(0),
+        ScriptedReply::text("again"),
+    ];
     let crontab = Crontab::new(replies);
     let id = crontab.create(&["0 9 1 1 *", "look"]);
     let gateway = crontab.gateway();

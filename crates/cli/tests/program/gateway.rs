@@ -242,7 +242,7 @@ fn the_dashboard_has_a_slot_that_is_down_unless_it_is_asked_for() {
     assert_eq!(stopped, "the dashboard was not running\n");
     let mut command = world.command(["supervise"]);
     command.env("VESTAL_DASHBOARD", "true").env("VESTAL_DASHBOARD_PORT", "0");
-    let mut supervisor = vestal_testkit::programs::Running::start(command);
+    let mut supervisor = vestal_testkit::programs::RunningProgram::start(command);
     assert!(supervisor.error_line().contains("supervising"));
     supervisor.discard_output();
     let log = fs::read_to_string(world.home().join("logs/container-boot.log")).unwrap();
@@ -319,7 +319,8 @@ fn inside_the_image_a_gateway_is_supervised_unless_it_is_told_otherwise() {
         command
     };
     // The command of a container becomes its supervisor, with the gateway started.
-    let mut container = vestal_testkit::programs::Running::start(inside(&["gateway", "run"]));
+    let mut container =
+        vestal_testkit::programs::RunningProgram::start(inside(&["gateway", "run"]));
     assert!(container.error_line().contains("runs supervised"));
     let running = |manager: &str| {
         wait_for("the gateway runs", || {
@@ -342,7 +343,7 @@ fn inside_the_image_a_gateway_is_supervised_unless_it_is_told_otherwise() {
         let words: Vec<&str> = ["gateway", "run"].into_iter().chain(option).collect();
         let mut command = inside(&words);
         command.env("VESTAL_GATEWAY_NO_SUPERVISE", variable);
-        let mut alone = vestal_testkit::programs::Running::start(command);
+        let mut alone = vestal_testkit::programs::RunningProgram::start(command);
         assert!(alone.error_line().contains("nothing to serve yet"));
         let state = wait_for("it runs", || {
             let text = fs::read_to_string(world.home().join("gateway_state.json")).ok()?;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
-use vestal_scripted_model::Reply;
+use vestal_scripted_model::ScriptedReply;
 
 use crate::chat::world::Chatting;
 use crate::support::{World, finish};
@@ -158,13 +158,13 @@ fn what_is_switched_off_is_said_to_be() {
 #[test]
 fn the_agent_notes_something_and_knows_it_and_finds_the_conversation_next_time() {
     let chat = Chatting::replies([
-        Reply::tool_call(
+        ScriptedReply::tool_call(
             "memory",
             json!({"action": "add", "content": "the walrus is called Otto"}),
         ),
-        Reply::text("Noted."),
-        Reply::tool_call("session_search", json!({"query": "walrus"})),
-        Reply::text("Otto."),
+        ScriptedReply::text("Noted."),
+        ScriptedReply::tool_call("session_search", json!({"query": "walrus"})),
+        ScriptedReply::text("Otto."),
     ]);
     chat.ask("my walrus is called Otto").exits(0);
     chat.ask("what is its name?").exits(0);
@@ -183,7 +183,7 @@ fn the_agent_notes_something_and_knows_it_and_finds_the_conversation_next_time()
 
 #[test]
 fn an_unreadable_file_costs_a_chat_a_warning_and_nothing_else() {
-    let chat = Chatting::replies([Reply::text("Hello.")]);
+    let chat = Chatting::replies([ScriptedReply::text("Hello.")]);
     fs::create_dir_all(chat.world.home().join("memories/MEMORY.md")).unwrap();
     let outcome = chat.ask("greet").exits(0);
     assert_eq!(outcome.text(), "Hello.\n");

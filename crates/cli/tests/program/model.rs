@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use vestal_scripted_model::{Model, Reply, Script};
+use vestal_scripted_model::{Model, Script, ScriptedReply};
 
 use crate::chat::world::Chatting;
 use crate::support::World;
@@ -40,7 +40,8 @@ fn the_list_in_json_has_the_promised_shape() {
 #[test]
 fn one_provider_that_fails_is_a_line_and_not_the_end() {
     let chat = offering(&["scripted"]);
-    let broken = Chatting::new(Script::new().models_reply(Reply::error(401, "no such key")));
+    let broken =
+        Chatting::new(Script::new().models_reply(ScriptedReply::error(401, "no such key")));
     let declare = |name: &str, chat: &Chatting| {
         format!("  {name}:\n    base_url: {}\n", chat.model.base_url())
     };
@@ -112,7 +113,7 @@ fn a_key_is_sent_to_its_own_address_and_nobody_else_is_asked() {
         "MODEL         CONTEXT  NAME\nother:theirs  8000\ncustom:mine   8000\n"
     );
     let keys = |chat: &Chatting| -> Vec<(Option<String>, Option<String>)> {
-        let header = |request: &vestal_scripted_model::Request, name| {
+        let header = |request: &vestal_scripted_model::ReceivedRequest, name| {
             request.header(name).map(str::to_owned)
         };
         let asked = chat.model.other_requests();

@@ -5,15 +5,15 @@ use std::process::{ChildStdin, Stdio};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use vestal_scripted_model::{Reply, Script, ScriptedModel};
+use vestal_scripted_model::{Script, ScriptedModel, ScriptedReply};
 use vestal_testkit::processes::{marker, processes_with};
-use vestal_testkit::programs::Running;
+use vestal_testkit::programs::RunningProgram;
 use vestal_testkit::wait_until;
 
 use crate::support::World;
 
 struct Serve {
-    program: Running,
+    program: RunningProgram,
     stdin: Option<ChildStdin>,
 }
 
@@ -23,7 +23,7 @@ impl Serve {
         let mut command =
             world.command(["serve", "--stdio", "--set", &base, "--set", "model.default=m"]);
         command.stdin(Stdio::piped());
-        let mut program = Running::start(command);
+        let mut program = RunningProgram::start(command);
         let stdin = program.child.stdin.take();
         let mut serve = Self { program, stdin };
         assert_eq!(serve.frame()["params"]["type"], "gateway.ready");
@@ -63,7 +63,8 @@ impl Serve {
     /// Begins a turn with a command, and returns the number on that command's line.
     fn at_work(world: &World) -> (Self, ScriptedModel, String) {
         let mark = marker();
-        let call = Reply::tool_call("terminal", json!({ "command": format!("sleep {mark}") }));
+        let call =
+            ScriptedReply::tool_call("terminal", json!({ "command": format!("sleep {mark}") }));
         let model = ScriptedModel::start(Script::replies([call]));
         let mut serve = Self::start(world, &model);
         let session = serve.call("session.create", &json!({}))["session_id"].clone();
@@ -77,7 +78,7 @@ impl Serve {
 #[test]
 fn a_conversation_is_held_over_stdio_and_garbage_does_not_end_it() {
     let world = World::new();
-    let model = ScriptedModel::start(Script::replies([Reply::text("hello")]));
+    let model = ScriptedModel::start(Script::replies([ScriptedReply::text("hello")]));
     let mut serve = Serve::start(&world, &model);
     serve.send(b"{ half a frame\n\xff\xfe\n");
     assert_eq!(serve.frame()["error"]["code"], -32700);

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use serde_json::json;
-use vestal_scripted_model::{Reply, Script, ScriptedModel};
+use vestal_scripted_model::{Script, ScriptedModel, ScriptedReply};
 
 use crate::chat::world::{Chatting, terminal};
 use crate::support::{World, finish};
@@ -192,8 +192,8 @@ fn commands_get_what_skills_in_use_ask_for() {
 #[test]
 fn the_agent_is_told_of_skills_reads_one_and_runs_its_script() {
     let chat = Chatting::replies([
-        Reply::tool_call("skill_view", json!({"name": "go"})),
-        Reply::text("done"),
+        ScriptedReply::tool_call("skill_view", json!({"name": "go"})),
+        ScriptedReply::text("done"),
     ]);
     skill(&chat.world, "go", "required_environment_variables: [GO_TOKEN, GO_PLACE]\n");
     chat.vestal(["skills", "install", "go", "-y"]).exits(0);
@@ -216,7 +216,7 @@ fn the_agent_is_told_of_skills_reads_one_and_runs_its_script() {
     );
     // The next conversation runs it, and its secret is kept out of what is stored.
     let run = shown.join("scripts/go.sh").display().to_string();
-    let script = Script::replies([terminal(&run), Reply::text("ran")]).strict();
+    let script = Script::replies([terminal(&run), ScriptedReply::text("ran")]).strict();
     let chat = Chatting { model: ScriptedModel::start(script), ..chat };
     // Without isolation a script is asked about, and nobody is there.
     let mut command = chat.command(["chat", "--yolo", "-q", "again"]);

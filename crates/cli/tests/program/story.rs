@@ -3,9 +3,9 @@
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use vestal_scripted_model::{Reply, Rule, Script, ScriptedModel};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedModel, ScriptedReply};
 
-use crate::support::{Outcome, PATIENCE, Running, World, finish};
+use crate::support::{PATIENCE, ProgramOutcome, RunningProgram, World, finish};
 
 /// A world whose agent runs what it is told to run.
 struct Story {
@@ -36,14 +36,14 @@ fn podman_keeps_the_workshop_lit() {
 impl Story {
     fn in_world(world: World, backend: &str) -> Self {
         let script = Script::rules([
-            Rule::when_user_contains("delegate: ").reply_with(|request| {
+            ReplyRule::when_user_contains("delegate: ").reply_with(|request| {
                 let words = request.last_user_text().unwrap_or_default();
                 let goal = format!("$ {}", words.trim_start_matches("delegate: "));
-                Reply::tool_call("delegate_task", json!({"goal": goal}))
+                ScriptedReply::tool_call("delegate_task", json!({"goal": goal}))
             }),
-            Rule::when_user_contains("delegate: ")
+            ReplyRule::when_user_contains("delegate: ")
                 .after_tool_results(1)
-                .reply_with(|request| Reply::text(request.tool_results().concat())),
+                .reply_with(|request| ScriptedReply::text(request.tool_results().concat())),
         ]);
         let model = ScriptedModel::start(script.or_echo().strict());
         let story = Self { world, model };
@@ -83,7 +83,7 @@ impl Story {
         is_the_same(told["output"].as_str().unwrap());
 
         // A process that is killed in the middle of its work.
-        let killed = Running::start(self.command(&[], "$ touch ~/begun; sleep 1000"));
+        let killed = RunningProgram::start(self.command(&[], "$ touch ~/begun; sleep 1000"));
         self.wait_for("test -e ~/begun");
         killed.signal(Signal::KILL);
         drop(killed);
@@ -105,7 +105,7 @@ impl Story {
     }
 
     fn asks(&self, options: &[&str], words: &str) -> String {
-        let outcome: Outcome = finish(self.command(options, words).spawn().unwrap());
+        let outcome: ProgramOutcome = finish(self.command(options, words).spawn().unwrap());
         outcome.exits(0).text()
     }
 

@@ -12,7 +12,7 @@ pub(crate) use vestal_testkit::PATIENCE;
 pub(crate) use vestal_testkit::engines::BASE_IMAGE as BASE;
 use vestal_testkit::engines::EngineApi;
 use vestal_testkit::processes::naming;
-pub(crate) use vestal_testkit::programs::{Outcome, Running, finish};
+pub(crate) use vestal_testkit::programs::{ProgramOutcome, RunningProgram, finish};
 
 /// A home, a directory to work in, and the program.
 pub(crate) struct World {
@@ -141,7 +141,10 @@ impl World {
     }
 
     /// Runs the program to its end.
-    pub(crate) fn vestal<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Outcome {
+    pub(crate) fn vestal<A: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = A>,
+    ) -> ProgramOutcome {
         finish(self.command(args).spawn().unwrap())
     }
 
@@ -150,7 +153,7 @@ impl World {
         &self,
         args: impl IntoIterator<Item = A>,
         input: &[u8],
-    ) -> Outcome {
+    ) -> ProgramOutcome {
         let mut child = self.command(args).stdin(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         std::thread::scope(|scope| {
@@ -164,7 +167,7 @@ impl World {
 
     /// Runs shell text in the sandbox of the task `default`.
     #[track_caller]
-    pub(crate) fn run(&self, text: &str) -> Outcome {
+    pub(crate) fn run(&self, text: &str) -> ProgramOutcome {
         self.vestal(["run", text])
     }
 
@@ -176,8 +179,11 @@ impl World {
     }
 
     /// Starts the program and leaves it running.
-    pub(crate) fn start<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Running {
-        Running::start(self.command(args))
+    pub(crate) fn start<A: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = A>,
+    ) -> RunningProgram {
+        RunningProgram::start(self.command(args))
     }
 
     /// Returns what is known of a job.

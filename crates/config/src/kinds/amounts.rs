@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::Setting;
-use crate::value::{Input, Refusal, Value};
+use crate::value::{SettingInput, SettingValue, ValueRefusal};
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
@@ -27,11 +27,11 @@ pub struct Range {
 }
 
 impl Range {
-    pub(super) fn check(&self, amount: u64, unit: &Unit) -> Result<u64, Refusal> {
+    pub(super) fn check(&self, amount: u64, unit: &UnitFamily) -> Result<u64, ValueRefusal> {
         if amount < self.min {
-            Err(Refusal::new(format!("is less than {}", unit.describe(self.min))))
+            Err(ValueRefusal::new(format!("is less than {}", unit.describe(self.min))))
         } else if amount > self.max {
-            Err(Refusal::new(format!("is more than {}", unit.describe(self.max))))
+            Err(ValueRefusal::new(format!("is more than {}", unit.describe(self.max))))
         } else {
             Ok(amount)
         }
@@ -46,19 +46,19 @@ impl Range {
 }
 
 /// A family of suffixes; the first of each size is the one that is written.
-pub(super) struct Unit {
+pub(super) struct UnitFamily {
     pub(super) noun: &'static str,
     pub(super) base: &'static str,
     pub(super) suffixes: &'static [(&'static str, u64)],
 }
 
-const TIME: Unit = Unit {
+const TIME: UnitFamily = UnitFamily {
     noun: "a duration in whole seconds",
     base: "s",
     suffixes: &[("d", DAY), ("h", HOUR), ("m", MINUTE), ("s", 1)],
 };
 
-const SIZE: Unit = Unit {
+const SIZE: UnitFamily = UnitFamily {
     noun: "a size in whole bytes",
     base: "",
     suffixes: &[
@@ -75,16 +75,16 @@ const SIZE: Unit = Unit {
     ],
 };
 
-pub(super) const PLAIN: Unit = Unit { noun: "a whole number", base: "", suffixes: &[] };
+pub(super) const PLAIN: UnitFamily = UnitFamily { noun: "a whole number", base: "", suffixes: &[] };
 
-impl Unit {
-    pub(super) fn read(&self, input: Input<'_>) -> Result<u64, Refusal> {
+impl UnitFamily {
+    pub(super) fn read(&self, input: SettingInput<'_>) -> Result<u64, ValueRefusal> {
         let text = input.scalar()?.trim();
         let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let (number, suffix) = text.split_at(digits);
         let suffix = suffix.trim_start();
         if number.is_empty() {
-            return Err(Refusal::new(format!("is not {}", self.noun)));
+            return Err(ValueRefusal::new(format!("is not {}", self.noun)));
         }
         let factor = self
             .suffixes
@@ -92,12 +92,12 @@ impl Unit {
             .find(|(name, _)| name.eq_ignore_ascii_case(suffix))
             .map(|(_, factor)| *factor)
             .or_else(|| suffix.is_empty().then_some(1))
-            .ok_or_else(|| Refusal::new(format!("is not {}", self.noun)))?;
+            .ok_or_else(|| ValueRefusal::new(format!("is not {}", self.noun)))?;
         number
             .parse::<u64>()
             .ok()
             .and_then(|number| number.checked_mul(factor))
-            .ok_or_else(|| Refusal::new("is too large"))
+            .ok_or_else(|| ValueRefusal::new("is too large"))
     }
 
     /// Writes an amount with the largest suffix that keeps it whole.
@@ -136,12 +136,12 @@ impl Seconds {
 impl Setting for Seconds {
     type Limits = Range;
 
-    fn read(input: Input<'_>, limits: &Range) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, limits: &Range) -> Result<Self, ValueRefusal> {
         limits.check(TIME.read(input)?, &TIME).map(Self)
     }
 
-    fn to_value(&self) -> Value {
-        Value::Integer(self.0)
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Integer(self.0)
     }
 
     fn in_words(&self) -> Option<String> {
@@ -187,7 +187,7 @@ impl SecondsOrNever {
 impl Setting for SecondsOrNever {
     type Limits = Range;
 
-    fn read(input: Input<'_>, limits: &Range) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, limits: &Range) -> Result<Self, ValueRefusal> {
         if input.scalar()?.trim().eq_ignore_ascii_case("never") {
             return Ok(Self::Never);
         }
@@ -197,9 +197,9 @@ impl Setting for SecondsOrNever {
         }
     }
 
-    fn to_value(&self) -> Value {
+    fn to_value(&self) -> SettingValue {
         match self {
-            Self::Never => Value::Integer(0),
+            Self::Never => SettingValue::Integer(0),
             Self::After(seconds) => seconds.to_value(),
         }
     }
@@ -232,9 +232,9 @@ impl Setting for SecondsOrNever {
 
 /// A size in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Bytes(u64);
+pub struct ByteSize(u64);
 
-impl Bytes {
+impl ByteSize {
     /// Makes a size of so many bytes.
     pub const fn new(bytes: u64) -> Self {
         Self(bytes)
@@ -256,15 +256,15 @@ impl Bytes {
     }
 }
 
-impl Setting for Bytes {
+impl Setting for ByteSize {
     type Limits = Range;
 
-    fn read(input: Input<'_>, limits: &Range) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, limits: &Range) -> Result<Self, ValueRefusal> {
         limits.check(SIZE.read(input)?, &SIZE).map(Self)
     }
 
-    fn to_value(&self) -> Value {
-        Value::Integer(self.0)
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Integer(self.0)
     }
 
     fn in_words(&self) -> Option<String> {
@@ -307,13 +307,13 @@ impl Count {
 impl Setting for Count {
     type Limits = Range;
 
-    fn read(input: Input<'_>, limits: &Range) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, limits: &Range) -> Result<Self, ValueRefusal> {
         let number = limits.check(PLAIN.read(input)?, &PLAIN)?;
-        u32::try_from(number).map(Self).map_err(|_| Refusal::new("is too large"))
+        u32::try_from(number).map(Self).map_err(|_| ValueRefusal::new("is too large"))
     }
 
-    fn to_value(&self) -> Value {
-        Value::Integer(u64::from(self.0))
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Integer(u64::from(self.0))
     }
 
     fn allowed(limits: &Range) -> String {

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::Setting;
 use crate::misspelt;
-use crate::value::{Input, Refusal, Value};
+use crate::value::{SettingInput, SettingValue, ValueRefusal};
 
 /// Declares a type of setting that is one of a few words: an enum with a variant for each.
 ///
@@ -56,14 +56,14 @@ macro_rules! choices {
             type Limits = ();
 
             fn read(
-                input: $crate::kind::Input<'_>,
+                input: $crate::kind::SettingInput<'_>,
                 (): &(),
-            ) -> Result<Self, $crate::kind::Refusal> {
+            ) -> Result<Self, $crate::kind::ValueRefusal> {
                 $crate::kind::choose(input, Self::WORDS, $noun)
             }
 
-            fn to_value(&self) -> $crate::Value {
-                $crate::Value::Text(self.as_str().to_owned())
+            fn to_value(&self) -> $crate::SettingValue {
+                $crate::SettingValue::Text(self.as_str().to_owned())
             }
 
             fn allowed((): &()) -> String {
@@ -93,31 +93,31 @@ pub fn one_of(words: &[&str]) -> serde_json::Value {
 
 /// Reads one of a few words. `noun` is what the message calls them: "is no `noun`".
 pub fn choose<T: Copy>(
-    input: Input<'_>,
+    input: SettingInput<'_>,
     all: &[(&'static str, T)],
     noun: &str,
-) -> Result<T, Refusal> {
+) -> Result<T, ValueRefusal> {
     let text = input.scalar()?.trim().to_ascii_lowercase();
     if let Some((_, choice)) = all.iter().find(|(word, _)| *word == text) {
         return Ok(*choice);
     }
     let meant = misspelt::closest(&text, words(all)).map(|word| format!("did you mean {word}?"));
-    Err(Refusal::new(format!("is no {noun}")).suggesting(meant))
+    Err(ValueRefusal::new(format!("is no {noun}")).suggesting(meant))
 }
 
 impl Setting for bool {
     type Limits = ();
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         match input.scalar()?.trim().to_ascii_lowercase().as_str() {
             "true" | "1" | "yes" | "on" => Ok(true),
             "false" | "0" | "no" | "off" => Ok(false),
-            _ => Err(Refusal::new("is neither yes nor no")),
+            _ => Err(ValueRefusal::new("is neither yes nor no")),
         }
     }
 
-    fn to_value(&self) -> Value {
-        Value::Bool(*self)
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Bool(*self)
     }
 
     fn allowed((): &()) -> String {

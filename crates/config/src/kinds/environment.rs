@@ -6,8 +6,8 @@ use std::fmt;
 use serde_json::json;
 
 use super::Setting;
-use crate::value::{Input, MASK, Refusal, Value};
-use crate::yaml::{Entry, Node};
+use crate::value::{MASK, SettingInput, SettingValue, ValueRefusal};
+use crate::yaml::{MapEntry, YamlNode};
 
 const NAME_PATTERN: &str = "^[A-Za-z_][A-Za-z0-9_]*$";
 const NAME_IN_WORDS: &str = "a letter or _ followed by letters, digits and _";
@@ -37,12 +37,13 @@ impl fmt::Display for EnvName {
     }
 }
 
-fn name(node: &Node) -> Result<EnvName, Refusal> {
-    let text = Input::Node(node).scalar().map_err(|_| {
-        Refusal::new(format!("holds {} where the name of a variable is expected", node.noun()))
+fn name(node: &YamlNode) -> Result<EnvName, ValueRefusal> {
+    let text = SettingInput::Node(node).scalar().map_err(|_| {
+        ValueRefusal::new(format!("holds {} where the name of a variable is expected", node.noun()))
     })?;
-    EnvName::new(text)
-        .ok_or_else(|| Refusal::new(format!("holds {text:?}, which is not the name of a variable")))
+    EnvName::new(text).ok_or_else(|| {
+        ValueRefusal::new(format!("holds {text:?}, which is not the name of a variable"))
+    })
 }
 
 /// Names of variables, each once, in the order given.
@@ -79,18 +80,18 @@ impl FromIterator<EnvName> for EnvNames {
 impl Setting for EnvNames {
     type Limits = ();
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         let hint = || Some("write it as [\"NAME\", \"OTHER\"]".to_owned());
         let tree = input.tree().map_err(|refusal| refusal.suggesting(hint()))?;
         let Some(items) = tree.items() else {
             let reason = format!("is {}, not a list", tree.noun());
-            return Err(Refusal::new(reason).suggesting(hint()));
+            return Err(ValueRefusal::new(reason).suggesting(hint()));
         };
         items.iter().map(name).collect()
     }
 
-    fn to_value(&self) -> Value {
-        Value::List(self.0.iter().map(|name| Value::Text(name.0.clone())).collect())
+    fn to_value(&self) -> SettingValue {
+        SettingValue::List(self.0.iter().map(|name| SettingValue::Text(name.0.clone())).collect())
     }
 
     fn allowed((): &()) -> String {
@@ -134,22 +135,22 @@ impl fmt::Debug for EnvPairs {
 }
 
 /// Reads one pair. No message repeats the value, which may be a secret.
-fn pair(entry: &Entry) -> Result<(EnvName, String), Refusal> {
+fn pair(entry: &MapEntry) -> Result<(EnvName, String), ValueRefusal> {
     // Not even a wrong name is repeated: `{secret}` is a map with that name.
     let name = entry
         .name()
         .and_then(EnvName::new)
-        .ok_or_else(|| Refusal::new("holds a key that is not the name of a variable"))?;
+        .ok_or_else(|| ValueRefusal::new("holds a key that is not the name of a variable"))?;
     let value = match entry.value.scalar() {
         Some(_) if entry.value.is_null() => "",
         Some(text) => text,
         None => {
             let noun = entry.value.noun();
-            return Err(Refusal::new(format!("gives {name} {noun}, not a single value")));
+            return Err(ValueRefusal::new(format!("gives {name} {noun}, not a single value")));
         }
     };
     if value.contains('\0') {
-        return Err(Refusal::new(format!("gives {name} a value with a NUL character")));
+        return Err(ValueRefusal::new(format!("gives {name} a value with a NUL character")));
     }
     Ok((name, value.to_owned()))
 }
@@ -157,27 +158,29 @@ fn pair(entry: &Entry) -> Result<(EnvName, String), Refusal> {
 impl Setting for EnvPairs {
     type Limits = ();
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         let hint = || Some("write it as {\"NAME\": \"value\"}".to_owned());
         let tree = input.tree().map_err(|refusal| refusal.suggesting(hint()))?;
         let Some(entries) = tree.entries() else {
             let reason = format!("is {}, not a map", tree.noun());
-            return Err(Refusal::new(reason).suggesting(hint()));
+            return Err(ValueRefusal::new(reason).suggesting(hint()));
         };
         let mut pairs = BTreeMap::new();
         for entry in entries {
             let (name, value) = pair(entry)?;
             if let Some(twice) = pairs.insert(name.clone(), value) {
                 drop(twice);
-                return Err(Refusal::new(format!("gives {name} twice")));
+                return Err(ValueRefusal::new(format!("gives {name} twice")));
             }
         }
         Ok(Self(pairs))
     }
 
-    fn to_value(&self) -> Value {
-        let text = |value: &String| Value::Text(value.clone());
-        Value::Map(self.0.iter().map(|(name, value)| (name.0.clone(), text(value))).collect())
+    fn to_value(&self) -> SettingValue {
+        let text = |value: &String| SettingValue::Text(value.clone());
+        SettingValue::Map(
+            self.0.iter().map(|(name, value)| (name.0.clone(), text(value))).collect(),
+        )
     }
 
     fn allowed((): &()) -> String {
@@ -202,9 +205,9 @@ const MAX_BYTES: usize = 16 << 10;
 
 /// A key or a token; empty means none. It is in no debug output.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct SecretText(String);
 
-impl Secret {
+impl SecretText {
     /// No secret.
     pub const EMPTY: Self = Self(String::new());
 
@@ -228,21 +231,21 @@ impl Secret {
 }
 
 /// Shows whether there is one, never what it is.
-impl fmt::Debug for Secret {
+impl fmt::Debug for SecretText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_empty() { "Secret(none)" } else { MASK })
+        f.write_str(if self.0.is_empty() { "SecretText(none)" } else { MASK })
     }
 }
 
-impl Setting for Secret {
+impl Setting for SecretText {
     type Limits = ();
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
-        Self::new(input.scalar()?).map_err(|reason| Refusal::new(reason).about_a_secret())
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
+        Self::new(input.scalar()?).map_err(|reason| ValueRefusal::new(reason).about_a_secret())
     }
 
-    fn to_value(&self) -> Value {
-        Value::Text(self.0.clone())
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Text(self.0.clone())
     }
 
     fn in_words(&self) -> Option<String> {

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::Setting;
 use super::amounts::Range;
 use super::read::scaled;
-use crate::value::{Decimal, Input, Refusal, Value};
+use crate::value::{Decimal, SettingInput, SettingValue, ValueRefusal};
 
 /// A short time, in seconds with up to three digits after the point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,23 +31,23 @@ impl Setting for Moment {
     /// In milliseconds.
     type Limits = Range;
 
-    fn read(input: Input<'_>, limits: &Range) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, limits: &Range) -> Result<Self, ValueRefusal> {
         let text = input.scalar()?.trim();
         let number = text.strip_suffix('s').map_or(text, str::trim_end);
         let millis = scaled(number, 1000)
-            .ok_or_else(|| Refusal::new("is not a time in seconds such as 1.5"))?;
+            .ok_or_else(|| ValueRefusal::new("is not a time in seconds such as 1.5"))?;
         let shown = Decimal::from_thousandths;
         if millis < limits.min {
-            return Err(Refusal::new(format!("is less than {}", shown(limits.min))));
+            return Err(ValueRefusal::new(format!("is less than {}", shown(limits.min))));
         }
         if millis > limits.max {
-            return Err(Refusal::new(format!("is more than {}", shown(limits.max))));
+            return Err(ValueRefusal::new(format!("is more than {}", shown(limits.max))));
         }
         Ok(Self { millis })
     }
 
-    fn to_value(&self) -> Value {
-        Value::Decimal(Decimal::from_thousandths(self.millis))
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Decimal(Decimal::from_thousandths(self.millis))
     }
 
     fn allowed(limits: &Range) -> String {
@@ -97,21 +97,21 @@ impl Setting for Fraction {
     /// In thousandths.
     type Limits = Range;
 
-    fn read(input: Input<'_>, limits: &Range) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, limits: &Range) -> Result<Self, ValueRefusal> {
         let text = input.scalar()?.trim();
         let thousandths =
-            scaled(text, 1000).ok_or_else(|| Refusal::new("is not a share such as 0.5"))?;
+            scaled(text, 1000).ok_or_else(|| ValueRefusal::new("is not a share such as 0.5"))?;
         if thousandths < limits.min {
-            return Err(Refusal::new(format!("is less than {}", Self::decimal(limits.min))));
+            return Err(ValueRefusal::new(format!("is less than {}", Self::decimal(limits.min))));
         }
         match u32::try_from(thousandths) {
             Ok(own) if thousandths <= limits.max => Ok(Self { thousandths: own }),
-            _ => Err(Refusal::new(format!("is more than {}", Self::decimal(limits.max)))),
+            _ => Err(ValueRefusal::new(format!("is more than {}", Self::decimal(limits.max)))),
         }
     }
 
-    fn to_value(&self) -> Value {
-        Value::Decimal(Self::decimal(u64::from(self.thousandths)))
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Decimal(Self::decimal(u64::from(self.thousandths)))
     }
 
     fn allowed(limits: &Range) -> String {

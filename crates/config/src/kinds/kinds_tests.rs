@@ -8,7 +8,7 @@ use super::*;
 const ANY: Range = Range { min: 0, max: u64::MAX };
 
 fn read<T: Setting>(text: &str, limits: &T::Limits) -> Result<T, String> {
-    T::read(Input::Text(OsStr::new(text)), limits).map_err(|refusal| refusal.reason)
+    T::read(SettingInput::Text(OsStr::new(text)), limits).map_err(|refusal| refusal.reason)
 }
 
 #[test]
@@ -57,9 +57,9 @@ fn sizes_take_bytes_and_suffixes() {
         ("2 KB", 2048),
         ("7B", 7),
     ] {
-        assert_eq!(read::<Bytes>(text, &ANY), Ok(Bytes::new(bytes)), "{text}");
+        assert_eq!(read::<ByteSize>(text, &ANY), Ok(ByteSize::new(bytes)), "{text}");
     }
-    assert!(read::<Bytes>("8X", &ANY).is_err());
+    assert!(read::<ByteSize>("8X", &ANY).is_err());
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn processors_may_be_fractions_and_zero_is_no_limit() {
     assert_eq!(read::<Cpus>("5000", &range), Err("is more than 4096".to_owned()));
     assert!(read::<Cpus>("99999999999999999999999", &range).is_err());
     let shown = |text| read::<Cpus>(text, &range).expect("fine").to_value();
-    assert_eq!(shown("2.0"), Value::Integer(2));
+    assert_eq!(shown("2.0"), SettingValue::Integer(2));
     assert_eq!(shown("1.50").to_string(), "1.5");
 }
 
@@ -121,7 +121,7 @@ fn a_limit_of_things_may_be_none() {
 
 #[test]
 fn text_that_is_not_utf8_is_refused() {
-    assert!(bool::read(Input::Text(OsStr::from_bytes(b"/srv/\xff")), &()).is_err());
+    assert!(bool::read(SettingInput::Text(OsStr::from_bytes(b"/srv/\xff")), &()).is_err());
 }
 
 #[test]
@@ -169,8 +169,8 @@ fn values_of_pairs_are_in_no_debug_output() {
 
 #[test]
 fn text_is_one_line_or_many_and_no_longer_than_allowed() {
-    let line = TextLimits { max_bytes: 8, lines: Lines::One };
-    let lines = TextLimits { max_bytes: 8, lines: Lines::Many };
+    let line = TextLimits { max_bytes: 8, lines: LineMode::One };
+    let lines = TextLimits { max_bytes: 8, lines: LineMode::Many };
     assert_eq!(read::<Text>(" a b ", &line).expect("fine").get(), Some("a b"));
     assert_eq!(read::<Text>("a\nb\t", &lines).expect("fine").get(), Some("a\nb\t"));
     assert_eq!(read::<Text>("", &line).expect("fine").get(), None);
@@ -212,14 +212,14 @@ proptest! {
     #[test]
     fn no_key_panics_on_any_text(text in any::<String>()) {
         for key in crate::schema().keys() {
-            drop(key.read_untyped(Input::Text(OsStr::new(&text))));
+            drop(key.read_untyped(SettingInput::Text(OsStr::new(&text))));
         }
     }
 
     #[test]
     fn no_key_panics_on_any_bytes(bytes in any::<Vec<u8>>()) {
         for key in crate::schema().keys() {
-            drop(key.read_untyped(Input::Text(OsStr::from_bytes(&bytes))));
+            drop(key.read_untyped(SettingInput::Text(OsStr::from_bytes(&bytes))));
         }
     }
 }

@@ -3,14 +3,14 @@
 use serde_json::json;
 
 use super::Setting;
-use super::amounts::{PLAIN, Range, Unit};
+use super::amounts::{PLAIN, Range, UnitFamily};
 use super::read::scaled;
-use crate::value::{Decimal, Input, Refusal, Value};
+use crate::value::{Decimal, SettingInput, SettingValue, ValueRefusal};
 
 /// What is said of a limit that is 0.
 const NONE: &str = "no limit";
 
-const MEGABYTES: Unit = Unit {
+const MEGABYTES: UnitFamily = UnitFamily {
     noun: "a size in whole megabytes",
     base: "M",
     suffixes: &[
@@ -63,24 +63,24 @@ impl Setting for Cpus {
     /// In thousandths.
     type Limits = Range;
 
-    fn read(input: Input<'_>, limits: &Range) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, limits: &Range) -> Result<Self, ValueRefusal> {
         let text = input.scalar()?.trim();
         let thousandths = scaled(text, 1000)
-            .ok_or_else(|| Refusal::new("is not a number of processors, such as 2 or 0.5"))?;
+            .ok_or_else(|| ValueRefusal::new("is not a number of processors, such as 2 or 0.5"))?;
         let zero = text.bytes().all(|b| matches!(b, b'0' | b'.'));
         if zero || (limits.min..=limits.max).contains(&thousandths) {
             return Ok(Self { thousandths });
         }
         let (word, end) =
             if thousandths < limits.min { ("less", limits.min) } else { ("more", limits.max) };
-        Err(Refusal::new(format!("is {word} than {}", Self::decimal(end))))
+        Err(ValueRefusal::new(format!("is {word} than {}", Self::decimal(end))))
     }
 
-    fn to_value(&self) -> Value {
+    fn to_value(&self) -> SettingValue {
         if self.thousandths.is_multiple_of(1000) {
-            Value::Integer(self.thousandths / 1000)
+            SettingValue::Integer(self.thousandths / 1000)
         } else {
-            Value::Decimal(Self::decimal(self.thousandths))
+            SettingValue::Decimal(Self::decimal(self.thousandths))
         }
     }
 
@@ -127,15 +127,15 @@ impl Megabytes {
 impl Setting for Megabytes {
     type Limits = Range;
 
-    fn read(input: Input<'_>, limits: &Range) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, limits: &Range) -> Result<Self, ValueRefusal> {
         match MEGABYTES.read(input)? {
             0 => Ok(Self(0)),
             amount => limits.check(amount, &MEGABYTES).map(Self),
         }
     }
 
-    fn to_value(&self) -> Value {
-        Value::Integer(self.0)
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Integer(self.0)
     }
 
     fn in_words(&self) -> Option<String> {
@@ -181,16 +181,16 @@ impl CountOrNone {
 impl Setting for CountOrNone {
     type Limits = Range;
 
-    fn read(input: Input<'_>, limits: &Range) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, limits: &Range) -> Result<Self, ValueRefusal> {
         let number = match PLAIN.read(input)? {
             0 => 0,
             number => limits.check(number, &PLAIN)?,
         };
-        u32::try_from(number).map(Self).map_err(|_| Refusal::new("is too large"))
+        u32::try_from(number).map(Self).map_err(|_| ValueRefusal::new("is too large"))
     }
 
-    fn to_value(&self) -> Value {
-        Value::Integer(u64::from(self.0))
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Integer(u64::from(self.0))
     }
 
     fn in_words(&self) -> Option<String> {

@@ -5,20 +5,20 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::misspelt::closest;
-use crate::value::{Input, Refusal};
-use crate::yaml::Node;
+use crate::value::{SettingInput, ValueRefusal};
+use crate::yaml::YamlNode;
 
 /// Returns the path that was given. A variable's need not be UTF-8.
-pub fn path(input: Input<'_>) -> Result<PathBuf, Refusal> {
+pub fn path(input: SettingInput<'_>) -> Result<PathBuf, ValueRefusal> {
     let path = match input {
-        Input::Text(text) => PathBuf::from(text),
-        Input::Node(_) => PathBuf::from(input.scalar()?),
+        SettingInput::Text(text) => PathBuf::from(text),
+        SettingInput::Node(_) => PathBuf::from(input.scalar()?),
     };
     if path.as_os_str().is_empty() {
-        return Err(Refusal::new("is empty"));
+        return Err(ValueRefusal::new("is empty"));
     }
     if path.as_os_str().as_bytes().contains(&0) {
-        return Err(Refusal::new("contains a NUL character"));
+        return Err(ValueRefusal::new("contains a NUL character"));
     }
     Ok(path)
 }
@@ -33,12 +33,12 @@ pub fn expand(path: &Path, user_home: Option<&Path>) -> PathBuf {
 }
 
 /// Returns the items of a list; numbers and the like as they are written.
-pub fn texts(input: Input<'_>, hint: &str) -> Result<Vec<String>, Refusal> {
+pub fn texts(input: SettingInput<'_>, hint: &str) -> Result<Vec<String>, ValueRefusal> {
     let hint = || Some(hint.to_owned());
     let tree = input.tree().map_err(|refusal| refusal.suggesting(hint()))?;
     let Some(items) = tree.items() else {
         let reason = format!("is {}, not a list", tree.noun());
-        return Err(Refusal::new(reason).suggesting(hint()));
+        return Err(ValueRefusal::new(reason).suggesting(hint()));
     };
     items
         .iter()
@@ -46,7 +46,7 @@ pub fn texts(input: Input<'_>, hint: &str) -> Result<Vec<String>, Refusal> {
             Some(text) if !item.is_null() => Ok(text.to_owned()),
             _ => {
                 let reason = format!("holds an item that is {}, not text", item.noun());
-                Err(Refusal::new(reason).suggesting(hint()))
+                Err(ValueRefusal::new(reason).suggesting(hint()))
             }
         })
         .collect()
@@ -73,15 +73,15 @@ pub fn scaled(number: &str, factor: u128) -> Option<u64> {
 /// No message repeats a value: one of them may be a key in the wrong place.
 pub struct Fields<'a> {
     owner: String,
-    entries: Vec<(&'a str, &'a Node)>,
+    entries: Vec<(&'a str, &'a YamlNode)>,
 }
 
 impl<'a> Fields<'a> {
     /// Reads a map that may have these entries and no others, each once.
-    pub fn read(node: &'a Node, owner: &str, known: &[&str]) -> Result<Self, Refusal> {
+    pub fn read(node: &'a YamlNode, owner: &str, known: &[&str]) -> Result<Self, ValueRefusal> {
         let Some(entries) = node.entries() else {
             let reason = format!("gives {owner} {}, not a map", node.noun());
-            return Err(Refusal::new(reason).suggesting(Some(one_of(known))));
+            return Err(ValueRefusal::new(reason).suggesting(Some(one_of(known))));
         };
         let mut fields = Self { owner: owner.to_owned(), entries: Vec::new() };
         for entry in entries {
@@ -89,17 +89,17 @@ impl<'a> Fields<'a> {
                 let meant = entry.name().and_then(|own| closest(own, known.iter().copied()));
                 let hint = meant.map_or_else(|| one_of(known), |m| format!("did you mean {m}?"));
                 let reason = format!("gives {owner} an entry that does not exist");
-                return Err(Refusal::new(reason).suggesting(Some(hint)));
+                return Err(ValueRefusal::new(reason).suggesting(Some(hint)));
             };
             if fields.node(name).is_some() {
-                return Err(Refusal::new(format!("gives {owner} the entry {name} twice")));
+                return Err(ValueRefusal::new(format!("gives {owner} the entry {name} twice")));
             }
             fields.entries.push((name, &entry.value));
         }
         Ok(fields)
     }
 
-    fn node(&self, name: &str) -> Option<&'a Node> {
+    fn node(&self, name: &str) -> Option<&'a YamlNode> {
         self.entries.iter().find(|(own, _)| *own == name).map(|(_, node)| *node)
     }
 
@@ -107,8 +107,8 @@ impl<'a> Fields<'a> {
     pub fn value<T>(
         &self,
         name: &str,
-        read: impl FnOnce(&'a Node) -> Result<T, Refusal>,
-    ) -> Result<Option<T>, Refusal> {
+        read: impl FnOnce(&'a YamlNode) -> Result<T, ValueRefusal>,
+    ) -> Result<Option<T>, ValueRefusal> {
         let Some(node) = self.node(name).filter(|node| !node.is_null()) else {
             return Ok(None);
         };
@@ -123,9 +123,9 @@ impl<'a> Fields<'a> {
     pub fn required<T>(
         &self,
         name: &str,
-        read: impl FnOnce(&'a Node) -> Result<T, Refusal>,
-    ) -> Result<T, Refusal> {
-        let missing = || Refusal::new(format!("gives {} no {name}", self.owner));
+        read: impl FnOnce(&'a YamlNode) -> Result<T, ValueRefusal>,
+    ) -> Result<T, ValueRefusal> {
+        let missing = || ValueRefusal::new(format!("gives {} no {name}", self.owner));
         self.value(name, read)?.ok_or_else(missing)
     }
 }

@@ -6,11 +6,11 @@ use serde_json::json;
 
 use super::Setting;
 use super::read::texts;
-use crate::value::{Input, Refusal, Value};
+use crate::value::{SettingInput, SettingValue, ValueRefusal};
 
 /// Whether text may have several lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lines {
+pub enum LineMode {
     /// It is one line.
     One,
     /// It may have several.
@@ -23,7 +23,7 @@ pub struct TextLimits {
     /// The largest number of bytes.
     pub max_bytes: usize,
     /// Whether it may have several lines.
-    pub lines: Lines,
+    pub lines: LineMode,
 }
 
 /// Text; empty means none.
@@ -43,22 +43,22 @@ impl Text {
 impl Setting for Text {
     type Limits = TextLimits;
 
-    fn read(input: Input<'_>, limits: &TextLimits) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, limits: &TextLimits) -> Result<Self, ValueRefusal> {
         let text = input.scalar()?;
-        let text = if limits.lines == Lines::One { text.trim() } else { text };
+        let text = if limits.lines == LineMode::One { text.trim() } else { text };
         if text.len() > limits.max_bytes {
-            return Err(Refusal::new(format!("is longer than {} bytes", limits.max_bytes)));
+            return Err(ValueRefusal::new(format!("is longer than {} bytes", limits.max_bytes)));
         }
         let wrong =
-            |c: char| c.is_control() && (limits.lines == Lines::One || !"\n\r\t".contains(c));
+            |c: char| c.is_control() && (limits.lines == LineMode::One || !"\n\r\t".contains(c));
         if text.contains(wrong) {
-            return Err(Refusal::new("contains control characters"));
+            return Err(ValueRefusal::new("contains control characters"));
         }
         Ok(Self(text.to_owned()))
     }
 
-    fn to_value(&self) -> Value {
-        Value::Text(self.0.clone())
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Text(self.0.clone())
     }
 
     fn in_words(&self) -> Option<String> {
@@ -67,8 +67,8 @@ impl Setting for Text {
 
     fn allowed(limits: &TextLimits) -> String {
         let lines = match limits.lines {
-            Lines::One => "one line of text",
-            Lines::Many => "text",
+            LineMode::One => "one line of text",
+            LineMode::Many => "text",
         };
         format!("{lines}, up to {} bytes", limits.max_bytes)
     }
@@ -112,11 +112,11 @@ impl Names {
 impl Setting for Names {
     type Limits = ();
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         let mut names: Vec<Cow<'static, str>> = Vec::new();
         for name in texts(input, r#"write it as ["name", "other"]"#)? {
             if !is_name(&name) {
-                return Err(Refusal::new(format!("holds {name:?}, which is not a name")));
+                return Err(ValueRefusal::new(format!("holds {name:?}, which is not a name")));
             }
             if !names.contains(&Cow::Borrowed(name.as_str())) {
                 names.push(Cow::Owned(name));
@@ -125,8 +125,8 @@ impl Setting for Names {
         Ok(Self(Cow::Owned(names)))
     }
 
-    fn to_value(&self) -> Value {
-        Value::List(self.iter().map(|name| Value::Text(name.to_owned())).collect())
+    fn to_value(&self) -> SettingValue {
+        SettingValue::List(self.iter().map(|name| SettingValue::Text(name.to_owned())).collect())
     }
 
     fn allowed((): &()) -> String {
@@ -174,18 +174,18 @@ impl Patterns {
 impl Setting for Patterns {
     type Limits = ();
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         let mut patterns = Vec::new();
         for pattern in texts(input, r#"write it as ["git status", "ls *"]"#)? {
             if pattern.trim().is_empty() {
-                return Err(Refusal::new("holds an empty pattern"));
+                return Err(ValueRefusal::new("holds an empty pattern"));
             }
             if pattern.len() > MAX_PATTERN {
                 let reason = format!("holds a pattern that is longer than {MAX_PATTERN} bytes");
-                return Err(Refusal::new(reason));
+                return Err(ValueRefusal::new(reason));
             }
             if pattern.contains('\0') {
-                return Err(Refusal::new("holds a pattern with a NUL character"));
+                return Err(ValueRefusal::new("holds a pattern with a NUL character"));
             }
             if !patterns.contains(&pattern) {
                 patterns.push(pattern);
@@ -194,8 +194,8 @@ impl Setting for Patterns {
         Ok(Self(patterns))
     }
 
-    fn to_value(&self) -> Value {
-        Value::List(self.0.iter().cloned().map(Value::Text).collect())
+    fn to_value(&self) -> SettingValue {
+        SettingValue::List(self.0.iter().cloned().map(SettingValue::Text).collect())
     }
 
     fn allowed((): &()) -> String {

@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-use super::node::{CollectionStyle, Entry, Node, NodeKind, Style, flow};
-use super::parse::{Comment, Document, SyntaxError, parse};
+use super::node::{CollectionStyle, MapEntry, NodeKind, Style, YamlNode, flow};
+use super::parse::{SyntaxError, YamlComment, YamlDocument, parse};
 
 /// Why a document was left as it is.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -65,9 +65,9 @@ pub enum EditError {
 }
 
 /// Returns the text with the value at `path` set.
-pub(crate) fn set(text: &str, path: &[&str], value: &Node) -> Result<String, EditError> {
+pub(crate) fn set(text: &str, path: &[&str], value: &YamlNode) -> Result<String, EditError> {
     let document = parse(text)?;
-    let editor = Editor { text, document: &document, newline: newline(text) };
+    let editor = YamlEditor { text, document: &document, newline: newline(text) };
     let edited = editor.plan(path, value)?.apply(text).ok_or(EditError::Unsafe)?;
     verify(&document, path, value, &edited)?;
     Ok(edited)
@@ -75,11 +75,11 @@ pub(crate) fn set(text: &str, path: &[&str], value: &Node) -> Result<String, Edi
 
 /// Returns the text with one more item at the end of the list at `path`, which
 /// is made when it is not there.
-pub(crate) fn append(text: &str, path: &[&str], item: &Node) -> Result<String, EditError> {
+pub(crate) fn append(text: &str, path: &[&str], item: &YamlNode) -> Result<String, EditError> {
     let document = parse(text)?;
-    let editor = Editor { text, document: &document, newline: newline(text) };
+    let editor = YamlEditor { text, document: &document, newline: newline(text) };
     let Some(list) = editor.find(path)? else {
-        return set(text, path, &Node::list_of(vec![item.clone()]));
+        return set(text, path, &YamlNode::list_of(vec![item.clone()]));
     };
     let NodeKind::List { items, layout } = &list.kind else {
         return Err(EditError::NotAList {
@@ -102,7 +102,7 @@ pub(crate) fn append(text: &str, path: &[&str], item: &Node) -> Result<String, E
         (Some(last), CollectionStyle::Block) => editor.add_line(last, item)?,
     };
     let edited = plan.apply(text).ok_or(EditError::Unsafe)?;
-    let longer = Node::list_of(items.iter().chain([item]).cloned().collect());
+    let longer = YamlNode::list_of(items.iter().chain([item]).cloned().collect());
     verify(&document, path, &longer, &edited)?;
     Ok(edited)
 }
@@ -124,14 +124,14 @@ impl Replacements {
     }
 }
 
-struct Editor<'a> {
+struct YamlEditor<'a> {
     text: &'a str,
-    document: &'a Document,
+    document: &'a YamlDocument,
     newline: &'static str,
 }
 
-impl Editor<'_> {
-    fn plan(&self, path: &[&str], value: &Node) -> Result<Replacements, EditError> {
+impl YamlEditor<'_> {
+    fn plan(&self, path: &[&str], value: &YamlNode) -> Result<Replacements, EditError> {
         let Some(root) = self.document.root.as_ref().filter(|root| !root.is_null()) else {
             if self.document.root.as_ref().is_some_and(|root| !root.is_missing() || root.shared) {
                 return Err(EditError::Unsafe);
@@ -163,7 +163,7 @@ impl Editor<'_> {
     }
 
     /// Returns the value at `path`, unless it is absent or null.
-    fn find(&self, path: &[&str]) -> Result<Option<&Node>, EditError> {
+    fn find(&self, path: &[&str]) -> Result<Option<&YamlNode>, EditError> {
         let Some(mut node) = self.document.root.as_ref() else {
             return Ok(None);
         };
@@ -182,7 +182,7 @@ impl Editor<'_> {
     }
 
     /// Adds an item below the last one of a block list.
-    fn add_line(&self, last: &Node, item: &Node) -> Result<Replacements, EditError> {
+    fn add_line(&self, last: &YamlNode, item: &YamlNode) -> Result<Replacements, EditError> {
         let before = self.text.get(..last.start).unwrap_or_default();
         let line = before.rfind('\n').map_or(before, |end| &before[end + 1..]);
         let line = line.trim_start_matches('\u{feff}');
@@ -199,7 +199,7 @@ impl Editor<'_> {
     fn append(
         &self,
         path: &[&str],
-        value: &Node,
+        value: &YamlNode,
         indent: usize,
     ) -> Result<Replacements, EditError> {
         if self.document.closed {
@@ -218,9 +218,9 @@ impl Editor<'_> {
     /// Adds after the last line of a block map.
     fn insert_in_block(
         &self,
-        map: &Node,
+        map: &YamlNode,
         path: &[&str],
-        value: &Node,
+        value: &YamlNode,
         indent: usize,
     ) -> Replacements {
         let at = self.line_end(map.end);
@@ -231,10 +231,10 @@ impl Editor<'_> {
     /// Gives a section that has no content yet its first entry.
     fn fill(
         &self,
-        entry: &Entry,
+        entry: &MapEntry,
         layout: CollectionStyle,
         path: &[&str],
-        value: &Node,
+        value: &YamlNode,
     ) -> Result<Replacements, EditError> {
         let node = &entry.value;
         if node.shared {
@@ -252,9 +252,9 @@ impl Editor<'_> {
 
     fn replace(
         &self,
-        entry: &Entry,
+        entry: &MapEntry,
         layout: CollectionStyle,
-        value: &Node,
+        value: &YamlNode,
     ) -> Result<Replacements, EditError> {
         let old = &entry.value;
         if old.shared {
@@ -272,7 +272,7 @@ impl Editor<'_> {
     }
 
     /// Replaces a value that is written as one piece of text, or not at all.
-    fn replace_text(&self, entry: &Entry, new: &str) -> Result<Replacements, EditError> {
+    fn replace_text(&self, entry: &MapEntry, new: &str) -> Result<Replacements, EditError> {
         let old = &entry.value;
         if old.is_missing() {
             let at = self.colon(entry)? + 1;
@@ -292,7 +292,7 @@ impl Editor<'_> {
     }
 
     /// Replaces a list or map that takes lines of its own.
-    fn replace_block(&self, entry: &Entry, value: &Node) -> Result<Replacements, EditError> {
+    fn replace_block(&self, entry: &MapEntry, value: &YamlNode) -> Result<Replacements, EditError> {
         let colon = self.colon(entry)?;
         let lines = self.line_end(colon)..self.line_end(entry.value.end);
         if lines.start >= lines.end {
@@ -309,7 +309,7 @@ impl Editor<'_> {
     }
 
     /// Writes a non-empty collection as lines; none for what fits on one line.
-    fn block_value(&self, value: &Node, indent: usize) -> Option<String> {
+    fn block_value(&self, value: &YamlNode, indent: usize) -> Option<String> {
         let pad = " ".repeat(indent);
         let lines: Vec<String> = match &value.kind {
             NodeKind::List { items, .. } => {
@@ -324,7 +324,7 @@ impl Editor<'_> {
         (!lines.is_empty()).then(|| lines.join(self.newline))
     }
 
-    fn block_entry(&self, path: &[&str], value: &Node, indent: usize) -> String {
+    fn block_entry(&self, path: &[&str], value: &YamlNode, indent: usize) -> String {
         let mut out = String::new();
         for (depth, name) in path.iter().enumerate() {
             if depth > 0 {
@@ -340,7 +340,7 @@ impl Editor<'_> {
     }
 
     /// Returns where the `:` between a key and its value stands.
-    fn colon(&self, entry: &Entry) -> Result<usize, EditError> {
+    fn colon(&self, entry: &MapEntry) -> Result<usize, EditError> {
         let rest = self.text.get(entry.key.end..).unwrap_or_default();
         let blanks = rest.len() - rest.trim_start_matches([' ', '\t']).len();
         if rest.get(blanks..).is_some_and(|rest| rest.starts_with(':')) {
@@ -378,10 +378,10 @@ impl Editor<'_> {
 
 /// Adds behind the last entry of a flow map.
 fn insert_in_flow(
-    map: &Node,
-    entries: &[Entry],
+    map: &YamlNode,
+    entries: &[MapEntry],
     path: &[&str],
-    value: &Node,
+    value: &YamlNode,
 ) -> Result<Replacements, EditError> {
     let entry = flow_entry(path, value);
     let last = entries.iter().rfind(|entry| !entry.merged);
@@ -393,7 +393,7 @@ fn insert_in_flow(
     Ok(Replacements(vec![(at..at, new)]))
 }
 
-fn flow_entry(path: &[&str], value: &Node) -> String {
+fn flow_entry(path: &[&str], value: &YamlNode) -> String {
     let Some((last, outer)) = path.split_last() else {
         return String::new();
     };
@@ -401,7 +401,10 @@ fn flow_entry(path: &[&str], value: &Node) -> String {
     outer.iter().rev().fold(innermost, |inner, name| format!("{}: {{{inner}}}", super::quote(name)))
 }
 
-fn own_map<'a>(node: &'a Node, name: &str) -> Result<(&'a [Entry], CollectionStyle), EditError> {
+fn own_map<'a>(
+    node: &'a YamlNode,
+    name: &str,
+) -> Result<(&'a [MapEntry], CollectionStyle), EditError> {
     if node.shared {
         return Err(EditError::Shared { line: node.line });
     }
@@ -415,7 +418,7 @@ fn own_map<'a>(node: &'a Node, name: &str) -> Result<(&'a [Entry], CollectionSty
     }
 }
 
-fn unique<'a>(entries: &'a [Entry], name: &str) -> Result<Option<&'a Entry>, EditError> {
+fn unique<'a>(entries: &'a [MapEntry], name: &str) -> Result<Option<&'a MapEntry>, EditError> {
     let mut own = entries.iter().filter(|entry| !entry.merged && entry.name() == Some(name));
     match (own.next(), own.next()) {
         (Some(first), Some(second)) => Err(EditError::Duplicate {
@@ -432,7 +435,12 @@ fn newline(text: &str) -> &'static str {
 }
 
 /// Proves that the edit did what was asked and nothing else.
-fn verify(before: &Document, path: &[&str], value: &Node, edited: &str) -> Result<(), EditError> {
+fn verify(
+    before: &YamlDocument,
+    path: &[&str],
+    value: &YamlNode,
+    edited: &str,
+) -> Result<(), EditError> {
     let after = parse(edited).map_err(|_| EditError::Unsafe)?;
     let same_comments = texts(&before.comments).eq(texts(&after.comments));
     let expected = with_value(before.root.as_ref(), path, value);
@@ -440,12 +448,12 @@ fn verify(before: &Document, path: &[&str], value: &Node, edited: &str) -> Resul
     if same_comments && same_meaning { Ok(()) } else { Err(EditError::Unsafe) }
 }
 
-fn texts(comments: &[Comment]) -> impl Iterator<Item = &str> {
+fn texts(comments: &[YamlComment]) -> impl Iterator<Item = &str> {
     comments.iter().map(|comment| comment.text.as_str())
 }
 
 /// Returns what the document should mean after the edit.
-pub(super) fn with_value(node: Option<&Node>, path: &[&str], value: &Node) -> Node {
+pub(super) fn with_value(node: Option<&YamlNode>, path: &[&str], value: &YamlNode) -> YamlNode {
     let Some((name, rest)) = path.split_first() else {
         return value.clone();
     };
@@ -461,7 +469,7 @@ pub(super) fn with_value(node: Option<&Node>, path: &[&str], value: &Node) -> No
         // behind the map's own entries and before what is merged in.
         entries.retain(|e| e.name() != Some(*name));
         let place = entries.iter().position(|e| e.merged).unwrap_or(entries.len());
-        let new = Entry {
+        let new = MapEntry {
             key: synthetic(NodeKind::Scalar { text: (*name).to_owned(), style: Style::Quoted }),
             value: with_value(None, rest, value),
             merged: false,
@@ -471,6 +479,6 @@ pub(super) fn with_value(node: Option<&Node>, path: &[&str], value: &Node) -> No
     synthetic(NodeKind::Map { entries, layout: CollectionStyle::Block })
 }
 
-pub(super) fn synthetic(kind: NodeKind) -> Node {
-    Node { kind, start: 0, end: 0, line: 1, column: 1, shared: false }
+pub(super) fn synthetic(kind: NodeKind) -> YamlNode {
+    YamlNode { kind, start: 0, end: 0, line: 1, column: 1, shared: false }
 }

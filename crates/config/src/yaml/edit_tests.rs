@@ -1,10 +1,10 @@
 use proptest::prelude::*;
 
 use super::edit::EditError;
-use super::node::Node;
+use super::node::YamlNode;
 use super::{parse, set};
 
-fn value(text: &str) -> Node {
+fn value(text: &str) -> YamlNode {
     parse(text).expect("valid YAML").root.expect("a value")
 }
 

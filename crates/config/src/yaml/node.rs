@@ -2,7 +2,7 @@
 
 /// One value of a document and where it stands.
 #[derive(Debug, Clone)]
-pub struct Node {
+pub struct YamlNode {
     pub(crate) kind: NodeKind,
     /// First byte of the value. For a block collection: of its first child.
     pub(crate) start: usize,
@@ -22,11 +22,11 @@ pub(crate) enum NodeKind {
         style: Style,
     },
     List {
-        items: Vec<Node>,
+        items: Vec<YamlNode>,
         layout: CollectionStyle,
     },
     Map {
-        entries: Vec<Entry>,
+        entries: Vec<MapEntry>,
         layout: CollectionStyle,
     },
     /// Something no setting can be made of, in words.
@@ -52,23 +52,23 @@ pub(crate) enum CollectionStyle {
 
 /// A key of a map and its value.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct MapEntry {
     /// The key.
-    pub key: Node,
+    pub key: YamlNode,
     /// Its value.
-    pub value: Node,
+    pub value: YamlNode,
     /// Came from another map by a merge key (`<<`) and is not written here.
     pub(crate) merged: bool,
 }
 
-impl Entry {
+impl MapEntry {
     /// Returns the key's text, unless the key is not a scalar.
     pub fn name(&self) -> Option<&str> {
         self.key.scalar()
     }
 }
 
-impl Node {
+impl YamlNode {
     /// Returns a scalar that stands nowhere yet. Text is quoted where it would
     /// be taken for something else; numbers and words are not.
     pub(crate) fn scalar_for(text: &str, is_text: bool) -> Self {
@@ -108,7 +108,7 @@ impl Node {
     }
 
     /// Returns the entries of a map.
-    pub fn entries(&self) -> Option<&[Entry]> {
+    pub fn entries(&self) -> Option<&[MapEntry]> {
         match &self.kind {
             NodeKind::Map { entries, .. } => Some(entries),
             _ => None,
@@ -186,7 +186,7 @@ impl Node {
 }
 
 /// Writes a value on one line, safe in block and in flow context.
-pub(crate) fn flow(node: &Node) -> String {
+pub(crate) fn flow(node: &YamlNode) -> String {
     match &node.kind {
         NodeKind::Scalar { text, style } => scalar(text, *style),
         NodeKind::List { items, .. } => {

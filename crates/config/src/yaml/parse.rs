@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use granit_parser::{Event, Parser, ScalarStyle, Span, StructureStyle, Tag};
 use thiserror::Error;
 
-use super::node::{CollectionStyle, Entry, Node, NodeKind, Style};
+use super::node::{CollectionStyle, MapEntry, NodeKind, Style, YamlNode};
 
 /// Nesting no settings file needs; deeper input is refused.
 const MAX_DEPTH: usize = 64;
@@ -26,24 +26,24 @@ pub struct SyntaxError {
 
 /// A parsed document.
 #[derive(Debug)]
-pub(crate) struct Document {
+pub(crate) struct YamlDocument {
     /// The top-level value; none when the text holds comments at most.
-    pub(crate) root: Option<Node>,
-    pub(crate) comments: Vec<Comment>,
+    pub(crate) root: Option<YamlNode>,
+    pub(crate) comments: Vec<YamlComment>,
     /// Ends with `...`, so nothing can be appended.
     pub(crate) closed: bool,
 }
 
 /// A comment with its `#`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Comment {
+pub(crate) struct YamlComment {
     pub(crate) start: usize,
     pub(crate) text: String,
 }
 
 /// Parses one document.
-pub(crate) fn parse(text: &str) -> Result<Document, SyntaxError> {
-    let mut builder = Builder::default();
+pub(crate) fn parse(text: &str) -> Result<YamlDocument, SyntaxError> {
+    let mut builder = YamlBuilder::default();
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| SyntaxError {
             line: error.marker().line(),
@@ -52,28 +52,28 @@ pub(crate) fn parse(text: &str) -> Result<Document, SyntaxError> {
         })?;
         builder.take(text, event, &span)?;
     }
-    Ok(Document { root: builder.root, comments: builder.comments, closed: builder.closed })
+    Ok(YamlDocument { root: builder.root, comments: builder.comments, closed: builder.closed })
 }
 
 #[derive(Default)]
-struct Builder {
-    stack: Vec<Frame>,
-    root: Option<Node>,
-    comments: Vec<Comment>,
-    anchors: HashMap<usize, Node>,
+struct YamlBuilder {
+    stack: Vec<OpenCollection>,
+    root: Option<YamlNode>,
+    comments: Vec<YamlComment>,
+    anchors: HashMap<usize, YamlNode>,
     nodes: usize,
     documents: usize,
     closed: bool,
 }
 
 /// A collection whose end has not come yet.
-struct Frame {
-    node: Node,
+struct OpenCollection {
+    node: YamlNode,
     anchor: usize,
-    key: Option<Node>,
+    key: Option<YamlNode>,
 }
 
-impl Builder {
+impl YamlBuilder {
     fn take(&mut self, text: &str, event: Event<'_>, span: &Span) -> Result<(), SyntaxError> {
         match event {
             Event::DocumentStart(..) => {
@@ -85,7 +85,7 @@ impl Builder {
             Event::DocumentEnd => self.closed = span.slice(text).is_some_and(|s| s == "..."),
             Event::Comment(body, _) => {
                 let start = bytes(span).0;
-                self.comments.push(Comment { start, text: body.into_owned() });
+                self.comments.push(YamlComment { start, text: body.into_owned() });
             }
             Event::Scalar(body, style, anchor, tag) => {
                 let node = scalar(text, &body, style, anchor, tag.as_deref(), span);
@@ -121,7 +121,7 @@ impl Builder {
         }
         let mut node = located(kind, span);
         node.shared = anchor != 0 || tag.is_some();
-        self.stack.push(Frame { node, anchor, key: None });
+        self.stack.push(OpenCollection { node, anchor, key: None });
         Ok(())
     }
 
@@ -151,7 +151,7 @@ impl Builder {
     }
 
     /// Hands a finished node to the collection it belongs to.
-    fn complete(&mut self, node: Node, anchor: usize, span: &Span) -> Result<(), SyntaxError> {
+    fn complete(&mut self, node: YamlNode, anchor: usize, span: &Span) -> Result<(), SyntaxError> {
         self.spend(1, span)?;
         if anchor != 0 {
             self.spend(node.count(), span)?;
@@ -165,16 +165,16 @@ impl Builder {
             NodeKind::List { items, .. } => items.push(node),
             NodeKind::Map { entries, .. } => match frame.key.take() {
                 None => frame.key = Some(node),
-                Some(key) => entries.push(Entry { key, value: node, merged: false }),
+                Some(key) => entries.push(MapEntry { key, value: node, merged: false }),
             },
             NodeKind::Scalar { .. } | NodeKind::Unsupported(_) => {}
         }
         Ok(())
     }
 
-    fn alias(&mut self, id: usize, span: &Span) -> Result<Node, SyntaxError> {
+    fn alias(&mut self, id: usize, span: &Span) -> Result<YamlNode, SyntaxError> {
         // Paid for before it is copied.
-        let count = self.anchors.get(&id).map_or(0, Node::count);
+        let count = self.anchors.get(&id).map_or(0, YamlNode::count);
         self.spend(count, span)?;
         let Some(target) = self.anchors.get(&id) else {
             return Err(at(span, "an alias refers to the value that contains it"));
@@ -198,14 +198,14 @@ impl Builder {
 
 /// Takes over the entries of maps named by a merge key (`<<`); what is written
 /// in the map itself wins.
-fn merge(entries: &mut Vec<Entry>) {
+fn merge(entries: &mut Vec<MapEntry>) {
     let Some(position) = entries.iter().position(is_merge) else {
         return;
     };
     let donor = entries.remove(position);
     let donors = match donor.value.kind {
         NodeKind::List { items, .. } => items,
-        kind => vec![Node { kind, ..donor.value }],
+        kind => vec![YamlNode { kind, ..donor.value }],
     };
     for donor in donors {
         let NodeKind::Map { entries: given, .. } = donor.kind else {
@@ -213,14 +213,14 @@ fn merge(entries: &mut Vec<Entry>) {
         };
         for entry in given {
             if !entries.iter().any(|own| own.key.means_the_same(&entry.key)) {
-                entries.push(Entry { merged: true, ..entry });
+                entries.push(MapEntry { merged: true, ..entry });
             }
         }
     }
 }
 
-fn is_merge(entry: &Entry) -> bool {
-    let is_map = |node: &Node| matches!(node.kind, NodeKind::Map { .. });
+fn is_merge(entry: &MapEntry) -> bool {
+    let is_map = |node: &YamlNode| matches!(node.kind, NodeKind::Map { .. });
     let mergeable = match &entry.value.kind {
         NodeKind::Map { .. } => true,
         NodeKind::List { items, .. } => items.iter().all(is_map),
@@ -237,7 +237,7 @@ fn scalar(
     anchor: usize,
     tag: Option<&Tag>,
     span: &Span,
-) -> Node {
+) -> YamlNode {
     let written = span.slice(text).unwrap_or_default();
     let style = match style {
         ScalarStyle::Plain => Style::Plain,
@@ -263,9 +263,16 @@ fn scalar(
     node
 }
 
-fn located(kind: NodeKind, span: &Span) -> Node {
+fn located(kind: NodeKind, span: &Span) -> YamlNode {
     let (start, end) = bytes(span);
-    Node { kind, start, end, line: span.start.line(), column: span.start.col() + 1, shared: false }
+    YamlNode {
+        kind,
+        start,
+        end,
+        line: span.start.line(),
+        column: span.start.col() + 1,
+        shared: false,
+    }
 }
 
 /// Returns the byte range of a span; parsing from a string always knows it.
@@ -323,7 +330,7 @@ impl Yaml {
         Ok(parse(text)?.root.map(Self::of))
     }
 
-    fn of(node: Node) -> Self {
+    fn of(node: YamlNode) -> Self {
         let line = node.line;
         let is_null = node.is_null();
         let kind = match node.kind {
@@ -335,7 +342,7 @@ impl Yaml {
                 YamlKind::List(items.into_iter().map(Self::of).collect())
             }
             NodeKind::Map { entries, .. } => {
-                let pair = |entry: super::Entry| (Self::of(entry.key), Self::of(entry.value));
+                let pair = |entry: super::MapEntry| (Self::of(entry.key), Self::of(entry.value));
                 YamlKind::Map(entries.into_iter().map(pair).collect())
             }
             NodeKind::Unsupported(what) => YamlKind::Other(what),

@@ -1,9 +1,9 @@
 use proptest::prelude::*;
 
-use super::node::{Node, NodeKind};
+use super::node::{NodeKind, YamlNode};
 use super::{flow, parse};
 
-fn root(text: &str) -> Node {
+fn root(text: &str) -> YamlNode {
     parse(text).expect("valid YAML").root.expect("a value")
 }
 

@@ -1,8 +1,8 @@
 //! Takes one entry out of a map and leaves every other byte alone.
 
 use super::edit::{self, EditError};
-use super::node::{CollectionStyle, Entry, Node, NodeKind};
-use super::parse::{Document, parse};
+use super::node::{CollectionStyle, MapEntry, NodeKind, YamlNode};
+use super::parse::{YamlDocument, parse};
 
 /// Returns the text without the entry at `path`; none if there is no such entry.
 /// Comments inside the entry and at the end of its lines go with it.
@@ -28,7 +28,7 @@ pub(crate) fn remove(text: &str, path: &[&str]) -> Result<Option<String>, EditEr
     if map.shared || entry.merged || entry.value.shared {
         return Err(EditError::Shared { line: entry.key.line });
     }
-    let left: Vec<Entry> =
+    let left: Vec<MapEntry> =
         entries.iter().filter(|other| other.name() != Some(name)).cloned().collect();
     let edited = match layout {
         CollectionStyle::Flow => {
@@ -43,7 +43,7 @@ pub(crate) fn remove(text: &str, path: &[&str]) -> Result<Option<String>, EditEr
 }
 
 /// Takes out the lines of an entry of a block map.
-fn without_lines(text: &str, entry: &Entry) -> Option<String> {
+fn without_lines(text: &str, entry: &MapEntry) -> Option<String> {
     let before = text.get(..entry.key.start)?;
     let start = before.rfind('\n').map_or(0, |end| end + 1);
     // What shares a line with the beginning of another thing is not lines of its own.
@@ -57,14 +57,14 @@ fn without_lines(text: &str, entry: &Entry) -> Option<String> {
 
 /// Proves that nothing but the entry is gone.
 fn verify(
-    before: &Document,
+    before: &YamlDocument,
     outer: &[&str],
-    left: Vec<Entry>,
+    left: Vec<MapEntry>,
     edited: &str,
 ) -> Result<(), EditError> {
     let after = parse(edited).map_err(|_| EditError::Unsafe)?;
     let rest = if left.is_empty() {
-        Node::scalar_for("", false)
+        YamlNode::scalar_for("", false)
     } else {
         edit::synthetic(NodeKind::Map { entries: left, layout: CollectionStyle::Block })
     };

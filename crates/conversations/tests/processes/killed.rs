@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use vestal_conversations::{Store, Stored};
+use vestal_conversations::{ConversationStore, Stored};
 use vestal_testkit::programs::kill_after;
 use vestal_testkit::random::{Random, soak};
 
@@ -14,7 +14,7 @@ async fn soak_what_killed_processes_acknowledged_is_found_again_in_order() {
     let mut random = Random::from_environment();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state.db");
-    let store = Store::open(&path).await.unwrap();
+    let store = ConversationStore::open(&path).await.unwrap();
     conversation(&store, "shared").await;
     for writer in 0..WRITERS {
         conversation(&store, &format!("own{writer}")).await;

@@ -1,6 +1,6 @@
 use std::process::Stdio;
 
-use vestal_conversations::{Error, Store};
+use vestal_conversations::{ConversationStore, Error};
 use vestal_testkit::programs::lines;
 
 use crate::{conversation, worker};
@@ -9,7 +9,7 @@ use crate::{conversation, worker};
 async fn a_conversation_is_free_again_when_its_holder_is_killed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state.db");
-    let store = Store::open(&path).await.unwrap();
+    let store = ConversationStore::open(&path).await.unwrap();
     let id = conversation(&store, "held").await;
 
     let mut holder = worker(&path, &["lease", "held"]).stdin(Stdio::piped()).spawn().unwrap();

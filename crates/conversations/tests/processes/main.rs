@@ -8,7 +8,7 @@ mod leases;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use vestal_conversations::{ConversationId, New, Store};
+use vestal_conversations::{ConversationId, ConversationStore, New};
 use vestal_testkit::sqlite::assert_intact;
 
 /// Returns the other process, ready to start.
@@ -19,7 +19,7 @@ fn worker(path: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Makes a conversation of a given name.
-async fn conversation(store: &Store, id: &str) -> ConversationId {
+async fn conversation(store: &ConversationStore, id: &str) -> ConversationId {
     let id: ConversationId = id.parse().unwrap();
     let new = New { id: Some(id.clone()), source: "cli".to_owned(), ..New::default() };
     store.create(new).await.unwrap();

@@ -1,13 +1,14 @@
 //! Lists, titles and usage, and finding a conversation.
 
 use vestal_conversations::{
-    ConversationId, Error, Filter, InvalidTitle, ModelTotals, New, NewMessage, Store, Title, Totals,
+    ConversationFilter, ConversationId, ConversationStore, Error, InvalidTitle, ModelTotals, New,
+    NewMessage, Title, Totals,
 };
-use vestal_model::{AssistantMessage, Completion, Cost, CostSource, Usage};
+use vestal_model::{AssistantMessage, Cost, CostSource, ModelAnswer, TokenUsage};
 
 use crate::{answer, begin, from_cli, place, titled, user};
 
-async fn named(store: &Store, id: &str, title: Option<&str>) -> ConversationId {
+async fn named(store: &ConversationStore, id: &str, title: Option<&str>) -> ConversationId {
     let title = title.map(|title| Title::Given(title.to_owned()));
     let new = New { id: Some(id.parse().unwrap()), title, ..from_cli() };
     store.create(new).await.unwrap().id
@@ -90,7 +91,7 @@ async fn two_conversations_never_have_the_same_title() {
     }
     let refused = place.create(New { title: Some(given.clone()), ..from_cli() }).await;
     assert!(matches!(refused, Err(Error::TitleTaken { .. })));
-    assert_eq!(place.list(&Filter::default()).await.unwrap().len(), 2);
+    assert_eq!(place.list(&ConversationFilter::default()).await.unwrap().len(), 2);
     // Its own title is not in its own way.
     assert_eq!(place.set_title(&first.id, &given).await.unwrap(), "fix the build");
 }
@@ -133,23 +134,24 @@ async fn what_is_no_title_is_refused() {
 const ABSURD: u64 = u64::MAX >> 1;
 
 fn totals(calls: u64, input: u64, micro_usd: u64, unpriced: u64) -> Totals {
-    Totals { calls, usage: Usage { input, ..Usage::default() }, micro_usd, unpriced }
+    Totals { calls, usage: TokenUsage { input, ..TokenUsage::default() }, micro_usd, unpriced }
 }
 
 #[tokio::test]
 async fn usage_is_counted_per_model_and_stays_when_turns_are_undone() {
     let place = place().await;
     let (id, other) = (begin(&place).await, begin(&place).await);
-    let completion = Completion {
+    let completion = ModelAnswer {
         message: AssistantMessage::default(),
-        usage: Usage { input: 100, ..Usage::default() },
+        usage: TokenUsage { input: 100, ..TokenUsage::default() },
         cost: Cost::Known { micro_usd: 7, source: CostSource::Provider },
         provider: "acme".to_owned(),
         model: "small".to_owned(),
     };
-    let unknown = Completion { cost: Cost::Unknown, ..completion.clone() };
+    let unknown = ModelAnswer { cost: Cost::Unknown, ..completion.clone() };
     place.append(&id, &[user("a"), (&completion).into(), (&unknown).into()]).await.unwrap();
-    let plain = NewMessage { usage: Some(Usage { input: 1, ..Usage::default() }), ..answer("b") };
+    let plain =
+        NewMessage { usage: Some(TokenUsage { input: 1, ..TokenUsage::default() }), ..answer("b") };
     place.append(&other, &[plain]).await.unwrap();
     place
         .record_usage(&other, "acme", "small", &completion.usage, Some(completion.cost))
@@ -171,7 +173,7 @@ async fn usage_is_counted_per_model_and_stays_when_turns_are_undone() {
 async fn absurd_counts_do_not_break_the_sums() {
     let place = place().await;
     let id = begin(&place).await;
-    let usage = Usage {
+    let usage = TokenUsage {
         input: ABSURD,
         output: ABSURD,
         cache_read: ABSURD,

@@ -1,9 +1,10 @@
 //! The ledger: what was spent, whatever became of what it was spent on.
 
 use vestal_conversations::{
-    LedgerFilter, LedgerGroup, LedgerGrouping, New, NewMessage, ParentKind, Store, Work, WorkItem,
+    ConversationStore, LedgerFilter, LedgerGroup, LedgerGrouping, New, NewMessage, ParentKind,
+    WorkAttempt, WorkItem,
 };
-use vestal_model::{Cost, CostSource, Usage};
+use vestal_model::{Cost, CostSource, TokenUsage};
 use vestal_testkit::sqlite::execute;
 
 use crate::{answer, begin, from_cli, place, user};
@@ -11,18 +12,18 @@ use crate::{answer, begin, from_cli, place, user};
 /// An answer that took ten tokens and cost so much.
 fn paid(micro_usd: u64) -> NewMessage {
     NewMessage {
-        usage: Some(Usage { input: 10, ..Usage::default() }),
+        usage: Some(TokenUsage { input: 10, ..TokenUsage::default() }),
         cost: Some(Cost::Known { micro_usd, source: CostSource::Provider }),
         ..answer("done")
     }
 }
 
-async fn sums(store: &Store, by: LedgerGrouping) -> Vec<(LedgerGroup, u64)> {
+async fn sums(store: &ConversationStore, by: LedgerGrouping) -> Vec<(LedgerGroup, u64)> {
     let sums = store.ledger(&LedgerFilter::default(), by).await.unwrap();
     sums.into_iter().map(|(group, totals)| (group, totals.micro_usd)).collect()
 }
 
-async fn spent(store: &Store, filter: &LedgerFilter) -> u64 {
+async fn spent(store: &ConversationStore, filter: &LedgerFilter) -> u64 {
     let sums = store.ledger(filter, LedgerGrouping::Source).await.unwrap();
     sums.iter().map(|(_, totals)| totals.micro_usd).sum()
 }
@@ -34,7 +35,7 @@ async fn the_ledger_keeps_what_a_deleted_and_an_undone_conversation_took() {
     place.append(&kept, &[user("a"), paid(5)]).await.unwrap();
     place.undo(&kept, 1).await.unwrap();
     place.append(&gone, &[user("b"), paid(30)]).await.unwrap();
-    let title = Usage { output: 3, ..Usage::default() };
+    let title = TokenUsage { output: 3, ..TokenUsage::default() };
     place.record_usage(&gone, "acme", "small", &title, None).await.unwrap();
     place.delete(&gone).await.unwrap();
     assert_eq!(
@@ -68,7 +69,7 @@ async fn nothing_takes_a_line_of_the_ledger_back() {
 async fn what_a_delegated_conversation_takes_counts_for_the_work_of_its_parent() {
     let place = place().await;
     let id = begin(&place).await;
-    let work = |attempt: &str| Work {
+    let work = |attempt: &str| WorkAttempt {
         kind: "kanban".to_owned(),
         group: "main".to_owned(),
         item: "t_1".to_owned(),
@@ -91,7 +92,7 @@ async fn what_a_delegated_conversation_takes_counts_for_the_work_of_its_parent()
             (LedgerGroup::Attempt(Some(work("8"))), 1000),
         ]
     );
-    let Work { kind, group, item, .. } = work("8");
+    let WorkAttempt { kind, group, item, .. } = work("8");
     let task = WorkItem { kind, group, item };
     assert_eq!(
         sums(&place, LedgerGrouping::Work).await,
@@ -137,7 +138,7 @@ async fn what_was_counted_before_there_was_a_ledger_is_taken_over() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state.db");
     execute(&path, COUNTED).await;
-    let store = Store::open(&path).await.unwrap();
+    let store = ConversationStore::open(&path).await.unwrap();
     let sums = store.ledger(&LedgerFilter::default(), LedgerGrouping::Source).await.unwrap();
     let [(LedgerGroup::Source(source), totals)] = sums.as_slice() else { panic!("{sums:?}") };
     assert_eq!(

@@ -11,27 +11,27 @@ mod turns;
 
 use tempfile::TempDir;
 use vestal_conversations::{
-    Conversation, ConversationId, New, NewMessage, Seq, Store, Stored, Title,
+    ConversationId, ConversationRecord, ConversationStore, New, NewMessage, Seq, Stored, Title,
 };
-use vestal_model::{AssistantMessage, Finish, Message, ToolCall, ToolResult};
+use vestal_model::{AssistantMessage, FinishReason, Message, ToolCall, ToolResult};
 
 /// A store in a directory that goes with it.
 struct Place {
-    store: Store,
+    store: ConversationStore,
     dir: TempDir,
 }
 
 impl std::ops::Deref for Place {
-    type Target = Store;
+    type Target = ConversationStore;
 
-    fn deref(&self) -> &Store {
+    fn deref(&self) -> &ConversationStore {
         &self.store
     }
 }
 
 async fn place() -> Place {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(dir.path().join("state.db")).await.unwrap();
+    let store = ConversationStore::open(dir.path().join("state.db")).await.unwrap();
     Place { store, dir }
 }
 
@@ -44,11 +44,11 @@ fn from_cli() -> New {
     }
 }
 
-async fn begin(store: &Store) -> ConversationId {
+async fn begin(store: &ConversationStore) -> ConversationId {
     store.create(from_cli()).await.unwrap().id
 }
 
-async fn titled(store: &Store, title: &str) -> Conversation {
+async fn titled(store: &ConversationStore, title: &str) -> ConversationRecord {
     let title = Some(Title::Given(title.to_owned()));
     store.create(New { title, ..from_cli() }).await.unwrap()
 }
@@ -69,7 +69,7 @@ fn call(tool: &str) -> NewMessage {
             name: tool.to_owned(),
             arguments: "{}".to_owned(),
         }],
-        finish: Finish::ToolCalls,
+        finish: FinishReason::ToolCalls,
         ..AssistantMessage::default()
     }))
 }
@@ -88,7 +88,7 @@ fn texts(stored: &[Stored]) -> Vec<(i64, String)> {
 }
 
 /// Returns numbers and texts of what the model sees.
-async fn seen(store: &Store, id: &ConversationId) -> Vec<(i64, String)> {
+async fn seen(store: &ConversationStore, id: &ConversationId) -> Vec<(i64, String)> {
     texts(&store.messages(id).await.unwrap())
 }
 

@@ -1,9 +1,9 @@
 use vestal_conversations::{
-    Error, Kind, New, NewMessage, ParentKind, SearchScope, Standing, Stored,
+    Error, MessageKind, MessageStanding, New, NewMessage, ParentKind, SearchScope, Stored,
 };
 use vestal_model::{
-    Api, AssistantMessage, Cost, CostSource, Finish, Image, Message, Opaque, Part, Reasoning,
-    ToolCall, Usage, UserMessage,
+    AssistantMessage, Cost, CostSource, FinishReason, Image, Message, Opaque, Part, ProviderApi,
+    Reasoning, TokenUsage, ToolCall, UserMessage,
 };
 
 use crate::{answer, begin, call, from_cli, numbers, place, result, seen, user};
@@ -44,7 +44,7 @@ async fn every_part_of_a_message_comes_back() {
         reasoning: vec![Reasoning {
             text: "let me see".to_owned(),
             opaque: Some(Opaque {
-                api: Api::AnthropicMessages,
+                api: ProviderApi::AnthropicMessages,
                 provider: "acme".into(),
                 value: serde_json::json!({ "signature": "xyz" }),
             }),
@@ -54,9 +54,9 @@ async fn every_part_of_a_message_comes_back() {
             name: "terminal".to_owned(),
             arguments: "{\"command\": not json".to_owned(),
         }],
-        finish: Finish::ToolCalls,
+        finish: FinishReason::ToolCalls,
     });
-    let usage = Usage { input: 1, output: 2, cache_read: 3, cache_write: 4, reasoning: 5 };
+    let usage = TokenUsage { input: 1, output: 2, cache_read: 3, cache_write: 4, reasoning: 5 };
     let cost = Cost::Known { micro_usd: 17, source: CostSource::Provider };
     let new = [
         NewMessage::note(said.clone()),
@@ -72,8 +72,8 @@ async fn every_part_of_a_message_comes_back() {
     let stored = place.messages(&id).await.unwrap();
     let plain = Stored {
         seq: seqs[0],
-        kind: Kind::Note,
-        standing: Standing::Active,
+        kind: MessageKind::Note,
+        standing: MessageStanding::Active,
         at: stored[0].at,
         message: said,
         usage: None,
@@ -83,7 +83,7 @@ async fn every_part_of_a_message_comes_back() {
     };
     let full = Stored {
         seq: seqs[1],
-        kind: Kind::Said,
+        kind: MessageKind::Said,
         at: stored[1].at,
         message: thought,
         usage: Some(usage),
@@ -134,7 +134,7 @@ async fn a_conversation_without_messages_is_there_and_one_that_is_not_is_not() {
 async fn a_list_tells_what_a_conversation_is_about_and_took() {
     let place = place().await;
     let id = begin(&place).await;
-    let usage = Usage { input: 10, output: 5, ..Usage::default() };
+    let usage = TokenUsage { input: 10, output: 5, ..TokenUsage::default() };
     let cost = Cost::Known { micro_usd: 300, source: CostSource::Prices };
     let spent = NewMessage { usage: Some(usage), cost: Some(cost), ..call("terminal") };
     let first = user("  Fix\n the   build, please");
@@ -143,7 +143,7 @@ async fn a_list_tells_what_a_conversation_is_about_and_took() {
         .await
         .unwrap();
     place.append(&id, &[user("thanks")]).await.unwrap();
-    let listed = place.list(&vestal_conversations::Filter::default()).await.unwrap();
+    let listed = place.list(&vestal_conversations::ConversationFilter::default()).await.unwrap();
     assert_eq!(listed.len(), 1);
     assert_eq!(listed[0].conversation, place.get(&id).await.unwrap());
     assert_eq!(listed[0].preview, "Fix the build, please");
@@ -155,7 +155,7 @@ async fn a_list_tells_what_a_conversation_is_about_and_took() {
 
 #[tokio::test]
 async fn a_list_has_the_last_used_first_and_only_what_was_asked_for() {
-    use vestal_conversations::Filter;
+    use vestal_conversations::ConversationFilter;
     let place = place().await;
     let (a, b, ended) = (begin(&place).await, begin(&place).await, begin(&place).await);
     let parent = Some((ParentKind::Delegation, a.clone()));
@@ -163,23 +163,23 @@ async fn a_list_has_the_last_used_first_and_only_what_was_asked_for() {
     let child = place.create(child).await.unwrap().id;
     place.end(&ended, "done").await.unwrap();
     place.touch(&a).await.unwrap();
-    let ids = |filter: Filter| {
+    let ids = |filter: ConversationFilter| {
         let store = place.store.clone();
         async move {
             let listed = store.list(&filter).await.unwrap();
             listed.into_iter().map(|summary| summary.conversation.id).collect::<Vec<_>>()
         }
     };
-    assert_eq!(ids(Filter::default()).await, [a.clone(), ended.clone(), b.clone()]);
-    let all = Filter { include_delegated: true, ..Filter::default() };
+    assert_eq!(ids(ConversationFilter::default()).await, [a.clone(), ended.clone(), b.clone()]);
+    let all = ConversationFilter { include_delegated: true, ..ConversationFilter::default() };
     assert_eq!(ids(all.clone()).await, [a.clone(), ended.clone(), child.clone(), b.clone()]);
-    assert_eq!(ids(Filter { limit: 1, ..all.clone() }).await, vec![a.clone()]);
-    let running = Filter { include_ended: false, ..Filter::default() };
+    assert_eq!(ids(ConversationFilter { limit: 1, ..all.clone() }).await, vec![a.clone()]);
+    let running = ConversationFilter { include_ended: false, ..ConversationFilter::default() };
     assert_eq!(ids(running).await, [a.clone(), b.clone()]);
-    let source = Filter { source: Some("delegate".to_owned()), ..all.clone() };
+    let source = ConversationFilter { source: Some("delegate".to_owned()), ..all.clone() };
     assert_eq!(ids(source).await, vec![child.clone()]);
     let before = Some(place.get(&ended).await.unwrap().updated_at);
-    assert_eq!(ids(Filter { before, ..all }).await, [child, b]);
+    assert_eq!(ids(ConversationFilter { before, ..all }).await, [child, b]);
     assert_eq!(place.latest().await.unwrap(), a);
 }
 

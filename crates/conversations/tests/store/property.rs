@@ -1,7 +1,9 @@
 //! Random sequences of calls, beside a model that is simple enough to believe.
 
 use proptest::prelude::*;
-use vestal_conversations::{ConversationId, Error, Kind, NewMessage, Seq, Standing, Store, Stored};
+use vestal_conversations::{
+    ConversationId, ConversationStore, Error, MessageKind, MessageStanding, NewMessage, Seq, Stored,
+};
 use vestal_model::Message;
 
 use crate::{answer, from_cli, user};
@@ -119,7 +121,7 @@ fn with_summed_up(list: &[Entry], numbers: &mut Vec<i64>) {
     }
 }
 
-async fn apply(store: &Store, talks: &mut Vec<Talk>, call: &Call, serial: usize) {
+async fn apply(store: &ConversationStore, talks: &mut Vec<Talk>, call: &Call, serial: usize) {
     let count = talks.len();
     match call {
         Call::Append { conversation, kinds } => {
@@ -181,7 +183,7 @@ async fn apply(store: &Store, talks: &mut Vec<Talk>, call: &Call, serial: usize)
     }
 }
 
-fn numbers(stored: &[Stored], standing: Standing) -> Vec<i64> {
+fn numbers(stored: &[Stored], standing: MessageStanding) -> Vec<i64> {
     let mut numbers: Vec<i64> = stored
         .iter()
         .filter(|stored| stored.standing == standing)
@@ -191,26 +193,26 @@ fn numbers(stored: &[Stored], standing: Standing) -> Vec<i64> {
     numbers
 }
 
-async fn assert_same(store: &Store, talk: &Talk) {
+async fn assert_same(store: &ConversationStore, talk: &Talk) {
     let seen: Vec<_> = store.messages(&talk.id).await.unwrap();
     let seen: Vec<(i64, String, bool)> = seen
         .iter()
-        .map(|stored| (stored.seq.0, stored.message.text(), stored.kind == Kind::Summary))
+        .map(|stored| (stored.seq.0, stored.message.text(), stored.kind == MessageKind::Summary))
         .collect();
     let expected: Vec<_> =
         talk.seen.iter().map(|entry| (entry.seq, entry.text.clone(), entry.summary)).collect();
     assert_eq!(seen, expected);
     let history = store.history(&talk.id).await.unwrap();
     for (standing, expected) in
-        [(Standing::Undone, &talk.undone), (Standing::Compacted, &talk.compacted)]
+        [(MessageStanding::Undone, &talk.undone), (MessageStanding::Compacted, &talk.compacted)]
     {
         let mut expected = expected.clone();
         expected.sort_unstable();
         assert_eq!(numbers(&history, standing), expected, "{standing:?}");
     }
-    let counted = history
-        .iter()
-        .filter(|stored| stored.standing != Standing::Undone && stored.kind != Kind::Summary);
+    let counted = history.iter().filter(|stored| {
+        stored.standing != MessageStanding::Undone && stored.kind != MessageKind::Summary
+    });
     let summary = store.summary(&talk.id).await.unwrap();
     assert_eq!(summary.messages, counted.count() as u64);
 }
@@ -224,14 +226,14 @@ proptest! {
         runtime.block_on(async {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("state.db");
-            let mut store = Store::open(&path).await.unwrap();
+            let mut store = ConversationStore::open(&path).await.unwrap();
             let id = store.create(from_cli()).await.unwrap().id;
             let fresh = Talk { id, seen: vec![], undone: vec![], compacted: vec![], next: 1 };
             let mut talks = vec![fresh];
             for (serial, call) in calls.iter().enumerate() {
                 if matches!(call, Call::Reopen) {
                     store.close().await.unwrap();
-                    store = Store::open(&path).await.unwrap();
+                    store = ConversationStore::open(&path).await.unwrap();
                 }
                 apply(&store, &mut talks, call, serial).await;
             }

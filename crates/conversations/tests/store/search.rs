@@ -1,8 +1,8 @@
-use vestal_conversations::{Hit, Role, SearchScope, Store};
+use vestal_conversations::{ConversationStore, Hit, MessageAuthor, SearchScope};
 
 use crate::{answer, begin, call, place, result, user};
 
-async fn hits(store: &Store, query: &str) -> Vec<i64> {
+async fn hits(store: &ConversationStore, query: &str) -> Vec<i64> {
     let mut found: Vec<i64> = store
         .search(&SearchScope::default(), query, 100)
         .await
@@ -59,7 +59,7 @@ async fn words_are_found_in_what_all_of_them_said() {
         assert_eq!(hits(&place, query).await, expected, "{query}");
     }
     let found = place.search(&SearchScope::default(), "page then", 10).await.unwrap();
-    assert_eq!(found[0].role, Role::Assistant);
+    assert_eq!(found[0].role, MessageAuthor::Assistant);
     assert_eq!(found[0].conversation, id);
     let shown = marked(&found[0]);
     assert_eq!(shown, "Follow max_[page]_count, [then] ask the categories.");

@@ -1,7 +1,8 @@
 //! The file, and turns in it.
 
 use vestal_conversations::{
-    Error, Kind, NewMessage, ParentKind, Seq, Standing, Store, Title, Undone,
+    ConversationStore, Error, MessageKind, MessageStanding, NewMessage, ParentKind, Seq, Title,
+    UndoneMessages,
 };
 use vestal_database::Error as FileError;
 use vestal_model::Message;
@@ -19,7 +20,7 @@ async fn what_was_said_is_there_when_the_file_is_opened_again() {
     place.store.clone().close().await.unwrap();
     // All is in the one file once nobody uses it.
     assert_eq!(files(place.dir.path()).len(), 1);
-    let again = Store::open(&path).await.unwrap();
+    let again = ConversationStore::open(&path).await.unwrap();
     assert_eq!(seen(&again, &id).await, crate::expected(&[(1, "a")]));
 }
 
@@ -27,10 +28,10 @@ async fn what_was_said_is_there_when_the_file_is_opened_again() {
 async fn looking_makes_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("home").join("state.db");
-    assert!(Store::open_existing(&path).await.unwrap().is_none());
+    assert!(ConversationStore::open_existing(&path).await.unwrap().is_none());
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-    Store::open(&path).await.unwrap();
-    assert!(Store::open_existing(&path).await.unwrap().is_some());
+    ConversationStore::open(&path).await.unwrap();
+    assert!(ConversationStore::open_existing(&path).await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -44,7 +45,7 @@ async fn a_database_of_something_else_is_refused_and_not_touched() {
         let path = dir.path().join("state.db");
         execute(&path, text).await;
         let before = files(dir.path());
-        let opened = Store::open(&path).await;
+        let opened = ConversationStore::open(&path).await;
         assert!(
             matches!(opened, Err(Error::Database(FileError::Foreign { .. }))),
             "{text}: {opened:?}"
@@ -59,23 +60,23 @@ async fn undone_turns_stay_undone_for_whoever_opens_the_file_next() {
     let id = begin(&place).await;
     let turns = [user("a"), answer("b"), user("c"), call("terminal"), result("d"), answer("e")];
     place.append(&id, &turns).await.unwrap();
-    assert_eq!(place.undo(&id, 1).await.unwrap(), Undone { turns: 1, messages: 4 });
+    assert_eq!(place.undo(&id, 1).await.unwrap(), UndoneMessages { turns: 1, messages: 4 });
 
-    let again = vestal_conversations::Store::open(place.path()).await.unwrap();
+    let again = vestal_conversations::ConversationStore::open(place.path()).await.unwrap();
     assert_eq!(seen(&again, &id).await, expected(&[(1, "a"), (2, "b")]));
     let summary = again.summary(&id).await.unwrap();
     assert_eq!((summary.messages, summary.tool_calls), (2, 0));
     let history = again.history(&id).await.unwrap();
     let undone: Vec<bool> =
-        history.iter().map(|stored| stored.standing == Standing::Undone).collect();
+        history.iter().map(|stored| stored.standing == MessageStanding::Undone).collect();
     assert_eq!(undone, [false, false, true, true, true, true]);
 
     // What is said now takes new numbers, and can be undone in its turn.
     assert_eq!(numbers(&again.append(&id, &[user("f")]).await.unwrap()), [7]);
-    assert_eq!(again.undo(&id, 5).await.unwrap(), Undone { turns: 2, messages: 3 });
-    assert_eq!(again.undo(&id, 1).await.unwrap(), Undone::default());
+    assert_eq!(again.undo(&id, 5).await.unwrap(), UndoneMessages { turns: 2, messages: 3 });
+    assert_eq!(again.undo(&id, 1).await.unwrap(), UndoneMessages::default());
     assert_eq!(seen(&again, &id).await, expected(&[]));
-    assert_eq!(again.undo(&id, 0).await.unwrap(), Undone::default());
+    assert_eq!(again.undo(&id, 0).await.unwrap(), UndoneMessages::default());
 }
 
 #[tokio::test]
@@ -103,7 +104,7 @@ async fn what_the_program_puts_in_begins_no_turn() {
     let id = begin(&place).await;
     let note = NewMessage::note(Message::user("go on"));
     place.append(&id, &[user("a"), answer("b"), note, answer("c")]).await.unwrap();
-    assert_eq!(place.undo(&id, 1).await.unwrap(), Undone { turns: 1, messages: 4 });
+    assert_eq!(place.undo(&id, 1).await.unwrap(), UndoneMessages { turns: 1, messages: 4 });
 }
 
 #[tokio::test]
@@ -123,8 +124,8 @@ async fn a_summary_stands_where_what_it_stands_for_stood() {
     let all =
         [(1, "a"), (2, "b"), (5, "they said a and b"), (6, "noted"), (3, "c"), (4, "d"), (7, "e")];
     assert_eq!(texts(&history), expected(&all));
-    assert_eq!(history[0].standing, Standing::Compacted);
-    assert_eq!(history[2].kind, Kind::Summary);
+    assert_eq!(history[0].standing, MessageStanding::Compacted);
+    assert_eq!(history[2].kind, MessageKind::Summary);
     assert_eq!(
         place.search(&vestal_conversations::SearchScope::default(), "a", 10).await.unwrap().len(),
         2
@@ -136,7 +137,7 @@ async fn a_summary_stands_where_what_it_stands_for_stood() {
     assert_eq!(numbers(&again), [8]);
     let view = [(8, "it began"), (3, "c"), (4, "d"), (7, "e")];
     assert_eq!(seen(&place, &id).await, expected(&view));
-    assert_eq!(place.undo(&id, 9).await.unwrap(), Undone { turns: 2, messages: 3 });
+    assert_eq!(place.undo(&id, 9).await.unwrap(), UndoneMessages { turns: 2, messages: 3 });
     assert_eq!(seen(&place, &id).await, expected(&[(8, "it began")]));
 }
 
@@ -161,7 +162,7 @@ async fn a_branch_goes_its_own_way_from_where_it_began() {
     let id = crate::titled(&place, "plan").await.id;
     place.set_system_prompt(&id, "be kind").await.unwrap();
     place.set_state(&id, "session", Some(&"mine".into())).await.unwrap();
-    let usage = Some(vestal_model::Usage { input: 9, ..Default::default() });
+    let usage = Some(vestal_model::TokenUsage { input: 9, ..Default::default() });
     let spent = NewMessage { usage, ..answer("b") };
     place.append(&id, &[user("a"), spent, user("c"), call("terminal")]).await.unwrap();
 
@@ -208,7 +209,10 @@ async fn a_branch_is_made_with_all_it_should_remember_or_not_at_all() {
     let taken = Some(Title::Given("plan".to_owned()));
     let refused = place.branch_with_state(&id, taken, &own).await;
     assert!(matches!(refused, Err(Error::TitleTaken { .. })), "{refused:?}");
-    assert_eq!(place.list(&vestal_conversations::Filter::default()).await.unwrap().len(), 2);
+    assert_eq!(
+        place.list(&vestal_conversations::ConversationFilter::default()).await.unwrap().len(),
+        2
+    );
 }
 
 #[tokio::test]

@@ -12,14 +12,14 @@
 use std::error::Error;
 use std::io::{Read as _, Write as _};
 
-use vestal_conversations::{ConversationId, NewMessage, Store};
+use vestal_conversations::{ConversationId, ConversationStore, NewMessage};
 use vestal_model::Message;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [path, verb, rest @ ..] = arguments.as_slice() else { return Err("no verb".into()) };
-    let store = Store::open(path).await?;
+    let store = ConversationStore::open(path).await?;
     match (verb.as_str(), rest) {
         ("write", [own, shared, name, count]) => {
             write(&store, &own.parse()?, &shared.parse()?, name, count.parse()?).await?;
@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 async fn write(
-    store: &Store,
+    store: &ConversationStore,
     own: &ConversationId,
     shared: &ConversationId,
     name: &str,

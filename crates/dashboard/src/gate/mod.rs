@@ -14,6 +14,6 @@ mod routes;
 pub(crate) use check::header_value;
 pub use check::{Caller, Gate};
 pub(crate) use limits::Limiter;
-pub use peer::{Authority, Client, Network, ParseNetworkError, PeerPolicy};
+pub use peer::{AddressRange, Client, HostAndPort, ParseNetworkError, PeerPolicy};
 pub use right::{Principal, Right};
-pub use routes::{Declared, Route, RouteEntry, RouteKind, Routes, Undeclared};
+pub use routes::{DeclaredRoute, Route, RouteEntry, RouteKind, Routes, Undeclared};

@@ -23,15 +23,15 @@ const MAX_BODY: usize = 1 << 20;
 /// use vestal_dashboard::gate::{Right, Route};
 ///
 /// let route = Route::get("/api/now", async || "quiet").needs(Right::Viewer);
-/// # let _: vestal_dashboard::gate::Declared<()> = route;
+/// # let _: vestal_dashboard::gate::DeclaredRoute<()> = route;
 /// ```
 ///
 /// Without [`Undeclared::needs`] it does not compile:
 ///
 /// ```compile_fail,E0308
-/// use vestal_dashboard::gate::{Declared, Route};
+/// use vestal_dashboard::gate::{DeclaredRoute, Route};
 ///
-/// let route: Declared<()> = Route::get("/api/now", async || "quiet");
+/// let route: DeclaredRoute<()> = Route::get("/api/now", async || "quiet");
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Route;
@@ -56,7 +56,7 @@ pub struct Undeclared<S> {
 
 /// A route with its right.
 #[must_use]
-pub struct Declared<S> {
+pub struct DeclaredRoute<S> {
     entry: RouteEntry,
     handler: MethodRouter<S>,
 }
@@ -110,9 +110,9 @@ impl Route {
 
 impl<S> Undeclared<S> {
     /// Says what right the route needs.
-    pub fn needs(self, right: Right) -> Declared<S> {
+    pub fn needs(self, right: Right) -> DeclaredRoute<S> {
         let Self { method, path, kind, handler } = self;
-        Declared { entry: RouteEntry { method, path, right, kind }, handler }
+        DeclaredRoute { entry: RouteEntry { method, path, right, kind }, handler }
     }
 }
 
@@ -122,7 +122,7 @@ impl<S> fmt::Debug for Undeclared<S> {
     }
 }
 
-impl<S> fmt::Debug for Declared<S> {
+impl<S> fmt::Debug for DeclaredRoute<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.entry.fmt(f)
     }
@@ -143,8 +143,8 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     }
 
     /// Adds a route.
-    pub fn route(mut self, route: Declared<S>) -> Self {
-        let Declared { entry, handler } = route;
+    pub fn route(mut self, route: DeclaredRoute<S>) -> Self {
+        let DeclaredRoute { entry, handler } = route;
         let check =
             RouteCheck { gate: Arc::clone(&self.gate), right: entry.right, kind: entry.kind };
         let handler = handler.layer(middleware::from_fn_with_state(check, check::admit));
@@ -154,7 +154,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     }
 
     /// Adds several.
-    pub fn routes(self, routes: impl IntoIterator<Item = Declared<S>>) -> Self {
+    pub fn routes(self, routes: impl IntoIterator<Item = DeclaredRoute<S>>) -> Self {
         routes.into_iter().fold(self, Self::route)
     }
 

@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use vestal_api::dashboard::{ConversationsPageView, OfProfileView, TroubleView};
 use vestal_api::{ConversationDetailsView, ConversationView, HitView};
-use vestal_conversations::{Filter, SearchScope};
+use vestal_conversations::{ConversationFilter, SearchScope};
 
 use crate::app::App;
 use crate::error::PageError;
-use crate::gate::{Declared, Right, Route};
+use crate::gate::{DeclaredRoute, Right, Route};
 
 /// Conversations of a profile on a page.
 const SHOWN: u32 = 50;
@@ -18,7 +18,7 @@ const SHOWN: u32 = 50;
 /// Messages of one conversation among what a search found.
 const EACH: u32 = 3;
 
-pub(super) fn routes() -> Vec<Declared<App>> {
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/api/conversations", list).needs(Right::Viewer),
         Route::get("/api/conversations/search", search).needs(Right::Viewer),
@@ -48,7 +48,7 @@ async fn list(
         ),
         None => None,
     };
-    let filter = Filter { before, limit: SHOWN, ..Filter::default() };
+    let filter = ConversationFilter { before, limit: SHOWN, ..ConversationFilter::default() };
     let mut found = ConversationsPageView { conversations: Vec::new(), troubles: Vec::new() };
     for profile in app.data.profiles_of(query.profile.as_deref())? {
         let of_one = async {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
-use vestal_conversations::Store;
+use vestal_conversations::ConversationStore;
 use vestal_dashboard::gate::Right;
-use vestal_scripted_model::{Reply, Rule, Script, ScriptedModel, ToolCall};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedModel, ScriptedReply, ScriptedToolCall};
 
 use crate::support::World;
 use crate::{WITHIN, browser, say};
@@ -20,22 +20,23 @@ const MARKDOWN: &str = "## A heading\n\nSome **bold** and `code` words, a \
 fn script() -> Script {
     let ask = json!({ "question": "Which colour?", "choices": ["red", "blue"] });
     Script::rules([
-        Rule::when_user_contains("markdown").reply(Reply::text(MARKDOWN).chunked(7)),
-        Rule::when_user_contains("remove")
-            .reply(Reply::tool_call("terminal", json!({ "command": "rm -rf ./precious" }))),
-        Rule::when_user_contains("colour")
-            .reply(Reply::message().with_tool_call(ToolCall::new("clarify", ask))),
-        Rule::when_user_contains("count").reply(
-            Reply::text(
+        ReplyRule::when_user_contains("markdown").reply(ScriptedReply::text(MARKDOWN).chunked(7)),
+        ReplyRule::when_user_contains("remove")
+            .reply(ScriptedReply::tool_call("terminal", json!({ "command": "rm -rf ./precious" }))),
+        ReplyRule::when_user_contains("colour")
+            .reply(ScriptedReply::message().with_tool_call(ScriptedToolCall::new("clarify", ask))),
+        ReplyRule::when_user_contains("count").reply(
+            ScriptedReply::text(
                 (1..=60).map(|word| format!("word{word}")).collect::<Vec<_>>().join(" ") + " ",
             )
             .chunked(7)
             .paced(Duration::from_millis(40)),
         ),
-        Rule::when_user_contains("for ever").reply(Reply::stall()),
-        Rule::after_tool_results(1).reply(Reply::text("that is done")),
-        Rule::always()
-            .reply_with(|request| Reply::text(request.last_user_text().unwrap_or_default())),
+        ReplyRule::when_user_contains("for ever").reply(ScriptedReply::stall()),
+        ReplyRule::after_tool_results(1).reply(ScriptedReply::text("that is done")),
+        ReplyRule::always().reply_with(|request| {
+            ScriptedReply::text(request.last_user_text().unwrap_or_default())
+        }),
     ])
 }
 
@@ -53,8 +54,9 @@ async fn a_person_talks_to_an_agent_in_the_browser() {
     socket.event("message.complete").await;
     drop(socket);
     let world = world.restart().await;
-    let store = Store::open_existing(&world.home.join("state.db")).await.unwrap().unwrap();
-    let held = store.list(&vestal_conversations::Filter::default()).await.unwrap();
+    let store =
+        ConversationStore::open_existing(&world.home.join("state.db")).await.unwrap().unwrap();
+    let held = store.list(&vestal_conversations::ConversationFilter::default()).await.unwrap();
     let held = held[0].conversation.id.clone();
     let mut lease = Some(store.lease(&held).unwrap());
     let mut command = browser(&world, "chat.mjs");

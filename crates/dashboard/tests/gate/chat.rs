@@ -2,13 +2,13 @@
 
 use serde_json::json;
 use vestal_dashboard::gate::Right;
-use vestal_scripted_model::{Reply, Rule, Script, ScriptedModel};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedModel, ScriptedReply};
 
 use crate::support::World;
 
 fn echo() -> ScriptedModel {
-    ScriptedModel::start(Script::rules([Rule::always()
-        .reply_with(|request| Reply::text(request.last_user_text().unwrap_or_default()))]))
+    ScriptedModel::start(Script::rules([ReplyRule::always()
+        .reply_with(|request| ScriptedReply::text(request.last_user_text().unwrap_or_default()))]))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -99,7 +99,7 @@ async fn another_hosts_worker_is_neither_taken_for_dead_nor_signalled_before_its
     let mut one = stage.process(&["--watch", "--host", "one", "--lock", "one.lock"], None);
     let run = stage.until_running(&task).await;
     one.kill();
-    let there = vestal_board::Host::this(vestal_board::HostName::new("two")).unwrap();
+    let there = vestal_board::HostId::this(vestal_board::HostName::new("two")).unwrap();
     let boards = vestal_board::boards::Boards::at(
         stage.path("kanban"),
         there.clone(),

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use vestal_board::{Outcome, Status, Workspace};
+use vestal_board::{Outcome, Status, TaskWorkspace};
 use vestal_dispatcher::{DispatchMode, gc};
 use vestal_testkit::until;
 
@@ -31,7 +31,7 @@ async fn a_worktree_is_made_for_its_task_and_removed_when_it_is_done() {
     repository(&repo);
     let task = stage
         .task_with(&["environment", "complete"], |new| {
-            new.workspace = Workspace::Worktree { path: repo.clone(), branch: None };
+            new.workspace = TaskWorkspace::Worktree { path: repo.clone(), branch: None };
         })
         .await;
     let (dispatcher, _) = stage.dispatcher(|_| {});
@@ -68,7 +68,7 @@ async fn a_tree_that_git_refuses_is_a_failure_in_gits_words() {
     repository(&repo);
     let task = stage
         .task_with(&["complete"], |new| {
-            new.workspace = Workspace::Worktree { path: repo, branch: Some("main".to_owned()) };
+            new.workspace = TaskWorkspace::Worktree { path: repo, branch: Some("main".to_owned()) };
         })
         .await;
     let (dispatcher, _) = stage.dispatcher(|_| {});
@@ -88,7 +88,7 @@ async fn a_directory_is_worked_in_by_one_task_at_a_time() {
     for _ in 0..2 {
         let task = stage
             .task_with(&[&wait, "complete"], |new| {
-                new.workspace = Workspace::Dir { path: path.clone() };
+                new.workspace = TaskWorkspace::Dir { path: path.clone() };
             })
             .await;
         tasks.push(task);
@@ -117,7 +117,7 @@ async fn a_working_tree_that_two_tasks_name_is_worked_in_by_one() {
         stage
             .task_with(&["hang"], |new| {
                 let branch = Some("topic".to_owned());
-                new.workspace = Workspace::Worktree { path: tree.clone(), branch };
+                new.workspace = TaskWorkspace::Worktree { path: tree.clone(), branch };
             })
             .await;
     }
@@ -130,7 +130,7 @@ async fn a_working_tree_that_two_tasks_name_is_worked_in_by_one() {
     // And so it is for whoever comes later.
     let later = stage
         .task_with(&["hang"], |new| {
-            new.workspace = Workspace::Worktree { path: tree.clone(), branch: None };
+            new.workspace = TaskWorkspace::Worktree { path: tree.clone(), branch: None };
         })
         .await;
     dispatcher.tick(&stage.board, &all, DispatchMode::Real).await.unwrap();
@@ -240,7 +240,11 @@ async fn every_finished_task_is_seen_to_once() {
     let mut tasks = Vec::new();
     for _ in 0..5 {
         let task = stage.task(&[]).await;
-        stage.board.complete(&person(), &task, vestal_board::Completion::default()).await.unwrap();
+        stage
+            .board
+            .complete(&person(), &task, vestal_board::TaskCompletion::default())
+            .await
+            .unwrap();
         tasks.push(task);
     }
     let mut read = stage.board.read().await.unwrap();

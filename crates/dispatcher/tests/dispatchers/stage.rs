@@ -12,19 +12,19 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use vestal_board::boards::{Boards, Make, Slug};
-use vestal_board::dispatch::{Backoff, Caps, FailurePolicy, Policy, Shown};
+use vestal_board::dispatch::{Backoff, Caps, DispatchPolicy, FailurePolicy, Shown};
 use vestal_board::store::Durability;
 use vestal_board::{
-    Authority, Board, Host, HostName, LogPolicy, NewTask, Outcome, Run, Status, Task, TaskId,
+    Authority, Board, HostId, HostName, LogPolicy, NewTask, Outcome, Run, Status, Task, TaskId,
     log_path,
 };
 use vestal_config::{Environment, ProfileName};
 use vestal_dispatcher::{
     DispatchEvent, Dispatcher, DispatcherOptions, GcPolicy, OpenBoards, ProgramLauncher,
 };
-use vestal_process::{Patience, ProcessId, start_time};
+use vestal_process::{EndPatience, ProcessId, start_time};
 use vestal_testkit::processes::with_variable;
-use vestal_testkit::programs::Running;
+use vestal_testkit::programs::RunningProgram;
 use vestal_testkit::{until, wait_until};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_board-worker");
@@ -44,7 +44,7 @@ pub(crate) fn person() -> Authority {
 impl Stage {
     pub(crate) async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let host = Host::this(HostName::new("one")).unwrap();
+        let host = HostId::this(HostName::new("one")).unwrap();
         let root = dir.path().canonicalize().unwrap();
         let boards = Boards::at(root.join("kanban"), host, Durability::Normal);
         let board = boards.open(&Slug::default_board(), Make::IfMissing).await.unwrap();
@@ -79,8 +79,8 @@ impl Stage {
         self.board.create(&person(), new).await.unwrap().task.id
     }
 
-    pub(crate) fn policy(&self) -> Policy {
-        Policy {
+    pub(crate) fn policy(&self) -> DispatchPolicy {
+        DispatchPolicy {
             host: self.boards.host().clone(),
             caps: Caps::default(),
             default_assignee: None,
@@ -121,7 +121,7 @@ impl Stage {
             launcher: Arc::new(self.launcher()),
             profiles: Arc::new(|| BTreeSet::from(["ada".to_owned()])),
             environment: Self::environment(),
-            patience: Patience { grace: Duration::from_millis(100), kill: LONG },
+            patience: EndPatience { grace: Duration::from_millis(100), kill: LONG },
             interval: LONG,
             retention: None,
             on_event: Arc::new(move |what| said.0.lock().unwrap().push(what)),
@@ -168,7 +168,7 @@ impl Stage {
     }
 
     /// Starts a dispatcher as a process of its own, and returns once it is up.
-    pub(crate) fn process(&self, arguments: &[&str], failpoint: Option<&str>) -> Running {
+    pub(crate) fn process(&self, arguments: &[&str], failpoint: Option<&str>) -> RunningProgram {
         let mut command = Command::new(PROGRAM);
         command
             .args(["dispatch", "--root"])
@@ -191,7 +191,7 @@ impl Stage {
                 command.args([flag, value]);
             }
         }
-        let mut dispatcher = Running::start(command);
+        let mut dispatcher = RunningProgram::start(command);
         assert_eq!(dispatcher.line(), "up");
         dispatcher.discard_output();
         dispatcher
@@ -264,10 +264,10 @@ impl Stage {
 }
 
 /// Starts a process that locks a file and stops.
-pub(crate) fn hold_lock(path: &Path) -> Running {
+pub(crate) fn hold_lock(path: &Path) -> RunningProgram {
     let mut command = Command::new(PROGRAM);
     command.arg("hold-lock").arg(path).env_clear();
-    let holder = Running::start(command);
+    let holder = RunningProgram::start(command);
     wait_until("it has the lock", || vestal_process::is_stopped(holder.pid()));
     holder
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use vestal_board::verbs::{Block, Completion};
-use vestal_board::{Fence, Outcome, Process, RunId, Status};
+use vestal_board::verbs::{Block, TaskCompletion};
+use vestal_board::{Fence, Outcome, RunId, RunProcess, Status};
 use vestal_dispatcher::{DispatchMode, PATIENCE, Stopped, stop_worker};
-use vestal_process::{Patience, ProcessId, start_time};
+use vestal_process::{EndPatience, ProcessId, start_time};
 
 use crate::stage::{Stage, is_alive, kill, person, until_file};
 
@@ -59,7 +59,7 @@ async fn whoever_takes_a_task_away_stops_its_worker() {
                 board.block(&by, &task, block).await
             }
             "schedule" => board.schedule(&by, &task, "later", None).await,
-            "complete" => board.complete(&by, &task, Completion::default()).await,
+            "complete" => board.complete(&by, &task, TaskCompletion::default()).await,
             _ => board.reclaim(&by, &task, "mine").await,
         }
         .unwrap();
@@ -111,7 +111,7 @@ async fn a_process_that_has_a_workers_number_is_not_signalled() {
     let run = stage.board.claim(&by, &task, claim).await.unwrap();
     let fence = Fence { task: task.clone(), run: run.id, profile: run.profile.clone().unwrap() };
     let process =
-        Process { host: stage.board.host().clone(), pid: real.pid, start: real.start - 1 };
+        RunProcess { host: stage.board.host().clone(), pid: real.pid, start: real.start - 1 };
     stage.board.started(&fence, process, "scratch").await.unwrap();
 
     let (dispatcher, _) = stage.dispatcher(|options| {
@@ -139,7 +139,7 @@ async fn a_stubborn_worker_does_not_delay_the_start_of_others() {
         .task_with(&["ignore-term", "hang"], |new| new.max_runtime = Some(Duration::from_secs(1)))
         .await;
     let watch = stage.watch(|options| {
-        options.patience = Patience { grace: Duration::from_mins(5), kill: PATIENCE.kill };
+        options.patience = EndPatience { grace: Duration::from_mins(5), kill: PATIENCE.kill };
     });
     let being_stopped = |_: &_, runs: &[vestal_board::Run]| {
         runs.last().is_some_and(|run| run.stopping == Some(Outcome::TimedOut))
@@ -238,7 +238,7 @@ async fn a_worker_that_does_not_go_keeps_its_task_and_that_is_told_once() {
         .task_with(&["ignore-term", "hang"], |new| new.max_runtime = Some(Duration::from_secs(1)))
         .await;
     let watch = stage.watch(|options| {
-        options.patience = Patience { grace: Duration::from_millis(10), kill: Duration::ZERO };
+        options.patience = EndPatience { grace: Duration::from_millis(10), kill: Duration::ZERO };
     });
     let deferred = |_: &_, runs: &[vestal_board::Run]| {
         runs.last().is_some_and(|run| run.stopping.is_some() && run.error.is_some())

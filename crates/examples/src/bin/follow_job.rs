@@ -10,7 +10,9 @@ use std::io::Write as _;
 
 use vestal_config::{Environment, Home, Settings};
 use vestal_sandbox::job::{JobEvent, JobOutcome};
-use vestal_sandbox::{AttachJob, CLOSE_WITHIN, Command, Delivery, Engine, JobId, JobState, Task};
+use vestal_sandbox::{
+    AttachJob, CLOSE_WITHIN, Command, Engine, JobId, JobState, OutputDelivery, TaskName,
+};
 
 /// Takes about two seconds: time to interrupt it.
 const COUNT: &str = "for n in $(seq 40); do echo line $n; sleep 0.05; done";
@@ -22,7 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let home = Home::locate(&environment, None)?;
     let engine =
         Engine::open(Settings::load(&vestal_sandbox::schema(), home, environment, Vec::new()))?;
-    let task: Task = "example".parse()?;
+    let task: TaskName = "example".parse()?;
     let sandbox = engine.sandbox(&task).await?;
 
     // The caller chooses the id. A job with this id is started once only: a second
@@ -37,7 +39,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         stdout_from: file.metadata()?.len(),
         stderr_from: 0,
         follow: true,
-        delivery: Delivery::EveryByte,
+        delivery: OutputDelivery::EveryByte,
     };
 
     // The stream reconnects by itself and goes on at the byte where it was.

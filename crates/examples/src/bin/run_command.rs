@@ -6,7 +6,7 @@
 #![expect(clippy::print_stdout, reason = "an example prints its result")]
 
 use vestal_config::{Environment, Home, Settings};
-use vestal_sandbox::{CLOSE_WITHIN, Command, Engine, Task};
+use vestal_sandbox::{CLOSE_WITHIN, Command, Engine, TaskName};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -18,7 +18,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Engine::open(Settings::load(&vestal_sandbox::schema(), home, environment, Vec::new()))?;
 
     // A task names a sandbox. The first use creates it; every later process finds it.
-    let task: Task = "example".parse()?;
+    let task: TaskName = "example".parse()?;
     let sandbox = engine.sandbox(&task).await?;
 
     // Commands of one session share a shell: variables and directory stay.

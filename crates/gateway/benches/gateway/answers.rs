@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 use vestal_bench::Result;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 
 use crate::Plan;
@@ -15,9 +15,13 @@ const THEIRS: Duration = Duration::from_millis(470);
 
 const WARM_UP: usize = 10;
 
-pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let (mut gateway, _) = stage.serve().await?;
-    let rows = async { Ok(vec![single(stage, plan).await?, many(stage, plan).await?]) };
+    let rows = async {
+        let mut rows = vec![single(stage, plan).await?];
+        rows.extend(many(stage, plan).await?);
+        Ok(rows)
+    };
     let rows = rows.await;
     gateway.kill()?;
     gateway.wait()?;
@@ -25,7 +29,7 @@ pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
 }
 
 /// One question at a time: each asked of the gateway and of the model, in turn.
-async fn single(stage: &Stage, plan: Plan) -> Result<Row> {
+async fn single(stage: &Stage, plan: Plan) -> Result<BenchRow> {
     let mut added = Samples::default();
     for round in 0..WARM_UP + plan.requests {
         let through = timed(stage.ask_gateway("hello", false)).await?;
@@ -34,7 +38,7 @@ async fn single(stage: &Stage, plan: Plan) -> Result<Row> {
             added.push(through.saturating_sub(direct));
         }
     }
-    Ok(Row::times("/v1/chat/completions, outside the model", &added)
+    Ok(BenchRow::times("/v1/chat/completions, outside the model", &added)
         .beside(Figure::time(THEIRS))
         .bar(Bar::AtMost(Figure::Milliseconds(8.0)))
         .note("a new conversation each; the alternative's figure was recorded"))
@@ -46,31 +50,72 @@ async fn timed(request: reqwest::RequestBuilder) -> Result<Duration> {
     Ok(start.elapsed())
 }
 
-/// Many conversations that stream at once, through the gateway and past it.
-async fn many(stage: &Stage, plan: Plan) -> Result<Row> {
+/// Many new conversations at the same instant, whose answers stream: through the
+/// gateway and past it.
+async fn many(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let direct = at_once(plan.streams, || stage.ask_model(TALK, true)).await?;
     let through = at_once(plan.streams, || stage.ask_gateway(TALK, true)).await?;
-    let added = through.p95().saturating_sub(direct.p95());
-    Ok(Row::single(
-        format!("p95 of what {} streams at once take longer", plan.streams),
-        Figure::time(added),
-    )
-    .bar(Bar::AtMost(Figure::Milliseconds(50.0)))
-    .note(format!(
-        "50 pieces, 20 ms apart, to the last of them: {:.0} ms directly, {:.0} ms through the gateway",
-        direct.p95().as_secs_f64() * 1000.0,
-        through.p95().as_secs_f64() * 1000.0,
-    )))
+    let words = |name: &str, direct: &Samples, through: &Samples| {
+        let added = through.p95().saturating_sub(direct.p95());
+        let row = BenchRow::single(
+            format!("{} streams at once, p95 added: {name}", plan.streams),
+            Figure::time(added),
+        );
+        row.note(format!(
+            "50 pieces, 20 ms apart: {:.0} ms directly, {:.0} ms through the gateway",
+            direct.p95().as_secs_f64() * 1000.0,
+            through.p95().as_secs_f64() * 1000.0,
+        ))
+    };
+    Ok(vec![
+        words("from the first piece to the end", &direct.streaming, &through.streaming)
+            .bar(Bar::AtMost(Figure::Milliseconds(50.0))),
+        words("to the first piece, all begun at one instant", &direct.first, &through.first),
+    ])
 }
 
-async fn at_once(count: usize, request: impl Fn() -> reqwest::RequestBuilder) -> Result<Samples> {
+/// What streams took.
+#[derive(Default)]
+struct Streams {
+    /// From the request to the first piece.
+    first: Samples,
+    /// From the first piece to the end.
+    streaming: Samples,
+}
+
+async fn at_once(count: usize, request: impl Fn() -> reqwest::RequestBuilder) -> Result<Streams> {
     let mut streams = JoinSet::new();
     for _ in 0..count {
-        streams.spawn(timed(request()));
+        streams.spawn(streamed(request()));
     }
-    let mut samples = Samples::default();
+    let mut samples = Streams::default();
     while let Some(took) = streams.join_next().await {
-        samples.push(took??);
+        let (first, streaming) = took??;
+        samples.first.push(first);
+        samples.streaming.push(streaming);
     }
     Ok(samples)
 }
+
+/// Reads a streamed answer, and returns how long its first piece took, and the rest.
+async fn streamed(request: reqwest::RequestBuilder) -> Result<(Duration, Duration)> {
+    let start = Instant::now();
+    let mut response = request.send().await?.error_for_status()?;
+    let mut first = None;
+    let mut text = Vec::new();
+    while let Some(bytes) = response.chunk().await? {
+        if first.is_none() {
+            text.extend_from_slice(&bytes);
+            let begun = String::from_utf8_lossy(&text);
+            let pieces = begun.match_indices(PIECE);
+            if pieces.map(|(at, _)| at + PIECE.len()).any(|at| !begun[at..].starts_with('"')) {
+                first = Some(Instant::now());
+            }
+        }
+    }
+    let first = first.ok_or("a stream without a piece")?;
+    Ok((first - start, first.elapsed()))
+}
+
+/// What stands before the words of a piece; those that announce the role have none.
+const PIECE: &str = "\"content\":\"";

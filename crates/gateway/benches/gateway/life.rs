@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use vestal_bench::Result;
 use vestal_bench::process::resident;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 use vestal_testkit::processes::{cpu_ticks, processes_with};
 
@@ -20,7 +20,7 @@ const THEIR_MEMORY: f64 = 95.0 / 1.048_576;
 /// Ticks of the processor time that the kernel counts, in a second.
 const TICKS: f64 = 100.0;
 
-pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let mut rows = Vec::new();
     let mut starts = Samples::default();
     for round in 0..=plan.starts {
@@ -37,7 +37,7 @@ pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
     }
     rows.insert(
         0,
-        Row::times("vestal gateway run: start to healthy", &starts)
+        BenchRow::times("vestal gateway run: start to healthy", &starts)
             .beside(Figure::time(THEIR_START))
             .bar(Bar::AtMost(Figure::Milliseconds(150.0)))
             .note("the alternative's figure was recorded"),
@@ -46,7 +46,7 @@ pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-async fn idle(pid: u32, watched: Duration) -> Result<Vec<Row>> {
+async fn idle(pid: u32, watched: Duration) -> Result<Vec<BenchRow>> {
     // What a start leaves to do is not idleness.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let (before, start) = (cpu_ticks(pid), Instant::now());
@@ -54,10 +54,10 @@ async fn idle(pid: u32, watched: Duration) -> Result<Vec<Row>> {
     let ticks = u32::try_from(cpu_ticks(pid) - before)?;
     let per_second = f64::from(ticks) / TICKS * 1000.0 / start.elapsed().as_secs_f64();
     Ok(vec![
-        Row::single("memory of an idle gateway", Figure::size(resident(pid)?))
+        BenchRow::single("memory of an idle gateway", Figure::size(resident(pid)?))
             .beside(Figure::Mebibytes(THEIR_MEMORY))
             .bar(Bar::AtMost(Figure::Mebibytes(25.0))),
-        Row::single("processor time of an idle gateway, each second", {
+        BenchRow::single("processor time of an idle gateway, each second", {
             Figure::Milliseconds(per_second)
         })
         .bar(Bar::AtMost(Figure::Milliseconds(2.0)))
@@ -66,7 +66,7 @@ async fn idle(pid: u32, watched: Duration) -> Result<Vec<Row>> {
 }
 
 /// Measures `vestal gateway stop`, which returns when every process is gone.
-async fn stops(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+async fn stops(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let (mut idle, mut busy) = (Samples::default(), Samples::default());
     for _ in 0..plan.stops {
         stage.vestal(&["gateway", "start"])?;
@@ -89,10 +89,10 @@ async fn stops(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
     }
     stage.vestal(&["supervise", "--stop"])?;
     Ok(vec![
-        Row::times("vestal gateway stop, idle", &idle)
+        BenchRow::times("vestal gateway stop, idle", &idle)
             .beside(Figure::time(THEIR_STOP))
             .bar(Bar::AtMost(Figure::Milliseconds(200.0))),
-        Row::times("vestal gateway stop, with a running tool", &busy)
+        BenchRow::times("vestal gateway stop, with a running tool", &busy)
             .beside(Figure::time(THEIR_BUSY_STOP))
             .bar(Bar::AtMost(Figure::Milliseconds(2_000.0)))
             .note("until gateway and tool are gone; agent.restart_drain_timeout is 0"),

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use vestal_bench::Result;
-use vestal_bench::report::Report;
+use vestal_bench::report::BenchReport;
 
 use crate::stage::Stage;
 
@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     vestal_bench::run(SHORT, LONG, measure)
 }
 
-fn measure(report: &mut Report, plan: Plan) -> Result<()> {
+fn measure(report: &mut BenchReport, plan: Plan) -> Result<()> {
     let program = vestal_bench::program::build()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {

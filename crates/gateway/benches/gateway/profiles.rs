@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 use vestal_bench::Result;
-use vestal_bench::process::resident;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::process::proportional;
+use vestal_bench::report::{Bar, BenchRow, Figure};
 
 use crate::Plan;
 use crate::stage::Stage;
 
-pub(crate) fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+pub(crate) fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     // `default` is one of them.
     for number in 1..plan.profiles {
         let name = format!("p{number}");
@@ -23,14 +23,14 @@ pub(crate) fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
     let pids = gateways.iter().chain([&status["manager"]]).filter_map(|one| one["pid"].as_u64());
     let mut bytes = 0;
     for pid in pids {
-        bytes += resident(u32::try_from(pid)?)?;
+        bytes += proportional(u32::try_from(pid)?)?;
     }
     stage.vestal(&["gateway", "stop", "--all"])?;
     stage.vestal(&["supervise", "--stop"])?;
     let what = format!("memory of {} profiles and their supervisor", gateways.len());
     Ok(vec![
-        Row::single(what, Figure::size(bytes))
+        BenchRow::single(what, Figure::size(bytes))
             .bar(Bar::AtMost(Figure::Mebibytes(400.0)))
-            .note("resident, pages that they share counted for each"),
+            .note("pages that several have are divided among them"),
     ])
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use vestal_bench::Result;
 use vestal_config::Environment;
-use vestal_scripted_model::{Reply, Rule, Script, ScriptedModel};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedModel, ScriptedReply};
 
 /// What the model is told to have a tool run until it is ended.
 pub(crate) const WORK: &str = "work without end";
@@ -37,11 +37,11 @@ impl Stage {
     pub(crate) fn new(program: PathBuf) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         std::fs::create_dir(dir.path().join("user"))?;
-        let endless = Reply::tool_call("terminal", json!({ "command": ENDLESS }));
-        let talk = Reply::text("one more piece. ".repeat(50)).chunked(16);
+        let endless = ScriptedReply::tool_call("terminal", json!({ "command": ENDLESS }));
+        let talk = ScriptedReply::text("one more piece. ".repeat(50)).chunked(16);
         let script = Script::rules([
-            Rule::when_user_contains(WORK).reply(endless),
-            Rule::when_user_contains(TALK).reply(talk.paced(Duration::from_millis(20))),
+            ReplyRule::when_user_contains(WORK).reply(endless),
+            ReplyRule::when_user_contains(TALK).reply(talk.paced(Duration::from_millis(20))),
         ]);
         let model = ScriptedModel::start(script.or_echo().forget_bodies());
         // Free until somebody takes it; nobody else does here.

@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use vestal_agent::{Outcome, TurnResult};
+use vestal_agent::{TurnOutcome, TurnResult};
 use vestal_conversations::ConversationId;
-use vestal_model::Usage;
+use vestal_model::TokenUsage;
 
 use super::error::ApiError;
 use super::idempotency::ClaimedKey;
@@ -114,7 +114,7 @@ pub(super) async fn answer(
     ClaimedKey::note(claim, &app.store, prepared.conversation()).await?;
     let turn = prepared.begin();
     let session = session_value(&turn.conversation)?;
-    let answer = Answer::new(&turn, model);
+    let answer = CompletionHead::new(&turn, model);
     let response = if is_stream {
         stream::response(turn, answer, include_usage).await
     } else {
@@ -162,13 +162,13 @@ pub(super) fn own_tools() -> ApiError {
 
 /// What every piece of an answer has in common.
 #[derive(Debug, Clone)]
-struct Answer {
+struct CompletionHead {
     id: String,
     created: i64,
     model: String,
 }
 
-impl Answer {
+impl CompletionHead {
     fn new(turn: &StartedTurn, model: String) -> Self {
         let id = format!("chatcmpl-{}-{}", turn.conversation, turn.number);
         Self { id, created: Timestamp::now().as_second(), model }
@@ -212,15 +212,15 @@ impl Answer {
     }
 }
 
-fn finish_reason(outcome: &Outcome) -> &'static str {
+fn finish_reason(outcome: &TurnOutcome) -> &'static str {
     match outcome {
-        Outcome::BudgetExhausted => "length",
-        Outcome::Refused => "content_filter",
+        TurnOutcome::BudgetExhausted => "length",
+        TurnOutcome::Refused => "content_filter",
         _ => "stop",
     }
 }
 
-fn usage(usage: &Usage) -> Value {
+fn usage(usage: &TokenUsage) -> Value {
     json!({
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
@@ -231,7 +231,10 @@ fn usage(usage: &Usage) -> Value {
 }
 
 /// Waits for the answer. Whoever stops waiting drops the turn, which interrupts it.
-async fn whole_response(mut turn: StartedTurn, answer: &Answer) -> Result<Response, ApiError> {
+async fn whole_response(
+    mut turn: StartedTurn,
+    answer: &CompletionHead,
+) -> Result<Response, ApiError> {
     // Nobody reads them.
     turn.events.close();
     let result = turn.result().await.ok_or_else(ApiError::lost_turn)?;
@@ -248,7 +251,8 @@ mod tests {
 
     #[test]
     fn an_answer_is_what_the_document_says() {
-        let answer = Answer { id: "chatcmpl-1".to_owned(), created: 1, model: "m".to_owned() };
+        let answer =
+            CompletionHead { id: "chatcmpl-1".to_owned(), created: 1, model: "m".to_owned() };
         let result = crate::turns::answered_for_tests("hello");
         let read: Result<ChatCompletion, _> = serde_json::from_value(answer.whole(&result));
         assert!(read.is_ok(), "{read:?}");

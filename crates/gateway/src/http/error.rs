@@ -11,7 +11,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::{Value, json};
-use vestal_agent::{OpenError, Outcome, TurnError};
+use vestal_agent::{OpenError, TurnError, TurnOutcome};
 use vestal_conversations::Error as StoreError;
 use vestal_model::ModelError;
 use vestal_runtime::RuntimeError;
@@ -230,14 +230,14 @@ impl ApiError {
     }
 
     /// Returns why a turn has no answer; nothing if it has one.
-    pub(crate) fn of_outcome(outcome: &Outcome) -> Option<Self> {
+    pub(crate) fn of_outcome(outcome: &TurnOutcome) -> Option<Self> {
         Self::failure(outcome).map(|error| Self { ran: true, ..error })
     }
 
-    fn failure(outcome: &Outcome) -> Option<Self> {
+    fn failure(outcome: &TurnOutcome) -> Option<Self> {
         match outcome {
-            Outcome::Completed | Outcome::BudgetExhausted | Outcome::Refused => None,
-            Outcome::Interrupted => Some(
+            TurnOutcome::Completed | TurnOutcome::BudgetExhausted | TurnOutcome::Refused => None,
+            TurnOutcome::Interrupted => Some(
                 Self::new(
                     StatusCode::SERVICE_UNAVAILABLE,
                     "server_error",
@@ -246,23 +246,23 @@ impl ApiError {
                 )
                 .retry_after(RETRY_AFTER),
             ),
-            Outcome::Looping { reason } => {
+            TurnOutcome::Looping { reason } => {
                 let status = StatusCode::INTERNAL_SERVER_ERROR;
                 let message = format!("stopped because the model repeats itself: {reason}");
                 Some(Self::new(status, "server_error", "looping", message))
             }
-            Outcome::Failed(TurnError::Model(error)) => Some(error.into()),
-            Outcome::Failed(TurnError::Empty { .. }) => {
+            TurnOutcome::Failed(TurnError::Model(error)) => Some(error.into()),
+            TurnOutcome::Failed(TurnError::Empty { .. }) => {
                 let message = outcome.error().unwrap_or_default();
                 Some(Self::new(StatusCode::BAD_GATEWAY, "upstream_error", "empty_answer", message))
             }
-            Outcome::Failed(TurnError::TooLong(message)) => Some(Self::new(
+            TurnOutcome::Failed(TurnError::TooLong(message)) => Some(Self::new(
                 StatusCode::BAD_REQUEST,
                 "invalid_request_error",
                 "context_length_exceeded",
                 message,
             )),
-            Outcome::Failed(TurnError::Store(error)) => Some(Self::internal(error.to_string())),
+            TurnOutcome::Failed(TurnError::Store(error)) => Some(Self::internal(error.to_string())),
         }
     }
 }

@@ -159,6 +159,9 @@ pub(super) async fn detailed(State(app): State<App>) -> Json<DetailedHealthView>
     })
 }
 
-fn one() -> vestal_conversations::Filter {
-    vestal_conversations::Filter { limit: 1, ..vestal_conversations::Filter::default() }
+fn one() -> vestal_conversations::ConversationFilter {
+    vestal_conversations::ConversationFilter {
+        limit: 1,
+        ..vestal_conversations::ConversationFilter::default()
+    }
 }

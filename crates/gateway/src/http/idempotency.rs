@@ -14,7 +14,7 @@ use vestal_conversations::ConversationId;
 use super::error::{ApiError, TurnRan};
 use super::{App, MAX_BODY, SESSION_HEADER};
 use crate::panics::caught;
-use crate::store::{Claim, GatewayStore, LostClaim, Replay, StoreResult};
+use crate::store::{GatewayStore, LostClaim, Replay, ReplayClaim, StoreResult};
 
 /// The longest key.
 const MAX_KEY: usize = 255;
@@ -104,13 +104,13 @@ pub(super) async fn replay(
     digest.update(&body);
     let claim = app.store.claim(&route, &name, &digest.finalize()).await?;
     let key = match claim {
-        Claim::New(key) => key,
-        Claim::Replay(answer) => return Ok(repeat(answer)),
-        Claim::InProgress => {
+        ReplayClaim::New(key) => key,
+        ReplayClaim::Replay(answer) => return Ok(repeat(answer)),
+        ReplayClaim::InProgress => {
             let message = "a request with this Idempotency-Key is in progress; its answer can be had when it is done";
             return Err(ApiError::conflict("idempotency_in_progress", message).retry_after(2));
         }
-        Claim::Conflict => {
+        ReplayClaim::Conflict => {
             let message =
                 "another request was sent with this Idempotency-Key; use a key of its own for each";
             return Err(ApiError::conflict("idempotency_conflict", message));

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use vestal_conversations::ConversationId;
 use vestal_model::{AssistantMessage, Image, Message, Part, ToolCall, ToolResult, UserMessage};
-use vestal_runtime::{OpenRequest, Which};
+use vestal_runtime::{ConversationChoice, OpenRequest};
 
 use super::error::ApiError;
 use crate::turns::TurnRequest;
@@ -171,7 +171,7 @@ impl Dialogue {
         }
         let history = match session {
             Some(id) => {
-                open.which = Which::Id(id);
+                open.which = ConversationChoice::Id(id);
                 Vec::new()
             }
             None => self.messages,

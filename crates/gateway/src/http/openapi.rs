@@ -140,13 +140,13 @@ impl Operation {
 }
 
 /// Routes, and their description.
-pub(super) struct Routes {
+pub(super) struct DescribedRoutes {
     router: Router<App>,
     paths: Map<String, Value>,
     generator: SchemaGenerator,
 }
 
-impl Routes {
+impl DescribedRoutes {
     pub(super) fn new() -> Self {
         let generator = SchemaSettings::openapi3().into_generator();
         Self { router: Router::new(), paths: Map::new(), generator }

@@ -32,7 +32,7 @@ pub(super) async fn log(request: Request, next: Next) -> Response {
         status: StatusCode::INTERNAL_SERVER_ERROR,
         session: None,
         bytes: 0,
-        outcome: Outcome::Left,
+        outcome: ResponseEnd::Left,
         is_logged: false,
     };
     let answered = AssertUnwindSafe(Contained::new(next.run(request))).catch_unwind().await;
@@ -63,13 +63,13 @@ struct RequestLine {
     session: Option<String>,
     /// Bytes of the answer that have left.
     bytes: u64,
-    outcome: Outcome,
+    outcome: ResponseEnd,
     is_logged: bool,
 }
 
 /// How an answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum ResponseEnd {
     Whole,
     /// The client went away before its end.
     Left,
@@ -78,7 +78,7 @@ enum Outcome {
 }
 
 impl RequestLine {
-    fn end(&mut self, outcome: Outcome) {
+    fn end(&mut self, outcome: ResponseEnd) {
         if std::mem::replace(&mut self.is_logged, true) {
             return;
         }
@@ -88,13 +88,13 @@ impl RequestLine {
         let remote = self.remote.map(tracing::field::display);
         let session = self.session.as_deref();
         let ended = match outcome {
-            Outcome::Whole => None,
-            Outcome::Left => Some("client left"),
-            Outcome::Broken => Some("broken"),
+            ResponseEnd::Whole => None,
+            ResponseEnd::Left => Some("client left"),
+            ResponseEnd::Broken => Some("broken"),
         };
         // Probes come every few seconds; that they are answered is no news.
         let is_probe = matches!(path.as_str(), "/health" | "/v1/health");
-        if self.status.is_server_error() || outcome == Outcome::Broken {
+        if self.status.is_server_error() || outcome == ResponseEnd::Broken {
             tracing::warn!(%method, path, status, ms, bytes, remote, session, ended, "request");
         } else if is_probe {
             tracing::debug!(%method, path, status, ms, bytes, remote, session, ended, "request");
@@ -141,13 +141,13 @@ impl HttpBody for LoggedBody {
             Some(Ok(frame)) => line.bytes += frame.data_ref().map_or(0, |data| data.len() as u64),
             Some(Err(error)) => {
                 tracing::error!(path = line.path, %error, "an answer was cut short");
-                line.end(Outcome::Broken);
+                line.end(ResponseEnd::Broken);
             }
-            None => line.end(Outcome::Whole),
+            None => line.end(ResponseEnd::Whole),
         }
         // A body of known length is dropped after its last byte, without another look.
-        if body.is_end_stream() && line.outcome == Outcome::Left {
-            line.outcome = Outcome::Whole;
+        if body.is_end_stream() && line.outcome == ResponseEnd::Left {
+            line.outcome = ResponseEnd::Whole;
         }
         Poll::Ready(frame)
     }

@@ -11,8 +11,8 @@ use axum::response::Response;
 use axum::{Extension, Json};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use vestal_agent::{Outcome, TurnResult};
-use vestal_conversations::{ConversationId, Seq, Store};
+use vestal_agent::{TurnOutcome, TurnResult};
+use vestal_conversations::{ConversationId, ConversationStore, Seq};
 use vestal_runtime::SANDBOX_CHOICE;
 
 use super::chat::session_value;
@@ -146,7 +146,7 @@ async fn prepare(
     }
 }
 
-async fn delete_unused(store: &Store, session: &ConversationId) {
+async fn delete_unused(store: &ConversationStore, session: &ConversationId) {
     if let Err(error) = store.delete(session).await {
         tracing::warn!(conversation = %session, %error, "an unused branch was not deleted");
     }
@@ -166,7 +166,7 @@ struct Draft {
 
 /// How a response is.
 #[derive(Debug)]
-enum Standing<'a> {
+enum ResponseStanding<'a> {
     InProgress,
     Ended(&'a TurnResult),
     Failed(&'a ApiError),
@@ -174,20 +174,20 @@ enum Standing<'a> {
 
 impl Draft {
     /// Returns the response as clients get it.
-    fn response(&self, standing: &Standing<'_>, output: &[Value]) -> Value {
+    fn response(&self, standing: &ResponseStanding<'_>, output: &[Value]) -> Value {
         let (status, incomplete, error, usage) = match standing {
-            Standing::InProgress => ("in_progress", Value::Null, Value::Null, Value::Null),
-            Standing::Ended(result) => {
+            ResponseStanding::InProgress => ("in_progress", Value::Null, Value::Null, Value::Null),
+            ResponseStanding::Ended(result) => {
                 let (status, incomplete) = match result.outcome {
-                    Outcome::BudgetExhausted => {
+                    TurnOutcome::BudgetExhausted => {
                         ("incomplete", json!({ "reason": "max_output_tokens" }))
                     }
-                    Outcome::Refused => ("incomplete", json!({ "reason": "content_filter" })),
+                    TurnOutcome::Refused => ("incomplete", json!({ "reason": "content_filter" })),
                     _ => ("completed", Value::Null),
                 };
                 (status, incomplete, Value::Null, usage(result))
             }
-            Standing::Failed(error) => {
+            ResponseStanding::Failed(error) => {
                 let body = &error.body()["error"];
                 let error = json!({ "code": "server_error", "message": body["message"] });
                 ("failed", Value::Null, error, Value::Null)
@@ -249,7 +249,7 @@ mod tests {
             metadata: json!({ "a": "b" }),
             is_stored: true,
         };
-        let mut output = output::Output::default();
+        let mut output = output::ResponseOutput::default();
         output.say("resp_1", "let me look");
         output.call("c1", "terminal", "{}");
         output.called("c1", "done");
@@ -257,8 +257,11 @@ mod tests {
         output.close_message();
         let result = crate::turns::answered_for_tests("ok");
         let failure = ApiError::internal("no");
-        for standing in [Standing::InProgress, Standing::Ended(&result), Standing::Failed(&failure)]
-        {
+        for standing in [
+            ResponseStanding::InProgress,
+            ResponseStanding::Ended(&result),
+            ResponseStanding::Failed(&failure),
+        ] {
             let body = draft.response(&standing, output.items());
             let read: Result<ResponseBody, _> = serde_json::from_value(body);
             assert!(read.is_ok(), "{read:?}");

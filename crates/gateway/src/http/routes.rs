@@ -13,7 +13,7 @@ use tower_http::timeout::RequestBodyTimeoutLayer;
 use vestal_api::{AgentRunView, ConversationView};
 
 use super::error::ApiError;
-use super::openapi::{DeletedView, Listed, Operation, Routes};
+use super::openapi::{DeletedView, DescribedRoutes, Listed, Operation};
 use super::{
     App, MAX_BODY, SESSION_HEADER, catalog, chat, health, idempotency, request_log, responses,
     runs, sandboxes, schedules, sessions, shapes, websocket,
@@ -30,7 +30,7 @@ pub(super) fn router(app: App) -> Router {
     let protected = protected
         .route_layer(middleware::from_fn_with_state(app.clone(), sandboxes::until_drained))
         .route_layer(middleware::from_fn_with_state(app.clone(), authorize));
-    let (open, _) = open(Routes::new()).finish();
+    let (open, _) = open(DescribedRoutes::new()).finish();
     open.merge(protected)
         .fallback(async || ApiError::not_found("there is no such route; see /openapi.json"))
         .method_not_allowed_fallback(async || ApiError::method_not_allowed())
@@ -49,7 +49,7 @@ pub fn openapi_document() -> Value {
 }
 
 /// Routes that need no key: they tell nothing about the profile.
-fn open(routes: Routes) -> Routes {
+fn open(routes: DescribedRoutes) -> DescribedRoutes {
     let health_of = || Operation::new("health", "Says that the server answers").without_key();
     routes
         .get("/health", get(health::health), health_of().answers::<health::HealthView>())
@@ -75,9 +75,9 @@ fn open(routes: Routes) -> Routes {
 }
 
 /// Routes that need the key. Those whose requests may be repeated need the app itself.
-fn protected(app: Option<&App>) -> Routes {
+fn protected(app: Option<&App>) -> DescribedRoutes {
     let operation = Operation::new;
-    let routes = Routes::new()
+    let routes = DescribedRoutes::new()
         .get("/health/detailed", get(health::detailed), operation("health", "Returns the state of the gateway and its parts").answers::<health::DetailedHealthView>())
         .get("/v1/models", get(catalog::models), operation("models", "Lists the one model that clients see").answers::<Listed<catalog::ModelView>>())
         .get("/v1/models/{id}", get(catalog::show_model), operation("models", "Shows the model").answers::<catalog::ModelView>())
@@ -106,7 +106,7 @@ fn protected(app: Option<&App>) -> Routes {
 }
 
 /// Routes that take an `Idempotency-Key`.
-fn repeatable(routes: Routes, app: Option<&App>) -> Routes {
+fn repeatable(routes: DescribedRoutes, app: Option<&App>) -> DescribedRoutes {
     let once = |route: axum::routing::MethodRouter<App>| match app {
         Some(app) => route.layer(middleware::from_fn_with_state(app.clone(), idempotency::replay)),
         None => route,

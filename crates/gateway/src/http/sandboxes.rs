@@ -21,11 +21,11 @@ use vestal_api::{
 };
 use vestal_sandbox::client::Connection;
 use vestal_sandbox::job::{self, JobFilter};
-use vestal_sandbox::{Engine, Error, FilesOnRemoval, SnapshotName, Task, WhileBusy};
+use vestal_sandbox::{Engine, Error, FilesOnRemoval, SnapshotName, TaskName, WhileBusy};
 
 use super::App;
 use super::error::ApiError;
-use super::openapi::{Listed, Operation, Routes};
+use super::openapi::{DescribedRoutes, Listed, Operation};
 
 /// The newest jobs that the details of a sandbox show.
 const JOBS_SHOWN: u32 = 20;
@@ -59,7 +59,7 @@ pub(super) async fn until_drained(
 }
 
 /// Adds the routes.
-pub(super) fn routes(routes: Routes) -> Routes {
+pub(super) fn routes(routes: DescribedRoutes) -> DescribedRoutes {
     let tag = "sandboxes";
     let routes = routes
         .get("/api/sandboxes", get(list), Operation::new(tag, "Lists the sandboxes of the profile")
@@ -84,12 +84,12 @@ pub(super) fn routes(routes: Routes) -> Routes {
 }
 
 /// The engine and the task that a path names.
-pub(super) struct Target {
+pub(super) struct SandboxTarget {
     engine: Engine,
-    task: Task,
+    task: TaskName,
 }
 
-impl FromRequestParts<App> for Target {
+impl FromRequestParts<App> for SandboxTarget {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, ApiError> {
@@ -105,7 +105,7 @@ impl FromRequestParts<App> for Target {
     }
 }
 
-impl Target {
+impl SandboxTarget {
     /// Connects to the sandbox, started if it was stopped, never made.
     async fn connect(&self) -> Result<Connection, ApiError> {
         match self.engine.observe(&self.task).await {
@@ -188,8 +188,8 @@ async fn list(State(app): State<App>) -> Result<Json<Listed<SandboxView>>, ApiEr
     Ok(Json(Listed::new(found.iter().map(SandboxView::from).collect(), false)))
 }
 
-async fn show(target: Target) -> Result<Json<SandboxDetailsView>, ApiError> {
-    let Target { engine, task } = &target;
+async fn show(target: SandboxTarget) -> Result<Json<SandboxDetailsView>, ApiError> {
+    let SandboxTarget { engine, task } = &target;
     let found = engine.inspect(task).await?;
     let summary = found.iter().find(|summary| !summary.owned).or_else(|| found.first());
     let absent = || ApiError::from(Error::NoSandbox { task: task.to_string() });
@@ -212,7 +212,7 @@ async fn facts(connection: &Connection) -> Result<GuestFacts, ApiError> {
 }
 
 async fn remove(
-    target: Target,
+    target: SandboxTarget,
     query: Result<Query<RemoveQuery>, QueryRejection>,
 ) -> Result<Json<RemovedSandboxView>, ApiError> {
     let Query(query) = query.map_err(|error| ApiError::of_query(&error))?;
@@ -225,22 +225,22 @@ async fn remove(
     }))
 }
 
-async fn stop(target: Target) -> Result<Json<StoppedView>, ApiError> {
-    let Target { engine, task } = &target;
+async fn stop(target: SandboxTarget) -> Result<Json<StoppedView>, ApiError> {
+    let SandboxTarget { engine, task } = &target;
     let found = engine.inspect(task).await?;
-    let files_lost = found.iter().any(vestal_sandbox::Summary::has_files_in_memory);
+    let files_lost = found.iter().any(vestal_sandbox::SandboxSummary::has_files_in_memory);
     let was_running = engine.stop(task).await?;
     let files_lost = files_lost && was_running;
     Ok(Json(StoppedView { task: task.to_string(), was_running, files_lost }))
 }
 
-async fn snapshots(target: Target) -> Result<Json<Listed<SnapshotView>>, ApiError> {
+async fn snapshots(target: SandboxTarget) -> Result<Json<Listed<SnapshotView>>, ApiError> {
     let found = target.engine.snapshots(Some(&target.task)).await?;
     Ok(Json(Listed::new(found.iter().map(SnapshotView::from).collect(), false)))
 }
 
 async fn snapshot(
-    target: Target,
+    target: SandboxTarget,
     body: Result<Json<SnapshotRequest>, JsonRejection>,
 ) -> Result<Json<SnapshotView>, ApiError> {
     let Json(request) = body?;
@@ -253,7 +253,7 @@ async fn snapshot(
 }
 
 async fn remove_snapshot(
-    target: Target,
+    target: SandboxTarget,
     Path((_, name)): Path<(String, String)>,
 ) -> Result<Json<SnapshotView>, ApiError> {
     let removed = target.engine.remove_snapshot(&target.task, &snapshot_name(&name)?).await?;
@@ -261,7 +261,7 @@ async fn remove_snapshot(
 }
 
 async fn restore(
-    target: Target,
+    target: SandboxTarget,
     body: Result<Json<RestoreRequest>, JsonRejection>,
 ) -> Result<Json<RestoredView>, ApiError> {
     let Json(request) = body?;
@@ -271,11 +271,11 @@ async fn restore(
 }
 
 async fn fork(
-    target: Target,
+    target: SandboxTarget,
     body: Result<Json<ForkRequest>, JsonRejection>,
 ) -> Result<Json<ForkedView>, ApiError> {
     let Json(request) = body?;
-    let to: Task = request.task.parse().map_err(|error: vestal_sandbox::InvalidTask| {
+    let to: TaskName = request.task.parse().map_err(|error: vestal_sandbox::InvalidTask| {
         ApiError::invalid("task", error.to_string())
     })?;
     let name = request.snapshot.as_deref().map(snapshot_name).transpose()?;

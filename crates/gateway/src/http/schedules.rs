@@ -11,11 +11,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use vestal_api::{ScheduleRequest, ScheduleRunView, ScheduleView};
 use vestal_runtime::{ProfileSchedules, ScheduleError};
-use vestal_schedules::{Error, Schedule, ScheduleId, Store, store_path};
+use vestal_schedules::{Error, Schedule, ScheduleId, ScheduleStore, store_path};
 
 use super::App;
 use super::error::ApiError;
-use super::openapi::{DeletedView, Operation, Routes};
+use super::openapi::{DeletedView, DescribedRoutes, Operation};
 use super::shapes::{ScheduleList, ScheduleRunList};
 
 /// The most runs that one answer lists.
@@ -25,7 +25,7 @@ const MAX_LISTED: u32 = 200;
 const LISTED: u32 = 20;
 
 /// Adds the routes.
-pub(super) fn routes(routes: Routes) -> Routes {
+pub(super) fn routes(routes: DescribedRoutes) -> DescribedRoutes {
     let operation = |summary| Operation::new("jobs", summary);
     routes
         .get(
@@ -79,13 +79,13 @@ pub(super) fn routes(routes: Routes) -> Routes {
         )
 }
 
-type Answer = Result<Json<Value>, ApiError>;
+type ScheduleAnswer = Result<Json<Value>, ApiError>;
 
 /// Opens the schedules for one request. They are a file that other processes change as well; a
 /// request is rare, and holds nothing open after it.
-async fn open(app: &App) -> Result<Store, ApiError> {
+async fn open(app: &App) -> Result<ScheduleStore, ApiError> {
     let home = app.turns.runtime().settings().home().dir();
-    Ok(Store::open(store_path(&home)).await?)
+    Ok(ScheduleStore::open(store_path(&home)).await?)
 }
 
 /// Reads an id. A program names it in full: no prefix and no name will do.
@@ -107,7 +107,7 @@ fn refused(error: ScheduleError) -> ApiError {
 }
 
 /// `GET /api/jobs`: what is due next first.
-async fn list(State(app): State<App>) -> Answer {
+async fn list(State(app): State<App>) -> ScheduleAnswer {
     let store = open(&app).await?;
     let now = Timestamp::now();
     let (mut data, mut unreadable) = (Vec::new(), Vec::new());
@@ -134,7 +134,7 @@ async fn create(
 }
 
 /// `GET /api/jobs/{id}`.
-async fn show(State(app): State<App>, Path(id): Path<String>) -> Answer {
+async fn show(State(app): State<App>, Path(id): Path<String>) -> ScheduleAnswer {
     Ok(view(&open(&app).await?.get(&schedule_id(&id)?).await?))
 }
 
@@ -143,7 +143,7 @@ async fn edit(
     State(app): State<App>,
     Path(id): Path<String>,
     request: Result<Json<ScheduleRequest>, JsonRejection>,
-) -> Answer {
+) -> ScheduleAnswer {
     let (id, Json(request)) = (schedule_id(&id)?, request?);
     let now = Timestamp::now();
     let store = open(&app).await?;
@@ -152,18 +152,18 @@ async fn edit(
 }
 
 /// `DELETE /api/jobs/{id}`.
-async fn remove(State(app): State<App>, Path(id): Path<String>) -> Answer {
+async fn remove(State(app): State<App>, Path(id): Path<String>) -> ScheduleAnswer {
     let removed = open(&app).await?.remove(&schedule_id(&id)?).await?;
     Ok(Json(json!({ "id": removed.id, "object": "job.deleted", "deleted": true })))
 }
 
 /// `POST /api/jobs/{id}/pause`.
-async fn pause(State(app): State<App>, Path(id): Path<String>) -> Answer {
+async fn pause(State(app): State<App>, Path(id): Path<String>) -> ScheduleAnswer {
     Ok(view(&open(&app).await?.pause(&schedule_id(&id)?, Timestamp::now()).await?))
 }
 
 /// `POST /api/jobs/{id}/resume`.
-async fn resume(State(app): State<App>, Path(id): Path<String>) -> Answer {
+async fn resume(State(app): State<App>, Path(id): Path<String>) -> ScheduleAnswer {
     Ok(view(&open(&app).await?.resume(&schedule_id(&id)?, Timestamp::now()).await?))
 }
 
@@ -189,7 +189,7 @@ async fn runs(
     State(app): State<App>,
     Path(id): Path<String>,
     query: Result<Query<RunsQuery>, QueryRejection>,
-) -> Answer {
+) -> ScheduleAnswer {
     let Query(query) = query.map_err(|error| ApiError::of_query(&error))?;
     let id = schedule_id(&id)?;
     let store = open(&app).await?;

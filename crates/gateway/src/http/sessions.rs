@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vestal_agent::NoHuman;
 use vestal_api::ConversationView;
-use vestal_conversations::{ConversationId, Filter, Seq, Stored, Title};
+use vestal_conversations::{ConversationFilter, ConversationId, Seq, Stored, Title};
 use vestal_runtime::OpenRequest;
 
 use super::App;
@@ -96,8 +96,12 @@ pub(super) async fn list(
     query: Result<Query<ListQuery>, QueryRejection>,
 ) -> Result<Json<Listed<ConversationView>>, ApiError> {
     let Query(query) = query.map_err(|error| ApiError::of_query(&error))?;
-    let limit = query.limit.unwrap_or(Filter::default().limit).min(MAX_LISTED);
-    let filter = Filter { limit: limit + 1, source: query.source, ..Filter::default() };
+    let limit = query.limit.unwrap_or(ConversationFilter::default().limit).min(MAX_LISTED);
+    let filter = ConversationFilter {
+        limit: limit + 1,
+        source: query.source,
+        ..ConversationFilter::default()
+    };
     let found = app.turns.store().list(&filter).await?;
     Ok(Json(Listed::first(found.iter().map(Into::into).collect(), limit)))
 }
@@ -217,7 +221,7 @@ async fn view(app: &App, id: &ConversationId) -> Result<ConversationView, ApiErr
 
 /// Reads the id of a session. A program names it in full: no prefix and no title will do.
 pub(super) fn session_id(text: &str) -> Result<ConversationId, ApiError> {
-    text.parse().map_err(|error: vestal_conversations::InvalidId| {
+    text.parse().map_err(|error: vestal_conversations::InvalidConversationId| {
         ApiError::from(vestal_conversations::Error::InvalidId(error))
     })
 }

@@ -410,9 +410,9 @@ struct ResponseUsage {
 
 #[cfg(test)]
 mod tests {
-    use vestal_conversations::{Kind, Seq, Standing, Stored};
+    use vestal_conversations::{MessageKind, MessageStanding, Seq, Stored};
     use vestal_model::{
-        AssistantMessage, Cost, Image, Message, Part, ToolCall, ToolResult, Usage, UserMessage,
+        AssistantMessage, Cost, Image, Message, Part, TokenUsage, ToolCall, ToolResult, UserMessage,
     };
 
     use super::*;
@@ -434,11 +434,11 @@ mod tests {
         ] {
             let stored = Stored {
                 seq: Seq(1),
-                kind: Kind::Said,
-                standing: Standing::Active,
+                kind: MessageKind::Said,
+                standing: MessageStanding::Active,
                 at: jiff::Timestamp::UNIX_EPOCH,
                 message,
-                usage: Some(Usage::default()),
+                usage: Some(TokenUsage::default()),
                 cost: Some(Cost::Unknown),
                 provider: None,
                 model: None,

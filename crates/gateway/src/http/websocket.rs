@@ -19,7 +19,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use vestal_config::ConfigError;
-use vestal_serve::{Admission, Admitted, BadFrame, Connection, MAX_FRAME, Outgoing, Server};
+use vestal_serve::{
+    Admission, BadFrame, ClientConnection, ClientFrames, MAX_FRAME, Server, TurnPermit,
+};
 
 use super::App;
 use super::error::ApiError;
@@ -61,9 +63,9 @@ pub(super) struct WebSockets {
 struct GatewayAdmission(Turns);
 
 impl Admission for GatewayAdmission {
-    fn admit(&self) -> Result<Admitted, String> {
+    fn admit(&self) -> Result<TurnPermit, String> {
         let turn = self.0.admit().map_err(|refused| refused.to_string())?;
-        Ok(Admitted { interrupt: turn.interrupt.clone(), running: Box::new(turn) })
+        Ok(TurnPermit { interrupt: turn.interrupt.clone(), running: Box::new(turn) })
     }
 }
 
@@ -193,7 +195,7 @@ async fn serve(server: Server, socket: WebSocket, permit: OwnedSemaphorePermit) 
 }
 
 /// Takes a message of a client. Returns whether more may come.
-async fn take(connection: &Connection, message: Message) -> bool {
+async fn take(connection: &ClientConnection, message: Message) -> bool {
     match message {
         Message::Text(text) => connection.receive(&text).await,
         Message::Binary(_) => connection.refuse(BadFrame::NotText).await,
@@ -204,7 +206,7 @@ async fn take(connection: &Connection, message: Message) -> bool {
     true
 }
 
-async fn write(mut sink: SplitSink<WebSocket, Message>, outgoing: Outgoing) {
+async fn write(mut sink: SplitSink<WebSocket, Message>, outgoing: ClientFrames) {
     let mut pings = tokio::time::interval(PING_EVERY);
     pings.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {

@@ -3,7 +3,7 @@
 /// The words of a stream. What was sent cannot be taken back: when a model is asked again, what
 /// it repeats is not sent a second time, and other words in its place end the stream.
 #[derive(Debug, Default)]
-pub(super) struct Words {
+pub(super) struct StreamedWords {
     /// What was sent of the running call of the model.
     sent: String,
     /// How much of it the call that is asked again has repeated.
@@ -15,7 +15,7 @@ pub(super) struct Words {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Diverged;
 
-impl Words {
+impl StreamedWords {
     /// Reports whether nothing was sent.
     pub(super) fn is_empty(&self) -> bool {
         !self.is_any
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn what_a_model_repeats_after_a_broken_answer_is_sent_once() {
-        let mut words = Words::default();
+        let mut words = StreamedWords::default();
         assert_eq!(words.add("one two"), Ok("one two"));
         words.discard();
         assert_eq!(words.add("one"), Ok(""));
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn other_words_in_place_of_those_sent_end_the_stream() {
-        let mut words = Words::default();
+        let mut words = StreamedWords::default();
         assert_eq!(words.add("one two"), Ok("one two"));
         words.discard();
         assert_eq!(words.add("one three"), Err(Diverged));

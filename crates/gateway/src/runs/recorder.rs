@@ -7,16 +7,17 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
-use vestal_agent::{Event, Outcome, TurnResult};
+use vestal_agent::{TurnEvent, TurnOutcome, TurnResult};
 use vestal_api::AgentRunUsage;
-use vestal_model::Usage;
+use vestal_model::TokenUsage;
 use vestal_runtime::QuestionEvent;
 
-use super::LiveRun;
+use super::live::LiveRun;
 use crate::failpoint;
 use crate::http::ApiError;
 use crate::store::{
-    EventWriter, NewEvent, RunEnd, RunProgress, RunRecord, RunStatus, StoredEvent, stored_time,
+    AgentRunEnd, EventWriter, NewRunEvent, RunProgress, RunRecord, RunStatus, StoredEvent,
+    stored_time,
 };
 use crate::turns::StartedTurn;
 
@@ -46,14 +47,14 @@ pub(super) struct Recorder {
     /// What earlier processes used for it.
     used_before: AgentRunUsage,
     /// What it has used in this process, and whether that is stored.
-    used: Usage,
+    used: TokenUsage,
     is_usage_stored: bool,
     /// Words that wait for more, and until when.
     words: String,
     words_until: Option<Instant>,
     /// What the model thought in the call under way.
     reasoning: String,
-    waiting: Vec<NewEvent>,
+    waiting: Vec<NewRunEvent>,
 }
 
 /// The events of a run cannot be stored.
@@ -71,7 +72,7 @@ impl Recorder {
             bytes: record.event_bytes,
             is_truncated: false,
             used_before: record.usage.unwrap_or_default(),
-            used: Usage::default(),
+            used: TokenUsage::default(),
             is_usage_stored: true,
             words: String::new(),
             words_until: None,
@@ -85,7 +86,7 @@ impl Recorder {
         mut self,
         mut turn: StartedTurn,
         mut questions: UnboundedReceiver<QuestionEvent>,
-        first: Vec<NewEvent>,
+        first: Vec<NewRunEvent>,
     ) {
         let is_resumed = self.last > 0;
         self.waiting = first;
@@ -132,13 +133,13 @@ impl Recorder {
         let stored = if ended.is_suspended {
             let reason = "the gateway is stopping; the next one goes on with the run";
             self.waiting
-                .push(NewEvent { name: "run.suspended", data: json!({ "reason": reason }) });
+                .push(NewRunEvent { name: "run.suspended", data: json!({ "reason": reason }) });
             self.store(None).await
         } else {
             let end = end_of(ended.result.as_ref(), is_stopped);
             let usage = ended.result.as_ref().map_or(self.used, |result| result.usage);
             let usage = Some(sum(self.used_before, &usage));
-            self.store_end(RunEnd { usage, ..end }).await
+            self.store_end(AgentRunEnd { usage, ..end }).await
         };
         failpoint::reach("run.ended");
         // Whoever hears of the end may go on with the session at once.
@@ -147,14 +148,14 @@ impl Recorder {
     }
 
     /// Records the end of a run whose turn is not there.
-    pub(super) async fn end_without_turn(mut self, end: RunEnd) {
+    pub(super) async fn end_without_turn(mut self, end: AgentRunEnd) {
         let stored = self.store_end(end).await;
         self.live.publish(stored.unwrap_or_default(), true);
     }
 
-    fn take(&mut self, event: Event) {
+    fn take(&mut self, event: TurnEvent) {
         match event {
-            Event::Text { text } => {
+            TurnEvent::Text { text } => {
                 self.flush_reasoning();
                 if self.words.is_empty() {
                     self.words_until = Some(Instant::now() + GATHER_FOR);
@@ -164,31 +165,31 @@ impl Recorder {
                     self.flush();
                 }
             }
-            Event::Reasoning { text } => self.reasoning.push_str(&text),
-            Event::Discarded { reason, .. } => {
+            TurnEvent::Reasoning { text } => self.reasoning.push_str(&text),
+            TurnEvent::Discarded { reason, .. } => {
                 self.reasoning.clear();
                 self.flush();
                 let data = json!({ "reason": reason });
-                self.waiting.push(NewEvent { name: "message.discarded", data });
+                self.waiting.push(NewRunEvent { name: "message.discarded", data });
             }
-            Event::ModelCalled { usage, .. } => {
+            TurnEvent::ModelCalled { usage, .. } => {
                 self.flush();
                 self.used += usage;
                 self.is_usage_stored = false;
             }
-            Event::ToolStarted { call, name, summary } => {
+            TurnEvent::ToolStarted { call, name, summary } => {
                 self.flush();
                 let data = json!({ "tool": name, "tool_call_id": call, "preview": summary });
-                self.waiting.push(NewEvent { name: "tool.started", data });
+                self.waiting.push(NewRunEvent { name: "tool.started", data });
             }
-            Event::ToolEnded { call, name, is_error, took, preview } => {
+            TurnEvent::ToolEnded { call, name, is_error, took, preview } => {
                 self.flush();
                 let duration = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
                 let data = json!({
                     "tool": name, "tool_call_id": call, "error": is_error,
                     "duration_ms": duration, "preview": preview,
                 });
-                self.waiting.push(NewEvent { name: "tool.completed", data });
+                self.waiting.push(NewRunEvent { name: "tool.completed", data });
             }
             _ => {}
         }
@@ -198,10 +199,10 @@ impl Recorder {
         self.flush();
         let event = match event {
             QuestionEvent::Asked(question) => {
-                NewEvent { name: "approval.request", data: json!(question) }
+                NewRunEvent { name: "approval.request", data: json!(question) }
             }
             QuestionEvent::Closed { id } => {
-                NewEvent { name: "approval.closed", data: json!({ "id": id }) }
+                NewRunEvent { name: "approval.closed", data: json!({ "id": id }) }
             }
         };
         self.waiting.push(event);
@@ -218,24 +219,24 @@ impl Recorder {
         if self.bytes + words.len() > MAX_BYTES {
             if !std::mem::replace(&mut self.is_truncated, true) {
                 let data = json!({ "limit_bytes": MAX_BYTES });
-                self.waiting.push(NewEvent { name: "events.truncated", data });
+                self.waiting.push(NewRunEvent { name: "events.truncated", data });
             }
             return;
         }
-        self.waiting.push(NewEvent { name: "message.delta", data: json!({ "delta": words }) });
+        self.waiting.push(NewRunEvent { name: "message.delta", data: json!({ "delta": words }) });
     }
 
     fn flush_reasoning(&mut self) {
         let text = std::mem::take(&mut self.reasoning);
         if !text.trim().is_empty() && self.bytes + text.len() <= MAX_BYTES {
             self.waiting
-                .push(NewEvent { name: "reasoning.available", data: json!({ "text": text }) });
+                .push(NewRunEvent { name: "reasoning.available", data: json!({ "text": text }) });
         }
     }
 
     /// Stores what waits and returns it, to be shown to readers after that: an event that a reader
     /// saw is there after any crash, and its number is never another's.
-    async fn store(&mut self, end: Option<RunEnd>) -> Result<Vec<StoredEvent>, Unstored> {
+    async fn store(&mut self, end: Option<AgentRunEnd>) -> Result<Vec<StoredEvent>, Unstored> {
         let at = stored_time(Timestamp::now());
         let mut events = Vec::with_capacity(self.waiting.len());
         for event in self.waiting.drain(..) {
@@ -266,7 +267,7 @@ impl Recorder {
 
     /// Stores the end and the last event, which says the same. Where that fails, the next start finds
     /// out what became of the run.
-    async fn store_end(&mut self, end: RunEnd) -> Result<Vec<StoredEvent>, Unstored> {
+    async fn store_end(&mut self, end: AgentRunEnd) -> Result<Vec<StoredEvent>, Unstored> {
         let name = match end.status {
             RunStatus::Completed => "run.completed",
             RunStatus::Cancelled => "run.cancelled",
@@ -282,18 +283,18 @@ impl Recorder {
             "usage": end.usage,
             "error": end.error,
         });
-        self.waiting.push(NewEvent { name, data });
+        self.waiting.push(NewRunEvent { name, data });
         self.store(Some(end)).await
     }
 }
 
 /// Returns how a run ended, without what it used.
-fn end_of(result: Option<&TurnResult>, is_stopped: bool) -> RunEnd {
+fn end_of(result: Option<&TurnResult>, is_stopped: bool) -> AgentRunEnd {
     let output = result.map(|result| result.text.clone()).filter(|text| !text.is_empty());
     let error = |error: ApiError| Some(error.body()["error"].clone());
     let (status, error) = match result.map(|result| &result.outcome) {
-        Some(Outcome::Interrupted) if is_stopped => (RunStatus::Cancelled, None),
-        Some(outcome @ Outcome::Interrupted) => {
+        Some(TurnOutcome::Interrupted) if is_stopped => (RunStatus::Cancelled, None),
+        Some(outcome @ TurnOutcome::Interrupted) => {
             (RunStatus::Interrupted, ApiError::of_outcome(outcome).and_then(error))
         }
         Some(outcome) => match ApiError::of_outcome(outcome) {
@@ -302,11 +303,11 @@ fn end_of(result: Option<&TurnResult>, is_stopped: bool) -> RunEnd {
         },
         None => (RunStatus::Failed, error(ApiError::lost_turn())),
     };
-    RunEnd { status, output, usage: None, error }
+    AgentRunEnd { status, output, usage: None, error }
 }
 
 /// Returns what a run has used in all.
-fn sum(before: AgentRunUsage, used: &Usage) -> AgentRunUsage {
+fn sum(before: AgentRunUsage, used: &TokenUsage) -> AgentRunUsage {
     AgentRunUsage {
         input_tokens: before.input_tokens.saturating_add(used.input),
         output_tokens: before.output_tokens.saturating_add(used.output),

@@ -6,15 +6,17 @@ use async_recursion::async_recursion as boxed;
 use tokio_util::sync::CancellationToken;
 use vestal_agent::approvals::Unattended as UnattendedPolicy;
 use vestal_agent::settings::Unattended;
-use vestal_agent::{Conversation, EndReason, EventSink, NoHuman, Outcome, TurnResult, keys};
-use vestal_conversations::{ConversationId, Error as StoreError, NewMessage, Title, Work};
+use vestal_agent::{Conversation, EndReason, EventSink, NoHuman, TurnOutcome, TurnResult, keys};
+use vestal_conversations::{ConversationId, Error as StoreError, NewMessage, Title, WorkAttempt};
 use vestal_model::{Message, Part, UserMessage};
 use vestal_runtime::panics::caught;
 use vestal_runtime::{
     OpenRequest, Opened, Placement, Runtime, SCHEDULED_SOURCE, SandboxChoice, Toolsets,
 };
-use vestal_sandbox::{Command, Overrides, Task};
-use vestal_schedules::{Delivery, DeliveryError, Run, RunJob, RunOutcome, RunReport, Schedule};
+use vestal_sandbox::{Command, Overrides, TaskName};
+use vestal_schedules::{
+    DeliveryError, RunJob, RunOutcome, RunReport, Schedule, ScheduleDelivery, ScheduleRun,
+};
 
 /// Bytes of each end of what a script prints that the model is given.
 const SCRIPT_OUTPUT: u32 = 32 << 10;
@@ -86,7 +88,7 @@ pub async fn run_schedule(
 async fn open(runtime: &Runtime, schedule: &Schedule) -> Result<Conversation, NotRun> {
     let settings = runtime.settings().reload();
     let mode = settings.get(&keys::APPROVALS_CRON_MODE).map_err(NotRun::failed)?.value;
-    let task: Task = schedule.task.parse().map_err(NotRun::failed)?;
+    let task: TaskName = schedule.task.parse().map_err(NotRun::failed)?;
     let toolsets = schedule.toolsets.clone();
     let request = OpenRequest {
         title: Some(Title::Generated(schedule.name.clone())),
@@ -106,7 +108,7 @@ async fn open(runtime: &Runtime, schedule: &Schedule) -> Result<Conversation, No
     for notice in notices {
         tracing::warn!(conversation = %conversation.id(), notice, "a conversation was opened with a notice");
     }
-    let work = Work {
+    let work = WorkAttempt {
         kind: SCHEDULED_SOURCE.to_owned(),
         group: String::new(),
         item: schedule.id.to_string(),
@@ -200,12 +202,12 @@ async fn run_turn(
 /// Returns what a turn came to. Only an answer is a success.
 fn report_of(result: &TurnResult) -> RunReport {
     let outcome = match &result.outcome {
-        Outcome::Completed => RunOutcome::Succeeded,
-        Outcome::Interrupted => RunOutcome::Interrupted,
-        Outcome::BudgetExhausted
-        | Outcome::Refused
-        | Outcome::Looping { .. }
-        | Outcome::Failed(_) => RunOutcome::Failed,
+        TurnOutcome::Completed => RunOutcome::Succeeded,
+        TurnOutcome::Interrupted => RunOutcome::Interrupted,
+        TurnOutcome::BudgetExhausted
+        | TurnOutcome::Refused
+        | TurnOutcome::Looping { .. }
+        | TurnOutcome::Failed(_) => RunOutcome::Failed,
     };
     let interrupted =
         || (outcome == RunOutcome::Interrupted).then(|| "it was interrupted".to_owned());
@@ -226,9 +228,9 @@ fn report_of(result: &TurnResult) -> RunReport {
 pub async fn deliver_output(
     runtime: &Runtime,
     schedule: &Schedule,
-    run: &Run,
+    run: &ScheduleRun,
 ) -> Result<(), DeliveryError> {
-    let Delivery::Conversation(wanted) = &schedule.delivery else { return Ok(()) };
+    let ScheduleDelivery::Conversation(wanted) = &schedule.delivery else { return Ok(()) };
     let failed = |error: StoreError| match error {
         StoreError::Busy { .. } => DeliveryError::Busy(error.to_string()),
         _ => DeliveryError::Failed(error.to_string()),
@@ -245,7 +247,7 @@ pub async fn deliver_output(
     Ok(())
 }
 
-fn words(schedule: &Schedule, run: &Run) -> String {
+fn words(schedule: &Schedule, run: &ScheduleRun) -> String {
     let at =
         run.ended_at.map(|at| schedule.zone.show(at).strftime("%Y-%m-%d %H:%M %Z").to_string());
     let mut text = format!(

@@ -7,14 +7,14 @@ use tokio::sync::{mpsc, oneshot};
 use vestal_api::AgentRunUsage;
 
 use super::runs::{end_run, note_usage};
-use super::{GatewayStore, RunEnd, StoreResult, WriteTransaction, millis, time};
+use super::{AgentRunEnd, GatewayStore, StoreResult, WriteTransaction, millis, time};
 
 /// Rows that one statement inserts: `SQLite` has a limit of parameters.
 const ROWS_AT_ONCE: usize = 500;
 
 /// An event that has no number yet.
 #[derive(Debug, Clone)]
-pub(crate) struct NewEvent {
+pub(crate) struct NewRunEvent {
     /// Its name, as `message.delta`.
     pub(crate) name: &'static str,
     /// What it says: an object.
@@ -42,7 +42,7 @@ pub(crate) enum RunProgress {
     /// In progress, and it has used so much.
     Used(AgentRunUsage),
     /// It has ended.
-    Ended(RunEnd),
+    Ended(AgentRunEnd),
 }
 
 /// What is to be written of a run, in one piece.

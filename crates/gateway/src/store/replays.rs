@@ -10,7 +10,7 @@ const REPLAYS_BYTES: i64 = 256 << 20;
 
 /// What a request with a key is.
 #[derive(Debug)]
-pub(crate) enum Claim {
+pub(crate) enum ReplayClaim {
     /// The first of its kind: it is to be answered. The number names it.
     New(i64),
     /// A repetition: it gets the answer of the first.
@@ -50,7 +50,7 @@ impl GatewayStore {
         route: &str,
         name: &str,
         fingerprint: &[u8],
-    ) -> StoreResult<Claim> {
+    ) -> StoreResult<ReplayClaim> {
         let mut write = self.write().await?;
         let oldest = ago(Timestamp::now(), REPLAYS_FOR);
         sqlx::query(
@@ -85,7 +85,7 @@ impl GatewayStore {
                 .fetch_one(write.on())
                 .await
                 .map_err(|error| write.explain(error))?;
-                Claim::New(key)
+                ReplayClaim::New(key)
             }
         };
         write.commit().await?;
@@ -158,15 +158,17 @@ pub(super) async fn note(
     Ok(())
 }
 
-fn read(row: &sqlx::sqlite::SqliteRow, fingerprint: &[u8]) -> sqlx::Result<Claim> {
+fn read(row: &sqlx::sqlite::SqliteRow, fingerprint: &[u8]) -> sqlx::Result<ReplayClaim> {
     if row.try_get::<Vec<u8>, _>(0)? != fingerprint {
-        return Ok(Claim::Conflict);
+        return Ok(ReplayClaim::Conflict);
     }
-    let Some(status) = row.try_get::<Option<u16>, _>(1)? else { return Ok(Claim::InProgress) };
+    let Some(status) = row.try_get::<Option<u16>, _>(1)? else {
+        return Ok(ReplayClaim::InProgress);
+    };
     let headers: Option<String> = row.try_get(2)?;
     let headers = headers.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
     let body: Option<Vec<u8>> = row.try_get(3)?;
-    Ok(Claim::Replay(Replay { status, headers, body: body.unwrap_or_default() }))
+    Ok(ReplayClaim::Replay(Replay { status, headers, body: body.unwrap_or_default() }))
 }
 
 /// Removes answers that are too old, and the oldest ones while there is too much. A request that is

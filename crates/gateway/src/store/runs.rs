@@ -16,7 +16,7 @@ pub(crate) type RunStatus = AgentRunStatus;
 
 /// A run to be stored.
 #[derive(Debug, Clone)]
-pub(crate) struct NewRun {
+pub(crate) struct NewAgentRun {
     /// Its id.
     pub(crate) id: String,
     /// The conversation it is a turn of.
@@ -50,7 +50,7 @@ pub(crate) struct RunRecord {
 
 /// The end of a run.
 #[derive(Debug, Clone)]
-pub(crate) struct RunEnd {
+pub(crate) struct AgentRunEnd {
     pub(crate) status: RunStatus,
     pub(crate) output: Option<String>,
     pub(crate) usage: Option<AgentRunUsage>,
@@ -84,7 +84,7 @@ const COLUMNS: &str = "key, id, session, model, status, created_at, ended_at, ou
 
 impl GatewayStore {
     /// Stores a run that begins, and says so to whoever repeats the request for it.
-    pub(crate) async fn create_run(&self, run: &NewRun) -> StoreResult<RunRecord> {
+    pub(crate) async fn create_run(&self, run: &NewAgentRun) -> StoreResult<RunRecord> {
         let created_at = stored_time(Timestamp::now());
         let mut write = self.write().await?;
         let key = sqlx::query_scalar(
@@ -204,7 +204,7 @@ pub(super) async fn note_usage(
 pub(super) async fn end_run(
     write: &mut WriteTransaction<'_>,
     key: i64,
-    end: &RunEnd,
+    end: &AgentRunEnd,
 ) -> StoreResult<()> {
     sqlx::query(
         "UPDATE runs SET status = ?, ended_at = ?, output = ?, usage = ?, error = ? WHERE key = ?",

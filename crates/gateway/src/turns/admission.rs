@@ -76,19 +76,19 @@ impl Activity {
         self.clients + self.leftovers + self.schedules
     }
 
-    fn of(&mut self, work: Work) -> &mut usize {
+    fn of(&mut self, work: AdmittedWork) -> &mut usize {
         match work {
-            Work::Client => &mut self.clients,
-            Work::Leftover => &mut self.leftovers,
-            Work::Schedule => &mut self.schedules,
-            Work::Request => &mut self.requests,
+            AdmittedWork::Client => &mut self.clients,
+            AdmittedWork::Leftover => &mut self.leftovers,
+            AdmittedWork::Schedule => &mut self.schedules,
+            AdmittedWork::Request => &mut self.requests,
         }
     }
 }
 
 /// What kind of work something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Work {
+pub(super) enum AdmittedWork {
     Client,
     Leftover,
     Schedule,
@@ -108,7 +108,7 @@ pub(crate) struct Drained {
 
 /// Lets work begin and ends it.
 #[derive(Debug)]
-pub(super) struct Admission {
+pub(super) struct WorkAdmission {
     limit: usize,
     slots: Arc<Semaphore>,
     /// Apart from those of clients, who are served while much is left from before.
@@ -121,7 +121,7 @@ pub(super) struct Admission {
     tasks: TaskTracker,
 }
 
-impl Admission {
+impl WorkAdmission {
     pub(super) fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -135,7 +135,7 @@ impl Admission {
     }
 
     /// Counts work from now on.
-    fn begin(&self, work: Work, slot: Option<OwnedSemaphorePermit>) -> InProgress {
+    fn begin(&self, work: AdmittedWork, slot: Option<OwnedSemaphorePermit>) -> InProgress {
         self.activity.send_modify(|activity| *activity.of(work) += 1);
         InProgress { activity: self.activity.clone(), work, _slot: slot }
     }
@@ -151,12 +151,12 @@ impl Admission {
     pub(super) fn try_slot(&self) -> Result<InProgress, TurnRefused> {
         let slot = Arc::clone(&self.slots).try_acquire_owned();
         let slot = slot.map_err(|_| TurnRefused::Busy { limit: self.limit })?;
-        Ok(self.begin(Work::Client, Some(slot)))
+        Ok(self.begin(AdmittedWork::Client, Some(slot)))
     }
 
     /// Waits for a slot for work that nobody waits for.
-    pub(super) async fn slot(&self, work: Work) -> Option<InProgress> {
-        let slots = if work == Work::Leftover { &self.leftover_slots } else { &self.slots };
+    pub(super) async fn slot(&self, work: AdmittedWork) -> Option<InProgress> {
+        let slots = if work == AdmittedWork::Leftover { &self.leftover_slots } else { &self.slots };
         // They are never closed.
         let slot = Arc::clone(slots).acquire_owned().await.ok()?;
         Some(self.begin(work, Some(slot)))
@@ -182,7 +182,7 @@ impl Admission {
 #[derive(Debug)]
 pub(super) struct InProgress {
     activity: watch::Sender<Activity>,
-    work: Work,
+    work: AdmittedWork,
     _slot: Option<OwnedSemaphorePermit>,
 }
 
@@ -239,15 +239,15 @@ impl Turns {
 
     /// Enlists a turn of a schedule; refused while the gateway stops.
     pub(crate) fn enlist(&self) -> Result<EnlistedTurn, TurnRefused> {
-        self.enlist_as(Work::Schedule)
+        self.enlist_as(AdmittedWork::Schedule)
     }
 
     /// Enlists a request that runs no turn; refused while the gateway stops.
     pub(crate) fn enlist_request(&self) -> Result<EnlistedTurn, TurnRefused> {
-        self.enlist_as(Work::Request)
+        self.enlist_as(AdmittedWork::Request)
     }
 
-    fn enlist_as(&self, work: Work) -> Result<EnlistedTurn, TurnRefused> {
+    fn enlist_as(&self, work: AdmittedWork) -> Result<EnlistedTurn, TurnRefused> {
         let token = self.admission().enter()?;
         let in_progress = self.admission().begin(work, None);
         let interrupt = self.admission().interrupt.clone();
@@ -291,7 +291,7 @@ impl Turns {
         hurry: impl Future<Output = ()>,
     ) -> Drained {
         self.stop_taking();
-        let Admission { activity, tasks, interrupt, .. } = self.admission();
+        let WorkAdmission { activity, tasks, interrupt, .. } = self.admission();
         tokio::select! {
             () = tasks.wait() => return Drained::default(),
             () = tokio::time::sleep(patience) => {}

@@ -8,11 +8,11 @@ use tokio_util::sync::CancellationToken;
 use vestal_agent::tools::JobWatch;
 use vestal_agent::{Conversation, EventSink, Human, NoHuman};
 use vestal_conversations::ConversationId;
-use vestal_runtime::{OpenRequest, Which};
+use vestal_runtime::{ConversationChoice, OpenRequest};
 
 use super::Turns;
-use super::admission::{InProgress, TurnRefused, Work};
-use super::running::{Begun, TurnInput, Watching};
+use super::admission::{AdmittedWork, InProgress, TurnRefused};
+use super::running::{Begun, TurnStart, Watching};
 use crate::failpoint;
 use crate::panics::caught;
 use crate::unfinished::{Commitment, TurnOwner, UnfinishedTurn};
@@ -81,7 +81,7 @@ impl Turns {
         stop: &CancellationToken,
         watching: Watching,
     ) -> Option<JobWatch> {
-        let claimed = self.claim(id, Work::Client, Arc::new(NoHuman), stop).await;
+        let claimed = self.claim(id, AdmittedWork::Client, Arc::new(NoHuman), stop).await;
         let (in_progress, mut conversation) = claimed.map_err(|error| error.log(id)).ok()?;
         let sink = EventSink::new(|event| event.log());
         let news = tokio::select! {
@@ -101,14 +101,14 @@ impl Turns {
         }
         failpoint::reach("turn.recorded");
         let begun = Begun { conversation, unfinished, in_progress };
-        self.run_own(begun, TurnInput::JobNews(news), watching).await
+        self.run_own(begun, TurnStart::JobNews(news), watching).await
     }
 
     /// Opens a conversation for a turn as soon as one more may run and nobody else has it open.
     pub(super) async fn claim(
         &self,
         id: &ConversationId,
-        work: Work,
+        work: AdmittedWork,
         human: Arc<dyn Human>,
         stop: &CancellationToken,
     ) -> Result<(InProgress, Conversation), Unclaimed> {
@@ -119,8 +119,10 @@ impl Turns {
                 () = stop.cancelled() => return Err(Unclaimed::Stopped),
                 slot = self.admission().slot(work) => slot.ok_or(Unclaimed::Stopped)?,
             };
-            let request =
-                OpenRequest { which: Which::Id(id.clone()), ..OpenRequest::new("gateway") };
+            let request = OpenRequest {
+                which: ConversationChoice::Id(id.clone()),
+                ..OpenRequest::new("gateway")
+            };
             match self.open(request, Vec::new(), Arc::clone(&human)).await {
                 Ok(conversation) => return Ok((in_progress, conversation)),
                 Err(refused) if refused.is_in_use() => drop(in_progress),

@@ -8,9 +8,10 @@ use vestal_agent::{Conversation, Human, NoHuman};
 use vestal_conversations::{ConversationId, Seq};
 
 use super::Turns;
-use super::admission::{InProgress, Work};
+use super::admission::{AdmittedWork, InProgress};
+use super::handle::StartedTurn;
 use super::job_news::Unclaimed;
-use super::running::{Begun, StartedTurn, TurnInput, Watching, spawn_caught};
+use super::running::{Begun, TurnStart, Watching, spawn_caught};
 use crate::failpoint;
 use crate::unfinished::{Commitment, TurnStanding, UnfinishedTurn};
 
@@ -26,8 +27,8 @@ pub(crate) enum Resumption {
 }
 
 /// What a conversation that was opened again has to go on with.
-enum Found {
-    Turn(Box<Begun>, TurnInput),
+enum FoundTurn {
+    Turn(Box<Begun>, TurnStart),
     /// Nothing; it is closed.
     Nothing,
 }
@@ -36,7 +37,7 @@ impl Turns {
     /// Waits for the background jobs of a conversation as an earlier process did.
     pub(crate) async fn watch_again(&self, id: ConversationId) {
         let stop = self.admission().draining().child_token();
-        let claimed = self.claim(&id, Work::Leftover, Arc::new(NoHuman), &stop).await;
+        let claimed = self.claim(&id, AdmittedWork::Leftover, Arc::new(NoHuman), &stop).await;
         let (in_progress, conversation) = match claimed {
             Ok(claimed) => claimed,
             Err(error) => return error.log(&id),
@@ -54,7 +55,7 @@ impl Turns {
         if !pause(after, &stop).await {
             return;
         }
-        let claimed = self.claim(&id, Work::Leftover, Arc::new(NoHuman), &stop).await;
+        let claimed = self.claim(&id, AdmittedWork::Leftover, Arc::new(NoHuman), &stop).await;
         let (in_progress, conversation) = match claimed {
             Ok(claimed) => claimed,
             Err(error) => return error.log(&id),
@@ -65,7 +66,7 @@ impl Turns {
                 return tracing::error!(conversation = %id, %error, "a turn cannot be resumed");
             }
         };
-        let Found::Turn(begun, input) = found else { return };
+        let FoundTurn::Turn(begun, input) = found else { return };
         tracing::info!(conversation = %id, "a turn that was not finished is resumed");
         if let Some(jobs) = self.run_own(*begun, input, Watching::GoesOn).await {
             self.watch_jobs(id, jobs);
@@ -86,7 +87,7 @@ impl Turns {
             if !pause(after, self.admission().draining()).await {
                 return Err(Unclaimed::Stopped);
             }
-            self.claim(id, Work::Leftover, human, self.admission().draining()).await
+            self.claim(id, AdmittedWork::Leftover, human, self.admission().draining()).await
         };
         let claimed = tokio::select! {
             biased;
@@ -102,8 +103,8 @@ impl Turns {
         };
         let Ok(token) = self.admission().enter() else { return Resumption::Stopped };
         let (begun, input) = match self.find(conversation, in_progress, turn).await {
-            Ok(Found::Turn(begun, input)) => (begun, input),
-            Ok(Found::Nothing) => {
+            Ok(FoundTurn::Turn(begun, input)) => (begun, input),
+            Ok(FoundTurn::Nothing) => {
                 return Resumption::Impossible("its session went on without it".to_owned());
             }
             Err(error) => return Resumption::Impossible(error.to_string()),
@@ -121,7 +122,7 @@ impl Turns {
         conversation: Conversation,
         in_progress: InProgress,
         turn: UnfinishedTurn,
-    ) -> Result<Found, vestal_conversations::Error> {
+    ) -> Result<FoundTurn, vestal_conversations::Error> {
         let id = conversation.id().clone();
         let is_current = Commitment::of(self.store(), &id).await? == Some(turn.clone());
         let standing = if is_current {
@@ -132,12 +133,12 @@ impl Turns {
         };
         let note = turn.note();
         let (input, unfinished) = match standing {
-            TurnStanding::NotBegun(message) => (TurnInput::Message(message), turn.resumed()),
-            TurnStanding::Open => (TurnInput::Resume(note), turn.resumed()),
+            TurnStanding::NotBegun(message) => (TurnStart::Message(message), turn.resumed()),
+            TurnStanding::Open => (TurnStart::Resume(note), turn.resumed()),
             TurnStanding::Answered(text) if turn.run().is_some() => {
                 // Nothing runs, so nothing can die over it.
                 let begun = Begun { conversation, unfinished: turn, in_progress };
-                return Ok(Found::Turn(Box::new(begun), TurnInput::Answered(text)));
+                return Ok(FoundTurn::Turn(Box::new(begun), TurnStart::Answered(text)));
             }
             TurnStanding::Answered(_) | TurnStanding::MovedOn => {
                 let jobs = self.leave(conversation, Watching::GoesOn).await;
@@ -145,12 +146,12 @@ impl Turns {
                 if let Some(jobs) = jobs {
                     self.watch_jobs(id, jobs);
                 }
-                return Ok(Found::Nothing);
+                return Ok(FoundTurn::Nothing);
             }
         };
         Commitment::store(self.store(), &id, Some(&unfinished)).await?;
         failpoint::reach("turn.recorded");
-        Ok(Found::Turn(Box::new(Begun { conversation, unfinished, in_progress }), input))
+        Ok(FoundTurn::Turn(Box::new(Begun { conversation, unfinished, in_progress }), input))
     }
 }
 

@@ -3,20 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use vestal_agent::tools::JobWatch;
-use vestal_agent::{
-    Conversation, EndReason, Event, EventSink, Human, NoHuman, Outcome, TurnResult,
-};
-use vestal_conversations::{ConversationId, Seq};
+use vestal_agent::{Conversation, EndReason, EventSink, Human, TurnEvent, TurnOutcome, TurnResult};
+use vestal_conversations::ConversationId;
 use vestal_model::{Message, UserMessage};
 use vestal_runtime::{OpenRequest, Opened};
 
 use super::Turns;
 use super::admission::{InProgress, TurnRefused};
+use super::handle::{EndedTurn, PreparedTurn, Settlement, StartedTurn, TurnRequest};
 use crate::failpoint;
 use crate::panics::caught;
 use crate::unfinished::{Commitment, TurnOwner, UnfinishedTurn};
@@ -25,139 +24,24 @@ use crate::unfinished::{Commitment, TurnOwner, UnfinishedTurn};
 /// turn stays, and the next process finds out.
 const STORED_WITHIN: Duration = Duration::from_secs(5);
 
-/// A turn to be run.
-pub(crate) struct TurnRequest {
-    /// Which conversation, and how.
-    pub(crate) open: OpenRequest,
-    /// What was said before, by the client's account; for a new conversation only.
-    pub(crate) history: Vec<Message>,
-    /// What is said now.
-    pub(crate) message: UserMessage,
-    /// Who can be asked during the turn.
-    pub(crate) human: Arc<dyn Human>,
-    /// The message that the turn must follow; if something was said after it, the turn is refused.
-    pub(crate) follows: Option<Seq>,
-}
-
-impl TurnRequest {
-    /// Returns a turn without a history, and with nobody to ask.
-    pub(crate) fn new(open: OpenRequest, message: UserMessage) -> Self {
-        Self { open, history: Vec::new(), message, human: Arc::new(NoHuman), follows: None }
-    }
-}
-
-impl std::fmt::Debug for TurnRequest {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("TurnRequest").field("open", &self.open).finish_non_exhaustive()
-    }
-}
-
 /// What interrupts a turn.
 #[derive(Debug, Clone)]
-pub(super) struct Interrupt {
+pub(super) struct TurnInterrupt {
     /// Whoever began the turn does not want it any more.
     by_owner: CancellationToken,
     /// The gateway ends.
     by_drain: CancellationToken,
 }
 
-impl Interrupt {
+impl TurnInterrupt {
     /// Reports whether the end of the gateway is the only reason.
     fn is_by_drain_alone(&self) -> bool {
         self.by_drain.is_cancelled() && !self.by_owner.is_cancelled()
     }
 }
 
-/// A turn that is on record and has not begun. Dropped, it never begins, and nothing is left of it.
-#[derive(Debug)]
-pub(crate) struct PreparedTurn {
-    turn: StartedTurn,
-    begin: oneshot::Sender<()>,
-}
-
-impl PreparedTurn {
-    /// Returns its conversation.
-    pub(crate) fn conversation(&self) -> &ConversationId {
-        &self.turn.conversation
-    }
-
-    /// Lets it begin.
-    pub(crate) fn begin(self) -> StartedTurn {
-        // If its task is gone, the turn says that it was lost.
-        self.begin.send(()).ok();
-        self.turn
-    }
-}
-
-/// A turn that runs. Dropping it interrupts the turn, and says that nobody wants it any more.
-#[derive(Debug)]
-pub(crate) struct StartedTurn {
-    /// Its conversation.
-    pub(crate) conversation: ConversationId,
-    /// Its number among the turns of this process.
-    pub(crate) number: u64,
-    /// What happens in it.
-    pub(crate) events: UnboundedReceiver<Event>,
-    end: oneshot::Receiver<EndedTurn>,
-    interrupt: CancellationToken,
-    _interrupt_on_drop: DropGuard,
-}
-
-impl StartedTurn {
-    /// Waits for the next event; nothing once there are no more.
-    pub(crate) async fn next_event(&mut self) -> Option<Event> {
-        self.events.recv().await
-    }
-
-    /// Interrupts the turn and its commands. Its last events and its result still come.
-    pub(crate) fn interrupt(&self) {
-        self.interrupt.cancel();
-    }
-
-    /// Waits for the result; nothing if the turn met a bug.
-    pub(crate) async fn result(&mut self) -> Option<TurnResult> {
-        self.ended().await?.result
-    }
-
-    /// Waits for the end. The conversation of a turn that is a run stays open until the end is
-    /// [settled](EndedTurn::settle).
-    pub(crate) async fn ended(&mut self) -> Option<EndedTurn> {
-        (&mut self.end).await.ok()
-    }
-}
-
-/// The end of a turn.
-#[derive(Debug)]
-pub(crate) struct EndedTurn {
-    /// What came of it; nothing if it met a bug.
-    pub(crate) result: Option<TurnResult>,
-    /// Whether only the end of the gateway interrupted it: the next one goes on with it.
-    pub(crate) is_suspended: bool,
-    settlement: Option<Settlement>,
-}
-
-/// What a turn waits for before it closes its conversation, and what says that it has.
-#[derive(Debug)]
-struct Settlement {
-    is_stored: oneshot::Sender<bool>,
-    closed: oneshot::Receiver<()>,
-}
-
-impl EndedTurn {
-    /// Says whether the owner of the turn has stored its end, and waits until the conversation is
-    /// closed. The record of the turn goes after that of its owner: whatever a crash leaves of the
-    /// two, the next process knows what became of the turn.
-    pub(crate) async fn settle(self, is_stored: bool) {
-        if let Some(Settlement { is_stored: stored, closed }) = self.settlement {
-            // A task that is gone has closed its conversation.
-            stored.send(is_stored).ok();
-            closed.await.ok();
-        }
-    }
-}
-
 /// What a turn begins with.
-pub(super) enum TurnInput {
+pub(super) enum TurnStart {
     Message(UserMessage),
     JobNews(Vec<String>),
     /// The rest of an earlier one; the model reads this first.
@@ -183,8 +67,8 @@ pub(super) struct Begun {
 
 /// The side of a turn that its task has.
 pub(super) struct TurnTask {
-    pub(super) interrupt: Interrupt,
-    events: UnboundedSender<Event>,
+    pub(super) interrupt: TurnInterrupt,
+    events: UnboundedSender<TurnEvent>,
     end: oneshot::Sender<EndedTurn>,
 }
 
@@ -219,7 +103,7 @@ impl Turns {
                 turns.leave(begun.conversation, Watching::GoesOn).await;
                 return;
             }
-            turns.drive(begun, TurnInput::Message(message), task).await;
+            turns.drive(begun, TurnStart::Message(message), task).await;
         };
         spawn_caught(token, working);
         // The task sends before it ends, unless it panics.
@@ -249,9 +133,9 @@ impl Turns {
         (task, started)
     }
 
-    pub(super) fn interrupt(&self) -> Interrupt {
+    pub(super) fn interrupt(&self) -> TurnInterrupt {
         let by_drain = self.admission().interrupt().clone();
-        Interrupt { by_owner: CancellationToken::new(), by_drain }
+        TurnInterrupt { by_owner: CancellationToken::new(), by_drain }
     }
 
     async fn begin(
@@ -280,7 +164,7 @@ impl Turns {
     }
 
     /// Runs a turn to its end and closes its conversation.
-    pub(super) async fn drive(&self, begun: Begun, input: TurnInput, task: TurnTask) {
+    pub(super) async fn drive(&self, begun: Begun, input: TurnStart, task: TurnTask) {
         let Begun { mut conversation, unfinished, in_progress } = begun;
         let TurnTask { interrupt, events, end } = task;
         let id = conversation.id().clone();
@@ -335,7 +219,7 @@ impl Turns {
         &self,
         conversation: Conversation,
         rest: Rest,
-        interrupt: &Interrupt,
+        interrupt: &TurnInterrupt,
         watching: Watching,
     ) -> Option<JobWatch> {
         let jobs = conversation.job_watch().filter(|_| watching == Watching::GoesOn);
@@ -368,7 +252,7 @@ impl Turns {
     pub(super) async fn run_own(
         &self,
         begun: Begun,
-        input: TurnInput,
+        input: TurnStart,
         watching: Watching,
     ) -> Option<JobWatch> {
         let Begun { mut conversation, unfinished, in_progress } = begun;
@@ -438,20 +322,20 @@ pub(super) fn spawn_caught(
 }
 
 fn is_interrupted(result: &TurnResult) -> bool {
-    matches!(result.outcome, Outcome::Interrupted)
+    matches!(result.outcome, TurnOutcome::Interrupted)
 }
 
 /// Reports whether clients are shown an event. The others are not queued for them: a tool may
 /// print without end.
-fn is_for_clients(event: &Event) -> bool {
+fn is_for_clients(event: &TurnEvent) -> bool {
     matches!(
         event,
-        Event::Text { .. }
-            | Event::Reasoning { .. }
-            | Event::Discarded { .. }
-            | Event::ModelCalled { .. }
-            | Event::ToolStarted { .. }
-            | Event::ToolEnded { .. }
+        TurnEvent::Text { .. }
+            | TurnEvent::Reasoning { .. }
+            | TurnEvent::Discarded { .. }
+            | TurnEvent::ModelCalled { .. }
+            | TurnEvent::ToolStarted { .. }
+            | TurnEvent::ToolEnded { .. }
     )
 }
 
@@ -459,18 +343,18 @@ fn is_for_clients(event: &Event) -> bool {
 /// is stored, and the conversation can be closed and gone on with.
 async fn run(
     conversation: &mut Conversation,
-    input: TurnInput,
+    input: TurnStart,
     sink: &EventSink,
-    interrupt: &Interrupt,
+    interrupt: &TurnInterrupt,
 ) -> Option<TurnResult> {
     let id = conversation.id().clone();
     let what = format!("the turn of conversation {id} has failed: it met a bug");
     let control = conversation.control();
     let turn: std::pin::Pin<Box<dyn Future<Output = TurnResult> + Send + '_>> = match input {
-        TurnInput::Message(message) => Box::pin(conversation.run(message, sink)),
-        TurnInput::JobNews(news) => Box::pin(conversation.run_job_updates(news, sink)),
-        TurnInput::Resume(why) => Box::pin(conversation.resume_turn(why, sink)),
-        TurnInput::Answered(text) => return Some(answered(id, text)),
+        TurnStart::Message(message) => Box::pin(conversation.run(message, sink)),
+        TurnStart::JobNews(news) => Box::pin(conversation.run_job_updates(news, sink)),
+        TurnStart::Resume(why) => Box::pin(conversation.resume_turn(why, sink)),
+        TurnStart::Answered(text) => return Some(answered(id, text)),
     };
     let mut turn = std::pin::pin!(caught(&what, turn));
     let interrupted = async {
@@ -496,12 +380,12 @@ async fn run(
 fn answered(conversation: ConversationId, text: String) -> TurnResult {
     TurnResult {
         conversation,
-        outcome: Outcome::Completed,
+        outcome: TurnOutcome::Completed,
         text,
         reasoning: String::new(),
         model_calls: 0,
         tool_calls: 0,
-        usage: vestal_model::Usage::default(),
+        usage: vestal_model::TokenUsage::default(),
         cost: vestal_agent::CostSum::default(),
         provider: String::new(),
         model: String::new(),

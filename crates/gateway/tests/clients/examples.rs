@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use vestal_gateway::Shutdown;
+use vestal_gateway::ShutdownCause;
 
 use super::support::TestGateway;
 use super::{clients, model, run};
@@ -43,7 +43,7 @@ async fn the_examples_of_the_documentation_work() {
     gateway.remove_sandbox().await;
     let removed = gateway.delete("/api/sandboxes/build?files=true").await;
     assert_eq!(removed.status, 200, "{}", removed.body);
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 /// Returns the language and the text of each example that can be run.

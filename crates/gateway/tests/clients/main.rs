@@ -15,8 +15,8 @@ use std::process::Stdio;
 
 use serde_json::json;
 use tokio::process::Command;
-use vestal_gateway::Shutdown;
-use vestal_scripted_model::{Reply, Rule, Script};
+use vestal_gateway::ShutdownCause;
+use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 
 use support::{KEY, TestGateway};
 
@@ -30,12 +30,13 @@ fn clients() -> PathBuf {
 /// A model that repeats what it is told, looks when it is to, and fails when it is to.
 fn model() -> Script {
     Script::rules([
-        Rule::when_user_contains("please fail").reply(Reply::error(500, "no")),
-        Rule::when_user_contains("look around")
-            .reply(Reply::tool_call("terminal", json!({ "command": "echo lantern" }))),
-        Rule::after_tool_result_contains("lantern").reply(Reply::text("It is lantern.")),
-        Rule::always().reply_with(|request| {
-            Reply::text(request.last_user_text().unwrap_or_default()).chunked(3)
+        ReplyRule::when_user_contains("please fail").reply(ScriptedReply::error(500, "no")),
+        ReplyRule::when_user_contains("look around")
+            .reply(ScriptedReply::tool_call("terminal", json!({ "command": "echo lantern" }))),
+        ReplyRule::after_tool_result_contains("lantern")
+            .reply(ScriptedReply::text("It is lantern.")),
+        ReplyRule::always().reply_with(|request| {
+            ScriptedReply::text(request.last_user_text().unwrap_or_default()).chunked(3)
         }),
     ])
 }
@@ -70,7 +71,7 @@ async fn the_python_sdk_of_openai_is_served() {
     let said = run(&gateway, &python, &[&script("openai_sdk.py")]).await;
     assert!(said.ends_with("ok\n"), "{said}");
     gateway.remove_sandbox().await;
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
@@ -86,7 +87,7 @@ async fn the_node_sdk_of_openai_is_served() {
     .unwrap();
     let said = run(&gateway, Path::new("node"), &[place.to_str().unwrap()]).await;
     assert!(said.ends_with("ok\n"), "{said}");
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
@@ -106,5 +107,5 @@ async fn the_program_llm_is_served_as_its_users_set_it_up() {
     let said =
         run(&gateway, &llm, &["--no-stream", "-m", "vestal", "-s", "be brief", "again"]).await;
     assert_eq!(said, "again\n");
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }

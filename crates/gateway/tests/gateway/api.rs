@@ -1,14 +1,14 @@
 //! What clients of the API see.
 
 use serde_json::{Value, json};
-use vestal_gateway::{GatewaySettings, Shutdown};
-use vestal_scripted_model::{Reply, Rule, Script};
+use vestal_gateway::{GatewaySettings, ShutdownCause};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 
 use crate::support::{TestGateway, answer, events};
 
 fn echo() -> Script {
-    Script::rules([Rule::always()
-        .reply_with(|request| Reply::text(request.last_user_text().unwrap_or_default()))])
+    Script::rules([ReplyRule::always()
+        .reply_with(|request| ScriptedReply::text(request.last_user_text().unwrap_or_default()))])
 }
 
 #[tokio::test]
@@ -29,7 +29,7 @@ async fn a_session_goes_on_where_it_was() {
         .map(|stored| &stored["message"]["role"])
         .collect();
     assert_eq!(roles, ["user", "assistant", "user", "assistant"], "{messages}");
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
@@ -48,14 +48,16 @@ async fn what_the_client_says_was_said_reaches_the_model() {
     for said in ["You are a baker.", "my name is Ada", "hello Ada", "who am I?"] {
         assert!(sent.contains(said), "{said} is not in {sent}");
     }
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
 async fn a_stream_has_the_words_in_order_and_ends_with_usage_and_done() {
     let gateway =
-        TestGateway::start(Script::replies([Reply::text("a whole answer in pieces").chunked(5)]))
-            .await;
+        TestGateway::start(Script::replies([
+            ScriptedReply::text("a whole answer in pieces").chunked(5)
+        ]))
+        .await;
     let body = json!({ "messages": [{ "role": "user", "content": "go" }], "stream": true,
         "stream_options": { "include_usage": true } });
     let streamed = answer(gateway.post("/v1/chat/completions", &body)).await;
@@ -75,15 +77,15 @@ async fn a_stream_has_the_words_in_order_and_ends_with_usage_and_done() {
     let [.., finish, usage] = &chunks[..] else { panic!("{chunks:?}") };
     assert_eq!(finish["choices"][0]["finish_reason"], "stop");
     assert!(usage["usage"]["total_tokens"].as_u64().unwrap() > 0, "{usage}");
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
 async fn a_failed_provider_is_an_error_and_never_an_answer() {
     let failures = [(500, 502), (429, 429), (401, 502), (400, 400)];
-    let replies = failures
-        .iter()
-        .flat_map(|&(status, _)| [Reply::error(status, "no"), Reply::error(status, "no")]);
+    let replies = failures.iter().flat_map(|&(status, _)| {
+        [ScriptedReply::error(status, "no"), ScriptedReply::error(status, "no")]
+    });
     let gateway = TestGateway::start(Script::replies(replies)).await;
     for (upstream, expected) in failures {
         for stream in [false, true] {
@@ -94,7 +96,7 @@ async fn a_failed_provider_is_an_error_and_never_an_answer() {
             assert!(failed.body["error"]["message"].is_string(), "{}", failed.body);
         }
     }
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
@@ -117,12 +119,13 @@ async fn nothing_but_its_health_is_told_without_the_key() {
         (&detailed["status"], &detailed["gateway_state"]),
         (&json!("ok"), &json!("running"))
     );
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
 async fn runs_beyond_the_limit_are_refused_and_told_when_to_come_back() {
-    let held = Script::replies([Reply::text("slow").hold_after(0), Reply::text("next")]);
+    let held =
+        Script::replies([ScriptedReply::text("slow").hold_after(0), ScriptedReply::text("next")]);
     let gateway = TestGateway::start_with(held, &["api_server.max_concurrent_runs=1"]).await;
     let body = json!({ "messages": [{ "role": "user", "content": "go" }] });
     let first = tokio::spawn(answer(gateway.post("/v1/chat/completions", &body)));
@@ -137,20 +140,21 @@ async fn runs_beyond_the_limit_are_refused_and_told_when_to_come_back() {
     gateway.model.release();
     assert_eq!(first.await.unwrap().text(), "slow");
     assert_eq!(gateway.ask("now", None).await.text(), "next");
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
 async fn a_client_that_leaves_interrupts_its_turn() {
     let gateway =
-        TestGateway::start(Script::replies([Reply::text("never read").hold_after(0)])).await;
+        TestGateway::start(Script::replies([ScriptedReply::text("never read").hold_after(0)]))
+            .await;
     let body = json!({ "messages": [{ "role": "user", "content": "go" }] });
     let request = tokio::spawn(gateway.post("/v1/chat/completions", &body).send());
     gateway.model.wait_for_requests(1).await;
     request.abort();
     // The provider sees its connection close: nobody goes on paying for an answer.
     gateway.model.wait_for_hangups(1).await;
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
@@ -176,7 +180,7 @@ async fn what_cannot_be_done_is_refused_in_the_envelope() {
     assert_eq!(gateway.get("/nowhere").await.status, 404);
     assert_eq!(gateway.get("/v1/chat/completions").await.status, 405);
     assert_eq!(gateway.model.requests().len(), 0);
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
@@ -191,7 +195,7 @@ async fn a_session_can_be_listed_shown_and_deleted() {
     assert_eq!(gateway.delete(&format!("/api/sessions/{session}")).await.body["deleted"], true);
     assert_eq!(gateway.get(&format!("/api/sessions/{session}")).await.status, 404);
     assert_eq!(gateway.delete(&format!("/api/sessions/{session}")).await.status, 404);
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[test]
@@ -251,7 +255,7 @@ async fn what_is_wrong_with_a_request_is_said_in_words_that_name_the_member() {
     let broken = answer(broken.body("{\"input\": ")).await;
     assert_eq!(broken.status, 400);
     assert_eq!(broken.body["error"]["message"], "the body is not JSON: line 1, column 10");
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
@@ -280,5 +284,5 @@ async fn schedules_that_cannot_be_used_are_told_of_everywhere_in_the_same_words(
         (&health["status"], &health["gateway_state"]),
         (&json!("degraded"), &json!("degraded"))
     );
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }

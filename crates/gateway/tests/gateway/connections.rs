@@ -2,14 +2,14 @@
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use vestal_gateway::{RequestTimeouts, Shutdown};
-use vestal_scripted_model::{Reply, Script};
+use vestal_gateway::{RequestTimeouts, ShutdownCause};
+use vestal_scripted_model::{Script, ScriptedReply};
 
 use crate::support::{Changes, KEY, TestGateway};
 
 #[tokio::test]
 async fn a_thousand_connections_that_ask_nothing_take_no_place() {
-    let gateway = TestGateway::start(Script::replies([Reply::text("unhurt")])).await;
+    let gateway = TestGateway::start(Script::replies([ScriptedReply::text("unhurt")])).await;
     let address = gateway.url("").trim_start_matches("http://").to_owned();
     let mut idle = Vec::new();
     for number in 0..1000 {
@@ -29,7 +29,7 @@ async fn a_thousand_connections_that_ask_nothing_take_no_place() {
     idle[0].read_to_end(&mut said).await.ok();
     assert_eq!(said, b"");
     drop(idle);
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
@@ -45,7 +45,7 @@ async fn a_body_that_is_too_large_is_refused() {
         assert_eq!(refused.status, 413, "{}", refused.body);
         assert_eq!(refused.body["error"]["message"], "the body is larger than 32 MiB");
     }
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
@@ -54,7 +54,8 @@ async fn a_client_that_does_not_finish_its_request_is_let_go_of() {
     let timeouts = Some(RequestTimeouts { head: soon, piece: soon });
     let changes = Changes { timeouts, ..Changes::default() };
     let gateway =
-        TestGateway::start_changed(Script::replies([Reply::text("unhurt")]), &[], changes).await;
+        TestGateway::start_changed(Script::replies([ScriptedReply::text("unhurt")]), &[], changes)
+            .await;
     let address = gateway.url("").trim_start_matches("http://").to_owned();
     let head = format!(
         "POST /v1/responses HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\n\
@@ -79,5 +80,5 @@ async fn a_client_that_does_not_finish_its_request_is_let_go_of() {
         }
     }
     assert_eq!(gateway.ask("are you there?", None).await.text(), "unhurt");
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use vestal_gateway::{Shutdown, openapi_document};
+use vestal_gateway::{ShutdownCause, openapi_document};
 use vestal_scripted_model::Script;
 
 use crate::support::{TestGateway, answer};
@@ -64,5 +64,5 @@ async fn every_route_in_it_is_served_and_needs_the_key_as_it_says() {
             assert_eq!(status, expected, "{method} {path}");
         }
     }
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }

@@ -1,8 +1,8 @@
 //! `Idempotency-Key`: nothing is done twice.
 
 use serde_json::json;
-use vestal_gateway::Shutdown;
-use vestal_scripted_model::{Reply, Script};
+use vestal_gateway::ShutdownCause;
+use vestal_scripted_model::{Script, ScriptedReply};
 
 use crate::support::{Answer, TestGateway, answer, found};
 
@@ -12,7 +12,7 @@ async fn send(gateway: &TestGateway, path: &str, key: &str, body: serde_json::Va
 
 #[tokio::test]
 async fn a_repeated_request_gets_the_first_answer_also_after_a_restart() {
-    let replies = ["chat", "response", "run"].map(Reply::text);
+    let replies = ["chat", "response", "run"].map(ScriptedReply::text);
     let gateway = TestGateway::start_killable(Script::replies(replies)).await;
     let chat = json!({ "messages": [{ "role": "user", "content": "go" }] });
     let input = json!({ "input": "go" });
@@ -36,12 +36,12 @@ async fn a_repeated_request_gets_the_first_answer_also_after_a_restart() {
         assert_eq!(other.body["error"]["code"], "idempotency_conflict");
     }
     assert_eq!(gateway.model.requests().len(), 3, "something was done twice");
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
 async fn a_request_whose_client_left_is_done_once_and_its_answer_is_kept() {
-    let held = Script::replies([Reply::text("worth waiting for").hold_after(0)]);
+    let held = Script::replies([ScriptedReply::text("worth waiting for").hold_after(0)]);
     let gateway = TestGateway::start(held).await;
     let body = json!({ "messages": [{ "role": "user", "content": "go" }], "stream": true });
     let path = "/v1/chat/completions";
@@ -63,12 +63,12 @@ async fn a_request_whose_client_left_is_done_once_and_its_answer_is_kept() {
     let stream = kept.body.as_str().unwrap();
     assert!(stream.contains("worth waiting") && stream.contains("[DONE]"), "{stream}");
     assert_eq!(gateway.model.requests().len(), 1);
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
 async fn a_request_that_a_killed_gateway_left_is_not_done_again() {
-    let held = Script::replies([Reply::text("lost").hold_after(0)]);
+    let held = Script::replies([ScriptedReply::text("lost").hold_after(0)]);
     let gateway = TestGateway::start_killable(held).await;
     let body = json!({ "input": "go" });
     let first = gateway.post("/v1/responses", &body).header("idempotency-key", "k");
@@ -83,12 +83,12 @@ async fn a_request_that_a_killed_gateway_left_is_not_done_again() {
     assert!(again.body["error"]["message"].as_str().unwrap().contains(session), "{}", again.body);
     assert_eq!(gateway.get(&format!("/api/sessions/{session}")).await.status, 200);
     assert_eq!(gateway.model.requests().len(), 1);
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
 async fn a_request_that_was_refused_may_be_sent_again() {
-    let gateway = TestGateway::start(Script::replies([Reply::text("fine")])).await;
+    let gateway = TestGateway::start(Script::replies([ScriptedReply::text("fine")])).await;
     let body = json!({ "messages": [{ "role": "user", "content": "x" }], "n": 2 });
     for _ in 0..2 {
         let refused = send(&gateway, "/v1/chat/completions", "k", body.clone()).await;
@@ -96,5 +96,5 @@ async fn a_request_that_was_refused_may_be_sent_again() {
     }
     let body = json!({ "messages": [{ "role": "user", "content": "x" }] });
     assert_eq!(send(&gateway, "/v1/chat/completions", "k", body).await.text(), "fine");
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::json;
 use vestal_gateway::{
-    ApiServerError, Gateway, GatewayError, GatewayPhase, GatewaySettings, ListenerPhase, Shutdown,
-    StatusAnswer, ask_status, ask_stop, read_state,
+    ApiServerError, Gateway, GatewayError, GatewayPhase, GatewaySettings, ListenerPhase,
+    ShutdownCause, StatusAnswer, ask_status, ask_stop, read_state,
 };
 use vestal_runtime::Runtime;
 use vestal_sandbox::Engine;
-use vestal_scripted_model::{Reply, Script, ScriptedModel};
+use vestal_scripted_model::{Script, ScriptedModel, ScriptedReply};
 use vestal_testkit::{until, until_async};
 
 use crate::support::{KEY, TestGateway, answer, settings, usual};
@@ -25,7 +25,7 @@ async fn it_says_what_it_does_when_asked_and_when_it_has_ended() {
     assert!(state.process().is_alive());
     assert!(ask_stop(&home, false).await.unwrap().is_some());
     let (kept, end) = gateway.ended().await;
-    assert_eq!(end.shutdown, Shutdown::Planned);
+    assert_eq!(end.shutdown, ShutdownCause::Planned);
     let state = read_state(kept.path()).unwrap().unwrap();
     assert_eq!(state.gateway_state, GatewayPhase::Stopped);
     assert_eq!(state.exit_reason.as_deref(), Some("stopped by an operator"));
@@ -34,7 +34,7 @@ async fn it_says_what_it_does_when_asked_and_when_it_has_ended() {
 
 #[tokio::test]
 async fn an_end_that_nobody_planned_stays_running_on_record() {
-    for (shutdown, restart) in [(Shutdown::Unplanned, false), (Shutdown::Restart, true)] {
+    for (shutdown, restart) in [(ShutdownCause::Unplanned, false), (ShutdownCause::Restart, true)] {
         let gateway = TestGateway::start(Script::replies([])).await;
         let (home, end) = gateway.end(shutdown).await;
         assert_eq!(end.shutdown, shutdown);
@@ -48,24 +48,24 @@ async fn an_end_that_nobody_planned_stays_running_on_record() {
 
 #[tokio::test]
 async fn a_second_gateway_of_a_profile_is_refused_and_harms_nobody() {
-    let gateway = TestGateway::start(Script::replies([Reply::text("still here")])).await;
+    let gateway = TestGateway::start(Script::replies([ScriptedReply::text("still here")])).await;
     let before = read_state(gateway.home.path()).unwrap();
     let second = Gateway::claim(gateway.home.path(), "default");
     let Err(GatewayError::AlreadyRunning { pid, .. }) = second else { panic!("{second:?}") };
     assert_eq!(pid, Some(std::process::id()));
     assert_eq!(read_state(gateway.home.path()).unwrap(), before);
     assert_eq!(gateway.ask("are you there?", None).await.text(), "still here");
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
 async fn a_turn_that_runs_has_its_time_and_new_ones_are_refused() {
-    let held = Script::replies([Reply::text("done in time").hold_after(0)]);
+    let held = Script::replies([ScriptedReply::text("done in time").hold_after(0)]);
     let gateway = TestGateway::start_with(held, &["agent.restart_drain_timeout=600"]).await;
     let body = json!({ "messages": [{ "role": "user", "content": "go" }] });
     let first = tokio::spawn(answer(gateway.post("/v1/chat/completions", &body)));
     gateway.model.wait_for_requests(1).await;
-    gateway.shutdown.send(Shutdown::Planned).await.unwrap();
+    gateway.shutdown.send(ShutdownCause::Planned).await.unwrap();
     wait_until_draining(gateway.home.path()).await;
     gateway.model.release();
     assert_eq!(first.await.unwrap().text(), "done in time");
@@ -77,12 +77,12 @@ async fn a_turn_that_runs_has_its_time_and_new_ones_are_refused() {
 
 #[tokio::test]
 async fn a_turn_that_does_not_end_in_time_is_interrupted_and_told_so() {
-    let held = Script::replies([Reply::text("too late").hold_after(0)]);
+    let held = Script::replies([ScriptedReply::text("too late").hold_after(0)]);
     let gateway = TestGateway::start(held).await;
     let body = json!({ "messages": [{ "role": "user", "content": "go" }] });
     let first = tokio::spawn(answer(gateway.post("/v1/chat/completions", &body)));
     gateway.model.wait_for_requests(1).await;
-    gateway.shutdown.send(Shutdown::Planned).await.unwrap();
+    gateway.shutdown.send(ShutdownCause::Planned).await.unwrap();
     let interrupted = first.await.unwrap();
     assert_eq!(interrupted.status, 503, "{}", interrupted.body);
     assert_eq!(interrupted.body["error"]["code"], "interrupted");
@@ -97,13 +97,13 @@ async fn a_turn_that_does_not_end_in_time_is_interrupted_and_told_so() {
 
 #[tokio::test]
 async fn a_second_wish_to_end_does_not_wait_for_turns() {
-    let held = Script::replies([Reply::text("never").hold_after(0)]);
+    let held = Script::replies([ScriptedReply::text("never").hold_after(0)]);
     let gateway = TestGateway::start_with(held, &["agent.restart_drain_timeout=600"]).await;
     let body = json!({ "messages": [{ "role": "user", "content": "go" }] });
     let first = tokio::spawn(answer(gateway.post("/v1/chat/completions", &body)));
     gateway.model.wait_for_requests(1).await;
-    gateway.shutdown.send(Shutdown::Planned).await.unwrap();
-    gateway.shutdown.send(Shutdown::Planned).await.unwrap();
+    gateway.shutdown.send(ShutdownCause::Planned).await.unwrap();
+    gateway.shutdown.send(ShutdownCause::Planned).await.unwrap();
     assert_eq!(first.await.unwrap().status, 503);
     gateway.ended().await;
 }
@@ -171,8 +171,8 @@ async fn a_port_that_is_taken_and_then_freed_is_served() {
     is_ready.await.unwrap();
     let part = read_state(home.path()).unwrap().unwrap().platforms["api_server"].clone();
     assert_eq!((part.state, part.error_message), (ListenerPhase::Connected, None));
-    stop.send(Shutdown::Planned).await.unwrap();
-    assert_eq!(serving.await.unwrap().unwrap().shutdown, Shutdown::Planned);
+    stop.send(ShutdownCause::Planned).await.unwrap();
+    assert_eq!(serving.await.unwrap().unwrap().shutdown, ShutdownCause::Planned);
 }
 
 #[tokio::test]
@@ -190,7 +190,7 @@ async fn a_stop_does_not_wait_for_a_port_that_is_taken() {
         ask_stop(home.path(), false).await.unwrap();
     };
     let (end, ()) = tokio::join!(serving, stopping);
-    assert_eq!(end.unwrap().shutdown, Shutdown::Planned);
+    assert_eq!(end.unwrap().shutdown, ShutdownCause::Planned);
     let state = read_state(home.path()).unwrap().unwrap();
     assert_eq!(state.gateway_state, GatewayPhase::Stopped);
 }
@@ -212,7 +212,7 @@ fn an_api_server_without_a_key_is_not_started() {
 #[tokio::test]
 async fn garbage_on_its_sockets_does_not_hurt_it() {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    let gateway = TestGateway::start(Script::replies([Reply::text("unhurt")])).await;
+    let gateway = TestGateway::start(Script::replies([ScriptedReply::text("unhurt")])).await;
     let control = vestal_gateway::control_path(gateway.home.path());
     let address = gateway.url("").trim_start_matches("http://").to_owned();
     for round in 0..500_u32 {
@@ -230,7 +230,7 @@ async fn garbage_on_its_sockets_does_not_hurt_it() {
     }
     assert!(matches!(ask_status(gateway.home.path()).await.unwrap(), StatusAnswer::Answers(_)));
     assert_eq!(gateway.ask("are you there?", None).await.text(), "unhurt");
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 /// Waits until the gateway says that it drains; it says so before it refuses anything.

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use vestal_agent::{Tool, ToolContext, ToolOutput};
-use vestal_gateway::Shutdown;
+use vestal_gateway::ShutdownCause;
 use vestal_model::ToolSpec;
-use vestal_schedules::RunStatus;
-use vestal_scripted_model::{Reply, Rule, Script};
+use vestal_schedules::ScheduleRunStatus;
+use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 
 use crate::support::{Changes, TestGateway, answer};
 use crate::{schedules, websocket};
@@ -42,8 +42,8 @@ impl Tool for Explode {
 #[tokio::test]
 async fn a_bug_in_a_turn_fails_that_turn_and_its_session_goes_on() {
     let script = Script::rules([
-        Rule::when_user_contains("hello").reply(Reply::text("still here")),
-        Rule::always().reply(Reply::tool_call("explode", json!({}))),
+        ReplyRule::when_user_contains("hello").reply(ScriptedReply::text("still here")),
+        ReplyRule::always().reply(ScriptedReply::tool_call("explode", json!({}))),
     ]);
     let contained = Arc::new(AtomicU32::new(0));
     let tool = Arc::new(Explode(Arc::clone(&contained)));
@@ -71,14 +71,14 @@ async fn a_bug_in_a_turn_fails_that_turn_and_its_session_goes_on() {
     let session = last.data["session_id"].as_str().unwrap();
     assert_eq!(gateway.ask("hello", Some(session)).await.text(), "still here");
     assert_eq!(contained.load(Ordering::Relaxed), 3, "a panic would have ended the process");
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
 async fn a_bug_in_a_scheduled_run_and_in_a_session_fails_it_alone() {
     let script = Script::rules([
-        Rule::when_user_contains("hello").reply(Reply::text("still here")),
-        Rule::always().reply(Reply::tool_call("explode", json!({}))),
+        ReplyRule::when_user_contains("hello").reply(ScriptedReply::text("still here")),
+        ReplyRule::always().reply(ScriptedReply::tool_call("explode", json!({}))),
     ]);
     let contained = Arc::new(AtomicU32::new(0));
     let tool = Arc::new(Explode(Arc::clone(&contained)));
@@ -87,7 +87,7 @@ async fn a_bug_in_a_scheduled_run_and_in_a_session_fails_it_alone() {
     let store = schedules::store(gateway.home.path()).await;
     let schedule = schedules::due_soon(&store, |new| new).await;
     let run = schedules::last_run(&store, &schedule, schedules::is_ended).await;
-    assert_eq!(run.status, RunStatus::Failed);
+    assert_eq!(run.status, ScheduleRunStatus::Failed);
     assert!(run.error.unwrap().contains("met a bug"));
     assert_eq!(contained.load(Ordering::Relaxed), 1, "a panic would have ended the process");
     // Its conversation is closed: it can be gone on with.
@@ -102,5 +102,5 @@ async fn a_bug_in_a_scheduled_run_and_in_a_session_fails_it_alone() {
         assert_eq!((&ended["status"], &ended["text"]), (&json!(status), &json!(answer)), "{ended}");
     }
     assert_eq!(contained.load(Ordering::Relaxed), 2, "a panic would have ended the process");
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }

@@ -1,14 +1,14 @@
 //! Responses: kept, gone on from, and told as they are made.
 
 use serde_json::{Value, json};
-use vestal_gateway::Shutdown;
-use vestal_scripted_model::{Reply, Rule, Script};
+use vestal_gateway::ShutdownCause;
+use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 
 use crate::support::{EventStream, TestGateway};
 
 fn echo() -> Script {
-    Script::rules([Rule::always()
-        .reply_with(|request| Reply::text(request.last_user_text().unwrap_or_default()))])
+    Script::rules([ReplyRule::always()
+        .reply_with(|request| ScriptedReply::text(request.last_user_text().unwrap_or_default()))])
 }
 
 fn text(response: &Value) -> &str {
@@ -43,7 +43,7 @@ async fn a_response_is_kept_and_gone_on_from_in_any_order() {
     let lost = gateway.say("/v1/responses", lost).await;
     assert_eq!(lost.status, 400);
     assert_eq!(lost.body["error"]["code"], "previous_response_not_found");
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
@@ -55,14 +55,15 @@ async fn what_is_not_to_be_kept_leaves_nothing() {
     let id = answered.body["id"].as_str().unwrap();
     assert_eq!(gateway.get(&format!("/v1/responses/{id}")).await.status, 404);
     assert_eq!(gateway.get("/api/sessions").await.body["data"], json!([]));
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
 async fn a_stream_tells_what_the_agent_said_and_did_in_order() {
     let gateway = TestGateway::start(Script::replies([
-        Reply::tool_call("terminal", json!({ "command": "echo lantern" })).with_text("let me look"),
-        Reply::text("It is lantern.").chunked(5),
+        ScriptedReply::tool_call("terminal", json!({ "command": "echo lantern" }))
+            .with_text("let me look"),
+        ScriptedReply::text("It is lantern.").chunked(5),
     ]))
     .await;
     let body = json!({ "input": [{ "role": "user", "content": [{ "type": "input_text", "text": "go" }] }],
@@ -103,19 +104,19 @@ async fn a_stream_tells_what_the_agent_said_and_did_in_order() {
     // What a response had can be sent back as input.
     let mut input = response["output"].clone();
     input.as_array_mut().unwrap().push(json!({ "role": "user", "content": "thanks" }));
-    gateway.model.push(Reply::text("welcome"));
+    gateway.model.push(ScriptedReply::text("welcome"));
     let again = gateway.say("/v1/responses", json!({ "input": input })).await;
     assert_eq!((again.status, text(&again.body)), (200, "welcome"), "{}", again.body);
     gateway.remove_sandbox().await;
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
 async fn a_failure_is_never_a_response() {
     let gateway = TestGateway::start(Script::replies([
-        Reply::error(500, "no"),
-        Reply::error(500, "no"),
-        Reply::text("half of it").chunked(4).cut_after(1),
+        ScriptedReply::error(500, "no"),
+        ScriptedReply::error(500, "no"),
+        ScriptedReply::text("half of it").chunked(4).cut_after(1),
     ]))
     .await;
     for stream in [false, true] {
@@ -140,14 +141,14 @@ async fn a_failure_is_never_a_response() {
     ] {
         assert_eq!(gateway.say("/v1/responses", wrong.clone()).await.status, status, "{wrong}");
     }
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
 async fn two_that_go_on_from_one_response_at_once_both_get_their_answer() {
     let script = Script::rules([
-        Rule::when_user_contains("at once").reply(Reply::text("both").hold_after(0)),
-        Rule::always().reply(Reply::text("first")),
+        ReplyRule::when_user_contains("at once").reply(ScriptedReply::text("both").hold_after(0)),
+        ReplyRule::always().reply(ScriptedReply::text("first")),
     ]);
     let gateway = TestGateway::start(script).await;
     let first = gateway.say("/v1/responses", json!({ "input": "one" })).await;
@@ -170,5 +171,5 @@ async fn two_that_go_on_from_one_response_at_once_both_get_their_answer() {
     sessions.sort_unstable();
     sessions.dedup();
     assert_eq!(sessions.len(), 3);
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }

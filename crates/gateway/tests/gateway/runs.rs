@@ -1,8 +1,8 @@
 //! Runs: what is promised to clients that come and go, and to those of a gateway that was killed.
 
 use serde_json::{Value, json};
-use vestal_gateway::Shutdown;
-use vestal_scripted_model::{Reply, Script};
+use vestal_gateway::ShutdownCause;
+use vestal_scripted_model::{Script, ScriptedReply};
 
 use crate::support::{KEY, StreamEvent, TestGateway, found};
 
@@ -18,7 +18,8 @@ fn said(events: &[StreamEvent]) -> String {
 async fn a_reader_that_comes_back_misses_nothing_and_sees_nothing_twice() {
     let words = "all of these words are read by somebody who comes and goes";
     let gateway =
-        TestGateway::start(Script::replies([Reply::text(words).chunked(6).hold_after(4)])).await;
+        TestGateway::start(Script::replies([ScriptedReply::text(words).chunked(6).hold_after(4)]))
+            .await;
     let begun = gateway.say("/v1/runs", json!({ "input": "go" })).await.body;
     let run = begun["run_id"].as_str().unwrap();
     let events = format!("/v1/runs/{run}/events");
@@ -42,7 +43,7 @@ async fn a_reader_that_comes_back_misses_nothing_and_sees_nothing_twice() {
     assert_eq!((&shown["status"], &shown["output"]), (&json!("completed"), &json!(words)));
     assert_eq!(shown["created_at"], begun["created_at"]);
     assert_eq!(gateway.get("/v1/runs").await.body["data"][0]["run_id"], json!(run));
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
@@ -86,7 +87,7 @@ async fn a_client_that_hangs_up_while_it_asks_for_a_run_leaves_none_or_one_that_
     sessions.sort_by_key(Value::to_string);
     of_runs.sort_by_key(Value::to_string);
     assert_eq!(sessions, of_runs);
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
@@ -94,7 +95,7 @@ async fn a_run_that_is_stopped_ends_with_its_commands() {
     let home = tempfile::tempdir().unwrap();
     let pid = home.path().join("pid");
     let command = format!("echo $$ > {0}.new && mv {0}.new {0}; sleep 1000", pid.display());
-    let call = Reply::tool_call("terminal", json!({ "command": command }));
+    let call = ScriptedReply::tool_call("terminal", json!({ "command": command }));
     let gateway = TestGateway::start_with(Script::replies([call]), &["approvals.mode=off"]).await;
     let run = gateway.run("go").await;
     let mut reader = gateway.follow(&format!("/v1/runs/{run}/events"), None).await;
@@ -111,7 +112,7 @@ async fn a_run_that_is_stopped_ends_with_its_commands() {
     let again = gateway.say(&format!("/v1/runs/{run}/stop"), json!({})).await;
     assert_eq!(again.body["status"], "cancelled");
     gateway.remove_sandbox().await;
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
@@ -121,8 +122,8 @@ async fn a_dangerous_command_waits_for_the_answer_of_a_client() {
     std::fs::create_dir(&doomed).unwrap();
     let command = format!("rm -r {}", doomed.display());
     let gateway = TestGateway::start(Script::replies([
-        Reply::tool_call("terminal", json!({ "command": command })),
-        Reply::text("gone"),
+        ScriptedReply::tool_call("terminal", json!({ "command": command })),
+        ScriptedReply::text("gone"),
     ]))
     .await;
     let run = gateway.run("remove it").await;
@@ -153,12 +154,12 @@ async fn a_dangerous_command_waits_for_the_answer_of_a_client() {
     assert!(!doomed.exists());
     assert_eq!(gateway.say(&approval, answer).await.status, 409);
     gateway.remove_sandbox().await;
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
 async fn a_run_whose_provider_fails_has_failed() {
-    let gateway = TestGateway::start(Script::replies([Reply::error(500, "no")])).await;
+    let gateway = TestGateway::start(Script::replies([ScriptedReply::error(500, "no")])).await;
     let run = gateway.run("go").await;
     let events = gateway.follow(&format!("/v1/runs/{run}/events"), None).await.rest().await;
     assert_eq!(names(&events), ["run.started", "run.failed"]);
@@ -172,5 +173,5 @@ async fn a_run_whose_provider_fails_has_failed() {
             (404, &json!("run_not_found"))
         );
     }
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }

@@ -1,7 +1,7 @@
 //! Sandboxes over HTTP: the verbs of the command line, without it.
 
 use serde_json::{Value, json};
-use vestal_gateway::Shutdown;
+use vestal_gateway::ShutdownCause;
 use vestal_scripted_model::Script;
 
 use crate::support::{TestGateway, answer, found};
@@ -16,7 +16,7 @@ async fn remove(gateway: TestGateway) {
     let removed = gateway.delete("/api/sandboxes/lab?files=true").await;
     assert_eq!((removed.status, &removed.body["files_removed"]), (200, &json!(true)));
     assert_eq!(gateway.get("/api/sandboxes/lab").await.status, 404);
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
@@ -162,9 +162,9 @@ async fn a_drain_waits_for_a_command_and_interrupts_it_when_its_time_is_up() {
             std::fs::read_to_string(&begun).ok()?.trim().parse().ok()
         })
         .await;
-        gateway.shutdown.send(Shutdown::Planned).await.unwrap();
+        gateway.shutdown.send(ShutdownCause::Planned).await.unwrap();
         if is_interrupted {
-            gateway.shutdown.send(Shutdown::Planned).await.unwrap();
+            gateway.shutdown.send(ShutdownCause::Planned).await.unwrap();
             let answered = running.await.unwrap();
             assert_eq!(
                 (answered.status, &answered.body["error"]["code"]),

@@ -6,40 +6,40 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use vestal_conversations::ConversationId;
-use vestal_gateway::{ListenerPhase, Shutdown, read_state, schedules_runner};
+use vestal_gateway::{ListenerPhase, ShutdownCause, read_state, schedules_runner};
 use vestal_schedules::{
-    Delivered, Delivery, NewSchedule, Run, RunStatus, Schedule, Store, Timing, Trigger, Zone,
-    store_path,
+    Delivered, NewSchedule, Schedule, ScheduleDelivery, ScheduleRun, ScheduleRunStatus,
+    ScheduleStore, ScheduleTiming, Trigger, Zone, store_path,
 };
-use vestal_scripted_model::{Reply, Script};
+use vestal_scripted_model::{Script, ScriptedReply};
 
 use crate::support::{TestGateway, answer};
 
 /// Longer than anything takes on a slow and busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-pub(crate) async fn store(home: &Path) -> Store {
-    Store::open(store_path(home)).await.unwrap()
+pub(crate) async fn store(home: &Path) -> ScheduleStore {
+    ScheduleStore::open(store_path(home)).await.unwrap()
 }
 
 /// Creates a schedule that is due in a moment.
 pub(crate) async fn due_soon(
-    store: &Store,
+    store: &ScheduleStore,
     change: impl FnOnce(NewSchedule) -> NewSchedule,
 ) -> Schedule {
     let now = Timestamp::now();
     let soon = now + SignedDuration::from_secs(2);
-    let timing = Timing::Instant(Timestamp::from_second(soon.as_second()).unwrap());
+    let timing = ScheduleTiming::Instant(Timestamp::from_second(soon.as_second()).unwrap());
     let new = change(NewSchedule::new(timing, Zone::utc(), "look at the logs"));
     store.create(new, now).await.unwrap()
 }
 
 /// Waits until the last run of a schedule is as wanted.
 pub(crate) async fn last_run(
-    store: &Store,
+    store: &ScheduleStore,
     schedule: &Schedule,
-    wanted: impl Fn(&Run) -> bool,
-) -> Run {
+    wanted: impl Fn(&ScheduleRun) -> bool,
+) -> ScheduleRun {
     let looking = async {
         loop {
             let last = store.runs(Some(&schedule.id), 1).await.unwrap().pop();
@@ -52,26 +52,26 @@ pub(crate) async fn last_run(
     tokio::time::timeout(PATIENCE, looking).await.unwrap()
 }
 
-pub(crate) fn is_ended(run: &Run) -> bool {
+pub(crate) fn is_ended(run: &ScheduleRun) -> bool {
     !run.status.is_open()
 }
 
 #[tokio::test]
 async fn what_is_due_is_asked_of_the_agent_and_delivered_to_its_conversation() {
-    let replies = [Reply::text("hello"), Reply::text("all is quiet")];
+    let replies = [ScriptedReply::text("hello"), ScriptedReply::text("all is quiet")];
     let gateway = TestGateway::start(Script::replies(replies)).await;
     let asked = gateway.ask("hi", None).await;
     let target = asked.header("x-vestal-session-id").unwrap().to_owned();
     let store = store(gateway.home.path()).await;
     let schedule = due_soon(&store, |new| NewSchedule {
         name: Some("watch".to_owned()),
-        delivery: Delivery::Conversation(target.clone()),
+        delivery: ScheduleDelivery::Conversation(target.clone()),
         script: Some("echo from the script; cd /; pwd".to_owned()),
         ..new
     })
     .await;
     let run = last_run(&store, &schedule, is_ended).await;
-    assert_eq!((run.status, run.error.as_deref()), (RunStatus::Succeeded, None));
+    assert_eq!((run.status, run.error.as_deref()), (ScheduleRunStatus::Succeeded, None));
     assert_eq!((run.trigger, run.output.as_str()), (Trigger::Due, "all is quiet"));
     assert!(run.tokens.is_some());
     // A conversation of its own, with what the script printed.
@@ -86,12 +86,12 @@ async fn what_is_due_is_asked_of_the_agent_and_delivered_to_its_conversation() {
     let last = messages["data"].as_array().unwrap().last().unwrap().to_string();
     assert!(last.contains("the schedule \\\"watch\\\"") || last.contains("watch"), "{last}");
     assert!(last.contains("all is quiet"), "{last}");
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
 async fn a_failure_of_the_model_or_the_script_is_a_failed_run() {
-    let gateway = TestGateway::start(Script::replies([Reply::error(500, "broken")])).await;
+    let gateway = TestGateway::start(Script::replies([ScriptedReply::error(500, "broken")])).await;
     let store = store(gateway.home.path()).await;
     let model = due_soon(&store, |new| new).await;
     let script = due_soon(&store, |new| NewSchedule {
@@ -100,20 +100,20 @@ async fn a_failure_of_the_model_or_the_script_is_a_failed_run() {
     })
     .await;
     let failed = last_run(&store, &model, is_ended).await;
-    assert_eq!(failed.status, RunStatus::Failed);
+    assert_eq!(failed.status, ScheduleRunStatus::Failed);
     assert_eq!(failed.output, "");
     assert!(failed.error.is_some() && failed.conversation.is_some(), "{failed:?}");
     let failed = last_run(&store, &script, is_ended).await;
     assert_eq!(failed.error.as_deref(), Some("the script exited with 3: nothing there"));
     assert_eq!(gateway.model.requests().len(), 1);
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
 async fn a_dangerous_command_of_a_scheduled_run_is_refused_unless_cron_mode_allows_it() {
     for (mode, is_done) in [("deny", false), ("allow", true)] {
         let call = json!({ "command": "rm -rf ./build" });
-        let replies = [Reply::tool_call("terminal", call), Reply::text("done")];
+        let replies = [ScriptedReply::tool_call("terminal", call), ScriptedReply::text("done")];
         // What holds for others who cannot be asked does not hold here.
         let set = format!("approvals.cron_mode={mode}");
         let more = [set.as_str(), "approvals.unattended=allow"];
@@ -124,9 +124,9 @@ async fn a_dangerous_command_of_a_scheduled_run_is_refused_unless_cron_mode_allo
         let workdir = Some(dir.path().display().to_string());
         let schedule = due_soon(&store, |new| NewSchedule { workdir, ..new }).await;
         let run = last_run(&store, &schedule, is_ended).await;
-        assert_eq!(run.status, RunStatus::Succeeded, "{run:?}");
+        assert_eq!(run.status, ScheduleRunStatus::Succeeded, "{run:?}");
         assert_eq!(!dir.path().join("build").exists(), is_done, "{mode}");
-        gateway.end(Shutdown::Planned).await;
+        gateway.end(ShutdownCause::Planned).await;
     }
 }
 
@@ -134,7 +134,7 @@ async fn a_dangerous_command_of_a_scheduled_run_is_refused_unless_cron_mode_allo
 async fn a_scheduled_run_makes_no_schedules_unless_a_setting_says_so() {
     for (setting, schedules) in [("false", 1), ("true", 2)] {
         let call = json!({ "action": "create", "schedule": "every 1h", "prompt": "again" });
-        let replies = [Reply::tool_call("schedule", call), Reply::text("done")];
+        let replies = [ScriptedReply::tool_call("schedule", call), ScriptedReply::text("done")];
         let set = format!("cron.runs_may_schedule={setting}");
         // The approval is not what holds it back.
         let more = [set.as_str(), "approvals.cron_mode=allow"];
@@ -142,30 +142,30 @@ async fn a_scheduled_run_makes_no_schedules_unless_a_setting_says_so() {
         let store = store(gateway.home.path()).await;
         let schedule = due_soon(&store, |new| new).await;
         let run = last_run(&store, &schedule, is_ended).await;
-        assert_eq!(run.status, RunStatus::Succeeded, "{run:?}");
+        assert_eq!(run.status, ScheduleRunStatus::Succeeded, "{run:?}");
         assert_eq!(store.list().await.unwrap().len(), schedules, "{setting}");
         let told = gateway.model.requests()[1].last_tool_results().concat();
         assert_eq!(told.contains("cron.runs_may_schedule"), setting == "false", "{told}");
-        gateway.end(Shutdown::Planned).await;
+        gateway.end(ShutdownCause::Planned).await;
     }
 }
 
 #[tokio::test]
 async fn a_drain_interrupts_what_runs_and_begins_nothing_new() {
-    let held = Script::replies([Reply::text("too late").hold_after(0)]);
+    let held = Script::replies([ScriptedReply::text("too late").hold_after(0)]);
     let gateway = TestGateway::start(held).await;
     let home = gateway.home.path().to_owned();
     let store = store(&home).await;
     let schedule = due_soon(&store, |new| new).await;
     gateway.model.wait_for_requests(1).await;
-    let running = last_run(&store, &schedule, |run| run.status == RunStatus::Running).await;
+    let running = last_run(&store, &schedule, |run| run.status == ScheduleRunStatus::Running).await;
     assert!(running.conversation.is_some());
     assert!(schedules_runner(&home, "default").await.is_running);
     let later = due_soon(&store, |new| new).await;
-    let (home, end) = gateway.end(Shutdown::Planned).await;
+    let (home, end) = gateway.end(ShutdownCause::Planned).await;
     assert_eq!(end.stuck, 0);
     let run = store.run(running.id).await.unwrap();
-    assert_eq!(run.status, RunStatus::Interrupted);
+    assert_eq!(run.status, ScheduleRunStatus::Interrupted);
     assert!(run.ended_at.is_some());
     let state = read_state(home.path()).unwrap().unwrap();
     assert_eq!(state.platforms["schedules"].state, ListenerPhase::Stopped);
@@ -179,7 +179,7 @@ async fn a_drain_interrupts_what_runs_and_begins_nothing_new() {
 
 #[tokio::test]
 async fn schedules_are_made_changed_run_and_removed_over_the_api() {
-    let gateway = TestGateway::start(Script::replies([Reply::text("here I am")])).await;
+    let gateway = TestGateway::start(Script::replies([ScriptedReply::text("here I am")])).await;
     let new = json!({ "schedule": "0 9 * * 1-5", "timezone": "Europe/Berlin", "prompt": "look" });
     let made = answer(gateway.post("/api/jobs", &new)).await;
     assert_eq!(made.status, 201, "{}", made.body);
@@ -219,5 +219,5 @@ async fn schedules_are_made_changed_run_and_removed_over_the_api() {
         assert_eq!((wrong.status, &wrong.body["error"]["code"]), (status, &json!(code)));
     }
     assert_eq!(gateway.get_without_key("/api/jobs").await.status, 401);
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }

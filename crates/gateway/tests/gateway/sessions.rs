@@ -1,15 +1,15 @@
 //! Sessions as resources, and what a client can find out before it asks.
 
 use serde_json::json;
-use vestal_gateway::Shutdown;
-use vestal_scripted_model::{Reply, Rule, Script};
+use vestal_gateway::ShutdownCause;
+use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 
 use crate::support::{EventStream, TestGateway, answer};
 
 #[tokio::test]
 async fn a_session_is_made_named_spoken_in_and_forked() {
-    let echo = Rule::always()
-        .reply_with(|request| Reply::text(request.last_user_text().unwrap_or_default()));
+    let echo = ReplyRule::always()
+        .reply_with(|request| ScriptedReply::text(request.last_user_text().unwrap_or_default()));
     let gateway = TestGateway::start(Script::rules([echo])).await;
     let made = gateway.say("/api/sessions", json!({ "title": "plans" })).await;
     assert_eq!((made.status, &made.body["title"]), (201, &json!("plans")), "{}", made.body);
@@ -34,7 +34,7 @@ async fn a_session_is_made_named_spoken_in_and_forked() {
     assert_eq!(shown["messages"], 4);
     // One that nobody speaks in does not look like one that is in use.
     assert!(shown["ended_at"].is_string(), "{shown}");
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
@@ -48,5 +48,5 @@ async fn a_client_finds_out_what_there_is() {
     assert_eq!(gateway.get("/v1/skills").await.body["data"], json!([]));
     assert_eq!(gateway.get("/v1/models/vestal-agent").await.body["object"], "model");
     assert_eq!(gateway.get("/v1/models/other").await.status, 404);
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }

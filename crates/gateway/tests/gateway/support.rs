@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use vestal_agent::Tool;
 use vestal_config::{Environment, Home, Override, Settings};
 use vestal_gateway::{
-    Gateway, GatewayEnd, GatewayError, GatewaySettings, RequestTimeouts, Shutdown, read_state,
+    Gateway, GatewayEnd, GatewayError, GatewaySettings, RequestTimeouts, ShutdownCause, read_state,
 };
 use vestal_runtime::Runtime;
 use vestal_sandbox::Engine;
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 pub(crate) struct TestGateway {
     pub(crate) home: TempDir,
     pub(crate) model: ScriptedModel,
-    pub(crate) shutdown: mpsc::Sender<Shutdown>,
+    pub(crate) shutdown: mpsc::Sender<ShutdownCause>,
     address: String,
     client: reqwest::Client,
     serving: JoinHandle<Result<GatewayEnd, GatewayError>>,
@@ -228,7 +228,7 @@ impl TestGateway {
     }
 
     /// Asks the gateway to end, and returns how it did.
-    pub(crate) async fn end(self, shutdown: Shutdown) -> (TempDir, GatewayEnd) {
+    pub(crate) async fn end(self, shutdown: ShutdownCause) -> (TempDir, GatewayEnd) {
         self.shutdown.send(shutdown).await.unwrap();
         self.ended().await
     }

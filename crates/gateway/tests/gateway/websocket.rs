@@ -8,8 +8,8 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::{Error, Message};
-use vestal_gateway::{Shutdown, read_state};
-use vestal_scripted_model::{Reply, Script};
+use vestal_gateway::{ShutdownCause, read_state};
+use vestal_scripted_model::{Script, ScriptedReply};
 use vestal_testkit::processes::{marker, processes_with};
 
 use crate::support::{KEY, TestGateway, answer};
@@ -93,12 +93,12 @@ async fn the_key_or_a_ticket_lets_in_and_a_ticket_counts_once() {
     page.0.send(Message::binary(vec![0xff])).await.unwrap();
     assert_eq!(page.next().await.unwrap()["error"]["code"], -32700);
     page.call("commands.catalog", json!({})).await;
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
 async fn a_turn_outlives_its_connection_and_another_one_hears_the_rest() {
-    let reply = Reply::text("before, after").chunked(7).hold_after(1);
+    let reply = ScriptedReply::text("before, after").chunked(7).hold_after(1);
     let gateway = TestGateway::start(Script::replies([reply])).await;
     let mut first = with_key(&gateway).await;
     let session = first.call("session.create", json!({})).await["session_id"].clone();
@@ -113,13 +113,13 @@ async fn a_turn_outlives_its_connection_and_another_one_hears_the_rest() {
     );
     gateway.model.release();
     assert_eq!(second.event("message.complete").await["text"], "before, after");
-    gateway.end(Shutdown::Planned).await;
+    gateway.end(ShutdownCause::Planned).await;
 }
 
 #[tokio::test]
 async fn turns_of_sessions_count_and_a_drain_interrupts_them_with_their_commands() {
     let mark = marker();
-    let call = Reply::tool_call("terminal", json!({ "command": format!("sleep {mark}") }));
+    let call = ScriptedReply::tool_call("terminal", json!({ "command": format!("sleep {mark}") }));
     let gateway =
         TestGateway::start_with(Script::replies([call]), &["api_server.max_concurrent_runs=1"])
             .await;
@@ -135,7 +135,7 @@ async fn turns_of_sessions_count_and_a_drain_interrupts_them_with_their_commands
         read_state(&home).unwrap().is_some_and(|state| state.active_agents == 1)
     })
     .await;
-    let ending = gateway.end(Shutdown::Planned);
+    let ending = gateway.end(ShutdownCause::Planned);
     let watching = async {
         assert_eq!(socket.event("message.complete").await["status"], "interrupted");
         assert_eq!(socket.event("connection.closed").await["reason"], "the gateway is stopping");

@@ -1,7 +1,7 @@
 //! SIGKILL of a gateway at every step of its life.
 
 use vestal_gateway::{GatewayPhase, ask_stop, failpoint};
-use vestal_scripted_model::Reply;
+use vestal_scripted_model::ScriptedReply;
 
 use crate::world::{HEARD, START_JOB, STARTED, World};
 
@@ -9,7 +9,7 @@ use crate::world::{HEARD, START_JOB, STARTED, World};
 async fn killed_at_any_step_the_next_one_serves_and_nothing_is_lost_or_done_twice() {
     // Steps of runs are walked by the tests of runs.
     for name in failpoint::NAMES.iter().filter(|name| !name.starts_with("run.")) {
-        let world = World::new(Reply::text(HEARD));
+        let world = World::new(ScriptedReply::text(HEARD));
         let mut gateway = world.spawn(Some(name));
         gateway.discard_output();
         vestal_testkit::until("it is ready or dead", || {

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 use vestal_scripted_model::{Script, ScriptedModel};
 use vestal_testkit::files::Fifo;
-use vestal_testkit::programs::Running;
+use vestal_testkit::programs::RunningProgram;
 use vestal_testkit::{TestHome, until_async};
 
 use crate::world::{KEY, client, settings_of};
@@ -44,7 +44,7 @@ async fn a_full_disk_refuses_turns_ends_nothing_and_is_over_when_there_is_room()
     command.arg(env!("CARGO_BIN_EXE_served")).arg(home.beside("settings"));
     command.arg(orders.path()).arg(done.path());
     command.envs(home.variables()).stdin(Stdio::null()).stderr(Stdio::null());
-    let running = Running::start(command);
+    let running = RunningProgram::start(command);
 
     let url = format!("http://127.0.0.1:{port}");
     let client = client();

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use vestal_config::{Environment, Home, Override, Settings};
-use vestal_gateway::{Gateway, GatewaySettings, Shutdown};
+use vestal_gateway::{Gateway, GatewaySettings, ShutdownCause};
 use vestal_runtime::Runtime;
 use vestal_sandbox::Engine;
 
@@ -44,7 +44,7 @@ async fn main() -> ExitCode {
     let mut terminate = signal(SignalKind::terminate()).unwrap();
     tokio::spawn(async move {
         while terminate.recv().await.is_some() {
-            on_signal.send(Shutdown::Unplanned).await.ok();
+            on_signal.send(ShutdownCause::Unplanned).await.ok();
         }
     });
     let served =

@@ -4,13 +4,13 @@
 use serde_json::json;
 use vestal_conversations::ConversationId;
 use vestal_gateway::{ListenerPhase, ask_stop};
-use vestal_scripted_model::Reply;
+use vestal_scripted_model::ScriptedReply;
 use vestal_testkit::{until, until_async};
 
 use crate::world::{HEARD, STARTED, WENT_ON, World};
 
-fn heard() -> Reply {
-    Reply::text(HEARD)
+fn heard() -> ScriptedReply {
+    ScriptedReply::text(HEARD)
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use vestal_conversations::{ConversationId, NewMessage};
 use vestal_gateway::GatewayPhase;
 use vestal_model::Message;
-use vestal_scripted_model::{Reply, Rule, Script};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 use vestal_testkit::{until, until_async};
 
 use crate::world::{WENT_ON, World};
@@ -12,12 +12,12 @@ use crate::world::{WENT_ON, World};
 const WORDS: &str = "these words were heard before the end";
 
 /// A model that is cut off in the middle of its answer, and goes on when it is told to.
-fn cut_off(goes_on: Reply) -> Script {
+fn cut_off(goes_on: ScriptedReply) -> Script {
     Script::rules([
-        Rule::when_user_contains("say hello").reply(Reply::text("hello")),
-        Rule::when_user_contains("ended unexpectedly").reply(goes_on.clone()),
-        Rule::when_user_contains("was restarted").reply(goes_on),
-        Rule::always().reply(Reply::text(WORDS).chunked(6).hold_after(3)),
+        ReplyRule::when_user_contains("say hello").reply(ScriptedReply::text("hello")),
+        ReplyRule::when_user_contains("ended unexpectedly").reply(goes_on.clone()),
+        ReplyRule::when_user_contains("was restarted").reply(goes_on),
+        ReplyRule::always().reply(ScriptedReply::text(WORDS).chunked(6).hold_after(3)),
     ])
 }
 
@@ -98,7 +98,7 @@ async fn killed_at_any_step_of_a_run_it_ends_once_under_its_id_or_was_never_begu
 
 #[tokio::test]
 async fn a_run_that_a_kill_cut_off_goes_on_and_its_readers_miss_nothing() {
-    let world = World::with_script(cut_off(Reply::text(WENT_ON)), &[]);
+    let world = World::with_script(cut_off(ScriptedReply::text(WENT_ON)), &[]);
     let mut first = world.start();
     let run = run_in_the_middle(&world).await;
     first.kill();
@@ -121,7 +121,7 @@ async fn a_run_that_a_kill_cut_off_goes_on_and_its_readers_miss_nothing() {
 
 #[tokio::test]
 async fn a_gateway_that_dies_over_a_resumed_run_leaves_it_to_the_next() {
-    let world = World::with_script(cut_off(Reply::text(WENT_ON)), &[]);
+    let world = World::with_script(cut_off(ScriptedReply::text(WENT_ON)), &[]);
     let first = world.start();
     let run = run_in_the_middle(&world).await;
     world.stop(first).await;
@@ -140,7 +140,7 @@ async fn a_gateway_that_dies_over_a_resumed_run_leaves_it_to_the_next() {
 #[tokio::test]
 async fn a_run_that_a_drain_interrupts_is_suspended_and_goes_on_while_clients_are_served() {
     let more = ["api_server.max_concurrent_runs=1"];
-    let world = World::with_script(cut_off(Reply::text(WENT_ON).hold_after(0)), &more);
+    let world = World::with_script(cut_off(ScriptedReply::text(WENT_ON).hold_after(0)), &more);
     let first = world.start();
     let run = run_in_the_middle(&world).await;
     world.stop(first).await;
@@ -175,10 +175,11 @@ async fn a_resumed_run_asks_again_and_no_old_answer_counts() {
     std::fs::create_dir(&doomed).unwrap();
     let call = json!({ "command": format!("rm -r {}", doomed.display()) });
     let script = Script::rules([
-        Rule::when_user_contains("ended unexpectedly")
-            .reply(Reply::tool_call("terminal", call.clone())),
-        Rule::when_user_contains("remove it").reply(Reply::tool_call("terminal", call)),
-        Rule::always().reply(Reply::text("gone")),
+        ReplyRule::when_user_contains("ended unexpectedly")
+            .reply(ScriptedReply::tool_call("terminal", call.clone())),
+        ReplyRule::when_user_contains("remove it")
+            .reply(ScriptedReply::tool_call("terminal", call)),
+        ReplyRule::always().reply(ScriptedReply::text("gone")),
     ]);
     let world = World::with_script(script, &["approvals.mode=manual"]);
     let mut first = world.start();
@@ -217,7 +218,7 @@ async fn a_resumed_run_asks_again_and_no_old_answer_counts() {
 
 #[tokio::test]
 async fn a_run_that_is_stopped_after_a_restart_ends_for_good() {
-    let world = World::with_script(cut_off(Reply::text("never").hold_after(0)), &[]);
+    let world = World::with_script(cut_off(ScriptedReply::text("never").hold_after(0)), &[]);
     let first = world.start();
     let run = run_in_the_middle(&world).await;
     world.stop(first).await;
@@ -250,7 +251,7 @@ async fn a_run_that_cannot_go_on_ends_with_what_there_is_of_it() {
         (Meanwhile::RecordIsGone, "interrupted", "interrupted"),
         (Meanwhile::ThreeDied, "failed", "given_up"),
     ] {
-        let world = World::with_script(cut_off(Reply::text(WENT_ON)), &[]);
+        let world = World::with_script(cut_off(ScriptedReply::text(WENT_ON)), &[]);
         let mut first = world.start();
         let run = run_in_the_middle(&world).await;
         let session = world.show(&run).await["session_id"].as_str().unwrap().to_owned();

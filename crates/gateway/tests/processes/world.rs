@@ -5,13 +5,13 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use vestal_config::{Environment, Home, Override, Settings};
-use vestal_conversations::{ConversationId, Store};
+use vestal_conversations::{ConversationId, ConversationStore};
 use vestal_gateway::{GatewayState, ask_stop, read_state};
 use vestal_model::Message;
-use vestal_sandbox::{Engine, FilesOnRemoval, Task};
-use vestal_scripted_model::{Reply, Rule, Script, ScriptedModel};
+use vestal_sandbox::{Engine, FilesOnRemoval, TaskName};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedModel, ScriptedReply};
 use vestal_testkit::files::Fifo;
-use vestal_testkit::programs::Running;
+use vestal_testkit::programs::RunningProgram;
 use vestal_testkit::{TestHome, clean_up, until_async};
 
 pub(crate) const KEY: &str = "9f86d081884c7d659a2feaa0c55ad015";
@@ -32,7 +32,7 @@ pub(crate) struct World {
 
 impl World {
     /// Makes a home. `heard` is how the model reacts to the end of the job.
-    pub(crate) fn new(heard: Reply) -> Self {
+    pub(crate) fn new(heard: ScriptedReply) -> Self {
         let home = TestHome::create();
         let gate = Fifo::create(home.beside("gate"));
         let job = json!({
@@ -42,15 +42,18 @@ impl World {
         });
         let script = Script::rules([
             // What was said just before may be in the same message.
-            Rule::when_user_contains("say hello").reply(Reply::text("hello")),
-            Rule::when_user_contains(START_JOB).reply(Reply::tool_call("terminal", job)),
-            Rule::after_tool_result_contains("session_id").reply(Reply::text(STARTED)),
-            Rule::when_user_contains("ended unexpectedly").reply(Reply::text(WENT_ON)),
-            Rule::when_user_contains("was restarted").reply(Reply::text(WENT_ON)),
-            Rule::when_user_contains("has ended").reply(heard),
-            Rule::when_user_contains("wait for me").reply(Reply::text("never").hold_after(0)),
-            Rule::always()
-                .reply_with(|request| Reply::text(request.last_user_text().unwrap_or_default())),
+            ReplyRule::when_user_contains("say hello").reply(ScriptedReply::text("hello")),
+            ReplyRule::when_user_contains(START_JOB)
+                .reply(ScriptedReply::tool_call("terminal", job)),
+            ReplyRule::after_tool_result_contains("session_id").reply(ScriptedReply::text(STARTED)),
+            ReplyRule::when_user_contains("ended unexpectedly").reply(ScriptedReply::text(WENT_ON)),
+            ReplyRule::when_user_contains("was restarted").reply(ScriptedReply::text(WENT_ON)),
+            ReplyRule::when_user_contains("has ended").reply(heard),
+            ReplyRule::when_user_contains("wait for me")
+                .reply(ScriptedReply::text("never").hold_after(0)),
+            ReplyRule::always().reply_with(|request| {
+                ScriptedReply::text(request.last_user_text().unwrap_or_default())
+            }),
         ]);
         Self::in_home(home, gate, script, &[])
     }
@@ -141,24 +144,24 @@ impl World {
     }
 
     /// Starts a gateway, which dies where it is told to.
-    pub(crate) fn spawn(&self, failpoint: Option<&str>) -> Running {
+    pub(crate) fn spawn(&self, failpoint: Option<&str>) -> RunningProgram {
         let mut command = Command::new(env!("CARGO_BIN_EXE_served"));
         command.arg(self.home()).arg(self.home.beside("settings"));
         command.envs(self.home.variables()).stdin(Stdio::null());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.envs(failpoint.map(|name| ("VESTAL_FAILPOINT", name)));
-        Running::start(command)
+        RunningProgram::start(command)
     }
 
     /// Starts a gateway and waits until it is ready.
-    pub(crate) fn start(&self) -> Running {
+    pub(crate) fn start(&self) -> RunningProgram {
         let mut gateway = self.spawn(None);
         assert_eq!(gateway.line(), "ready");
         gateway
     }
 
     /// Stops a gateway as an operator does.
-    pub(crate) async fn stop(&self, gateway: Running) {
+    pub(crate) async fn stop(&self, gateway: RunningProgram) {
         assert!(ask_stop(&self.home(), false).await.unwrap().is_some());
         let (code, _) = gateway.end();
         assert_eq!(code, 0);
@@ -197,8 +200,8 @@ impl World {
         session
     }
 
-    pub(crate) async fn store(&self) -> Store {
-        Store::open(self.home().join("state.db")).await.unwrap()
+    pub(crate) async fn store(&self) -> ConversationStore {
+        ConversationStore::open(self.home().join("state.db")).await.unwrap()
     }
 
     /// Returns what the model said in a session, in order.
@@ -270,7 +273,7 @@ impl Drop for World {
         clean_up(move || async move {
             let engine = Engine::open(settings).unwrap();
             for sandbox in Box::pin(engine.list()).await.unwrap() {
-                let task: Task = sandbox.task.parse().unwrap();
+                let task: TaskName = sandbox.task.parse().unwrap();
                 Box::pin(engine.remove(&task, FilesOnRemoval::Remove)).await.unwrap();
             }
         });

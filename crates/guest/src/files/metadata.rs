@@ -12,7 +12,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
-use vestal_wire::{FileKind, Metadata, Version};
+use vestal_wire::{FileKind, FileVersion, Metadata};
 
 /// Bits of a mode that are permissions.
 pub(super) const PERMISSIONS: u32 = 0o7777;
@@ -35,7 +35,7 @@ pub(super) struct FileId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ExactVersion {
     identity: FileId,
-    version: Version,
+    version: FileVersion,
     changed_ns: i64,
 }
 
@@ -86,8 +86,8 @@ pub(super) const fn kind_name(kind: FileKind) -> &'static str {
 }
 
 /// Returns the version of a file.
-pub(super) fn version(stat: &Stat) -> Version {
-    Version {
+pub(super) fn version(stat: &Stat) -> FileVersion {
+    FileVersion {
         inode: stat.st_ino,
         size: size(stat),
         mtime_ns: nanoseconds(stat.st_mtime, stat.st_mtime_nsec),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use memchr::{memchr_iter, memmem};
-use vestal_wire::{CreateMode, Edit, Fault, FaultCode, FileReply, Version};
+use vestal_wire::{CreateMode, Fault, FaultCode, FileEdit, FileReply, FileVersion};
 
 use super::metadata::{ExactVersion, size, version};
 use super::paths::Parents;
@@ -21,8 +21,8 @@ const LINES_NAMED: usize = 5;
 /// Applies `edits` in order to the file at path `raw`.
 pub(super) fn patch(
     raw: &[u8],
-    edits: &[Edit],
-    expect: Option<Version>,
+    edits: &[FileEdit],
+    expect: Option<FileVersion>,
     roots: &PathRoots,
     cancelled: &AtomicBool,
 ) -> Result<FileReply, Fault> {
@@ -64,7 +64,10 @@ pub(super) fn patch(
 }
 
 /// Reads a whole file and its version.
-fn load(path: &Path, cancelled: &AtomicBool) -> Result<(Vec<u8>, ExactVersion, Version), Fault> {
+fn load(
+    path: &Path,
+    cancelled: &AtomicBool,
+) -> Result<(Vec<u8>, ExactVersion, FileVersion), Fault> {
     let (file, found) = open_regular(path)?;
     let mut content = Vec::new();
     let expected = size(&found);
@@ -109,7 +112,7 @@ impl EditLocation<'_> {
 /// Returns the content with one edit applied, and the number of replacements.
 fn apply(
     content: &[u8],
-    edit: &Edit,
+    edit: &FileEdit,
     location: &EditLocation<'_>,
 ) -> Result<(Vec<u8>, u32), Fault> {
     let spots: Vec<usize> = memmem::find_iter(content, &edit.old[..]).collect();

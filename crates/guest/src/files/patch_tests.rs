@@ -5,15 +5,15 @@ use std::sync::atomic::Ordering;
 use super::*;
 use crate::files::testing::{NEVER, TestDir, metadata_of};
 
-fn edit(old: &[u8], new: &[u8]) -> Edit {
-    Edit { old: old.to_vec().into(), new: new.to_vec().into(), all: false }
+fn edit(old: &[u8], new: &[u8]) -> FileEdit {
+    FileEdit { old: old.to_vec().into(), new: new.to_vec().into(), all: false }
 }
 
-fn everywhere(old: &[u8], new: &[u8]) -> Edit {
-    Edit { all: true, ..edit(old, new) }
+fn everywhere(old: &[u8], new: &[u8]) -> FileEdit {
+    FileEdit { all: true, ..edit(old, new) }
 }
 
-fn run(test_dir: &TestDir, edits: &[Edit]) -> Result<FileReply, Fault> {
+fn run(test_dir: &TestDir, edits: &[FileEdit]) -> Result<FileReply, Fault> {
     patch(b"file", edits, None, &test_dir.roots(), &NEVER)
 }
 
@@ -24,7 +24,7 @@ fn replaced(reply: &FileReply) -> u32 {
     }
 }
 
-fn conflict(test_dir: &TestDir, edits: &[Edit]) -> String {
+fn conflict(test_dir: &TestDir, edits: &[FileEdit]) -> String {
     let before = test_dir.get("file");
     let fault = run(test_dir, edits).unwrap_err();
     assert_eq!(fault.code, FaultCode::Conflict);

@@ -45,7 +45,7 @@ pub(crate) fn perform(
             cancelled,
         ),
         FileOp::Write { path, create, parents, mode, expect } => {
-            let request = write::WriteRequest { path: &path, create, parents, mode, expect };
+            let request = write::FileWrite { path: &path, create, parents, mode, expect };
             write::write(&request, roots, input, cancelled)
         }
         FileOp::Patch { path, edits, expect } => {

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::atomic::Ordering;
 
 use rustix::fs::{CWD, Mode, mkfifoat};
-use vestal_wire::{FaultCode, FileKind, Metadata, Reply, encode};
+use vestal_wire::{CallReply, FaultCode, FileKind, Metadata, encode};
 
 use super::*;
 use crate::files::testing::{NEVER, Received, TestDir, metadata_of};
@@ -199,7 +199,7 @@ fn a_reply_never_outgrows_a_message() {
     let count = u32::try_from(entries.len()).unwrap();
     assert!(count > 3_000);
     assert_eq!(run(&test_dir.path(""), count, u32::MAX).0.len(), 4_500 - entries.len());
-    encode(&Reply::File(reply)).unwrap();
+    encode(&CallReply::File(reply)).unwrap();
 }
 
 #[test]

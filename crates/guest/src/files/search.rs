@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat, stat};
 use rustix::io::Errno;
 use vestal_wire::limits::MAX_MESSAGE;
-use vestal_wire::{Fault, FaultCode, FileKind, FileReply, Found, Match, SearchQuery};
+use vestal_wire::{Fault, FaultCode, FileKind, FileReply, FoundMatches, Match, SearchQuery};
 
 use super::glob::Glob;
 use super::lines::{LineSink, SearchedContent, Searcher};
@@ -168,7 +168,7 @@ fn open(entry: &WalkEntry<'_>) -> Result<File, Errno> {
 /// The results so far.
 #[derive(Debug)]
 pub(super) struct SearchResults {
-    pub(super) found: Found,
+    pub(super) found: FoundMatches,
     skip: u64,
     limit: u64,
     context: usize,
@@ -183,7 +183,8 @@ pub(super) struct SearchResults {
 
 impl SearchResults {
     pub(super) fn new(query: &SearchQuery) -> Self {
-        let found = Found { matches: Vec::new(), more: false, files: 0, unreadable: 0, binary: 0 };
+        let found =
+            FoundMatches { matches: Vec::new(), more: false, files: 0, unreadable: 0, binary: 0 };
         Self {
             found,
             skip: query.skip.into(),

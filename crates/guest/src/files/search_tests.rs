@@ -1,7 +1,7 @@
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use rustix::fs::mkfifoat;
-use vestal_wire::{Found, Match, Reply, encode};
+use vestal_wire::{CallReply, FoundMatches, Match, encode};
 
 use super::*;
 use crate::files::testing::{NEVER, TestDir, is_root};
@@ -24,7 +24,7 @@ fn content(regex: &str) -> SearchQuery {
     SearchQuery { regex: Some(regex.into()), ..query() }
 }
 
-fn run(test_dir: &TestDir, query: &SearchQuery) -> Found {
+fn run(test_dir: &TestDir, query: &SearchQuery) -> FoundMatches {
     match search(query, &test_dir.roots(), &NEVER).unwrap() {
         FileReply::Found(found) => found,
         other => panic!("{other:?}"),
@@ -35,13 +35,13 @@ fn fault(test_dir: &TestDir, query: &SearchQuery) -> Fault {
     search(query, &test_dir.roots(), &NEVER).unwrap_err()
 }
 
-fn paths(found: &Found) -> Vec<String> {
+fn paths(found: &FoundMatches) -> Vec<String> {
     let text = |found: &Match| String::from_utf8_lossy(&found.path).into_owned();
     found.matches.iter().map(text).collect()
 }
 
 /// Lines as "path:number:text", with "-" for lines around a match.
-fn lines(found: &Found) -> Vec<String> {
+fn lines(found: &FoundMatches) -> Vec<String> {
     let line = |found: &Match| {
         let mark = if found.context { '-' } else { ':' };
         let path = String::from_utf8_lossy(&found.path);
@@ -261,7 +261,7 @@ fn a_reply_never_outgrows_a_message() {
             assert!(found.matches.iter().all(|found| found.text.len() <= 2000));
             entry += u32::try_from(count).unwrap();
             let more = found.more;
-            encode(&Reply::File(FileReply::Found(found))).unwrap();
+            encode(&CallReply::File(FileReply::Found(found))).unwrap();
             if !more {
                 break;
             }

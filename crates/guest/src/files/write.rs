@@ -16,7 +16,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, pwrite};
 use vestal_wire::limits::MAX_DATA;
-use vestal_wire::{CreateMode, Fault, FaultCode, FileKind, FileReply, Metadata, Version};
+use vestal_wire::{CreateMode, Fault, FaultCode, FileKind, FileReply, FileVersion, Metadata};
 
 use super::metadata::{
     ExactVersion, FileId, adopt, describe, kind, kind_name, permissions, size, stamp, version,
@@ -28,17 +28,17 @@ use super::spool::{Spool, lock_file, lock_name};
 
 /// A request to write a file.
 #[derive(Debug)]
-pub(super) struct WriteRequest<'a> {
+pub(super) struct FileWrite<'a> {
     pub(super) path: &'a [u8],
     pub(super) create: CreateMode,
     pub(super) parents: bool,
     pub(super) mode: Option<u32>,
-    pub(super) expect: Option<Version>,
+    pub(super) expect: Option<FileVersion>,
 }
 
 /// Writes a file.
 pub(super) fn write(
-    request: &WriteRequest<'_>,
+    request: &FileWrite<'_>,
     roots: &PathRoots,
     input: &mut dyn Read,
     cancelled: &AtomicBool,
@@ -76,7 +76,7 @@ pub(super) enum Precondition {
     /// Anything.
     Nothing,
     /// A file of this version.
-    Version(Version),
+    Version(FileVersion),
     /// Exactly this file, completely unchanged.
     ExactVersion(ExactVersion),
 }

@@ -9,7 +9,7 @@ fn one_of_many_makers_makes_a_new_file() {
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                let request = WriteRequest { create: CreateMode::New, ..request("file") };
+                let request = FileWrite { create: CreateMode::New, ..request("file") };
                 if run(&test_dir, &request, b"mine").is_ok() {
                     made.fetch_add(1, Ordering::Relaxed);
                 }
@@ -30,11 +30,7 @@ fn of_writers_that_expect_one_version_one_succeeds() {
                 .map(|n| {
                     let test_dir = &test_dir;
                     scope.spawn(move || {
-                        run(
-                            test_dir,
-                            &WriteRequest { expect: Some(version), ..request("file") },
-                            &[n],
-                        )
+                        run(test_dir, &FileWrite { expect: Some(version), ..request("file") }, &[n])
                     })
                 })
                 .collect();

@@ -15,8 +15,8 @@ struct Written {
     in_place: bool,
 }
 
-fn request(path: &str) -> WriteRequest<'_> {
-    WriteRequest {
+fn request(path: &str) -> FileWrite<'_> {
+    FileWrite {
         path: path.as_bytes(),
         create: CreateMode::Any,
         parents: false,
@@ -25,7 +25,7 @@ fn request(path: &str) -> WriteRequest<'_> {
     }
 }
 
-fn run(test_dir: &TestDir, request: &WriteRequest<'_>, content: &[u8]) -> Result<Written, Fault> {
+fn run(test_dir: &TestDir, request: &FileWrite<'_>, content: &[u8]) -> Result<Written, Fault> {
     match write(request, &test_dir.roots(), &mut &*content, &NEVER)? {
         FileReply::Written { metadata, created, in_place, .. } => {
             Ok(Written { metadata, created, in_place })
@@ -118,11 +118,11 @@ fn another_owner_is_kept() {
 #[test]
 fn a_mode_that_is_asked_for_is_set_whatever_the_umask() {
     let test_dir = TestDir::new();
-    run(&test_dir, &WriteRequest { mode: Some(0o666), ..request("new") }, b"").unwrap();
+    run(&test_dir, &FileWrite { mode: Some(0o666), ..request("new") }, b"").unwrap();
     assert_eq!(mode_of(&test_dir.path("new")), 0o666);
-    run(&test_dir, &WriteRequest { mode: Some(0o600), ..request("new") }, b"").unwrap();
+    run(&test_dir, &FileWrite { mode: Some(0o600), ..request("new") }, b"").unwrap();
     assert_eq!(mode_of(&test_dir.path("new")), 0o600);
-    let odd = run(&test_dir, &WriteRequest { mode: Some(0o40_000), ..request("new") }, b"");
+    let odd = run(&test_dir, &FileWrite { mode: Some(0o40_000), ..request("new") }, b"");
     assert_eq!(code(odd), FaultCode::Invalid);
 }
 
@@ -151,7 +151,7 @@ fn a_dangling_link_makes_its_target() {
     assert_eq!(test_dir.get("later"), b"now");
     symlink("no/such/dir", test_dir.path("far")).unwrap();
     assert_eq!(code(run(&test_dir, &request("far"), b"")), FaultCode::NotFound);
-    run(&test_dir, &WriteRequest { parents: true, ..request("far") }, b"made").unwrap();
+    run(&test_dir, &FileWrite { parents: true, ..request("far") }, b"made").unwrap();
     assert_eq!(test_dir.get("no/such/dir"), b"made");
 }
 
@@ -194,8 +194,8 @@ fn a_file_in_a_directory_that_may_not_be_written_is_written_in_place() {
 #[test]
 fn what_may_be_there_before_is_kept_to() {
     let test_dir = TestDir::new();
-    let new = |path| WriteRequest { create: CreateMode::New, ..request(path) };
-    let existing = |path| WriteRequest { create: CreateMode::Existing, ..request(path) };
+    let new = |path| FileWrite { create: CreateMode::New, ..request(path) };
+    let existing = |path| FileWrite { create: CreateMode::Existing, ..request(path) };
     assert_eq!(code(run(&test_dir, &existing("file"), b"")), FaultCode::NotFound);
     assert!(run(&test_dir, &new("file"), b"1").unwrap().created);
     assert_eq!(code(run(&test_dir, &new("file"), b"2")), FaultCode::Exists);
@@ -210,7 +210,7 @@ fn what_may_be_there_before_is_kept_to() {
 fn a_version_that_is_not_there_any_more_is_a_conflict() {
     let test_dir = TestDir::new();
     let first = run(&test_dir, &request("file"), b"aaa").unwrap().metadata.version;
-    let expecting = |version| WriteRequest { expect: Some(version), ..request("file") };
+    let expecting = |version| FileWrite { expect: Some(version), ..request("file") };
     let second = run(&test_dir, &expecting(first), b"bbb").unwrap().metadata.version;
     assert_ne!(first, second);
     assert_eq!(code(run(&test_dir, &expecting(first), b"ccc")), FaultCode::Conflict);
@@ -224,7 +224,7 @@ fn a_version_that_is_not_there_any_more_is_a_conflict() {
 fn parents_are_made_when_asked_for() {
     let test_dir = TestDir::new();
     assert_eq!(code(run(&test_dir, &request("a/b/c"), b"")), FaultCode::NotFound);
-    run(&test_dir, &WriteRequest { parents: true, ..request("a/b/c") }, b"deep").unwrap();
+    run(&test_dir, &FileWrite { parents: true, ..request("a/b/c") }, b"deep").unwrap();
     assert_eq!(test_dir.get("a/b/c"), b"deep");
 }
 

@@ -16,4 +16,4 @@ pub(crate) use child::JobRights;
 pub use child::{open_pty, resize};
 pub(crate) use invocation::DEFAULT_PATH;
 pub use protocol::{ChildEnds, FailedStep, Launch, LaunchCommand, SupervisorReport, WaitStatus};
-pub use supervisor::Supervisor;
+pub use supervisor::SupervisorProcess;

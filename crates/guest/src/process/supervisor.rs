@@ -16,12 +16,12 @@ use super::protocol::{self, ChildEnds, Launch, OnFull, SupervisorCommand, Superv
 /// Dropping it closes the control socket. The supervisor then kills the rest of
 /// its job and exits. It is a child of this process and must be reaped here.
 #[derive(Debug)]
-pub struct Supervisor {
+pub struct SupervisorProcess {
     pid: u32,
     control: OwnedFd,
 }
 
-impl Supervisor {
+impl SupervisorProcess {
     /// Starts a supervisor with these rights by executing this program again. It
     /// closes the descriptors it inherits.
     pub(crate) fn spawn(rights: &JobRights) -> io::Result<Self> {
@@ -55,7 +55,7 @@ impl Supervisor {
         self.pid
     }
 
-    /// Returns the socket that is readable when [`Supervisor::receive`] has a
+    /// Returns the socket that is readable when [`SupervisorProcess::receive`] has a
     /// report.
     pub fn control(&self) -> BorrowedFd<'_> {
         self.control.as_fd()

@@ -56,7 +56,7 @@ pub(crate) struct StartupHandles {
 
 /// Why a guest could not start or continue.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ServeError {
+pub(crate) enum GuestError {
     #[error("cannot read the settings: {0}")]
     Settings(io::Error),
     #[error("settings: {0}")]
@@ -78,7 +78,7 @@ pub(crate) enum ServeError {
 }
 
 /// Runs a guest from start to end.
-pub(crate) fn run(handles: StartupHandles) -> Result<(), ServeError> {
+pub(crate) fn run(handles: StartupHandles) -> Result<(), GuestError> {
     let StartupHandles { settings, mut ready, hold } = handles;
     let started = start(settings);
     let (mut guest, dirs) = match started {
@@ -137,9 +137,9 @@ impl InstanceDirs {
     }
 }
 
-fn start(mut settings: File) -> Result<(Guest, InstanceDirs), ServeError> {
+fn start(mut settings: File) -> Result<(Guest, InstanceDirs), GuestError> {
     let mut bytes = Vec::new();
-    settings.read_to_end(&mut bytes).map_err(ServeError::Settings)?;
+    settings.read_to_end(&mut bytes).map_err(GuestError::Settings)?;
     drop(settings);
     let mut settings: GuestSettings = vestal_wire::decode(&bytes)?;
     let signals = Signals::take_over().map_err(system("signals"))?;
@@ -201,7 +201,7 @@ fn start(mut settings: File) -> Result<(Guest, InstanceDirs), ServeError> {
 }
 
 /// Locks the state directory for the lifetime of the guest.
-fn lock(state_dir: &Path) -> Result<File, ServeError> {
+fn lock(state_dir: &Path) -> Result<File, GuestError> {
     let path = state_dir.join("alive");
     let file = state_file::make(&path, OpenOptions::new().read(true).write(true))
         .map_err(at("lock", &path))?;
@@ -212,7 +212,7 @@ fn lock(state_dir: &Path) -> Result<File, ServeError> {
             Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(5));
             }
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(ServeError::InUse(state_dir.into())),
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(GuestError::InUse(state_dir.into())),
             Err(error) => return Err(at("lock", &path)(error.into())),
         }
     }
@@ -260,13 +260,13 @@ fn set_socket_mode(sockets: &OwnedFd, mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-fn at(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ServeError {
+fn at(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> GuestError {
     let path = path.to_owned();
-    move |source| ServeError::Path { what, path, source }
+    move |source| GuestError::Path { what, path, source }
 }
 
-fn system(what: &'static str) -> impl FnOnce(io::Error) -> ServeError {
-    move |source| ServeError::System { what, source }
+fn system(what: &'static str) -> impl FnOnce(io::Error) -> GuestError {
+    move |source| GuestError::System { what, source }
 }
 
 /// Identifies this process uniquely.

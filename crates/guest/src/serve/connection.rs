@@ -5,7 +5,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
-use vestal_wire::{FrameError, FrameKind, HEADER_LEN, Header, Role, Stream};
+use vestal_wire::{FrameError, FrameKind, HEADER_LEN, Header, HostRole, Stream};
 
 use super::connections::{OpenCall, OpenChannel};
 use super::reactor::JobKey;
@@ -30,7 +30,7 @@ const KEEP: usize = 64 << 10;
 pub(super) struct HostConnection {
     fd: OwnedFd,
     /// The role from the host's hello; absent before it.
-    pub(super) role: Option<Role>,
+    pub(super) role: Option<HostRole>,
     pub(super) channels: HashMap<u32, OpenChannel>,
     inbox: Vec<u8>,
     outbox: SendBuffer,

@@ -2,8 +2,8 @@
 
 use vestal_wire::limits::MAX_CHANNELS;
 use vestal_wire::{
-    DecodeError, Fault, FaultCode, FrameError, FrameKind, Header, Hello, MAJOR, MINOR, Reply,
-    Request, Role, Stream, Welcome, decode,
+    CallReply, CallRequest, DecodeError, Fault, FaultCode, FrameError, FrameKind, Header, Hello,
+    HostRole, MAJOR, MINOR, Stream, Welcome, decode,
 };
 
 use super::connection::{ConnectionState, InboxFrame, ReadStatus, next_frame};
@@ -128,7 +128,7 @@ impl Guest {
         if let Some(conn) = self.connections.get_mut(id) {
             conn.role = Some(hello.role);
         }
-        if hello.role == Role::Owner {
+        if hello.role == HostRole::Owner {
             self.owner_deadline = None;
         }
         Ok(())
@@ -137,7 +137,7 @@ impl Guest {
     fn open_channel(
         &mut self,
         at: ChannelId,
-        role: Role,
+        role: HostRole,
         payload: &[u8],
     ) -> Result<(), ProtocolViolation> {
         let Some(conn) = self.connections.get_mut(at.conn) else {
@@ -149,17 +149,19 @@ impl Guest {
         if conn.channels.len() >= MAX_CHANNELS {
             return Err(ProtocolViolation::TooManyChannels);
         }
-        let request: Request = match decode(payload) {
+        let request: CallRequest = match decode(payload) {
             Ok(request) => request,
             Err(error) => {
                 // A newer host may send a request this guest does not know.
-                self.connections.reply(at, &Reply::Fault(not_understood(&error)));
+                self.connections.reply(at, &CallReply::Fault(not_understood(&error)));
                 return Ok(());
             }
         };
         let kind = match (role, &request) {
-            (Role::Observer, _) | (_, Request::Status | Request::Stats) => CallKind::Observe,
-            (Role::User | Role::Owner, _) => CallKind::Use,
+            (HostRole::Observer, _) | (_, CallRequest::Status | CallRequest::Stats) => {
+                CallKind::Observe
+            }
+            (HostRole::User | HostRole::Owner, _) => CallKind::Use,
         };
         self.call(at, kind, request);
         Ok(())
@@ -288,7 +290,7 @@ impl Guest {
             return;
         };
         self.poller.remove(conn.fd());
-        if conn.role == Some(Role::Owner)
+        if conn.role == Some(HostRole::Owner)
             && self.connections.owners() == 0
             && let Some(grace) = self.settings.owner_grace_ms
         {

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
 use rustix::termios::{LocalModes, SpecialCodeIndex, tcgetattr};
-use vestal_wire::{FaultCode, JobId, Reply, Stream};
+use vestal_wire::{CallReply, FaultCode, JobId, Stream};
 
 use super::connections::OpenCall;
 use super::guest::Guest;
@@ -113,7 +113,7 @@ impl Guest {
     fn answer_input(&mut self, at: ChannelId) {
         let Some(channel) = self.connections.channel(at) else { return };
         match channel.call {
-            OpenCall::Input { dropped: false, .. } => self.connections.reply(at, &Reply::Done),
+            OpenCall::Input { dropped: false, .. } => self.connections.reply(at, &CallReply::Done),
             OpenCall::Input { dropped: true, .. } => {
                 self.connections.fault(at, FaultCode::Invalid, CLOSED);
             }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use vestal_wire::{
-    Cause, EnvVar, Exit, Fault, FaultCode, JobId, JobInfo, JobState, Outcome, StartJob,
+    Cause, CommandOutcome, EnvVar, Fault, FaultCode, JobExit, JobId, JobInfo, JobState, StartJob,
 };
 
 use super::input::StdinQueue;
@@ -152,7 +152,7 @@ impl Job {
     }
 
     /// Returns how the job ended, if it has.
-    pub(super) const fn exit(&self) -> Option<Exit> {
+    pub(super) const fn exit(&self) -> Option<JobExit> {
         match self.record.state {
             JobState::Ended(exit) => Some(exit),
             JobState::Starting | JobState::Running => None,
@@ -358,23 +358,23 @@ impl Jobs {
 
     /// Returns what became of a command. If it never started, its id is refused
     /// from now on.
-    pub(super) fn lookup(&mut self, id: &JobId, incarnation: &str, boot: &str) -> Outcome {
+    pub(super) fn lookup(&mut self, id: &JobId, incarnation: &str, boot: &str) -> CommandOutcome {
         if let Some(job) = self.find(id).and_then(|key| self.get(key)) {
-            return Outcome::Known(Box::new(job.info()));
+            return CommandOutcome::Known(Box::new(job.info()));
         }
         if self.refused.contains(id) {
-            return Outcome::NeverStarted;
+            return CommandOutcome::NeverStarted;
         }
         let asked = GuestStart { incarnation: incarnation.to_owned(), boot: boot.to_owned() };
         if !self.starts.contains(&asked) || self.used.contains(id) || self.used.overflowed() {
-            return Outcome::Unknown;
+            return CommandOutcome::Unknown;
         }
         // Later guests must refuse the id too.
         if self.journal.append(&JournalRecord::Refused(id.clone())).is_err() {
-            return Outcome::Unknown;
+            return CommandOutcome::Unknown;
         }
         self.refused.add(id);
-        Outcome::NeverStarted
+        CommandOutcome::NeverStarted
     }
 
     /// Records that a job is over, and forgets the oldest jobs if there are too
@@ -455,7 +455,7 @@ fn recover(
     log_bytes: u64,
 ) -> Job {
     if !matches!(info.state, JobState::Ended(_)) {
-        info.state = JobState::Ended(Exit { code: None, cause: Cause::Lost });
+        info.state = JobState::Ended(JobExit { code: None, cause: Cause::Lost });
         info.ended_ms = Some(wall_ms());
     }
     info.processes = 0;

@@ -9,14 +9,14 @@ use std::time::Duration;
 use minicbor::bytes::ByteVec;
 use rustix::fs::{Mode, OFlags, Uid};
 use rustix::pipe::PipeFlags;
-use vestal_wire::{Cause, EnvVar, Exit, Fault, FaultCode, StartJob};
+use vestal_wire::{Cause, EnvVar, Fault, FaultCode, JobExit, StartJob};
 
 use super::guest::Guest;
 use super::jobs::{LaunchEnvironment, LaunchPlan, LiveJob, OutputKind, OutputPipe, RecordedPhase};
 use super::reactor::{JobKey, PollToken, Poller, Ready, SupervisorId, Timer};
 use crate::failpoint::failpoint;
 use crate::orphans::INSTANCE_MARK;
-use crate::process::{ChildEnds, FailedStep, JobRights, Launch, Supervisor, open_pty};
+use crate::process::{ChildEnds, FailedStep, JobRights, Launch, SupervisorProcess, open_pty};
 use crate::session::SavedSession;
 use crate::user::Credentials;
 
@@ -171,7 +171,7 @@ impl Guest {
                 let code = if missing { NOT_FOUND } else { CANNOT_RUN };
                 let line = format!("vestal: cannot run the command: {error}\n");
                 self.write_stderr_line(key, &line);
-                self.set_exit(key, Exit { code: Some(code), cause: Cause::Exited });
+                self.set_exit(key, JobExit { code: Some(code), cause: Cause::Exited });
                 self.settle(key, None);
             }
             FailedStep::Fork | FailedStep::Setup => {
@@ -183,13 +183,13 @@ impl Guest {
 
     /// Ends a job that never ran, and sends the fault to its followers.
     fn fail_start(&mut self, key: JobKey, fault: Fault, code: u8) {
-        self.set_exit(key, Exit { code: Some(code), cause: Cause::Exited });
+        self.set_exit(key, JobExit { code: Some(code), cause: Cause::Exited });
         self.settle(key, None);
         let Some(job) = self.jobs.get_mut(key) else {
             return;
         };
         let followers = std::mem::take(&mut job.followers);
-        let reply = vestal_wire::Reply::Fault(fault);
+        let reply = vestal_wire::CallReply::Fault(fault);
         for follower in followers {
             self.connections.reply(follower.to, &reply);
         }
@@ -338,7 +338,7 @@ pub(super) struct SupervisorPool {
 
 #[derive(Debug)]
 struct PoolSlot {
-    supervisor: Supervisor,
+    supervisor: SupervisorProcess,
     job: Option<JobKey>,
 }
 
@@ -355,7 +355,7 @@ impl SupervisorPool {
 
     /// Starts an idle supervisor.
     pub(super) fn add_spare(&mut self, poller: &Poller) -> io::Result<()> {
-        let supervisor = Supervisor::spawn(&self.rights)?;
+        let supervisor = SupervisorProcess::spawn(&self.rights)?;
         let id = SupervisorId(self.next);
         self.next += 1;
         poller.add(supervisor.control(), PollToken::Supervisor(id), Ready::IN)?;
@@ -409,7 +409,7 @@ impl SupervisorPool {
         slot.job
     }
 
-    pub(super) fn get_mut(&mut self, id: SupervisorId) -> Option<&mut Supervisor> {
+    pub(super) fn get_mut(&mut self, id: SupervisorId) -> Option<&mut SupervisorProcess> {
         self.all.get_mut(&id).map(|slot| &mut slot.supervisor)
     }
 

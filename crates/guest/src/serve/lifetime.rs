@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use vestal_wire::{FaultCode, Reply};
+use vestal_wire::{CallReply, FaultCode};
 
 use super::connections::OpenCall;
 use super::guest::Guest;
@@ -242,7 +242,7 @@ impl Guest {
             self.pump(key);
         }
         for caller in callers {
-            self.connections.reply(caller, &Reply::Done);
+            self.connections.reply(caller, &CallReply::Done);
         }
         let deadline = Instant::now() + FINAL_REPLIES;
         for id in self.connections.ids() {

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
 use vestal_wire::limits::MAX_DATA;
-use vestal_wire::{Delivery, Event, Reply};
+use vestal_wire::{CallEvent, CallReply, OutputDelivery};
 
 use super::connections::HostConnections;
 use super::guest::Guest;
@@ -233,7 +233,7 @@ fn allowance(job: &Job, connections: &mut HostConnections, stream: LogStream) ->
 #[derive(Debug)]
 pub(super) struct Follower {
     pub(super) to: ChannelId,
-    pub(super) delivery: Delivery,
+    pub(super) delivery: OutputDelivery,
     cursors: [StreamCursor; 2],
     until_when: FollowUntil,
     end_sent: bool,
@@ -270,7 +270,7 @@ enum Served {
 impl Follower {
     pub(super) fn new(
         to: ChannelId,
-        delivery: Delivery,
+        delivery: OutputDelivery,
         from: [u64; 2],
         until_when: FollowUntil,
     ) -> Self {
@@ -290,7 +290,7 @@ impl Follower {
                 continue;
             }
             cursor.end = Some(end);
-            if let Delivery::Captured { head, tail } = self.delivery {
+            if let OutputDelivery::Captured { head, tail } = self.delivery {
                 let (from, to) = (u64::from(head), end.saturating_sub(tail.into()));
                 cursor.skip = (from < to).then_some((from, to));
             }
@@ -299,12 +299,12 @@ impl Follower {
 
     /// Returns whether it slows the job down if it reads slowly.
     const fn wants_every_byte(&self) -> bool {
-        matches!(self.delivery, Delivery::EveryByte)
+        matches!(self.delivery, OutputDelivery::EveryByte)
     }
 
     /// Returns whether it receives output before the job has ended.
     const fn streams(&self) -> bool {
-        matches!(self.delivery, Delivery::EveryByte | Delivery::Lossy)
+        matches!(self.delivery, OutputDelivery::EveryByte | OutputDelivery::Lossy)
     }
 
     /// Returns how many bytes may be read from the job for this follower.
@@ -330,7 +330,7 @@ impl Follower {
         let cursor = &mut self.cursors[stream.index()];
         let end = offset + bytes.len() as u64;
         let live = cursor.next == offset && cursor.end.is_none_or(|stop| stop >= end);
-        let streams = matches!(self.delivery, Delivery::EveryByte | Delivery::Lossy);
+        let streams = matches!(self.delivery, OutputDelivery::EveryByte | OutputDelivery::Lossy);
         if streams && live && connections.room(self.to, stream) >= bytes.len() as u64 {
             cursor.send_gap(connections, self.to, stream);
             connections.output(self.to, stream, bytes);
@@ -362,7 +362,7 @@ impl Follower {
         connections: &mut HostConnections,
         buf: &mut [u8],
     ) -> Served {
-        let lossy = matches!(self.delivery, Delivery::Lossy);
+        let lossy = matches!(self.delivery, OutputDelivery::Lossy);
         let cursor = &mut self.cursors[stream.index()];
         loop {
             let total = log.stream(stream).total();
@@ -412,7 +412,7 @@ impl StreamCursor {
 
     fn send_gap(&mut self, connections: &mut HostConnections, to: ChannelId, stream: LogStream) {
         if self.gap > 0 {
-            connections.event(to, &Event::gap(stream.on_wire(), std::mem::take(&mut self.gap)));
+            connections.event(to, &CallEvent::gap(stream.on_wire(), std::mem::take(&mut self.gap)));
         }
     }
 }
@@ -439,12 +439,12 @@ fn finish(follower: &mut Follower, job: &Job, connections: &mut HostConnections)
             return false;
         }
         if !std::mem::replace(&mut follower.end_sent, true) {
-            connections.event(follower.to, &Event::Ended(Box::new(job.info())));
+            connections.event(follower.to, &CallEvent::Ended(Box::new(job.info())));
         }
         if !job.is_settled() {
             return false;
         }
     }
-    connections.reply(follower.to, &Reply::Job(Box::new(job.info())));
+    connections.reply(follower.to, &CallReply::Job(Box::new(job.info())));
     true
 }

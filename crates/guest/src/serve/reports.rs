@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use minicbor::bytes::ByteVec;
-use vestal_wire::{Cause, Delivery, Event, Exit, JobState, Reply, SessionState};
+use vestal_wire::{CallEvent, CallReply, Cause, JobExit, JobState, OutputDelivery, SessionState};
 
 use super::guest::Guest;
 use super::jobs::{Job, KillReason, RecordedPhase, WaitFor};
@@ -18,7 +18,7 @@ use super::reactor::{JobKey, PollToken, Ready, SupervisorId, Timer};
 use super::workers::WorkerMessage;
 use crate::failpoint::failpoint;
 use crate::log::LogStream;
-use crate::process::{Supervisor, SupervisorReport, WaitStatus, tree};
+use crate::process::{SupervisorProcess, SupervisorReport, WaitStatus, tree};
 use crate::session::{SaveDecision, SavedSession};
 use crate::{diagnostics, orphans};
 
@@ -84,10 +84,10 @@ impl Guest {
         }
         let info = job.info();
         job.followers.retain(|follower| {
-            self.connections.event(follower.to, &Event::Started { pid });
-            let detached = matches!(follower.delivery, Delivery::Detached);
+            self.connections.event(follower.to, &CallEvent::Started { pid });
+            let detached = matches!(follower.delivery, OutputDelivery::Detached);
             if detached {
-                self.connections.reply(follower.to, &Reply::Job(Box::new(info.clone())));
+                self.connections.reply(follower.to, &CallReply::Job(Box::new(info.clone())));
             }
             !detached
         });
@@ -108,12 +108,12 @@ impl Guest {
         };
         let reason = job.live.as_ref().and_then(|live| live.reason);
         let exit = match (reason, status) {
-            (Some(KillReason::Timeout), _) => Exit { code: Some(124), cause: Cause::TimedOut },
-            (Some(KillReason::Caller), _) => Exit { code: Some(137), cause: Cause::Killed },
-            (None, WaitStatus::Exited(code)) => Exit { code: Some(code), cause: Cause::Exited },
+            (Some(KillReason::Timeout), _) => JobExit { code: Some(124), cause: Cause::TimedOut },
+            (Some(KillReason::Caller), _) => JobExit { code: Some(137), cause: Cause::Killed },
+            (None, WaitStatus::Exited(code)) => JobExit { code: Some(code), cause: Cause::Exited },
             (None, WaitStatus::Signaled(signal)) => {
                 let code = u8::try_from(128 + signal).ok();
-                Exit { code, cause: Cause::Signaled(signal) }
+                JobExit { code, cause: Cause::Signaled(signal) }
             }
         };
         self.set_exit(key, exit);
@@ -157,7 +157,7 @@ impl Guest {
                 live.supervisor = None;
                 live.orphaned = true;
             }
-            self.set_exit(key, Exit { code: None, cause: Cause::Lost });
+            self.set_exit(key, JobExit { code: None, cause: Cause::Lost });
             self.settle(key, None);
             self.queue_pump(key);
         }
@@ -213,7 +213,7 @@ impl Guest {
     }
 
     /// Records how a job's shell ended, if not known before.
-    pub(super) fn set_exit(&mut self, key: JobKey, exit: Exit) {
+    pub(super) fn set_exit(&mut self, key: JobKey, exit: JobExit) {
         let Some(job) = self.jobs.get_mut(key) else {
             return;
         };
@@ -347,12 +347,12 @@ impl Guest {
             if let Some(name) = &job.record.session {
                 self.sessions.leave(name, key);
             }
-            self.set_exit(key, Exit { code: Some(137), cause: Cause::Killed });
+            self.set_exit(key, JobExit { code: Some(137), cause: Cause::Killed });
             return self.settle(key, None);
         }
         live.reason.get_or_insert(reason);
         let supervisor = live.supervisor.and_then(|id| self.pool.get_mut(id));
-        if let Some(Err(error)) = supervisor.map(Supervisor::kill) {
+        if let Some(Err(error)) = supervisor.map(SupervisorProcess::kill) {
             // If the supervisor died, the same socket reports it.
             diagnostics::note(&format!("kill of job {}: {error}", job.record.id));
         }
@@ -401,7 +401,7 @@ impl Guest {
             return;
         }
         let (settled, gone) = (job.is_settled(), job.is_gone());
-        let reply = Reply::Job(Box::new(job.info()));
+        let reply = CallReply::Job(Box::new(job.info()));
         let mut timers = Vec::new();
         job.waiters.retain(|waiter| {
             let done = match waiter.wait_for {

@@ -3,8 +3,8 @@
 use minicbor::bytes::ByteVec;
 use vestal_wire::limits::{MAX_SUMMARY, WINDOW};
 use vestal_wire::{
-    AttachJob, Command, Delivery, EnvVar, Event, FaultCode, JobInfo, JobState, Reply, SessionState,
-    ShellText, StartJob, Stream,
+    AttachJob, CallEvent, CallReply, EnvVar, FaultCode, JobCommand, JobInfo, JobState,
+    OutputDelivery, SessionState, ShellText, StartJob, Stream,
 };
 
 use super::connections::{Feeds, OpenCall};
@@ -31,14 +31,14 @@ impl Guest {
             return self.connections.fault(at, FaultCode::Invalid, message);
         }
         let command = match &mut start.command {
-            Command::Shell(ShellText::Streamed) => {
+            JobCommand::Shell(ShellText::Streamed) => {
                 let call = OpenCall::Text(Box::new(start), Vec::new());
                 return self.connections.open(at, call, kind);
             }
-            Command::Shell(ShellText::Inline(text)) => {
+            JobCommand::Shell(ShellText::Inline(text)) => {
                 LaunchCommand::Shell(std::mem::take(&mut **text))
             }
-            Command::Argv(argv) => LaunchCommand::Argv(std::mem::take(argv)),
+            JobCommand::Argv(argv) => LaunchCommand::Argv(std::mem::take(argv)),
         };
         self.begin(at, kind, start, command);
     }
@@ -97,7 +97,7 @@ impl Guest {
         let feeds = if live.stdin.is_open() { Feeds::Input } else { Feeds::Nothing };
         let key = match self.jobs.admit(info, live) {
             Ok(key) => key,
-            Err(fault) => return self.connections.reply(at, &Reply::Fault(fault)),
+            Err(fault) => return self.connections.reply(at, &CallReply::Fault(fault)),
         };
         failpoint!("guest.job.after-journal");
         self.connections.clock.job_began();
@@ -128,10 +128,10 @@ impl Guest {
         } else if let Some(ends) = job.ends() {
             follower.set_ends(ends);
         }
-        let detached = matches!(follower.delivery, Delivery::Detached);
+        let detached = matches!(follower.delivery, OutputDelivery::Detached);
         let begun = !matches!(job.record.state, JobState::Starting);
         let pid = job.record.pid.filter(|_| begun);
-        let answer = (detached && begun).then(|| Reply::Job(Box::new(job.info())));
+        let answer = (detached && begun).then(|| CallReply::Job(Box::new(job.info())));
         if answer.is_none() {
             job.followers.push(follower);
         }
@@ -141,7 +141,7 @@ impl Guest {
             None => self.connections.open(at, OpenCall::Follow(key, feeds), kind),
         }
         if let Some(pid) = pid {
-            self.connections.event(at, &Event::Started { pid });
+            self.connections.event(at, &CallEvent::Started { pid });
         }
         match answer {
             Some(answer) => self.connections.reply(at, &answer),
@@ -216,7 +216,7 @@ fn check(start: &StartJob) -> Result<(), &'static str> {
     if start.session.as_deref().is_some_and(|name| !is_valid_name(name)) {
         return Err("the session name is not valid");
     }
-    if let Command::Argv(argv) = &start.command {
+    if let JobCommand::Argv(argv) = &start.command {
         if argv.is_empty() {
             return Err("there is no program to run");
         }

@@ -21,7 +21,7 @@ use rustix::fs::MemfdFlags;
 use rustix::process::{Pid, WaitOptions};
 use tempfile::TempDir;
 use vestal_guest::process::{
-    ChildEnds, FailedStep, Launch, LaunchCommand, Supervisor, SupervisorReport, WaitStatus,
+    ChildEnds, FailedStep, Launch, LaunchCommand, SupervisorProcess, SupervisorReport, WaitStatus,
 };
 use vestal_guest::session::SavedSession;
 use vestal_testkit::PATIENCE;
@@ -29,7 +29,7 @@ use vestal_wire::EnvVar;
 
 /// A supervisor that is reaped at the end of its test.
 pub struct Supervised {
-    supervisor: Option<Supervisor>,
+    supervisor: Option<SupervisorProcess>,
     pid: u32,
 }
 
@@ -41,7 +41,7 @@ impl Supervised {
     pub fn with_arguments(arguments: &[&Path]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_vestal-guest"));
         command.arg("supervise").args(arguments);
-        let supervisor = Supervisor::spawn_by(command).unwrap();
+        let supervisor = SupervisorProcess::spawn_by(command).unwrap();
         Self { pid: supervisor.pid(), supervisor: Some(supervisor) }
     }
 
@@ -49,7 +49,7 @@ impl Supervised {
         self.pid
     }
 
-    pub fn get(&mut self) -> &mut Supervisor {
+    pub fn get(&mut self) -> &mut SupervisorProcess {
         self.supervisor.as_mut().unwrap()
     }
 

@@ -22,9 +22,9 @@ use vestal_testkit::processes::with_variable;
 use vestal_testkit::{PATIENCE, wait_until};
 use vestal_wire::limits::MAX_DATA;
 use vestal_wire::{
-    Command, Delivery, EnvVar, Event, Exit, Fault, FrameKind, GuestSettings, Header, Hello, JobId,
-    JobInfo, JobState, Reply, Request, Role, ShellText, StartJob, Stdin, Stream, Welcome, decode,
-    encode, read_frame, write_frame,
+    CallEvent, CallReply, CallRequest, EnvVar, Fault, FrameKind, GuestSettings, Header, Hello,
+    HostRole, JobCommand, JobExit, JobId, JobInfo, JobState, OutputDelivery, ShellText, StartJob,
+    Stdin, Stream, Welcome, decode, encode, read_frame, write_frame,
 };
 
 /// A guest that runs, in directories of its own.
@@ -90,10 +90,10 @@ impl TestGuest {
     }
 
     pub(crate) fn client(&self) -> Client {
-        self.client_as(Role::User)
+        self.client_as(HostRole::User)
     }
 
-    pub(crate) fn client_as(&self, role: Role) -> Client {
+    pub(crate) fn client_as(&self, role: HostRole) -> Client {
         Client::connect(&self.socket(), role, Some(self.settings.instance.clone()))
     }
 
@@ -249,10 +249,10 @@ pub(crate) struct Client {
 /// A message of a guest on a channel.
 #[derive(Debug)]
 pub(crate) enum Said {
-    Event(Event),
+    Event(CallEvent),
     Data(Stream, Vec<u8>),
     Credit(Stream, u32),
-    Reply(Reply),
+    Reply(CallReply),
 }
 
 /// All messages and output of a job.
@@ -267,7 +267,7 @@ pub(crate) struct Output {
 }
 
 impl Client {
-    pub(crate) fn connect(socket: &Path, role: Role, instance: Option<String>) -> Self {
+    pub(crate) fn connect(socket: &Path, role: HostRole, instance: Option<String>) -> Self {
         Self::try_connect(socket, &Hello::new(role, instance)).unwrap()
     }
 
@@ -289,7 +289,7 @@ impl Client {
     }
 
     /// Opens a channel.
-    pub(crate) fn open(&mut self, request: &Request) -> u32 {
+    pub(crate) fn open(&mut self, request: &CallRequest) -> u32 {
         let channel = self.next;
         self.next += 1;
         self.send(channel, FrameKind::Open, Stream::Input, &encode(request).unwrap());
@@ -324,13 +324,13 @@ impl Client {
     }
 
     /// Calls and waits for the reply.
-    pub(crate) fn call(&mut self, request: &Request) -> Reply {
+    pub(crate) fn call(&mut self, request: &CallRequest) -> CallReply {
         let channel = self.open(request);
         self.reply(channel)
     }
 
     /// Waits for the reply on a channel, passing over what comes before.
-    pub(crate) fn reply(&mut self, channel: u32) -> Reply {
+    pub(crate) fn reply(&mut self, channel: u32) -> CallReply {
         loop {
             if let Said::Reply(reply) = self.next_on(channel) {
                 return reply;
@@ -385,13 +385,13 @@ impl Client {
     }
 
     /// Follows a channel to its reply.
-    pub(crate) fn follow(&mut self, channel: u32) -> (Output, Reply) {
+    pub(crate) fn follow(&mut self, channel: u32) -> (Output, CallReply) {
         let mut output = Output::default();
         loop {
             match self.next_on(channel) {
-                Said::Event(Event::Started { pid }) => output.started = Some(pid),
-                Said::Event(Event::Ended(info)) => output.ended = Some(*info),
-                Said::Event(Event::Gap { stream, bytes }) => {
+                Said::Event(CallEvent::Started { pid }) => output.started = Some(pid),
+                Said::Event(CallEvent::Ended(info)) => output.ended = Some(*info),
+                Said::Event(CallEvent::Gap { stream, bytes }) => {
                     let at = if stream == 1 { output.stdout.len() } else { output.stderr.len() };
                     output.gaps.push((stream, at, bytes));
                 }
@@ -405,47 +405,47 @@ impl Client {
 
     /// Runs a command to its end.
     pub(crate) fn run(&mut self, start: StartJob) -> (Output, JobInfo) {
-        let channel = self.open(&Request::Start(Box::new(start)));
+        let channel = self.open(&CallRequest::Start(Box::new(start)));
         match self.follow(channel) {
-            (output, Reply::Job(info)) => (output, *info),
+            (output, CallReply::Job(info)) => (output, *info),
             (_, other) => panic!("{other:?}"),
         }
     }
 
     /// Starts a background job and returns what is known of it.
     pub(crate) fn background(&mut self, start: StartJob) -> JobInfo {
-        let start = StartJob { background: true, delivery: Delivery::Detached, ..start };
+        let start = StartJob { background: true, delivery: OutputDelivery::Detached, ..start };
         self.run(start).1
     }
 
     /// Waits for a job's end.
     pub(crate) fn wait(&mut self, id: &JobId) -> JobInfo {
-        job(self.call(&Request::Wait { id: id.clone(), timeout_ms: None }))
+        job(self.call(&CallRequest::Wait { id: id.clone(), timeout_ms: None }))
     }
 
     pub(crate) fn kill(&mut self, id: &JobId) -> JobInfo {
-        job(self.call(&Request::Kill { id: id.clone() }))
+        job(self.call(&CallRequest::Kill { id: id.clone() }))
     }
 }
 
 /// Returns the job of a reply.
-pub(crate) fn job(reply: Reply) -> JobInfo {
+pub(crate) fn job(reply: CallReply) -> JobInfo {
     match reply {
-        Reply::Job(info) => *info,
+        CallReply::Job(info) => *info,
         other => panic!("{other:?}"),
     }
 }
 
 /// Returns the fault of a reply.
-pub(crate) fn fault(reply: Reply) -> Fault {
+pub(crate) fn fault(reply: CallReply) -> Fault {
     match reply {
-        Reply::Fault(fault) => fault,
+        CallReply::Fault(fault) => fault,
         other => panic!("{other:?}"),
     }
 }
 
 /// Returns how a job ended.
-pub(crate) fn exit(info: &JobInfo) -> Exit {
+pub(crate) fn exit(info: &JobInfo) -> JobExit {
     match info.state {
         JobState::Ended(exit) => exit,
         other => panic!("{other:?}"),
@@ -469,7 +469,7 @@ pub(crate) fn var(name: &str, value: &str) -> EnvVar {
 pub(crate) fn shell(name: &str, text: &str) -> StartJob {
     StartJob {
         id: id(name),
-        command: Command::Shell(ShellText::Inline(text.as_bytes().to_vec().into())),
+        command: JobCommand::Shell(ShellText::Inline(text.as_bytes().to_vec().into())),
         session: None,
         workdir: None,
         start_dir: None,
@@ -480,6 +480,6 @@ pub(crate) fn shell(name: &str, text: &str) -> StartJob {
         merge: false,
         timeout_ms: None,
         background: false,
-        delivery: Delivery::EveryByte,
+        delivery: OutputDelivery::EveryByte,
     }
 }

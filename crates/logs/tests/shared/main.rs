@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
-use vestal_logs::{Entry, EntryReader, LogFiles, LogWriter, PendingEntry, Source};
+use vestal_logs::{EntryReader, LogEntry, LogFiles, LogWriter, MergedLog, PendingEntry};
 
 /// So many files that none is removed while a test runs.
 const MANY: u32 = 400;
@@ -28,15 +28,15 @@ fn command(path: &Path, max_bytes: u64, name: &str, count: u64) -> Command {
 }
 
 fn reader(path: &Path, max_bytes: u64) -> EntryReader {
-    EntryReader::new(Source::new("test", None, LogFiles::new(path, max_bytes, MANY)))
+    EntryReader::new(MergedLog::new("test", None, LogFiles::new(path, max_bytes, MANY)))
 }
 
-fn rest(reader: &mut EntryReader) -> Vec<Entry> {
+fn rest(reader: &mut EntryReader) -> Vec<LogEntry> {
     std::iter::from_fn(|| reader.next_entry(PendingEntry::Take).unwrap()).collect()
 }
 
 /// Takes the entries of each process: every one whole, and in its order.
-fn by_process(entries: Vec<Entry>) -> BTreeMap<String, Vec<u64>> {
+fn by_process(entries: Vec<LogEntry>) -> BTreeMap<String, Vec<u64>> {
     let mut found: BTreeMap<String, Vec<u64>> = BTreeMap::new();
     for entry in entries {
         let name = entry.target.clone().unwrap_or_else(|| panic!("a torn line: {entry:?}"));

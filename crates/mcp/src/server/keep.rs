@@ -10,7 +10,7 @@ use rmcp::model::PaginatedRequestParams;
 use rmcp::service::Peer;
 use tokio_util::sync::CancellationToken;
 
-use super::{Server, ServerConnection, ServerError, ServerPhase, lock};
+use super::{ConnectedServer, ServerConnection, ServerError, ServerPhase, lock};
 use crate::connect::{FAREWELL, Live, NotificationHandler, chain, connect, leave};
 use crate::plan::ServerPlan;
 use crate::tool::{Offered, is_odd};
@@ -35,7 +35,7 @@ const TOGETHER: Duration = Duration::from_millis(50);
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Keeps a server connected until the servers are being ended.
-pub(crate) async fn keep(server: Arc<Server>) {
+pub(crate) async fn keep(server: Arc<ConnectedServer>) {
     let cancel = server.shared.cancel.clone();
     let name = server.plan.name.clone();
     let mut attempts = 0;
@@ -95,7 +95,7 @@ pub(crate) async fn keep(server: Arc<Server>) {
 }
 
 /// Connects and asks for the tools.
-async fn reach(server: &Server) -> Result<(Live, Vec<Offered>), ServerError> {
+async fn reach(server: &ConnectedServer) -> Result<(Live, Vec<Offered>), ServerError> {
     let cancel = &server.shared.cancel;
     let live = connect(&server.plan, &server.shared.log, cancel).await?;
     let listed = tokio::select! {
@@ -117,7 +117,7 @@ async fn reach(server: &Server) -> Result<(Live, Vec<Offered>), ServerError> {
 /// Has calls go over a connection until it ends, and returns why it did; or
 /// nothing, if the servers are being ended.
 async fn attend(
-    server: &Server,
+    server: &ConnectedServer,
     live: Live,
     tools: Vec<Offered>,
     attempts: u64,
@@ -175,7 +175,7 @@ enum ConnectionEnd {
 /// Asks for the tools whenever the server says that they have changed, but not
 /// as often as it likes.
 async fn follow(
-    server: &Server,
+    server: &ConnectedServer,
     listener: &NotificationHandler,
     connection: &ServerConnection,
 ) -> Infallible {

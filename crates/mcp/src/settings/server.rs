@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use vestal_config::kind::{Fields, Input, Node, Refusal, texts};
-use vestal_config::{EnvPairs, Names, Range, Seconds, Setting, Value};
+use vestal_config::kind::{Fields, SettingInput, ValueRefusal, YamlNode, texts};
+use vestal_config::{EnvPairs, Names, Range, Seconds, Setting, SettingValue};
 
 use super::Headers;
 
@@ -98,11 +98,11 @@ impl McpTransport {
         }
     }
 
-    fn read(node: &Node) -> Result<Self, Refusal> {
-        match Input::Node(node).scalar()?.trim().to_ascii_lowercase().as_str() {
+    fn read(node: &YamlNode) -> Result<Self, ValueRefusal> {
+        match SettingInput::Node(node).scalar()?.trim().to_ascii_lowercase().as_str() {
             "http" | "streamable-http" | "streamable_http" => Ok(Self::Http),
             "sse" => Ok(Self::Sse),
-            _ => Err(Refusal::new("is neither http nor sse")),
+            _ => Err(ValueRefusal::new("is neither http nor sse")),
         }
     }
 }
@@ -128,34 +128,35 @@ impl fmt::Debug for McpConnection {
 
 impl McpServer {
     /// Reads the entries of a server.
-    pub(super) fn read(name: &str, node: &Node) -> Result<Self, Refusal> {
+    pub(super) fn read(name: &str, node: &YamlNode) -> Result<Self, ValueRefusal> {
         let known: Vec<&str> = [OF_PROGRAMS, OF_ADDRESSES, COMMON, WITHOUT_EFFECT].concat();
         let fields = Fields::read(node, name, &known)?;
         let has = |entry: &&&str| matches!(fields.value(entry, |_| Ok(())), Ok(Some(())));
         let connection = match (fields.value("command", text)?, fields.value("url", text)?) {
             (Some(_), Some(_)) => {
-                return Err(Refusal::new(format!("gives {name} both a command and a url")));
+                return Err(ValueRefusal::new(format!("gives {name} both a command and a url")));
             }
             (None, None) => {
                 let hint = "a program has a command, a server elsewhere a url".to_owned();
                 let reason = format!("gives {name} neither a command nor a url");
-                return Err(Refusal::new(reason).suggesting(Some(hint)));
+                return Err(ValueRefusal::new(reason).suggesting(Some(hint)));
             }
             (Some(command), None) => {
                 if let Some(entry) = OF_ADDRESSES.iter().find(has) {
-                    return Err(Refusal::new(format!("gives {name} a command and {entry}")));
+                    return Err(ValueRefusal::new(format!("gives {name} a command and {entry}")));
                 }
                 program(&fields, command)?
             }
             (None, Some(url)) => {
                 if let Some(entry) = OF_PROGRAMS.iter().find(has) {
-                    return Err(Refusal::new(format!("gives {name} a url and {entry}")));
+                    return Err(ValueRefusal::new(format!("gives {name} a url and {entry}")));
                 }
                 address(&fields, url)?
             }
         };
-        let flag = |node| bool::read(Input::Node(node), &());
-        let seconds = |limits: &'static Range| move |node| Seconds::read(Input::Node(node), limits);
+        let flag = |node| bool::read(SettingInput::Node(node), &());
+        let seconds =
+            |limits: &'static Range| move |node| Seconds::read(SettingInput::Node(node), limits);
         let (include, exclude) = fields.value("tools", tools)?.unwrap_or((None, Names::EMPTY));
         Ok(Self {
             enabled: fields.value("enabled", flag)?.unwrap_or(true),
@@ -173,15 +174,15 @@ impl McpServer {
         })
     }
 
-    pub(super) fn to_value(&self) -> Value {
-        let text = |text: &str| Value::Text(text.to_owned());
+    pub(super) fn to_value(&self) -> SettingValue {
+        let text = |text: &str| SettingValue::Text(text.to_owned());
         let mut fields = BTreeMap::new();
         let mut put = |name: &str, value| drop(fields.insert(name.to_owned(), value));
         match &self.connection {
             McpConnection::Program { command, args, env, cwd } => {
                 put("command", text(command));
                 if !args.is_empty() {
-                    put("args", Value::List(args.iter().map(|arg| text(arg)).collect()));
+                    put("args", SettingValue::List(args.iter().map(|arg| text(arg)).collect()));
                 }
                 if env.iter().next().is_some() {
                     put("env", env.to_value());
@@ -199,12 +200,12 @@ impl McpServer {
             }
         }
         if !self.enabled {
-            put("enabled", Value::Bool(false));
+            put("enabled", SettingValue::Bool(false));
         }
         put("timeout", self.timeout.to_value());
         put("connect_timeout", self.connect_timeout.to_value());
         if self.supports_parallel_tool_calls {
-            put("supports_parallel_tool_calls", Value::Bool(true));
+            put("supports_parallel_tool_calls", SettingValue::Bool(true));
         }
         let mut tools = BTreeMap::new();
         if let Some(include) = &self.include {
@@ -214,9 +215,9 @@ impl McpServer {
             tools.insert("exclude".to_owned(), self.exclude.to_value());
         }
         if !tools.is_empty() {
-            put("tools", Value::Map(tools));
+            put("tools", SettingValue::Map(tools));
         }
-        Value::Map(fields)
+        SettingValue::Map(fields)
     }
 
     pub(super) fn allowed() -> String {
@@ -256,11 +257,11 @@ impl McpServer {
     }
 }
 
-fn program(fields: &Fields<'_>, command: String) -> Result<McpConnection, Refusal> {
+fn program(fields: &Fields<'_>, command: String) -> Result<McpConnection, ValueRefusal> {
     let args = |node| {
-        let args = texts(Input::Node(node), r#"write it as ["first", "second"]"#)?;
+        let args = texts(SettingInput::Node(node), r#"write it as ["first", "second"]"#)?;
         if args.iter().any(|arg| arg.contains('\0')) {
-            return Err(Refusal::new("holds an argument with a NUL character"));
+            return Err(ValueRefusal::new("holds an argument with a NUL character"));
         }
         Ok(args)
     };
@@ -268,18 +269,18 @@ fn program(fields: &Fields<'_>, command: String) -> Result<McpConnection, Refusa
         command,
         args: fields.value("args", args)?.unwrap_or_default(),
         env: fields
-            .value("env", |node| EnvPairs::read(Input::Node(node), &()))?
+            .value("env", |node| EnvPairs::read(SettingInput::Node(node), &()))?
             .unwrap_or(EnvPairs::EMPTY),
         cwd: fields.value("cwd", text)?.map(PathBuf::from),
     })
 }
 
-fn address(fields: &Fields<'_>, url: String) -> Result<McpConnection, Refusal> {
+fn address(fields: &Fields<'_>, url: String) -> Result<McpConnection, ValueRefusal> {
     let lower = url.to_ascii_lowercase();
     let is_address = lower.starts_with("http://") || lower.starts_with("https://");
     // An address may be a variable altogether; what it says is seen when it is used.
     if !is_address && !url.starts_with("${") {
-        return Err(Refusal::new("has a url that does not begin with http:// or https://"));
+        return Err(ValueRefusal::new("has a url that does not begin with http:// or https://"));
     }
     Ok(McpConnection::Address {
         url,
@@ -289,24 +290,24 @@ fn address(fields: &Fields<'_>, url: String) -> Result<McpConnection, Refusal> {
 }
 
 /// Reads which tools are taken.
-fn tools(node: &Node) -> Result<(Option<Names>, Names), Refusal> {
+fn tools(node: &YamlNode) -> Result<(Option<Names>, Names), ValueRefusal> {
     let fields = Fields::read(node, "tools", &["include", "exclude"])?;
-    let names = |node| Names::read(Input::Node(node), &());
+    let names = |node| Names::read(SettingInput::Node(node), &());
     let exclude = fields.value("exclude", names)?.unwrap_or(Names::EMPTY);
     Ok((fields.value("include", names)?, exclude))
 }
 
 /// Reads text that is not empty and fits on a line.
-fn text(node: &Node) -> Result<String, Refusal> {
-    let text = Input::Node(node).scalar()?.trim();
+fn text(node: &YamlNode) -> Result<String, ValueRefusal> {
+    let text = SettingInput::Node(node).scalar()?.trim();
     if text.is_empty() {
-        return Err(Refusal::new("is empty"));
+        return Err(ValueRefusal::new("is empty"));
     }
     if text.len() > MAX_BYTES {
-        return Err(Refusal::new(format!("is longer than {MAX_BYTES} bytes")));
+        return Err(ValueRefusal::new(format!("is longer than {MAX_BYTES} bytes")));
     }
     if text.chars().any(char::is_control) {
-        return Err(Refusal::new("contains control characters"));
+        return Err(ValueRefusal::new("contains control characters"));
     }
     Ok(text.to_owned())
 }

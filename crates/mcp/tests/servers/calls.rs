@@ -1,7 +1,7 @@
 //! What a good server does.
 
 use serde_json::{Value, json};
-use vestal_agent::{Approval, Event, Footprint, ToolSource as _};
+use vestal_agent::{Approval, Footprint, ToolSource as _, TurnEvent};
 use vestal_mcp::ServerState;
 
 use crate::stage::{Stage, find, names, server, until};
@@ -61,7 +61,7 @@ async fn progress_is_told_while_a_call_runs() {
     let result: Vec<&str> = heard
         .iter()
         .filter_map(|event| match event {
-            Event::ToolOutput { call, text } if call == "call" => Some(text.as_str()),
+            TurnEvent::ToolOutput { call, text } if call == "call" => Some(text.as_str()),
             _ => None,
         })
         .collect();

@@ -8,18 +8,18 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use vestal_agent::{
-    Approval, ApprovalRequest, ConversationSandbox, Event, EventSink, Human, Question, Tool,
-    ToolContext, ToolOutput, ToolSource as _,
+    Approval, ApprovalRequest, ConversationSandbox, EventSink, Human, Question, Tool, ToolContext,
+    ToolOutput, ToolSource as _, TurnEvent,
 };
 use vestal_config::{Environment, Home, Settings};
 use vestal_conversations::ConversationId;
 use vestal_mcp::Servers;
-use vestal_sandbox::{Engine, Overrides, Task};
+use vestal_sandbox::{Engine, Overrides, TaskName};
 pub(crate) use vestal_testkit::{kill, marker, processes_with};
 
 pub(crate) struct Stage {
     pub(crate) dir: TempDir,
-    pub(crate) heard: Arc<Mutex<Vec<Event>>>,
+    pub(crate) heard: Arc<Mutex<Vec<TurnEvent>>>,
     pub(crate) cancel: CancellationToken,
     pub(crate) person: Arc<Person>,
 }
@@ -113,7 +113,7 @@ impl Stage {
         let engine = Engine::open(self.settings()).unwrap();
         let sandbox = ConversationSandbox::new(
             engine,
-            Task::default_task(),
+            TaskName::default_task(),
             Overrides::default(),
             "test-session",
         );

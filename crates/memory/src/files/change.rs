@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::{MemoryError, NoteFiles, NotesLock, PATIENCE, Refusal, WriteResult};
-use crate::entries::{Entries, Target, clean, is_separator};
+use super::{MemoryError, MemoryRefusal, NoteFiles, NotesLock, PATIENCE, WriteResult};
+use crate::entries::{Entries, NotesTarget, clean, is_separator};
 
 /// How often a program that ignores the lock may save the file in the middle of a
 /// change.
@@ -45,7 +45,11 @@ impl NoteFiles {
     /// Changes notes and returns those there are then. However many processes
     /// change them at once, every change is made to what the one before it left.
     /// One that is refused or fails changes nothing.
-    pub fn change(&self, target: Target, change: NoteChange<'_>) -> Result<Entries, MemoryError> {
+    pub fn change(
+        &self,
+        target: NotesTarget,
+        change: NoteChange<'_>,
+    ) -> Result<Entries, MemoryError> {
         let _lock = NotesLock::take(&self.lock, PATIENCE)?;
         let place = self.real(target).ok();
         let dir = place.as_deref().and_then(Path::parent);
@@ -58,7 +62,7 @@ impl NoteFiles {
                 return Ok(after);
             }
         }
-        Err(Refusal::Changed { target }.into())
+        Err(MemoryRefusal::Changed { target }.into())
     }
 
     /// Returns the notes there are after a change, if it can be made.
@@ -66,20 +70,20 @@ impl NoteFiles {
         &self,
         text: &str,
         before: &Entries,
-        target: Target,
+        target: NotesTarget,
         change: NoteChange<'_>,
-    ) -> Result<Entries, Refusal> {
+    ) -> Result<Entries, MemoryRefusal> {
         if let NoteChange::Rewrite { from, .. } = change
             && text != from
         {
-            return Err(Refusal::Changed { target });
+            return Err(MemoryRefusal::Changed { target });
         }
         let after = self.apply(before, target, change)?;
         let (used, wanted) = (before.characters(), after.characters());
         let limit = self.limit(target);
         // Notes that a person made too long can be made shorter step by step.
         if wanted > limit && wanted >= used {
-            return Err(Refusal::Full { target, used, wanted, limit });
+            return Err(MemoryRefusal::Full { target, used, wanted, limit });
         }
         Ok(after)
     }
@@ -87,15 +91,15 @@ impl NoteFiles {
     fn apply(
         &self,
         before: &Entries,
-        target: Target,
+        target: NotesTarget,
         change: NoteChange<'_>,
-    ) -> Result<Entries, Refusal> {
+    ) -> Result<Entries, MemoryRefusal> {
         let mut after = before.clone();
         match change {
             NoteChange::Add { entry } => {
                 let entry = self.note(entry)?;
                 if before.contains(&entry) {
-                    return Err(Refusal::Duplicate);
+                    return Err(MemoryRefusal::Duplicate);
                 }
                 after.push(entry);
             }
@@ -103,7 +107,7 @@ impl NoteFiles {
                 let at = find(before, target, old)?;
                 let entry = self.note(entry)?;
                 if before.iter().enumerate().any(|(other, own)| other != at && own == entry) {
-                    return Err(Refusal::Duplicate);
+                    return Err(MemoryRefusal::Duplicate);
                 }
                 after.replace(at, entry);
             }
@@ -118,23 +122,23 @@ impl NoteFiles {
     }
 
     /// Returns the words of a note as they are kept.
-    fn note(&self, words: &str) -> Result<String, Refusal> {
+    fn note(&self, words: &str) -> Result<String, MemoryRefusal> {
         let words = clean(words);
         if words.is_empty() {
-            return Err(Refusal::Empty);
+            return Err(MemoryRefusal::Empty);
         }
         if words.lines().any(is_separator) {
-            return Err(Refusal::Separator);
+            return Err(MemoryRefusal::Separator);
         }
         Ok(self.redactor.redact_file(&words).into_owned())
     }
 }
 
 /// Finds the one note that has these words.
-fn find(entries: &Entries, target: Target, words: &str) -> Result<usize, Refusal> {
+fn find(entries: &Entries, target: NotesTarget, words: &str) -> Result<usize, MemoryRefusal> {
     let words = clean(words);
     if words.is_empty() {
-        return Err(Refusal::NoneMeant);
+        return Err(MemoryRefusal::NoneMeant);
     }
     // A note that is exactly these words is meant, even if another has them too.
     if let Some(at) = entries.iter().position(|entry| clean(entry) == words) {
@@ -143,10 +147,10 @@ fn find(entries: &Entries, target: Target, words: &str) -> Result<usize, Refusal
     let has_words = |(_, entry): &(usize, &str)| clean(entry).contains(&words);
     let found: Vec<(usize, &str)> = entries.iter().enumerate().filter(has_words).collect();
     match found.as_slice() {
-        [] => Err(Refusal::not_found(target, &words)),
+        [] => Err(MemoryRefusal::not_found(target, &words)),
         [(at, _)] => Ok(*at),
         // The same note twice, as only a person can have written it.
         [(at, first), rest @ ..] if rest.iter().all(|(_, entry)| entry == first) => Ok(*at),
-        several => Err(Refusal::ambiguous(&words, several.iter().map(|(_, entry)| *entry))),
+        several => Err(MemoryRefusal::ambiguous(&words, several.iter().map(|(_, entry)| *entry))),
     }
 }

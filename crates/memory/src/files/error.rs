@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::entries::Target;
+use crate::entries::NotesTarget;
 
 /// Characters of a note that a complaint shows.
 const SHOWN: usize = 60;
@@ -50,7 +50,7 @@ pub enum MemoryFileProblem {
 pub enum MemoryError {
     /// What was asked for makes no sense with the notes there are.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] MemoryRefusal),
     /// The notes cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -82,7 +82,7 @@ pub enum MemoryError {
 
 /// Why a change makes no sense with the notes there are.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum MemoryRefusal {
     /// Nothing is to be noted.
     #[error("a note must not be empty")]
     Empty,
@@ -101,7 +101,7 @@ pub enum Refusal {
     #[error("no note of {target} has the words {words:?}")]
     NotFound {
         /// Where was looked.
-        target: Target,
+        target: NotesTarget,
         /// The words, shortened.
         words: String,
     },
@@ -119,7 +119,7 @@ pub enum Refusal {
     )]
     Full {
         /// Where.
-        target: Target,
+        target: NotesTarget,
         /// Characters it has.
         used: usize,
         /// Characters it would have.
@@ -131,12 +131,12 @@ pub enum Refusal {
     #[error("the notes of {target} have changed meanwhile")]
     Changed {
         /// Which.
-        target: Target,
+        target: NotesTarget,
     },
 }
 
-impl Refusal {
-    pub(crate) fn not_found(target: Target, words: &str) -> Self {
+impl MemoryRefusal {
+    pub(crate) fn not_found(target: NotesTarget, words: &str) -> Self {
         Self::NotFound { target, words: shortened(words) }
     }
 

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use vestal_agent::redact::Redactor;
-use vestal_conversations::{ConversationId, Error, Hit, SearchScope, Seq, Standing, Store, Stored};
+use vestal_conversations::{
+    ConversationId, ConversationStore, Error, Hit, MessageStanding, SearchScope, Seq, Stored,
+};
 
 use super::about;
 
@@ -25,7 +27,7 @@ const BEGINNING: usize = 400;
 
 /// Finds conversations in which words occur.
 pub(super) async fn find(
-    (store, redactor): (&Store, &Redactor),
+    (store, redactor): (&ConversationStore, &Redactor),
     query: &str,
     only: Option<ConversationId>,
     current: &ConversationId,
@@ -66,7 +68,7 @@ fn results_are_empty(result: &Value) -> bool {
 
 /// Finds messages that have some of the words; those with the most come first.
 async fn any_word(
-    store: &Store,
+    store: &ConversationStore,
     scope: &SearchScope,
     query: &str,
     depth: u32,
@@ -108,7 +110,11 @@ fn grouped(hits: Vec<Hit>) -> Vec<Vec<Hit>> {
 }
 
 /// Tells what was found in one conversation.
-async fn of_one(store: &Store, redactor: &Redactor, group: &[Hit]) -> Result<Value, Error> {
+async fn of_one(
+    store: &ConversationStore,
+    redactor: &Redactor,
+    group: &[Hit],
+) -> Result<Value, Error> {
     let Some(first) = group.first() else { return Ok(Value::Null) };
     let mut result = about(store, &first.conversation).await?;
     let mut matches = Vec::new();
@@ -125,7 +131,7 @@ async fn of_one(store: &Store, redactor: &Redactor, group: &[Hit]) -> Result<Val
 /// Tells of a message what stands around the words. One that holds a secret is
 /// shown by its beginning, masked: where words are marked in a secret, or one is
 /// cut in two, nobody would know it for what it is.
-async fn view(store: &Store, redactor: &Redactor, hit: &Hit) -> Result<Value, Error> {
+async fn view(store: &ConversationStore, redactor: &Redactor, hit: &Hit) -> Result<Value, Error> {
     let stored = store.history_between(&hit.conversation, hit.seq, hit.seq).await?;
     let Some(stored) = stored.first() else {
         return Err(Error::NotFound { wanted: hit.conversation.to_string() });
@@ -160,7 +166,7 @@ const TOGETHER: usize = 24_000;
 
 /// Reads what was said around a message.
 pub(super) async fn read(
-    (store, redactor): (&Store, &Redactor),
+    (store, redactor): (&ConversationStore, &Redactor),
     id: &ConversationId,
     message: Seq,
     around: usize,
@@ -175,7 +181,7 @@ pub(super) async fn read(
 
 /// Reads how a conversation began.
 pub(super) async fn begin(
-    (store, redactor): (&Store, &Redactor),
+    (store, redactor): (&ConversationStore, &Redactor),
     id: &ConversationId,
     around: usize,
 ) -> Result<Value, Error> {
@@ -185,14 +191,14 @@ pub(super) async fn begin(
 
 /// Returns what was not taken back. Summaries stay: they are found like what they
 /// stand for, and a branch may have nothing else of its beginning.
-async fn messages_of(store: &Store, id: &ConversationId) -> Result<Vec<Stored>, Error> {
+async fn messages_of(store: &ConversationStore, id: &ConversationId) -> Result<Vec<Stored>, Error> {
     let mut stored = store.history(id).await?;
-    stored.retain(|stored| stored.standing != Standing::Undone);
+    stored.retain(|stored| stored.standing != MessageStanding::Undone);
     Ok(stored)
 }
 
 async fn tell(
-    (store, redactor): (&Store, &Redactor),
+    (store, redactor): (&ConversationStore, &Redactor),
     id: &ConversationId,
     stored: &[Stored],
     range: std::ops::Range<usize>,

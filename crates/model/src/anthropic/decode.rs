@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::message::{Api, AssistantMessage, Finish, Opaque, Reasoning, ToolCall};
+use crate::message::{AssistantMessage, FinishReason, Opaque, ProviderApi, Reasoning, ToolCall};
 use crate::refusal::ProviderRefusal;
-use crate::request::{Progress, Usage};
-use crate::wire::{self, AnswerFault, AnswerStage, DecodedAnswer, StreamEvent, Watch};
+use crate::request::{AnswerProgress, TokenUsage};
+use crate::wire::{self, AnswerFault, AnswerStage, DecodedAnswer, ProgressWatch, StreamEvent};
 
 /// More blocks than any answer has.
 const MOST_BLOCKS: usize = 4096;
@@ -15,9 +15,9 @@ const MOST_BLOCKS: usize = 4096;
 pub(crate) struct AnthropicDecoder {
     provider: String,
     blocks: Vec<(u64, OpenBlock)>,
-    finish: Option<Finish>,
+    finish: Option<FinishReason>,
     stopped: bool,
-    usage: Option<Usage>,
+    usage: Option<TokenUsage>,
     model: Option<String>,
 }
 
@@ -52,7 +52,7 @@ impl AnthropicDecoder {
         &mut self,
         index: u64,
         block: &Value,
-        watch: &mut Watch<'_>,
+        watch: &mut ProgressWatch<'_>,
     ) -> Result<(), AnswerFault> {
         if self.blocks.len() >= MOST_BLOCKS {
             return Err(AnswerFault::Garbage("the answer has too many blocks".to_owned()));
@@ -63,7 +63,7 @@ impl AnthropicDecoder {
             "thinking" => OpenBlock::Thinking { text: String::new(), signature: text("signature") },
             "redacted_thinking" => OpenBlock::Redacted(block.clone()),
             "tool_use" => {
-                watch(Progress::Call { name: text("name") });
+                watch(AnswerProgress::Call { name: text("name") });
                 // A stream begins with an empty object and sends the text afterwards.
                 let input = &block["input"];
                 let given = input.as_object().is_some_and(|input| !input.is_empty());
@@ -78,7 +78,7 @@ impl AnthropicDecoder {
         Ok(())
     }
 
-    fn block_delta(&mut self, index: u64, delta: &Value, watch: &mut Watch<'_>) {
+    fn block_delta(&mut self, index: u64, delta: &Value, watch: &mut ProgressWatch<'_>) {
         let text = |key: &str| delta[key].as_str().unwrap_or_default();
         match delta["type"].as_str().unwrap_or_default() {
             "text_delta" => self.say(index, text("text"), watch),
@@ -104,21 +104,21 @@ impl AnthropicDecoder {
         }
     }
 
-    fn say(&mut self, index: u64, more: &str, watch: &mut Watch<'_>) {
+    fn say(&mut self, index: u64, more: &str, watch: &mut ProgressWatch<'_>) {
         if let Some(OpenBlock::Text(text)) = self.block(index)
             && !more.is_empty()
         {
             text.push_str(more);
-            watch(Progress::Text(more.to_owned()));
+            watch(AnswerProgress::Text(more.to_owned()));
         }
     }
 
-    fn think(&mut self, index: u64, more: &str, watch: &mut Watch<'_>) {
+    fn think(&mut self, index: u64, more: &str, watch: &mut ProgressWatch<'_>) {
         if let Some(OpenBlock::Thinking { text, .. }) = self.block(index)
             && !more.is_empty()
         {
             text.push_str(more);
-            watch(Progress::Reasoning(more.to_owned()));
+            watch(AnswerProgress::Reasoning(more.to_owned()));
         }
     }
 
@@ -147,7 +147,11 @@ impl AnthropicDecoder {
 }
 
 impl wire::AnswerDecoder for AnthropicDecoder {
-    fn event(&mut self, event: &StreamEvent, watch: &mut Watch<'_>) -> Result<(), AnswerFault> {
+    fn event(
+        &mut self,
+        event: &StreamEvent,
+        watch: &mut ProgressWatch<'_>,
+    ) -> Result<(), AnswerFault> {
         if self.stopped || event.data.trim().is_empty() {
             return Ok(());
         }
@@ -170,7 +174,7 @@ impl wire::AnswerDecoder for AnthropicDecoder {
         Ok(())
     }
 
-    fn whole(&mut self, value: &Value, watch: &mut Watch<'_>) -> Result<(), AnswerFault> {
+    fn whole(&mut self, value: &Value, watch: &mut ProgressWatch<'_>) -> Result<(), AnswerFault> {
         if !value["error"].is_null() {
             return Err(AnswerFault::Refused(ProviderRefusal::from_value(value)));
         }
@@ -193,7 +197,7 @@ impl wire::AnswerDecoder for AnthropicDecoder {
         }
     }
 
-    fn end(self: Box<Self>, _: &mut Watch<'_>) -> Result<DecodedAnswer, AnswerFault> {
+    fn end(self: Box<Self>, _: &mut ProgressWatch<'_>) -> Result<DecodedAnswer, AnswerFault> {
         let Some(finish) = self.finish else {
             return Err(AnswerFault::Cut("it ended without a stop reason"));
         };
@@ -223,8 +227,8 @@ impl wire::AnswerDecoder for AnthropicDecoder {
             }
         }
         message.finish = match finish {
-            Finish::Stop if !message.calls.is_empty() => Finish::ToolCalls,
-            Finish::ToolCalls if message.calls.is_empty() => Finish::Stop,
+            FinishReason::Stop if !message.calls.is_empty() => FinishReason::ToolCalls,
+            FinishReason::ToolCalls if message.calls.is_empty() => FinishReason::Stop,
             finish => finish,
         };
         Ok(DecodedAnswer { message, usage: self.usage, cost_usd: None, model: self.model })
@@ -232,20 +236,20 @@ impl wire::AnswerDecoder for AnthropicDecoder {
 }
 
 fn opaque(provider: &str, value: Value) -> Opaque {
-    Opaque { api: Api::AnthropicMessages, provider: provider.to_owned(), value }
+    Opaque { api: ProviderApi::AnthropicMessages, provider: provider.to_owned(), value }
 }
 
 fn new_id() -> String {
     format!("toolu_{:016x}{:08x}", fastrand::u64(..), fastrand::u32(..))
 }
 
-fn finish(reason: &str) -> Finish {
+fn finish(reason: &str) -> FinishReason {
     match reason {
-        "tool_use" => Finish::ToolCalls,
+        "tool_use" => FinishReason::ToolCalls,
         // A paused turn is continued, as a text that was cut off is.
-        "max_tokens" | "model_context_window_exceeded" | "pause_turn" => Finish::Length,
-        "refusal" => Finish::Refused,
-        _ => Finish::Stop,
+        "max_tokens" | "model_context_window_exceeded" | "pause_turn" => FinishReason::Length,
+        "refusal" => FinishReason::Refused,
+        _ => FinishReason::Stop,
     }
 }
 

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 use crate::wire::AnswerDecoder as _;
 
-fn run(events: &[Value]) -> (Result<DecodedAnswer, AnswerFault>, Vec<Progress>) {
+fn run(events: &[Value]) -> (Result<DecodedAnswer, AnswerFault>, Vec<AnswerProgress>) {
     let mut seen = Vec::new();
     let mut watch = |progress| seen.push(progress);
     let mut decoder = Box::new(AnthropicDecoder::new("there"));
@@ -30,7 +30,7 @@ fn stop(reason: &str) -> Value {
 
 fn kept(value: &Value) -> Opaque {
     let provider = "there".to_owned();
-    Opaque { api: Api::AnthropicMessages, provider, value: value.clone() }
+    Opaque { api: ProviderApi::AnthropicMessages, provider, value: value.clone() }
 }
 
 #[test]
@@ -71,27 +71,36 @@ fn blocks_are_told_as_they_come_and_kept_as_the_provider_wants_them_back() {
                 Reasoning { text: String::new(), opaque: Some(kept(&redacted)) },
             ],
             calls: vec![call("c1", "t", "{\"a\": 1}"), call("c2", "u", "{}")],
-            finish: Finish::ToolCalls,
+            finish: FinishReason::ToolCalls,
         },
-        usage: Some(Usage { input: 5, output: 9, cache_read: 3, cache_write: 2, reasoning: 0 }),
+        usage: Some(TokenUsage {
+            input: 5,
+            output: 9,
+            cache_read: 3,
+            cache_write: 2,
+            reasoning: 0,
+        }),
         cost_usd: None,
         model: Some("m-1".to_owned()),
     };
     assert_eq!(answer, Ok(wanted));
-    let name = |name: &str| Progress::Call { name: name.to_owned() };
+    let name = |name: &str| AnswerProgress::Call { name: name.to_owned() };
     let (hm, hello) = ("hm".to_owned(), "Hello".to_owned());
-    assert_eq!(seen, [Progress::Reasoning(hm), Progress::Text(hello), name("t"), name("u")]);
+    assert_eq!(
+        seen,
+        [AnswerProgress::Reasoning(hm), AnswerProgress::Text(hello), name("t"), name("u")]
+    );
 }
 
 #[test]
 fn the_reason_to_stop_is_mapped_and_mended() {
     let finish = |reason: &str| run(&[stop(reason)]).0.unwrap().message.finish;
-    assert_eq!(finish("end_turn"), Finish::Stop);
-    assert_eq!(finish("stop_sequence"), Finish::Stop);
-    assert_eq!(finish("max_tokens"), Finish::Length);
-    assert_eq!(finish("pause_turn"), Finish::Length);
-    assert_eq!(finish("refusal"), Finish::Refused);
-    assert_eq!(finish("tool_use"), Finish::Stop);
+    assert_eq!(finish("end_turn"), FinishReason::Stop);
+    assert_eq!(finish("stop_sequence"), FinishReason::Stop);
+    assert_eq!(finish("max_tokens"), FinishReason::Length);
+    assert_eq!(finish("pause_turn"), FinishReason::Length);
+    assert_eq!(finish("refusal"), FinishReason::Refused);
+    assert_eq!(finish("tool_use"), FinishReason::Stop);
 }
 
 #[test]
@@ -135,6 +144,6 @@ fn an_answer_in_one_piece_is_taken() {
     let answer = decoder.end(&mut |_| ()).unwrap();
     assert_eq!(answer.message.text, "Hello");
     assert_eq!(answer.message.calls[0].arguments, "{\"a\":1}");
-    assert_eq!(answer.message.finish, Finish::ToolCalls);
-    assert_eq!(answer.usage, Some(Usage { input: 5, output: 9, ..Usage::default() }));
+    assert_eq!(answer.message.finish, FinishReason::ToolCalls);
+    assert_eq!(answer.usage, Some(TokenUsage { input: 5, output: 9, ..TokenUsage::default() }));
 }

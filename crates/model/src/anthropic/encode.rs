@@ -9,9 +9,9 @@ use serde_json::value::RawValue;
 
 use crate::endpoint::Endpoint;
 use crate::history::{Called, HistoryTurn, IdRule, turns};
-use crate::message::{Api, AssistantMessage, Image, Part, UserMessage};
+use crate::message::{AssistantMessage, Image, Part, ProviderApi, UserMessage};
 use crate::quirks::Quirks;
-use crate::request::{Request, ToolSpec};
+use crate::request::{ModelRequest, ToolSpec};
 
 /// What a model may write unless the caller says: the API insists on a number,
 /// and this one leaves room for a long file.
@@ -31,24 +31,24 @@ struct MessagesBody<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<MessagesTool<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tool_choice: Option<CacheKind>,
+    tool_choice: Option<TypeTag>,
     stream: bool,
 }
 
 #[derive(Serialize, Clone, Copy)]
-struct CacheKind {
+struct TypeTag {
     #[serde(rename = "type")]
     kind: &'static str,
 }
 
-const EPHEMERAL: CacheKind = CacheKind { kind: "ephemeral" };
+const EPHEMERAL: TypeTag = TypeTag { kind: "ephemeral" };
 
 #[derive(Serialize)]
 struct SystemBlock<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     text: &'a str,
-    cache_control: CacheKind,
+    cache_control: TypeTag,
 }
 
 #[derive(Serialize)]
@@ -58,7 +58,7 @@ struct MessagesTool<'a> {
     description: &'a str,
     input_schema: Cow<'a, Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<CacheKind>,
+    cache_control: Option<TypeTag>,
 }
 
 #[derive(Serialize)]
@@ -79,7 +79,7 @@ struct MarkedBlock<'a> {
     #[serde(flatten)]
     block: MessageBlock<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<CacheKind>,
+    cache_control: Option<TypeTag>,
 }
 
 #[derive(Serialize)]
@@ -127,7 +127,7 @@ struct ImageSource<'a> {
 /// Returns the body of a request.
 pub(crate) fn body(
     endpoint: &Endpoint,
-    request: &Request<'_>,
+    request: &ModelRequest<'_>,
     quirks: Quirks,
 ) -> Result<Bytes, serde_json::Error> {
     let turns = turns(request.messages, IdRule::Word);
@@ -158,7 +158,7 @@ pub(crate) fn body(
 fn tools<'a>(
     specs: &'a [ToolSpec],
     turns: &[HistoryTurn<'a>],
-) -> (Vec<MessagesTool<'a>>, Option<CacheKind>) {
+) -> (Vec<MessagesTool<'a>>, Option<TypeTag>) {
     let mut tools: Vec<MessagesTool<'a>> = Vec::with_capacity(specs.len());
     for spec in specs {
         tools.push(MessagesTool {
@@ -184,7 +184,7 @@ fn tools<'a>(
                 });
             }
         }
-        tool_choice = (!tools.is_empty()).then_some(CacheKind { kind: "none" });
+        tool_choice = (!tools.is_empty()).then_some(TypeTag { kind: "none" });
     }
     if let Some(last) = tools.last_mut() {
         last.cache_control = Some(EPHEMERAL);
@@ -278,7 +278,8 @@ fn assistant<'a>(
     let mut results = Vec::new();
     let opaque = message.reasoning.iter().filter_map(|block| block.opaque.as_ref());
     for opaque in opaque.filter(|_| !quirks.without_reasoning) {
-        let theirs = opaque.api == Api::AnthropicMessages && opaque.provider == endpoint.name;
+        let theirs =
+            opaque.api == ProviderApi::AnthropicMessages && opaque.provider == endpoint.name;
         if theirs && opaque.value.is_object() {
             blocks.push(unmarked(MessageBlock::Kept(&opaque.value)));
         }

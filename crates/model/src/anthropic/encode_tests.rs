@@ -7,7 +7,7 @@ use crate::message::{Message, Opaque, Reasoning, ToolCall, ToolResult};
 fn endpoint() -> Endpoint {
     Endpoint {
         name: "there".to_owned(),
-        api: Api::AnthropicMessages,
+        api: ProviderApi::AnthropicMessages,
         base_url: "http://h/v1".to_owned(),
         key: None,
         model: "m".to_owned(),
@@ -16,13 +16,13 @@ fn endpoint() -> Endpoint {
     }
 }
 
-fn encode(request: &Request<'_>) -> Value {
+fn encode(request: &ModelRequest<'_>) -> Value {
     serde_json::from_slice(&body(&endpoint(), request, Quirks::default()).unwrap()).unwrap()
 }
 
 /// Returns the messages as sent, without the marks for caching.
 fn messages(messages: &[Message]) -> Value {
-    let mut sent = encode(&Request { messages, ..Request::default() });
+    let mut sent = encode(&ModelRequest { messages, ..ModelRequest::default() });
     let mut messages = sent["messages"].take();
     for entry in messages.as_array_mut().unwrap() {
         for block in entry["content"].as_array_mut().unwrap() {
@@ -78,7 +78,7 @@ fn a_whole_request_has_the_apis_shape_and_marks_for_caching() {
     };
     let tools = [spec("t"), spec("u")];
     let request =
-        Request { system: "be", messages: &history, tools: &tools, max_output_tokens: None };
+        ModelRequest { system: "be", messages: &history, tools: &tools, max_output_tokens: None };
     let mark = json!({"type": "ephemeral"});
     let source = json!({"type": "base64", "media_type": "image/png", "data": "QUJD"});
     let wanted = json!({
@@ -147,15 +147,15 @@ fn a_cut_history_begins_and_ends_with_the_persons_side() {
 #[test]
 fn thoughts_go_back_unchanged_to_who_made_them_and_to_nobody_else() {
     let block = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
-    let opaque = |provider: &str, api: Api, value: &Value| Reasoning {
+    let opaque = |provider: &str, api: ProviderApi, value: &Value| Reasoning {
         text: "hm".to_owned(),
         opaque: Some(Opaque { api, provider: provider.to_owned(), value: value.clone() }),
     };
     let reasoning = vec![
-        opaque("there", Api::AnthropicMessages, &block),
-        opaque("elsewhere", Api::AnthropicMessages, &block),
-        opaque("there", Api::ChatCompletions, &block),
-        opaque("there", Api::AnthropicMessages, &json!("not a block")),
+        opaque("there", ProviderApi::AnthropicMessages, &block),
+        opaque("elsewhere", ProviderApi::AnthropicMessages, &block),
+        opaque("there", ProviderApi::ChatCompletions, &block),
+        opaque("there", ProviderApi::AnthropicMessages, &json!("not a block")),
         Reasoning { text: "unsigned".to_owned(), opaque: None },
     ];
     let history = [Message::user("q"), said("a", &[], reasoning.clone()), Message::user("b")];
@@ -172,19 +172,20 @@ fn a_request_without_tools_names_and_forbids_those_of_its_history() {
         said("", &[("a", "{}"), ("b", "{}")], vec![]),
         result("a", "A", false),
     ];
-    let sent = encode(&Request { messages: &history, ..Request::default() });
+    let sent = encode(&ModelRequest { messages: &history, ..ModelRequest::default() });
     let mark = json!({"type": "ephemeral"});
     let tool = json!({"name": "t", "input_schema": {"type": "object"}, "cache_control": mark});
     assert_eq!(sent["tools"], json!([tool]));
     assert_eq!(sent["tool_choice"], json!({"type": "none"}));
-    let sent = encode(&Request { messages: &history[..1], ..Request::default() });
+    let sent = encode(&ModelRequest { messages: &history[..1], ..ModelRequest::default() });
     assert_eq!((&sent["tools"], &sent["tool_choice"]), (&Value::Null, &Value::Null));
 }
 
 #[test]
 fn output_is_limited_to_what_is_asked_for_and_to_what_the_provider_lets() {
     let history = [Message::user("q")];
-    let request = Request { messages: &history, max_output_tokens: Some(50), ..Request::default() };
+    let request =
+        ModelRequest { messages: &history, max_output_tokens: Some(50), ..ModelRequest::default() };
     assert_eq!(encode(&request)["max_tokens"], 50);
     let quirks = Quirks { most_output: Some(20), ..Quirks::default() };
     let sent: Value =

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::message::ToolCall;
 
 #[derive(Default)]
-struct Slot {
+struct CallSlot {
     index: Option<u64>,
     id: String,
     name: String,
@@ -20,7 +20,7 @@ struct Slot {
 /// The calls so far.
 #[derive(Default)]
 pub(super) struct PartialCalls {
-    slots: Vec<Slot>,
+    slots: Vec<CallSlot>,
 }
 
 impl PartialCalls {
@@ -41,7 +41,7 @@ impl PartialCalls {
         let name = function["name"].as_str().unwrap_or_default();
         let position = self.find(index, id, name, touched);
         let position = position.unwrap_or_else(|| {
-            self.slots.push(Slot { index, ..Slot::default() });
+            self.slots.push(CallSlot { index, ..CallSlot::default() });
             self.slots.len() - 1
         });
         let slot = &mut self.slots[position];
@@ -86,7 +86,7 @@ impl PartialCalls {
     }
 
     /// Returns the names that are complete and were not returned before.
-    fn announce(&mut self, is_complete: impl Fn(&Slot) -> bool) -> Vec<String> {
+    fn announce(&mut self, is_complete: impl Fn(&CallSlot) -> bool) -> Vec<String> {
         let count = self.slots.len();
         let mut names = Vec::new();
         for (position, slot) in self.slots.iter_mut().enumerate() {

@@ -4,10 +4,12 @@ use serde_json::Value;
 
 use super::calls::PartialCalls;
 use super::reasoning::{AnswerPiece, ThinkTags, Thoughts};
-use crate::message::{AssistantMessage, Finish};
+use crate::message::{AssistantMessage, FinishReason};
 use crate::refusal::ProviderRefusal;
-use crate::request::{Progress, Usage};
-use crate::wire::{self, AnswerFault, AnswerStage, DecodedAnswer, StreamEvent, Watch, json};
+use crate::request::{AnswerProgress, TokenUsage};
+use crate::wire::{
+    self, AnswerFault, AnswerStage, DecodedAnswer, ProgressWatch, StreamEvent, json,
+};
 
 /// An answer in the making.
 #[derive(Default)]
@@ -17,10 +19,10 @@ pub(crate) struct ChatCompletionsDecoder {
     tags: ThinkTags,
     thoughts: Thoughts,
     calls: PartialCalls,
-    finish: Option<Finish>,
+    finish: Option<FinishReason>,
     refused: bool,
     done: bool,
-    usage: Option<Usage>,
+    usage: Option<TokenUsage>,
     cost_usd: Option<f64>,
     model: Option<String>,
 }
@@ -31,7 +33,7 @@ impl ChatCompletionsDecoder {
         Self { provider: provider.to_owned(), ..Self::default() }
     }
 
-    fn chunk(&mut self, chunk: &Value, watch: &mut Watch<'_>) -> Result<(), AnswerFault> {
+    fn chunk(&mut self, chunk: &Value, watch: &mut ProgressWatch<'_>) -> Result<(), AnswerFault> {
         if !chunk["error"].is_null() {
             return Err(AnswerFault::Refused(ProviderRefusal::from_value(chunk)));
         }
@@ -57,9 +59,9 @@ impl ChatCompletionsDecoder {
         Ok(())
     }
 
-    fn delta(&mut self, delta: &Value, watch: &mut Watch<'_>) {
+    fn delta(&mut self, delta: &Value, watch: &mut ProgressWatch<'_>) {
         let thought = self.thoughts.take(delta);
-        say(thought, Progress::Reasoning, watch);
+        say(thought, AnswerProgress::Reasoning, watch);
         match &delta["content"] {
             Value::String(text) => self.content(text, watch),
             Value::Array(pieces) => self.pieces(pieces, watch),
@@ -79,30 +81,30 @@ impl ChatCompletionsDecoder {
             names.extend(self.calls.take(&[piece]));
         }
         for name in names {
-            watch(Progress::Call { name });
+            watch(AnswerProgress::Call { name });
         }
     }
 
     /// Some models write their thoughts into the answer, between tags.
-    fn content(&mut self, text: &str, watch: &mut Watch<'_>) {
+    fn content(&mut self, text: &str, watch: &mut ProgressWatch<'_>) {
         let pieces = self.tags.push(text);
         self.take_pieces(pieces, watch);
     }
 
-    fn take_pieces(&mut self, pieces: Vec<AnswerPiece>, watch: &mut Watch<'_>) {
+    fn take_pieces(&mut self, pieces: Vec<AnswerPiece>, watch: &mut ProgressWatch<'_>) {
         for piece in pieces {
             match piece {
                 AnswerPiece::Words(text) => self.say(&text, watch),
                 AnswerPiece::Thought(text) => {
                     self.thoughts.push_text(&text);
-                    say(text, Progress::Reasoning, watch);
+                    say(text, AnswerProgress::Reasoning, watch);
                 }
             }
         }
     }
 
     /// Some send words as a list of marked pieces.
-    fn pieces(&mut self, pieces: &[Value], watch: &mut Watch<'_>) {
+    fn pieces(&mut self, pieces: &[Value], watch: &mut ProgressWatch<'_>) {
         for piece in pieces {
             if let Some(text) = piece["text"].as_str() {
                 self.say(text, watch);
@@ -112,14 +114,14 @@ impl ChatCompletionsDecoder {
                 thinking.as_array().into_iter().flatten().filter_map(|t| t["text"].as_str());
             for text in thinking.as_str().into_iter().chain(inner) {
                 self.thoughts.push_text(text);
-                say(text.to_owned(), Progress::Reasoning, watch);
+                say(text.to_owned(), AnswerProgress::Reasoning, watch);
             }
         }
     }
 
-    fn say(&mut self, text: &str, watch: &mut Watch<'_>) {
+    fn say(&mut self, text: &str, watch: &mut ProgressWatch<'_>) {
         self.text.push_str(text);
-        say(text.to_owned(), Progress::Text, watch);
+        say(text.to_owned(), AnswerProgress::Text, watch);
     }
 
     fn figures(&mut self, usage: &Value) {
@@ -129,7 +131,7 @@ impl ChatCompletionsDecoder {
         let cached = details["cached_tokens"].as_u64();
         let cache_read = cached.unwrap_or_else(|| number(&usage["prompt_cache_hit_tokens"]));
         let cache_write = number(&details["cache_write_tokens"]);
-        self.usage = Some(Usage {
+        self.usage = Some(TokenUsage {
             input: prompt.saturating_sub(cache_read).saturating_sub(cache_write),
             output: number(&usage["completion_tokens"]),
             cache_read,
@@ -141,7 +143,11 @@ impl ChatCompletionsDecoder {
 }
 
 impl wire::AnswerDecoder for ChatCompletionsDecoder {
-    fn event(&mut self, event: &StreamEvent, watch: &mut Watch<'_>) -> Result<(), AnswerFault> {
+    fn event(
+        &mut self,
+        event: &StreamEvent,
+        watch: &mut ProgressWatch<'_>,
+    ) -> Result<(), AnswerFault> {
         let data = event.data.trim();
         if data == "[DONE]" {
             self.done = true;
@@ -152,7 +158,7 @@ impl wire::AnswerDecoder for ChatCompletionsDecoder {
         self.chunk(&json(data)?, watch)
     }
 
-    fn whole(&mut self, value: &Value, watch: &mut Watch<'_>) -> Result<(), AnswerFault> {
+    fn whole(&mut self, value: &Value, watch: &mut ProgressWatch<'_>) -> Result<(), AnswerFault> {
         if value["choices"].get(0).is_none() && value["error"].is_null() {
             return Err(AnswerFault::Garbage("there are no choices in the answer".to_owned()));
         }
@@ -167,25 +173,28 @@ impl wire::AnswerDecoder for ChatCompletionsDecoder {
         }
     }
 
-    fn end(mut self: Box<Self>, watch: &mut Watch<'_>) -> Result<DecodedAnswer, AnswerFault> {
+    fn end(
+        mut self: Box<Self>,
+        watch: &mut ProgressWatch<'_>,
+    ) -> Result<DecodedAnswer, AnswerFault> {
         let held = std::mem::take(&mut self.tags).end();
         self.take_pieces(held, watch);
         let spoken = !self.text.is_empty() || !self.calls.is_empty();
         let finish = match (self.finish, self.done) {
             (Some(finish), _) => finish,
-            (None, true) if spoken => Finish::Stop,
+            (None, true) if spoken => FinishReason::Stop,
             (None, true) => return Err(AnswerFault::Cut("it ended without a word")),
             (None, false) => return Err(AnswerFault::Cut("it ended without a finish reason")),
         };
         let (calls, names) = self.calls.end();
         for name in names {
-            watch(Progress::Call { name });
+            watch(AnswerProgress::Call { name });
         }
         let finish = match finish {
-            _ if self.refused => Finish::Refused,
+            _ if self.refused => FinishReason::Refused,
             // Not every server names the reason it should.
-            Finish::Stop if !calls.is_empty() => Finish::ToolCalls,
-            Finish::ToolCalls if calls.is_empty() => Finish::Stop,
+            FinishReason::Stop if !calls.is_empty() => FinishReason::ToolCalls,
+            FinishReason::ToolCalls if calls.is_empty() => FinishReason::Stop,
             finish => finish,
         };
         let reasoning = self.thoughts.end(&self.provider);
@@ -198,22 +207,26 @@ impl wire::AnswerDecoder for ChatCompletionsDecoder {
     }
 }
 
-fn say(text: String, progress: impl FnOnce(String) -> Progress, watch: &mut Watch<'_>) {
+fn say(
+    text: String,
+    progress: impl FnOnce(String) -> AnswerProgress,
+    watch: &mut ProgressWatch<'_>,
+) {
     if !text.is_empty() {
         watch(progress(text));
     }
 }
 
-fn finish(reason: &str) -> Result<Finish, AnswerFault> {
+fn finish(reason: &str) -> Result<FinishReason, AnswerFault> {
     match reason {
-        "tool_calls" | "function_call" => Ok(Finish::ToolCalls),
-        "length" | "max_tokens" => Ok(Finish::Length),
-        "content_filter" | "safety" => Ok(Finish::Refused),
+        "tool_calls" | "function_call" => Ok(FinishReason::ToolCalls),
+        "length" | "max_tokens" => Ok(FinishReason::Length),
+        "content_filter" | "safety" => Ok(FinishReason::Refused),
         "error" => Err(AnswerFault::Cut("the provider broke off with an error")),
         "insufficient_system_resource" => {
             Err(AnswerFault::Cut("the provider ran out of resources"))
         }
-        _ => Ok(Finish::Stop),
+        _ => Ok(FinishReason::Stop),
     }
 }
 

@@ -1,10 +1,10 @@
 use serde_json::json;
 
 use super::*;
-use crate::message::{Api, Opaque, Reasoning, ToolCall};
+use crate::message::{Opaque, ProviderApi, Reasoning, ToolCall};
 use crate::wire::AnswerDecoder as _;
 
-fn run(events: &[&str]) -> (Result<DecodedAnswer, AnswerFault>, Vec<Progress>) {
+fn run(events: &[&str]) -> (Result<DecodedAnswer, AnswerFault>, Vec<AnswerProgress>) {
     let mut seen = Vec::new();
     let mut watch = |progress| seen.push(progress);
     let mut decoder = Box::new(ChatCompletionsDecoder::new("there"));
@@ -44,22 +44,31 @@ fn words_thoughts_and_figures_are_told_in_order_and_kept() {
         "whatever follows",
     ]);
     let value = json!({"field": "reasoning_content"});
-    let opaque = Opaque { api: Api::ChatCompletions, provider: "there".to_owned(), value };
+    let opaque = Opaque { api: ProviderApi::ChatCompletions, provider: "there".to_owned(), value };
     let wanted = DecodedAnswer {
         message: AssistantMessage {
             text: "Hello".to_owned(),
             reasoning: vec![Reasoning { text: "hm".to_owned(), opaque: Some(opaque) }],
             calls: vec![],
-            finish: Finish::Stop,
+            finish: FinishReason::Stop,
         },
-        usage: Some(Usage { input: 30, output: 7, cache_read: 60, cache_write: 10, reasoning: 3 }),
+        usage: Some(TokenUsage {
+            input: 30,
+            output: 7,
+            cache_read: 60,
+            cache_write: 10,
+            reasoning: 3,
+        }),
         cost_usd: Some(0.0125),
         model: Some("m-1".to_owned()),
     };
     assert_eq!(answer, Ok(wanted));
     let reply = ["hm", "Hel", "lo"].map(str::to_owned);
     let [hm, hel, lo] = reply;
-    assert_eq!(seen, [Progress::Reasoning(hm), Progress::Text(hel), Progress::Text(lo)]);
+    assert_eq!(
+        seen,
+        [AnswerProgress::Reasoning(hm), AnswerProgress::Text(hel), AnswerProgress::Text(lo)]
+    );
 }
 
 #[test]
@@ -85,18 +94,18 @@ fn details_of_reasoning_are_put_together_and_kept_whole() {
 #[test]
 fn the_reason_to_stop_is_mapped_and_mended() {
     let finish = |reason: &str| message(&[&chunk(&json!({"content": "x"}), Some(reason))]).finish;
-    assert_eq!(finish("stop"), Finish::Stop);
-    assert_eq!(finish("length"), Finish::Length);
-    assert_eq!(finish("content_filter"), Finish::Refused);
-    assert_eq!(finish("tool_calls"), Finish::Stop);
-    assert_eq!(finish("eos"), Finish::Stop);
+    assert_eq!(finish("stop"), FinishReason::Stop);
+    assert_eq!(finish("length"), FinishReason::Length);
+    assert_eq!(finish("content_filter"), FinishReason::Refused);
+    assert_eq!(finish("tool_calls"), FinishReason::Stop);
+    assert_eq!(finish("eos"), FinishReason::Stop);
     let call = json!({"tool_calls": [{"index": 0, "id": "a", "function": {"name": "t", "arguments": "{}"}}]});
-    assert_eq!(message(&[&chunk(&call, Some("stop"))]).finish, Finish::ToolCalls);
+    assert_eq!(message(&[&chunk(&call, Some("stop"))]).finish, FinishReason::ToolCalls);
     let refusal = message(&[&chunk(&json!({"refusal": "no"}), Some("stop"))]);
-    assert_eq!((refusal.finish, refusal.text.as_str()), (Finish::Refused, "no"));
+    assert_eq!((refusal.finish, refusal.text.as_str()), (FinishReason::Refused, "no"));
     let old = json!({"function_call": {"name": "t", "arguments": "{}"}});
     let old = message(&[&chunk(&old, Some("function_call"))]);
-    assert_eq!(old.finish, Finish::ToolCalls);
+    assert_eq!(old.finish, FinishReason::ToolCalls);
     assert!(matches!(old.calls.as_slice(), [ToolCall { name, .. }] if name == "t"));
 }
 
@@ -150,6 +159,7 @@ fn thoughts_between_tags_are_thoughts_and_no_part_of_the_answer() {
     ]);
     let message = answer.unwrap().message;
     assert_eq!((message.text.as_str(), message.reasoning[0].text.as_str()), ("Hello", "hm"));
-    let reply = [Progress::Reasoning("hm".to_owned()), Progress::Text("Hello".to_owned())];
+    let reply =
+        [AnswerProgress::Reasoning("hm".to_owned()), AnswerProgress::Text("Hello".to_owned())];
     assert_eq!(seen, reply);
 }

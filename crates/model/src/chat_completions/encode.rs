@@ -11,7 +11,7 @@ use crate::endpoint::Endpoint;
 use crate::history::{Called, HistoryTurn, IdRule, turns};
 use crate::message::{AssistantMessage, Image, Part, UserMessage};
 use crate::quirks::{OutputLimit, Quirks};
-use crate::request::{Request, ToolSpec};
+use crate::request::{ModelRequest, ToolSpec};
 
 #[derive(Serialize)]
 struct ChatBody<'a> {
@@ -122,7 +122,7 @@ struct ChatTool<'a> {
 /// Returns the body of a request.
 pub(crate) fn body(
     endpoint: &Endpoint,
-    request: &Request<'_>,
+    request: &ModelRequest<'_>,
     quirks: Quirks,
 ) -> Result<Bytes, serde_json::Error> {
     let limit = match (request.max_output_tokens, quirks.most_output) {
@@ -150,7 +150,11 @@ pub(crate) fn body(
     serde_json::to_vec(&body).map(Bytes::from)
 }
 
-fn entries<'a>(endpoint: &Endpoint, request: &Request<'a>, quirks: Quirks) -> Vec<ChatEntry<'a>> {
+fn entries<'a>(
+    endpoint: &Endpoint,
+    request: &ModelRequest<'a>,
+    quirks: Quirks,
+) -> Vec<ChatEntry<'a>> {
     let mut entries = Vec::with_capacity(request.messages.len() + 1);
     if !request.system.trim().is_empty() {
         entries.push(ChatEntry::System { content: request.system });

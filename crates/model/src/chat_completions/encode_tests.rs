@@ -2,12 +2,12 @@ use serde_json::json;
 
 use super::*;
 use crate::message::Image;
-use crate::message::{Api, Message, Opaque, Part, Reasoning, ToolCall, ToolResult};
+use crate::message::{Message, Opaque, Part, ProviderApi, Reasoning, ToolCall, ToolResult};
 
 fn endpoint() -> Endpoint {
     Endpoint {
         name: "there".to_owned(),
-        api: Api::ChatCompletions,
+        api: ProviderApi::ChatCompletions,
         base_url: "http://h/v1".to_owned(),
         key: None,
         model: "m".to_owned(),
@@ -16,7 +16,7 @@ fn endpoint() -> Endpoint {
     }
 }
 
-fn encode(request: &Request<'_>, quirks: Quirks) -> Value {
+fn encode(request: &ModelRequest<'_>, quirks: Quirks) -> Value {
     serde_json::from_slice(&body(&endpoint(), request, quirks).unwrap()).unwrap()
 }
 
@@ -36,7 +36,7 @@ fn result(content: &str) -> Message {
     })
 }
 
-fn thought(text: &str, provider: &str, api: Api, value: Value) -> Reasoning {
+fn thought(text: &str, provider: &str, api: ProviderApi, value: Value) -> Reasoning {
     Reasoning {
         text: text.to_owned(),
         opaque: Some(Opaque { api, provider: provider.to_owned(), value }),
@@ -61,8 +61,12 @@ fn a_whole_request_has_the_apis_shape() {
     let parameters = json!({"type": "object"});
     let description = "does".to_owned();
     let tools = [ToolSpec { name: "t".to_owned(), description, parameters: parameters.clone() }];
-    let request =
-        Request { system: "be", messages: &messages, tools: &tools, max_output_tokens: Some(9) };
+    let request = ModelRequest {
+        system: "be",
+        messages: &messages,
+        tools: &tools,
+        max_output_tokens: Some(9),
+    };
     let wanted = json!({
         "model": "m",
         "messages": [
@@ -89,7 +93,8 @@ fn a_whole_request_has_the_apis_shape() {
 #[test]
 fn what_a_provider_does_not_take_is_left_out_or_renamed() {
     let messages = [Message::user("hi")];
-    let request = Request { messages: &messages, max_output_tokens: Some(9), ..Request::default() };
+    let request =
+        ModelRequest { messages: &messages, max_output_tokens: Some(9), ..ModelRequest::default() };
     let quirks = Quirks {
         output_limit: OutputLimit::MaxCompletionTokens,
         without_stream_options: true,
@@ -113,7 +118,7 @@ fn nothing_empty_is_sent() {
         Message::Assistant(AssistantMessage::default()),
         Message::user("hi"),
     ];
-    let request = Request { system: " \n", messages: &messages, ..Request::default() };
+    let request = ModelRequest { system: " \n", messages: &messages, ..ModelRequest::default() };
     let sent = encode(&request, Quirks::default());
     assert_eq!(sent["messages"], json!([{"role": "user", "content": "hi"}]));
 }
@@ -121,17 +126,17 @@ fn nothing_empty_is_sent() {
 #[test]
 fn reasoning_goes_back_to_who_made_it_and_to_nobody_else() {
     let plain = |provider: &str| {
-        thought("hm", provider, Api::ChatCompletions, json!({"field": "reasoning_content"}))
+        thought("hm", provider, ProviderApi::ChatCompletions, json!({"field": "reasoning_content"}))
     };
     let details = json!({"reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}]});
-    let signed = thought("", "there", Api::ChatCompletions, details.clone());
-    let foreign = thought("", "there", Api::AnthropicMessages, details.clone());
+    let signed = thought("", "there", ProviderApi::ChatCompletions, details.clone());
+    let foreign = thought("", "there", ProviderApi::AnthropicMessages, details.clone());
     let sent = |reasoning: Reasoning, goes_on: bool, quirks: Quirks| {
         let mut messages = vec![Message::user("q"), call("{}", vec![reasoning]), result("r")];
         if !goes_on {
             messages.push(Message::user("another"));
         }
-        let request = Request { messages: &messages, ..Request::default() };
+        let request = ModelRequest { messages: &messages, ..ModelRequest::default() };
         let mut message = encode(&request, quirks)["messages"][1].take();
         let message = message.as_object_mut().unwrap();
         message.retain(|key, _| key.starts_with("reasoning"));
@@ -149,7 +154,7 @@ fn reasoning_goes_back_to_who_made_it_and_to_nobody_else() {
 
 /// Returns the messages as sent.
 fn sent(messages: &[Message], quirks: Quirks) -> Value {
-    encode(&Request { messages, ..Request::default() }, quirks)["messages"].take()
+    encode(&ModelRequest { messages, ..ModelRequest::default() }, quirks)["messages"].take()
 }
 
 fn png() -> Image {

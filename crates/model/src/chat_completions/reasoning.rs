@@ -8,7 +8,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::message::{Api, Opaque, Reasoning};
+use crate::message::{Opaque, ProviderApi, Reasoning};
 
 /// The fields that carry plain text.
 const PLAIN: [&str; 2] = ["reasoning_content", "reasoning"];
@@ -85,7 +85,8 @@ impl Thoughts {
             Some(json!({ "reasoning_details": self.details }))
         };
         let provider = provider.to_owned();
-        let opaque = value.map(|value| Opaque { api: Api::ChatCompletions, provider, value });
+        let opaque =
+            value.map(|value| Opaque { api: ProviderApi::ChatCompletions, provider, value });
         vec![Reasoning { text: self.text, opaque }]
     }
 }
@@ -98,7 +99,7 @@ pub(super) fn give_back(
     fields: &mut Map<String, Value>,
 ) {
     let Some(opaque) = &block.opaque else { return };
-    if opaque.api != Api::ChatCompletions || opaque.provider != provider {
+    if opaque.api != ProviderApi::ChatCompletions || opaque.provider != provider {
         return;
     }
     if let Some(details) = opaque.value["reasoning_details"].as_array() {

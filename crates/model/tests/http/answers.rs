@@ -2,9 +2,10 @@
 
 use serde_json::json;
 use vestal_model::{
-    Api, Cost, CostSource, Finish, Message, Prices, Request, ToolResult, ToolSpec, Usage,
+    Cost, CostSource, FinishReason, Message, ModelPrices, ModelRequest, ProviderApi, TokenUsage,
+    ToolResult, ToolSpec,
 };
-use vestal_scripted_model::{self as scripted, Quirk, Reply, ToolCall};
+use vestal_scripted_model::{self as scripted, Quirk, ScriptedReply, ScriptedToolCall};
 
 use crate::support::{APIS, KEY, ask, ask_with, endpoint, label, models, server};
 
@@ -17,19 +18,19 @@ fn tool_spec() -> ToolSpec {
 async fn words_arrive_in_order_with_usage_and_cost() {
     for api in APIS {
         let usage =
-            scripted::Usage { input: 100, output: 10, cache_read: 50, ..Default::default() };
-        let reply = Reply::text("one two").with_reasoning("hm").chunked(4).usage(usage);
+            scripted::BilledUsage { input: 100, output: 10, cache_read: 50, ..Default::default() };
+        let reply = ScriptedReply::text("one two").with_reasoning("hm").chunked(4).usage(usage);
         let server = server([reply]);
         let mut endpoint = endpoint(api, &server.base_url());
         endpoint.prices =
-            Some(Prices { input: 1.0, output: 2.0, cache_read: Some(0.1), cache_write: None });
+            Some(ModelPrices { input: 1.0, output: 2.0, cache_read: Some(0.1), cache_write: None });
         let outcome = ask(&models(), vec![endpoint]).await;
         assert_eq!(outcome.story(), ["reasoning hm", "text one ", "text two"], "{}", label(api));
         let completion = outcome.result.unwrap();
         assert_eq!(completion.message.text, "one two");
         assert_eq!(completion.message.reasoning[0].text, "hm");
-        assert_eq!(completion.message.finish, Finish::Stop);
-        let wanted = Usage { input: 100, output: 10, cache_read: 50, ..Usage::default() };
+        assert_eq!(completion.message.finish, FinishReason::Stop);
+        let wanted = TokenUsage { input: 100, output: 10, cache_read: 50, ..TokenUsage::default() };
         assert_eq!(completion.usage, wanted, "{}", label(api));
         let cost = Cost::Known { micro_usd: 125, source: CostSource::Prices };
         assert_eq!(completion.cost, cost, "{}", label(api));
@@ -40,21 +41,21 @@ async fn words_arrive_in_order_with_usage_and_cost() {
 #[tokio::test]
 async fn each_api_is_asked_as_it_wants_to_be() {
     for api in APIS {
-        let server = server([Reply::text("ok")]);
+        let server = server([ScriptedReply::text("ok")]);
         let outcome = ask(&models(), vec![endpoint(api, &server.base_url())]).await;
         assert_eq!(outcome.text(), "ok");
         let request = &server.requests()[0];
         let (path, header, value) = match api {
-            Api::ChatCompletions => {
+            ProviderApi::ChatCompletions => {
                 ("/v1/chat/completions", "authorization", format!("Bearer {KEY}"))
             }
-            Api::AnthropicMessages => ("/v1/messages", "x-api-key", KEY.to_owned()),
+            ProviderApi::AnthropicMessages => ("/v1/messages", "x-api-key", KEY.to_owned()),
         };
         assert_eq!(request.path, path);
         assert_eq!(request.header(header), Some(value.as_str()));
         assert_eq!(request.body["stream"], true);
         assert!(request.header("user-agent").unwrap().starts_with("vestal/"));
-        if api == Api::AnthropicMessages {
+        if api == ProviderApi::AnthropicMessages {
             assert_eq!(request.header("anthropic-version"), Some("2023-06-01"));
             assert_eq!(request.header("authorization"), None);
         }
@@ -64,10 +65,11 @@ async fn each_api_is_asked_as_it_wants_to_be() {
 #[tokio::test]
 async fn parallel_calls_arrive_whole_and_malformed_arguments_as_written() {
     for api in APIS {
-        let server = server([Reply::tool_calls([
-            ToolCall::new("terminal", json!({"command": "a long one, in many pieces"})).id("c1"),
-            ToolCall::new("terminal", "{\"command\": \"oo").id("c2"),
-            ToolCall::new("other", json!({})).id("c3"),
+        let server = server([ScriptedReply::tool_calls([
+            ScriptedToolCall::new("terminal", json!({"command": "a long one, in many pieces"}))
+                .id("c1"),
+            ScriptedToolCall::new("terminal", "{\"command\": \"oo").id("c2"),
+            ScriptedToolCall::new("other", json!({})).id("c3"),
         ])
         .with_text("let me see")]);
         let outcome = ask(&models(), vec![endpoint(api, &server.base_url())]).await;
@@ -82,7 +84,7 @@ async fn parallel_calls_arrive_whole_and_malformed_arguments_as_written() {
             ("c3", "other", "{}"),
         ];
         assert_eq!(calls, wanted, "{}", label(api));
-        assert_eq!(message.finish, Finish::ToolCalls);
+        assert_eq!(message.finish, FinishReason::ToolCalls);
     }
 }
 
@@ -100,14 +102,15 @@ async fn calls_arrive_whole_from_servers_with_ideas_of_their_own() {
     ];
     for quirks in quirks {
         let calls = [
-            ToolCall::new("terminal", json!({"command": "first, in several pieces"})),
-            ToolCall::new("terminal", json!({"command": "second, in several pieces"})),
+            ScriptedToolCall::new("terminal", json!({"command": "first, in several pieces"})),
+            ScriptedToolCall::new("terminal", json!({"command": "second, in several pieces"})),
         ];
-        let reply =
-            quirks.iter().fold(Reply::tool_calls(calls), |reply, quirk| reply.quirk(*quirk));
+        let reply = quirks
+            .iter()
+            .fold(ScriptedReply::tool_calls(calls), |reply, quirk| reply.quirk(*quirk));
         let server = server([reply]);
         let outcome =
-            ask(&models(), vec![endpoint(Api::ChatCompletions, &server.base_url())]).await;
+            ask(&models(), vec![endpoint(ProviderApi::ChatCompletions, &server.base_url())]).await;
         let message = outcome.result.unwrap_or_else(|error| panic!("{quirks:?}: {error}")).message;
         let calls: Vec<_> =
             message.calls.iter().map(|call| (&*call.name, &*call.arguments)).collect();
@@ -124,18 +127,22 @@ async fn calls_arrive_whole_from_servers_with_ideas_of_their_own() {
 async fn a_conversation_goes_on_after_calls_also_after_cut_and_malformed_ones() {
     for api in APIS {
         let calls = [
-            ToolCall::new("terminal", json!({"command": "x"})).id("c.1"),
-            ToolCall::new("terminal", "{oops").id("c.2"),
-            ToolCall::new("no such tool!", json!({})).id("c.3"),
+            ScriptedToolCall::new("terminal", json!({"command": "x"})).id("c.1"),
+            ScriptedToolCall::new("terminal", "{oops").id("c.2"),
+            ScriptedToolCall::new("no such tool!", json!({})).id("c.3"),
         ];
-        let first = Reply::tool_calls(calls).with_reasoning("hm").with_signature("sig");
-        let server = server([first, Reply::text("done")]);
+        let first = ScriptedReply::tool_calls(calls).with_reasoning("hm").with_signature("sig");
+        let server = server([first, ScriptedReply::text("done")]);
         let models = models();
         let chat = models.chat(vec![endpoint(api, &server.base_url())]);
         let tools = [tool_spec()];
         let mut messages = vec![Message::user("go")];
-        let request =
-            Request { system: "be", messages: &messages, tools: &tools, ..Request::default() };
+        let request = ModelRequest {
+            system: "be",
+            messages: &messages,
+            tools: &tools,
+            ..ModelRequest::default()
+        };
         let first = ask_with(&chat, &request).await.result.unwrap();
         messages.push(Message::Assistant(first.message));
         // The other two were cut off: there is no result of theirs.
@@ -145,8 +152,12 @@ async fn a_conversation_goes_on_after_calls_also_after_cut_and_malformed_ones() 
             content: "lantern".to_owned(),
             ..ToolResult::default()
         }));
-        let request =
-            Request { system: "be", messages: &messages, tools: &tools, ..Request::default() };
+        let request = ModelRequest {
+            system: "be",
+            messages: &messages,
+            tools: &tools,
+            ..ModelRequest::default()
+        };
         let second = ask_with(&chat, &request).await;
         assert_eq!(second.text(), "done", "{}", label(api));
         let asked = &server.requests()[1];
@@ -155,14 +166,14 @@ async fn a_conversation_goes_on_after_calls_also_after_cut_and_malformed_ones() 
         assert_eq!(results[0], "lantern");
         assert!(results[1].contains("interrupted") && results[2].contains("interrupted"));
         let said = &asked.messages()
-            [asked.messages().len() - if api == Api::ChatCompletions { 4 } else { 2 }];
+            [asked.messages().len() - if api == ProviderApi::ChatCompletions { 4 } else { 2 }];
         let thought = match api {
-            Api::ChatCompletions => &said["reasoning_content"],
-            Api::AnthropicMessages => &said["content"][0],
+            ProviderApi::ChatCompletions => &said["reasoning_content"],
+            ProviderApi::AnthropicMessages => &said["content"][0],
         };
         let wanted = match api {
-            Api::ChatCompletions => json!("hm"),
-            Api::AnthropicMessages => {
+            ProviderApi::ChatCompletions => json!("hm"),
+            ProviderApi::AnthropicMessages => {
                 json!({"type": "thinking", "thinking": "hm", "signature": "sig"})
             }
         };
@@ -174,11 +185,11 @@ async fn a_conversation_goes_on_after_calls_also_after_cut_and_malformed_ones() 
 async fn a_refusal_and_a_full_page_are_told_from_an_end() {
     for api in APIS {
         for (said, wanted) in [
-            (scripted::Finish::Refusal, Finish::Refused),
-            (scripted::Finish::Length, Finish::Length),
-            (scripted::Finish::Stop, Finish::Stop),
+            (scripted::ScriptedFinish::Refusal, FinishReason::Refused),
+            (scripted::ScriptedFinish::Length, FinishReason::Length),
+            (scripted::ScriptedFinish::Stop, FinishReason::Stop),
         ] {
-            let server = server([Reply::text("so far").finish(said)]);
+            let server = server([ScriptedReply::text("so far").finish(said)]);
             let outcome = ask(&models(), vec![endpoint(api, &server.base_url())]).await;
             assert_eq!(outcome.result.unwrap().message.finish, wanted, "{}", label(api));
         }
@@ -188,12 +199,12 @@ async fn a_refusal_and_a_full_page_are_told_from_an_end() {
 #[tokio::test]
 async fn without_a_count_a_cost_is_unknown_and_not_nothing() {
     for api in APIS {
-        let server = server([Reply::text("ok").quirk(Quirk::NoUsage)]);
+        let server = server([ScriptedReply::text("ok").quirk(Quirk::NoUsage)]);
         let mut endpoint = endpoint(api, &server.base_url());
         endpoint.prices =
-            Some(Prices { input: 1.0, output: 1.0, cache_read: None, cache_write: None });
+            Some(ModelPrices { input: 1.0, output: 1.0, cache_read: None, cache_write: None });
         let completion = ask(&models(), vec![endpoint]).await.result.unwrap();
         assert_eq!(completion.cost, Cost::Unknown, "{}", label(api));
-        assert_eq!(completion.usage, Usage::default());
+        assert_eq!(completion.usage, TokenUsage::default());
     }
 }

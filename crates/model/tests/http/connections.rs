@@ -4,8 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use vestal_model::{Message, ModelOptions, Models, Progress, Request};
-use vestal_scripted_model::{Reply, Script, ScriptedModel};
+use vestal_model::{AnswerProgress, Message, ModelOptions, ModelRequest, Models};
+use vestal_scripted_model::{Script, ScriptedModel, ScriptedReply};
 
 use crate::support::{APIS, ask, endpoint, label, models, options, server};
 
@@ -25,8 +25,8 @@ async fn fifty_calls_use_one_connection() {
 
 #[tokio::test]
 async fn a_proxy_is_used_where_one_is_named_but_not_for_this_machine() {
-    let proxy = server([Reply::text("through the proxy")]);
-    let here = server([Reply::text("directly")]);
+    let proxy = server([ScriptedReply::text("through the proxy")]);
+    let here = server([ScriptedReply::text("directly")]);
     let address = format!("http://{}", proxy.address());
     let models = Models::new(ModelOptions { proxy: Some(address), ..options() }).unwrap();
     let outcome = ask(&models, vec![endpoint(APIS[0], "http://models.invalid/v1")]).await;
@@ -37,7 +37,11 @@ async fn a_proxy_is_used_where_one_is_named_but_not_for_this_machine() {
 
 #[tokio::test]
 async fn a_failed_call_leaves_its_connection_usable() {
-    let server = server([Reply::error(500, "x"), Reply::error(429, "x"), Reply::text("ok")]);
+    let server = server([
+        ScriptedReply::error(500, "x"),
+        ScriptedReply::error(429, "x"),
+        ScriptedReply::text("ok"),
+    ]);
     let models = models();
     let outcome = ask(&models, vec![endpoint(APIS[0], &server.base_url())]).await;
     assert_eq!(outcome.text(), "ok");
@@ -47,14 +51,14 @@ async fn a_failed_call_leaves_its_connection_usable() {
 #[tokio::test]
 async fn dropping_the_call_hangs_up() {
     for api in APIS {
-        let server = server([Reply::text("a long story").chunked(2).hold_after(1)]);
+        let server = server([ScriptedReply::text("a long story").chunked(2).hold_after(1)]);
         let models = models();
         let chat = models.chat(vec![endpoint(api, &server.base_url())]);
-        let told: Arc<Mutex<Vec<Progress>>> = Arc::default();
+        let told: Arc<Mutex<Vec<AnswerProgress>>> = Arc::default();
         let heard = Arc::clone(&told);
         let call = tokio::spawn(async move {
             let messages = [Message::user("hello")];
-            let request = Request { messages: &messages, ..Request::default() };
+            let request = ModelRequest { messages: &messages, ..ModelRequest::default() };
             let mut watch =
                 |progress| heard.lock().unwrap_or_else(PoisonError::into_inner).push(progress);
             chat.complete(&request, &mut watch).await
@@ -70,20 +74,25 @@ async fn dropping_the_call_hangs_up() {
 #[tokio::test]
 async fn words_are_told_before_the_answer_is_whole() {
     for api in APIS {
-        let server = server([Reply::text("one two").chunked(4).hold_after(1)]);
+        let server = server([ScriptedReply::text("one two").chunked(4).hold_after(1)]);
         let models = models();
         let chat = models.chat(vec![endpoint(api, &server.base_url())]);
         let (send, mut receive) = tokio::sync::mpsc::unbounded_channel();
         let call = tokio::spawn(async move {
             let messages = [Message::user("hello")];
-            let request = Request { messages: &messages, ..Request::default() };
+            let request = ModelRequest { messages: &messages, ..ModelRequest::default() };
             chat.complete(&request, &mut |progress| send.send(progress).unwrap()).await
         });
         server.wait_for_holds(1).await;
-        assert_eq!(receive.recv().await, Some(Progress::Text("one ".to_owned())), "{}", label(api));
+        assert_eq!(
+            receive.recv().await,
+            Some(AnswerProgress::Text("one ".to_owned())),
+            "{}",
+            label(api)
+        );
         assert!(receive.try_recv().is_err());
         server.release();
-        assert_eq!(receive.recv().await, Some(Progress::Text("two".to_owned())));
+        assert_eq!(receive.recv().await, Some(AnswerProgress::Text("two".to_owned())));
         assert_eq!(call.await.unwrap().unwrap().message.text, "one two");
     }
 }

@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use vestal_model::{Api, ModelError, ModelOptions, Models, Progress};
-use vestal_scripted_model::{Quirk, Reply};
+use vestal_model::{AnswerProgress, ModelError, ModelOptions, Models, ProviderApi};
+use vestal_scripted_model::{Quirk, ScriptedReply};
 
 use crate::support::{APIS, KEY, ask, assert_keyless, endpoint, label, models, options, server};
 
@@ -19,7 +19,7 @@ async fn what_cannot_succeed_fails_at_once() {
             (403, "authentication"),
             (404, "not_found"),
         ] {
-            let server = server([Reply::error(status, format!("no, {KEY} is not taken"))]);
+            let server = server([ScriptedReply::error(status, format!("no, {KEY} is not taken"))]);
             let outcome = ask(&models(), vec![endpoint(api, &server.base_url())]).await;
             let error = outcome.error();
             assert_eq!(error.code(), code, "{}: {error}", label(api));
@@ -39,9 +39,9 @@ async fn what_may_pass_is_tried_again_and_told() {
     for api in APIS {
         for status in [408, 409, 425, 429, 500, 502, 503, 529] {
             let server = server([
-                Reply::error(status, "not now"),
-                Reply::error(status, "not now"),
-                Reply::text("now"),
+                ScriptedReply::error(status, "not now"),
+                ScriptedReply::error(status, "not now"),
+                ScriptedReply::text("now"),
             ]);
             let outcome = ask(&models(), vec![endpoint(api, &server.base_url())]).await;
             assert_eq!(outcome.text(), "now", "{} {status}", label(api));
@@ -52,8 +52,9 @@ async fn what_may_pass_is_tried_again_and_told() {
 
 #[tokio::test]
 async fn after_the_last_attempt_the_failure_is_returned_with_their_number() {
-    let server = server((0..4).map(|_| Reply::error(500, "broken")));
-    let outcome = ask(&models(), vec![endpoint(Api::ChatCompletions, &server.base_url())]).await;
+    let server = server((0..4).map(|_| ScriptedReply::error(500, "broken")));
+    let outcome =
+        ask(&models(), vec![endpoint(ProviderApi::ChatCompletions, &server.base_url())]).await;
     let error = outcome.error();
     assert_eq!(error.code(), "server");
     assert_eq!(
@@ -65,9 +66,10 @@ async fn after_the_last_attempt_the_failure_is_returned_with_their_number() {
 
 #[tokio::test]
 async fn a_model_that_is_being_loaded_is_waited_for() {
-    let loading = (0..7).map(|_| Reply::error(503, "Loading model"));
-    let server = server(loading.chain([Reply::text("ready")]));
-    let outcome = ask(&models(), vec![endpoint(Api::ChatCompletions, &server.base_url())]).await;
+    let loading = (0..7).map(|_| ScriptedReply::error(503, "Loading model"));
+    let server = server(loading.chain([ScriptedReply::text("ready")]));
+    let outcome =
+        ask(&models(), vec![endpoint(ProviderApi::ChatCompletions, &server.base_url())]).await;
     assert_eq!(outcome.text(), "ready");
     let retries = (2..=8).map(|attempt| format!("retrying {attempt}"));
     assert_eq!(outcome.story(), retries.chain(["text ready".to_owned()]).collect::<Vec<_>>());
@@ -77,14 +79,14 @@ async fn a_model_that_is_being_loaded_is_waited_for() {
 async fn a_wanted_pause_is_granted() {
     for api in APIS {
         let server = server([
-            Reply::error(429, "slow down").header("retry-after-ms", "300"),
-            Reply::text("ok"),
+            ScriptedReply::error(429, "slow down").header("retry-after-ms", "300"),
+            ScriptedReply::text("ok"),
         ]);
         let started = Instant::now();
         let outcome = ask(&models(), vec![endpoint(api, &server.base_url())]).await;
         assert_eq!(outcome.text(), "ok");
         assert!(started.elapsed() >= Duration::from_millis(300), "{:?}", started.elapsed());
-        let Progress::Retrying { after, .. } = outcome.told[0] else {
+        let AnswerProgress::Retrying { after, .. } = outcome.told[0] else {
             panic!("{:?}", outcome.told)
         };
         assert!(after >= Duration::from_millis(300), "{after:?}");
@@ -93,8 +95,9 @@ async fn a_wanted_pause_is_granted() {
 
 #[tokio::test]
 async fn a_pause_beyond_the_cap_is_a_failure_that_says_so() {
-    let server = server([Reply::error(429, "come back tomorrow").retry_after(3600)]);
-    let outcome = ask(&models(), vec![endpoint(Api::ChatCompletions, &server.base_url())]).await;
+    let server = server([ScriptedReply::error(429, "come back tomorrow").retry_after(3600)]);
+    let outcome =
+        ask(&models(), vec![endpoint(ProviderApi::ChatCompletions, &server.base_url())]).await;
     let error = outcome.error();
     assert_eq!(error.retry_after(), Some(Duration::from_hours(1)));
     assert!(error.to_string().contains("3600 s"), "{error}");
@@ -104,8 +107,10 @@ async fn a_pause_beyond_the_cap_is_a_failure_that_says_so() {
 #[tokio::test]
 async fn a_cut_answer_is_void_and_tried_again() {
     for api in APIS {
-        let server =
-            server([Reply::text("half of it").chunked(5).cut_after(1), Reply::text("whole")]);
+        let server = server([
+            ScriptedReply::text("half of it").chunked(5).cut_after(1),
+            ScriptedReply::text("whole"),
+        ]);
         let outcome = ask(&models(), vec![endpoint(api, &server.base_url())]).await;
         assert_eq!(outcome.text(), "whole", "{}", label(api));
         let story = outcome.story();
@@ -117,7 +122,8 @@ async fn a_cut_answer_is_void_and_tried_again() {
 #[tokio::test]
 async fn a_stream_that_ends_politely_but_unfinished_is_cut_all_the_same() {
     for api in APIS {
-        let unfinished = || Reply::text("half of it").quirk(Quirk::NoFinish).quirk(Quirk::NoDone);
+        let unfinished =
+            || ScriptedReply::text("half of it").quirk(Quirk::NoFinish).quirk(Quirk::NoDone);
         let server = server((0..4).map(|_| unfinished()));
         let outcome = ask(&models(), vec![endpoint(api, &server.base_url())]).await;
         assert_eq!(outcome.error().code(), "cut", "{}", label(api));
@@ -129,8 +135,8 @@ async fn a_stream_that_ends_politely_but_unfinished_is_cut_all_the_same() {
 async fn an_error_inside_of_a_stream_is_tried_again() {
     for api in APIS {
         let server = server([
-            Reply::text("half of it").chunked(5).error_after(1, "overloaded"),
-            Reply::text("whole"),
+            ScriptedReply::text("half of it").chunked(5).error_after(1, "overloaded"),
+            ScriptedReply::text("whole"),
         ]);
         let outcome = ask(&models(), vec![endpoint(api, &server.base_url())]).await;
         assert_eq!(outcome.text(), "whole", "{}", label(api));
@@ -140,16 +146,19 @@ async fn an_error_inside_of_a_stream_is_tried_again() {
 #[tokio::test]
 async fn a_stalled_answer_times_out_and_is_tried_again() {
     for api in APIS {
-        for stall in [Reply::stall(), Reply::text("half of it").chunked(5).stall_after(1)] {
+        for stall in
+            [ScriptedReply::stall(), ScriptedReply::text("half of it").chunked(5).stall_after(1)]
+        {
             // More than one, since a busy machine may stall too.
-            let server = server([stall].into_iter().chain((0..3).map(|_| Reply::text("whole"))));
+            let server =
+                server([stall].into_iter().chain((0..3).map(|_| ScriptedReply::text("whole"))));
             let models =
                 Models::new(ModelOptions { idle_timeout: Duration::from_millis(500), ..options() })
                     .unwrap();
             let outcome = ask(&models, vec![endpoint(api, &server.base_url())]).await;
             assert_eq!(outcome.text(), "whole", "{}", label(api));
             let retrying = outcome.told.iter().find_map(|progress| match progress {
-                Progress::Retrying { reason, .. } => Some(reason),
+                AnswerProgress::Retrying { reason, .. } => Some(reason),
                 _ => None,
             });
             assert!(retrying.unwrap().contains("said nothing for 1 s"), "{retrying:?}");
@@ -162,9 +171,9 @@ async fn a_stalled_answer_times_out_and_is_tried_again() {
 async fn garbage_is_a_failure_and_not_tried_again() {
     for api in APIS {
         let garbage = [
-            Reply::garbage("data: {nonsense\n\n"),
-            Reply::garbage("<html>hello</html>").header("content-type", "text/html"),
-            Reply::garbage("[]").header("content-type", "application/json"),
+            ScriptedReply::garbage("data: {nonsense\n\n"),
+            ScriptedReply::garbage("<html>hello</html>").header("content-type", "text/html"),
+            ScriptedReply::garbage("[]").header("content-type", "application/json"),
         ];
         for reply in garbage {
             let server = server([reply]);
@@ -178,17 +187,19 @@ async fn garbage_is_a_failure_and_not_tried_again() {
 async fn a_line_without_end_is_a_failure() {
     let mut line = b"data: ".to_vec();
     line.resize(17 << 20, b'x');
-    let server = server([Reply::garbage(line)]);
-    let outcome = ask(&models(), vec![endpoint(Api::ChatCompletions, &server.base_url())]).await;
+    let server = server([ScriptedReply::garbage(line)]);
+    let outcome =
+        ask(&models(), vec![endpoint(ProviderApi::ChatCompletions, &server.base_url())]).await;
     assert_eq!(outcome.error().code(), "protocol", "{}", outcome.error());
 }
 
 #[tokio::test]
 async fn a_redirect_is_not_followed_with_the_key() {
-    let elsewhere = server([Reply::text("never")]);
+    let elsewhere = server([ScriptedReply::text("never")]);
     let location = format!("{}/chat/completions", elsewhere.base_url());
-    let here = server([Reply::error(307, "moved").header("location", location)]);
-    let outcome = ask(&models(), vec![endpoint(Api::ChatCompletions, &here.base_url())]).await;
+    let here = server([ScriptedReply::error(307, "moved").header("location", location)]);
+    let outcome =
+        ask(&models(), vec![endpoint(ProviderApi::ChatCompletions, &here.base_url())]).await;
     assert_eq!(outcome.error().code(), "protocol");
     assert!(elsewhere.requests().is_empty());
 }
@@ -199,7 +210,7 @@ async fn nobody_there_is_told_after_every_attempt() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let outcome = ask(
         &models(),
-        vec![endpoint(Api::ChatCompletions, &format!("http://127.0.0.1:{port}/v1"))],
+        vec![endpoint(ProviderApi::ChatCompletions, &format!("http://127.0.0.1:{port}/v1"))],
     )
     .await;
     let error = outcome.error();
@@ -218,9 +229,9 @@ async fn no_model_is_an_error_of_its_own() {
 #[tokio::test]
 async fn a_key_no_header_can_carry_is_refused_and_not_shown() {
     let server = server([]);
-    let mut endpoint = endpoint(Api::ChatCompletions, &server.base_url());
+    let mut endpoint = endpoint(ProviderApi::ChatCompletions, &server.base_url());
     let key = format!("{KEY}\nx");
-    endpoint.key = Some(vestal_model::Secret::new(key));
+    endpoint.key = Some(vestal_model::ApiKey::new(key));
     let outcome = ask(&models(), vec![endpoint]).await;
     assert_eq!(outcome.error().code(), "authentication");
     assert_keyless(outcome.error());
@@ -238,8 +249,8 @@ async fn the_key_is_in_no_text_whatever_a_provider_repeats() {
     ];
     for body in bodies {
         for status in [400, 401, 500] {
-            let server = server((0..4).map(|_| Reply::error_body(status, body.clone())));
-            let chain = vec![endpoint(Api::ChatCompletions, &server.base_url())];
+            let server = server((0..4).map(|_| ScriptedReply::error_body(status, body.clone())));
+            let chain = vec![endpoint(ProviderApi::ChatCompletions, &server.base_url())];
             let models = models();
             let debug = format!("{:?} {models:?}", models.chat(chain.clone()));
             assert!(!debug.contains(KEY), "{debug}");

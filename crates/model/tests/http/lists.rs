@@ -5,7 +5,7 @@ use std::time::Duration;
 use vestal_model::{
     ContextLimit, Freshness, ListCache, ListedFrom, ModelInfo, ModelOptions, Models,
 };
-use vestal_scripted_model::{Model, Reply, Script, ScriptedModel};
+use vestal_scripted_model::{Model, Script, ScriptedModel, ScriptedReply};
 
 use crate::support::{APIS, KEY, assert_keyless, endpoint, label, models, options};
 
@@ -36,7 +36,7 @@ async fn a_list_is_fetched_once_and_again_when_asked_for() {
 
 #[tokio::test]
 async fn a_refused_list_is_an_error() {
-    let refused = Script::new().models_reply(Reply::error(401, "no"));
+    let refused = Script::new().models_reply(ScriptedReply::error(401, "no"));
     let server = ScriptedModel::start(refused);
     let endpoint = endpoint(APIS[0], &server.base_url());
     let error = models().list(&endpoint).await.unwrap_err();

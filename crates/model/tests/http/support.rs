@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use vestal_model::{
-    Api, Completion, Endpoint, Message, ModelError, ModelOptions, Models, Progress, Request, Secret,
+    AnswerProgress, ApiKey, Endpoint, Message, ModelAnswer, ModelError, ModelOptions, ModelRequest,
+    Models, ProviderApi,
 };
-use vestal_scripted_model::{Reply, Script, ScriptedModel};
+use vestal_scripted_model::{Script, ScriptedModel, ScriptedReply};
 
 /// A key that must never be seen anywhere.
 pub(crate) const KEY: &str = "sk-never-to-be-seen-0123456789";
 
 /// Both shapes.
-pub(crate) const APIS: [Api; 2] = [Api::ChatCompletions, Api::AnthropicMessages];
+pub(crate) const APIS: [ProviderApi; 2] =
+    [ProviderApi::ChatCompletions, ProviderApi::AnthropicMessages];
 
 /// Returns options with pauses so short that retries do not slow a test.
 pub(crate) fn options() -> ModelOptions {
@@ -22,45 +24,47 @@ pub(crate) fn models() -> Models {
     Models::new(options()).unwrap_or_else(|error| panic!("no client: {error}"))
 }
 
-pub(crate) fn endpoint(api: Api, base_url: &str) -> Endpoint {
+pub(crate) fn endpoint(api: ProviderApi, base_url: &str) -> Endpoint {
     Endpoint {
         name: "scripted".to_owned(),
         api,
         base_url: base_url.to_owned(),
-        key: Some(Secret::new(KEY)),
+        key: Some(ApiKey::new(KEY)),
         model: "scripted-1".to_owned(),
         context_length: None,
         prices: None,
     }
 }
 
-pub(crate) fn server(replies: impl IntoIterator<Item = Reply>) -> ScriptedModel {
+pub(crate) fn server(replies: impl IntoIterator<Item = ScriptedReply>) -> ScriptedModel {
     ScriptedModel::start(Script::replies(replies).strict())
 }
 
 /// Returns the shape's name for messages of tests that run for both.
-pub(crate) fn label(api: Api) -> &'static str {
+pub(crate) fn label(api: ProviderApi) -> &'static str {
     match api {
-        Api::ChatCompletions => "chat completions",
-        Api::AnthropicMessages => "anthropic",
+        ProviderApi::ChatCompletions => "chat completions",
+        ProviderApi::AnthropicMessages => "anthropic",
     }
 }
 
 /// What came of a call, and what its watcher was told.
 pub(crate) struct Outcome {
-    pub(crate) result: Result<Completion, ModelError>,
-    pub(crate) told: Vec<Progress>,
+    pub(crate) result: Result<ModelAnswer, ModelError>,
+    pub(crate) told: Vec<AnswerProgress>,
 }
 
 impl Outcome {
     /// Returns the codes of the tellings: `text`, `retrying 2`, `fell back m`, ….
     pub(crate) fn story(&self) -> Vec<String> {
         let story = self.told.iter().map(|progress| match progress {
-            Progress::Text(text) => format!("text {text}"),
-            Progress::Reasoning(text) => format!("reasoning {text}"),
-            Progress::Call { name } => format!("call {name}"),
-            Progress::Retrying { attempt, .. } => format!("retrying {attempt}"),
-            Progress::FellBack { provider, model, .. } => format!("fell back {provider} {model}"),
+            AnswerProgress::Text(text) => format!("text {text}"),
+            AnswerProgress::Reasoning(text) => format!("reasoning {text}"),
+            AnswerProgress::Call { name } => format!("call {name}"),
+            AnswerProgress::Retrying { attempt, .. } => format!("retrying {attempt}"),
+            AnswerProgress::FellBack { provider, model, .. } => {
+                format!("fell back {provider} {model}")
+            }
         });
         story.collect()
     }
@@ -83,10 +87,14 @@ impl Outcome {
 /// Asks a chain for an answer to one word.
 pub(crate) async fn ask(models: &Models, chain: Vec<Endpoint>) -> Outcome {
     let messages = [Message::user("hello")];
-    ask_with(&models.chat(chain), &Request { messages: &messages, ..Request::default() }).await
+    ask_with(&models.chat(chain), &ModelRequest { messages: &messages, ..ModelRequest::default() })
+        .await
 }
 
-pub(crate) async fn ask_with(chat: &vestal_model::Chat, request: &Request<'_>) -> Outcome {
+pub(crate) async fn ask_with(
+    chat: &vestal_model::ModelChain,
+    request: &ModelRequest<'_>,
+) -> Outcome {
     let mut told = Vec::new();
     let result = chat.complete(request, &mut |progress| told.push(progress)).await;
     Outcome { result, told }

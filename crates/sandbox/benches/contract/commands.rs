@@ -4,7 +4,7 @@ use crate::Result;
 use crate::options::Plan;
 use crate::stage::Stage;
 use crate::workload::{self, in_session, stateless};
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::{Rounds, Samples, in_turn};
 
 /// The sandbox that most rows use.
@@ -22,13 +22,13 @@ pub(crate) struct Pair {
 
 impl Pair {
     /// Returns the row of this pair.
-    pub(crate) fn row(&self, stage: &Stage, what: &str) -> Row {
-        Row::times(stage.label(what), &self.ours).beside(Figure::time(self.other.p50()))
+    pub(crate) fn row(&self, stage: &Stage, what: &str) -> BenchRow {
+        BenchRow::times(stage.label(what), &self.ours).beside(Figure::time(self.other.p50()))
     }
 }
 
 /// Beside `bash -c true`.
-pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let bash = || stage.bash("true");
     let clean = stateless_pair(stage, TASK, plan.commands(), bash).await?;
     let session = session_pair(stage, TASK, plan.commands(), bash).await?;
@@ -39,7 +39,7 @@ pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
 }
 
 /// The same from a runtime of several threads, as servers have.
-pub(crate) async fn threaded(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+pub(crate) async fn threaded(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let bash = || stage.bash("true");
     let clean = stateless_pair(stage, TASK, plan.commands(), bash).await?;
     Ok(vec![clean.row(stage, "true, stateless, from several threads")])

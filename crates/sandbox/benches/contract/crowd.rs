@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use crate::Result;
 use crate::stage::Stage;
 use crate::workload::stateless;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 
 const COMMANDS: usize = 5;
@@ -28,7 +28,11 @@ pub(crate) fn names(sandboxes: usize) -> [String; 2] {
 
 /// Makes so many sandboxes at once, which all run when this returns. Their commands
 /// are measured beside as many plain shells, which share the cores in the same way.
-pub(crate) async fn measure(stage: &Stage, sandboxes: usize, bar: Option<Bar>) -> Result<Vec<Row>> {
+pub(crate) async fn measure(
+    stage: &Stage,
+    sandboxes: usize,
+    bar: Option<Bar>,
+) -> Result<Vec<BenchRow>> {
     let mut crowd = JoinSet::new();
     for number in 0..sandboxes {
         let stage = stage.clone();
@@ -42,8 +46,8 @@ pub(crate) async fn measure(stage: &Stage, sandboxes: usize, bar: Option<Bar>) -
     }
     let shells = shells(stage, sandboxes).await?;
     let [new, at_once] = names(sandboxes).map(|what| stage.label(&what));
-    let at_once = Row::times(at_once, &commands).p95_beside(Figure::time(shells.p95()));
-    Ok(vec![Row::times(new, &made), bar.into_iter().fold(at_once, Row::bar)])
+    let at_once = BenchRow::times(at_once, &commands).p95_beside(Figure::time(shells.p95()));
+    Ok(vec![BenchRow::times(new, &made), bar.into_iter().fold(at_once, BenchRow::bar)])
 }
 
 /// Runs as many commands at once without any sandbox.

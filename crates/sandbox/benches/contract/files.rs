@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use vestal_sandbox::files::WriteOptions;
-use vestal_wire::Edit;
+use vestal_wire::FileEdit;
 
 use crate::Result;
 use crate::commands::TASK;
 use crate::options::Plan;
 use crate::stage::Stage;
 use crate::workload::SESSION;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::repeat;
 
 /// A source file of ordinary size.
@@ -23,7 +23,7 @@ pub(crate) const NAMES: [&str; 3] =
     ["read of a small file", "write of a small file", "patch of a small file"];
 
 /// Measures with the file at `path`, as commands in the sandbox see it.
-pub(crate) async fn measure(stage: &Stage, plan: Plan, path: &Path) -> Result<Vec<Row>> {
+pub(crate) async fn measure(stage: &Stage, plan: Plan, path: &Path) -> Result<Vec<BenchRow>> {
     let sandbox = stage.sandbox(TASK).await?;
     let files = sandbox.files(Some(SESSION)).await?;
     let content = content();
@@ -40,7 +40,7 @@ pub(crate) async fn measure(stage: &Stage, plan: Plan, path: &Path) -> Result<Ve
     .await?;
     let patch = repeat(plan.warm_up, plan.files, async |round| {
         let (old, new) = if round % 2 == 0 { ("even", "odd") } else { ("odd", "even") };
-        let edit = Edit {
+        let edit = FileEdit {
             old: old.as_bytes().to_vec().into(),
             new: new.as_bytes().to_vec().into(),
             all: false,
@@ -50,7 +50,7 @@ pub(crate) async fn measure(stage: &Stage, plan: Plan, path: &Path) -> Result<Ve
     })
     .await?;
     let rows = NAMES.iter().zip([read, write, patch]);
-    Ok(rows.map(|(name, samples)| Row::times(stage.label(name), &samples).bar(BAR)).collect())
+    Ok(rows.map(|(name, samples)| BenchRow::times(stage.label(name), &samples).bar(BAR)).collect())
 }
 
 fn content() -> Vec<u8> {

@@ -32,8 +32,8 @@ use std::process::ExitCode;
 
 use crate::options::{Options, Plan};
 use crate::stage::{Ground, Stage, Theatre};
-use vestal_bench::program::Program;
-use vestal_bench::report::{Format, Report};
+use vestal_bench::program::BenchProgram;
+use vestal_bench::report::{BenchReport, ReportFormat};
 use vestal_bench::{machine_facts, program as built};
 
 use vestal_bench::Result;
@@ -53,18 +53,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(options: &Options) -> Result<Report> {
-    let mut report = Report::new(machine_facts());
+fn run(options: &Options) -> Result<BenchReport> {
+    let mut report = BenchReport::new(machine_facts());
     let measured = measure(&mut report, options.plan);
     // Also what was measured before something did not work.
     match options.format {
-        Format::Table => report.print_table()?,
-        Format::Json => report.print_json()?,
+        ReportFormat::Table => report.print_table()?,
+        ReportFormat::Json => report.print_json()?,
     }
     measured.map(|()| report)
 }
 
-fn measure(report: &mut Report, plan: Plan) -> Result<()> {
+fn measure(report: &mut BenchReport, plan: Plan) -> Result<()> {
     let program = built::build();
     local(report, plan, &program)?;
     native::measure(report, plan, &program)?;
@@ -72,7 +72,7 @@ fn measure(report: &mut Report, plan: Plan) -> Result<()> {
     containers::podman(report, plan)
 }
 
-fn local(report: &mut Report, plan: Plan, program: &Program) -> Result<()> {
+fn local(report: &mut BenchReport, plan: Plan, program: &BenchProgram) -> Result<()> {
     let theatre = Theatre::open(&Ground::Local)?;
     let file = async |stage: Stage| {
         let path = stage.home().join("small.txt");

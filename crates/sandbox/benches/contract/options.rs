@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::Result;
-use vestal_bench::report::Format;
+use vestal_bench::report::ReportFormat;
 use vestal_bench::sample::Rounds;
 
 /// How often each thing is done.
@@ -106,16 +106,16 @@ const LONG: Plan = Plan {
 #[derive(Debug)]
 pub(crate) struct Options {
     pub(crate) plan: Plan,
-    pub(crate) format: Format,
+    pub(crate) format: ReportFormat,
 }
 
 impl Options {
     pub(crate) fn from_arguments() -> Result<Self> {
-        let mut options = Self { plan: LONG, format: Format::Table };
+        let mut options = Self { plan: LONG, format: ReportFormat::Table };
         for argument in std::env::args().skip(1) {
             match argument.as_str() {
                 "--short" => options.plan = SHORT,
-                "--json" => options.format = Format::Json,
+                "--json" => options.format = ReportFormat::Json,
                 // Cargo says this to every benchmark.
                 "--bench" => {}
                 other => return Err(format!("{other}: only --short and --json are known").into()),

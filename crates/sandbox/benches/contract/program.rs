@@ -7,17 +7,21 @@ use crate::Result;
 use crate::commands::{Pair, TASK};
 use crate::options::Plan;
 use crate::stage::Stage;
-use vestal_bench::program::Program;
-use vestal_bench::report::Row;
+use vestal_bench::program::BenchProgram;
+use vestal_bench::report::BenchRow;
 use vestal_bench::sample::{Rounds, in_turn};
 
 pub(crate) const NAME: &str = "vestal run true, new process";
 
 /// Beside `bash -c true`.
-pub(crate) async fn measure(stage: &Stage, plan: Plan, program: &Program) -> Result<Vec<Row>> {
+pub(crate) async fn measure(
+    stage: &Stage,
+    plan: Plan,
+    program: &BenchProgram,
+) -> Result<Vec<BenchRow>> {
     let program = match program {
         Ok(program) => program,
-        Err(why) => return Ok(vec![Row::not_run(stage.label(NAME), why)]),
+        Err(why) => return Ok(vec![BenchRow::not_run(stage.label(NAME), why)]),
     };
     let rounds = Rounds::new(plan.warm_up, plan.processes);
     let pair = run_pair(stage, program, rounds, || stage.bash("true")).await?;

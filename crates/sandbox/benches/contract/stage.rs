@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use vestal_config::{Environment, Home, Override, Settings};
-use vestal_sandbox::{Engine, FilesOnRemoval, Sandbox, Task};
+use vestal_sandbox::{Engine, FilesOnRemoval, Sandbox, TaskName};
 
 use crate::Result;
 use crate::containers::Api;
@@ -120,7 +120,7 @@ impl Stage {
 
     /// Returns the sandbox of a task, made if need be.
     pub(crate) async fn sandbox(&self, task: &str) -> Result<Sandbox> {
-        Ok(self.engine.sandbox(&task.parse::<Task>()?).await?)
+        Ok(self.engine.sandbox(&task.parse::<TaskName>()?).await?)
     }
 
     /// Returns a command with the same environment as those in the sandbox.
@@ -147,7 +147,7 @@ impl Stage {
     async fn clear(&self) -> Result<()> {
         let mut problem = None;
         for summary in self.engine.list().await? {
-            let task = summary.task.parse::<Task>()?;
+            let task = summary.task.parse::<TaskName>()?;
             if let Err(error) = self.engine.remove(&task, FilesOnRemoval::Remove).await {
                 problem = Some(error);
             }

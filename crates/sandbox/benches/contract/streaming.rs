@@ -13,7 +13,7 @@ use crate::options::Plan;
 use crate::process::guest_pid;
 use crate::stage::Stage;
 use vestal_bench::process::resident;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 
 pub(crate) const SIZE: u64 = 1 << 30;
@@ -50,13 +50,13 @@ impl Growth {
         Ok(())
     }
 
-    fn row(&self, stage: &Stage, what: &str) -> Row {
-        Row::single(stage.label(what), Figure::size(self.most)).bar(FLAT)
+    fn row(&self, stage: &Stage, what: &str) -> BenchRow {
+        BenchRow::single(stage.label(what), Figure::size(self.most)).bar(FLAT)
     }
 }
 
 /// Beside a plain pipe.
-pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let sandbox = stage.sandbox(TASK).await?;
     let guest = guest_pid(stage, &sandbox).await?;
     let other = |text: &str| through_a_pipe(&mut stage.bash_command(text));
@@ -71,7 +71,7 @@ pub(crate) async fn rows(
     (times, size): (usize, u64),
     mut other: impl FnMut(&str) -> Result<u64>,
     bar: Option<Bar>,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<BenchRow>> {
     let sandbox = stage.sandbox(TASK).await?;
     let text = text(size);
     let mut growth = [Growth::of(std::process::id())?, Growth::of(guest)?];
@@ -85,11 +85,11 @@ pub(crate) async fn rows(
         others.push(start.elapsed());
     }
     let what = format!("{THROUGH_A_JOB}, {} MiB", size >> 20);
-    let stream = Row::single(stage.label(&what), Figure::rate(size, ours.p50()))
+    let stream = BenchRow::single(stage.label(&what), Figure::rate(size, ours.p50()))
         .beside(Figure::rate(size, others.p50()));
     let [host, inside] = growth;
     Ok(vec![
-        bar.into_iter().fold(stream, Row::bar),
+        bar.into_iter().fold(stream, BenchRow::bar),
         host.row(stage, HOST_GROWTH),
         inside.row(stage, GUEST_GROWTH),
     ])

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use vestal_sandbox::{Command, Output, Sandbox};
+use vestal_sandbox::{CapturedOutput, Command, Sandbox};
 
 use crate::Result;
 
@@ -31,16 +31,16 @@ pub(crate) async fn prepare(sandbox: &Sandbox) -> Result<()> {
 }
 
 /// Runs a command in the session that holds the workload.
-pub(crate) async fn in_session(sandbox: &Sandbox, text: &str) -> Result<Output> {
+pub(crate) async fn in_session(sandbox: &Sandbox, text: &str) -> Result<CapturedOutput> {
     check(sandbox.run(Command::shell(text).session(SESSION)).await?)
 }
 
 /// Runs a command that starts from nothing and leaves nothing.
-pub(crate) async fn stateless(sandbox: &Sandbox, text: &str) -> Result<Output> {
+pub(crate) async fn stateless(sandbox: &Sandbox, text: &str) -> Result<CapturedOutput> {
     check(sandbox.run(Command::shell(text).stateless()).await?)
 }
 
-fn check(output: Output) -> Result<Output> {
+fn check(output: CapturedOutput) -> Result<CapturedOutput> {
     if output.exit.code == Some(0) {
         return Ok(output);
     }

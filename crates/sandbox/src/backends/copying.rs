@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use serde::Deserialize;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, BufReader};
 use tokio::process::{Child, Command};
-use vestal_wire::Users;
+use vestal_wire::UserMapping;
 
 use crate::backend::{BackendError, CopyTotals};
 use crate::backends::guest_process::{nameless_file, spawn_retrying};
@@ -36,7 +36,7 @@ pub(crate) enum How {
     AsSelf,
     /// Root of a user namespace with these users, which may read the files of all of
     /// them and keep their owners.
-    Among(Users),
+    Among(UserMapping),
 }
 
 /// Copies the tree `from` to `to`, which does not exist yet. Messages call it `what`.

@@ -71,7 +71,8 @@ async fn a_copy_among_users_of_a_sandbox_keeps_their_owners() {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
     }
     let range = [IdRange { inside: 0, outside: OUTSIDE, count: 65_536 }];
-    let users = Users { uids: range.to_vec(), gids: range.to_vec(), mapping: Mapping::Privileged };
+    let users =
+        UserMapping { uids: range.to_vec(), gids: range.to_vec(), mapping: Mapping::Privileged };
     assert_eq!(place.copy(How::Among(users)).await.unwrap(), CopyTotals { files: 2, bytes: 7 });
     let copy = fs::metadata(place.to().join("0/0")).unwrap();
     assert_eq!((copy.uid(), copy.gid()), (OUTSIDE + 1000, OUTSIDE + 7));

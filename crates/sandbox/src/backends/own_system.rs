@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use vestal_config::{AnyKey as _, ConfigError, Key, Resolved, Setting, Settings};
+use vestal_config::{AnyKey as _, ConfigError, Resolved, Setting, SettingKey, Settings};
 
 use crate::Overrides;
 use crate::backend::BackendError;
@@ -305,7 +305,7 @@ pub(super) fn default_ceiling(key: &str) -> Option<Ceiling> {
 
 fn limit<T: Setting>(
     settings: &Settings,
-    key: &Key<T>,
+    key: &SettingKey<T>,
     value: impl Fn(&T) -> Option<u64>,
 ) -> Result<Limit, ConfigError> {
     let resolved: Resolved<T> = settings.get(key)?;

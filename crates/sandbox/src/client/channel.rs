@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::OwnedSemaphorePermit;
 use vestal_wire::limits::MAX_DATA;
-use vestal_wire::{Event, FrameKind, Reply, Stream};
+use vestal_wire::{CallEvent, CallReply, FrameKind, Stream};
 
 use super::connection::{Connection, ConnectionShared};
 use super::error::{CallError, Closed, Expectation, Violation};
@@ -18,15 +18,15 @@ use super::outbox::Outbox;
 
 /// Something the guest said on a channel.
 #[derive(Debug)]
-pub enum Incoming {
+pub enum ChannelMessage {
     /// Bytes of a stream.
     Data(Stream, Bytes),
     /// The stream has no more bytes.
     End(Stream),
     /// An event.
-    Event(Event),
+    Event(CallEvent),
     /// The last word. A fault comes as [`CallError::Fault`] instead.
-    Reply(Reply),
+    Reply(CallReply),
 }
 
 /// An open request: its answers are read here.
@@ -39,7 +39,7 @@ pub struct Channel {
 }
 
 /// The way for the bytes of one stream of a channel to the guest.
-pub struct Outgoing {
+pub struct StreamSender {
     connection: Connection,
     core: Arc<ChannelCore>,
     stream: Stream,
@@ -165,22 +165,22 @@ impl ChannelCore {
         &self,
         context: &Context<'_>,
         shared: &ConnectionShared,
-    ) -> Poll<Result<Option<Incoming>, CallError>> {
+    ) -> Poll<Result<Option<ChannelMessage>, CallError>> {
         let mut state = self.lock();
         if let Some((item, credit)) = state.inbox.pop() {
             if let (Some((stream, bytes)), ChannelPhase::Open) = (credit, &state.phase) {
                 // A failure here ends the connection, which the next call tells.
                 shared.send_control(self.id, FrameKind::Credit, stream, &bytes.to_le_bytes());
             }
-            return Poll::Ready(Ok(Some(Incoming::from(item))));
+            return Poll::Ready(Ok(Some(ChannelMessage::from(item))));
         }
         match &state.phase {
             ChannelPhase::Failed { reason, sent } => {
                 Poll::Ready(Err(CallError::closed(reason.clone(), *sent)))
             }
             ChannelPhase::Replied => Poll::Ready(match state.inbox.take_reply() {
-                Some(Reply::Fault(fault)) => Err(CallError::Fault(fault)),
-                reply => Ok(reply.map(Incoming::Reply)),
+                Some(CallReply::Fault(fault)) => Err(CallError::Fault(fault)),
+                reply => Ok(reply.map(ChannelMessage::Reply)),
             }),
             ChannelPhase::Open | ChannelPhase::Cancelled => {
                 state.receiver = Some(context.waker().clone());
@@ -231,7 +231,7 @@ impl ChannelState {
     }
 }
 
-impl From<InboxItem> for Incoming {
+impl From<InboxItem> for ChannelMessage {
     fn from(item: InboxItem) -> Self {
         match item {
             InboxItem::Data(stream, bytes) => Self::Data(stream, bytes.freeze()),
@@ -248,15 +248,15 @@ impl Channel {
 
     /// Returns what the guest says next, in the order it said it; `None` after
     /// the reply. Safe to drop half-way: nothing is lost.
-    pub async fn recv(&mut self) -> Result<Option<Incoming>, CallError> {
+    pub async fn recv(&mut self) -> Result<Option<ChannelMessage>, CallError> {
         poll_fn(|context| self.core.poll_recv(context, self.connection.shared())).await
     }
 
     /// Waits for the reply, passing over all that comes before it.
-    pub async fn reply(&mut self) -> Result<Reply, CallError> {
+    pub async fn reply(&mut self) -> Result<CallReply, CallError> {
         loop {
             match self.recv().await? {
-                Some(Incoming::Reply(reply)) => return Ok(reply),
+                Some(ChannelMessage::Reply(reply)) => return Ok(reply),
                 Some(_) => {}
                 None => return Err(self.violate(Violation::WrongReply)),
             }
@@ -264,8 +264,8 @@ impl Channel {
     }
 
     /// Returns the way to the guest for one stream of this channel.
-    pub fn outgoing(&self, stream: Stream) -> Outgoing {
-        Outgoing { connection: self.connection.clone(), core: Arc::clone(&self.core), stream }
+    pub fn outgoing(&self, stream: Stream) -> StreamSender {
+        StreamSender { connection: self.connection.clone(), core: Arc::clone(&self.core), stream }
     }
 
     /// Returns whether the whole request has been handed to the transport so far.
@@ -308,7 +308,7 @@ impl Drop for Channel {
     }
 }
 
-impl Outgoing {
+impl StreamSender {
     /// Sends `bytes`, waiting for credit. Returns whether the guest took them
     /// all; when it did not, the reply or the loss is to be read on the channel.
     pub async fn write(&mut self, mut bytes: &[u8]) -> bool {
@@ -352,7 +352,7 @@ pub(crate) enum FeedError {
 /// Sends all that the source has and then the stream's end. Stops early, without
 /// an error, when the guest wants no more. When the source fails the end is not
 /// sent, so that a part is never taken for the whole.
-pub(crate) async fn feed(mut outgoing: Outgoing, source: InputSource<'_>) -> io::Result<()> {
+pub(crate) async fn feed(mut outgoing: StreamSender, source: InputSource<'_>) -> io::Result<()> {
     let complete = match source {
         InputSource::Bytes(bytes) => outgoing.write(bytes).await,
         InputSource::Reader(reader) => copy(&mut outgoing, reader).await?,
@@ -367,7 +367,7 @@ pub(crate) async fn feed(mut outgoing: Outgoing, source: InputSource<'_>) -> io:
 pub(crate) async fn feed_for_reply(
     channel: &mut Channel,
     source: InputSource<'_>,
-) -> Result<Reply, FeedError> {
+) -> Result<CallReply, FeedError> {
     let feeding = feed(channel.outgoing(Stream::Input), source);
     tokio::select! {
         biased;
@@ -378,7 +378,7 @@ pub(crate) async fn feed_for_reply(
 }
 
 async fn copy(
-    outgoing: &mut Outgoing,
+    outgoing: &mut StreamSender,
     reader: &mut (dyn AsyncRead + Send + Unpin),
 ) -> io::Result<bool> {
     let mut buffer = vec![0; MAX_DATA];

@@ -14,14 +14,14 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 use vestal_wire::limits::MAX_CHANNELS;
 use vestal_wire::{
-    Fault, FaultCode, FrameKind, HEADER_LEN, Header, Hello, Reply, Request, Role, Stats, Status,
-    Stream, Welcome, decode, encode,
+    CallReply, CallRequest, Fault, FaultCode, FrameKind, HEADER_LEN, Header, Hello, HostRole,
+    SandboxStats, Status, Stream, Welcome, decode, encode,
 };
 
 use super::channel::{Channel, ChannelCore};
 use super::error::{CallError, Closed, ConnectError, Expectation, Violation};
 use super::outbox;
-use super::outbox::{CloseOnDrop, Outbox, Writer};
+use super::outbox::{CloseOnDrop, GuestWriter, Outbox};
 
 /// How long a guest may take to answer the greeting, unless told otherwise.
 pub const DEFAULT_GREETING_LIMIT: Duration = Duration::from_secs(10);
@@ -64,7 +64,7 @@ impl Connection {
     /// tokio runtime, which drives the connection from then on.
     pub async fn open(
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-        role: Role,
+        role: HostRole,
         instance: Option<String>,
     ) -> Result<Self, ConnectError> {
         Self::open_within(stream, role, instance, DEFAULT_GREETING_LIMIT).await
@@ -73,7 +73,7 @@ impl Connection {
     /// As [`Connection::open`], with the time the guest has to answer.
     pub async fn open_within(
         mut stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-        role: Role,
+        role: HostRole,
         instance: Option<String>,
         limit: Duration,
     ) -> Result<Self, ConnectError> {
@@ -103,12 +103,16 @@ impl Connection {
 
     /// Sends a request that has one answer, and waits for it. A fault is an
     /// error.
-    pub async fn call(&self, request: Request) -> Result<Reply, CallError> {
+    pub async fn call(&self, request: CallRequest) -> Result<CallReply, CallError> {
         self.channel(request).await?.reply().await
     }
 
     /// As [`Connection::call`], but gives up when `limit` has passed.
-    pub async fn call_within(&self, request: Request, limit: Duration) -> Result<Reply, CallError> {
+    pub async fn call_within(
+        &self,
+        request: CallRequest,
+        limit: Duration,
+    ) -> Result<CallReply, CallError> {
         let Some(deadline) = Instant::now().checked_add(limit) else {
             return self.call(request).await;
         };
@@ -124,7 +128,7 @@ impl Connection {
 
     /// Sends a request and returns the channel its answers come on. Waits while
     /// as many channels are open as the protocol allows.
-    pub async fn channel(&self, request: Request) -> Result<Channel, CallError> {
+    pub async fn channel(&self, request: CallRequest) -> Result<Channel, CallError> {
         let payload = encode(&request)?;
         let shared = self.shared();
         let unsent = |reason| CallError::closed(reason, false);
@@ -164,7 +168,7 @@ impl Drop for CloseWhenUnused {
 }
 
 impl ConnectionShared {
-    fn new(welcome: Welcome, writer: Writer) -> Self {
+    fn new(welcome: Welcome, writer: GuestWriter) -> Self {
         Self {
             welcome,
             outbox: Outbox::new(writer),
@@ -273,7 +277,7 @@ impl ConnectionShared {
 
 async fn greet(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
-    role: Role,
+    role: HostRole,
     instance: Option<String>,
 ) -> Result<Welcome, ConnectError> {
     let hello = encode(&Hello::new(role, instance.clone()))
@@ -339,23 +343,23 @@ fn check_welcome(welcome: &Welcome) -> Result<(), ConnectError> {
 impl Connection {
     /// Returns the guest's state. Not use of the sandbox.
     pub async fn status(&self, limit: Duration) -> Result<Status, CallError> {
-        match self.call_within(Request::Status, limit).await? {
-            Reply::Status(status) => Ok(status),
+        match self.call_within(CallRequest::Status, limit).await? {
+            CallReply::Status(status) => Ok(status),
             _ => Err(self.wrong_reply()),
         }
     }
 
     /// Returns what the sandbox consumes. Not use of the sandbox.
-    pub async fn stats(&self, limit: Duration) -> Result<Stats, CallError> {
-        match self.call_within(Request::Stats, limit).await? {
-            Reply::Stats(stats) => Ok(stats),
+    pub async fn stats(&self, limit: Duration) -> Result<SandboxStats, CallError> {
+        match self.call_within(CallRequest::Stats, limit).await? {
+            CallReply::Stats(stats) => Ok(stats),
             _ => Err(self.wrong_reply()),
         }
     }
 
     /// Resets the idle clock.
     pub async fn touch(&self, limit: Duration) -> Result<(), CallError> {
-        self.done_within(Request::Touch, limit).await
+        self.done_within(CallRequest::Touch, limit).await
     }
 
     /// Changes after how much idleness the guest ends by itself; `None`: never.
@@ -365,18 +369,18 @@ impl Connection {
         limit: Duration,
     ) -> Result<(), CallError> {
         let retention_ms = retention.map(millis);
-        self.done_within(Request::Retain { retention_ms }, limit).await
+        self.done_within(CallRequest::Retain { retention_ms }, limit).await
     }
 
     /// Forgets a session's saved state.
     pub async fn reset_session(&self, name: &str, limit: Duration) -> Result<(), CallError> {
-        self.done_within(Request::ResetSession { name: name.to_owned() }, limit).await
+        self.done_within(CallRequest::ResetSession { name: name.to_owned() }, limit).await
     }
 
     /// Ends the guest: jobs get SIGTERM and, after `grace`, SIGKILL. Returns
     /// when no process of a job is left.
     pub async fn shutdown(&self, grace: Duration, limit: Duration) -> Result<(), CallError> {
-        let request = Request::Shutdown { grace_ms: millis(grace), if_idle: false };
+        let request = CallRequest::Shutdown { grace_ms: millis(grace), if_idle: false };
         self.done_within(request, limit).await
     }
 
@@ -387,11 +391,11 @@ impl Connection {
         grace: Duration,
         limit: Duration,
     ) -> Result<(), CallError> {
-        let request = Request::Shutdown { grace_ms: millis(grace), if_idle: true };
+        let request = CallRequest::Shutdown { grace_ms: millis(grace), if_idle: true };
         self.done_within(request, limit).await
     }
 
-    async fn done_within(&self, request: Request, limit: Duration) -> Result<(), CallError> {
+    async fn done_within(&self, request: CallRequest, limit: Duration) -> Result<(), CallError> {
         self.call_within(request, limit).await.map(drop)
     }
 

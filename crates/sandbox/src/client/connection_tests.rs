@@ -5,22 +5,23 @@ use std::time::Duration;
 
 use vestal_wire::limits::{MAX_CHANNELS, MAX_DATA, WINDOW};
 use vestal_wire::{
-    AttachJob, Delivery, Event, Fault, FaultCode, FrameKind, JobId, Reply, Request, Status, Stream,
+    AttachJob, CallEvent, CallReply, CallRequest, Fault, FaultCode, FrameKind, JobId,
+    OutputDelivery, Status, Stream,
 };
 
 use super::fake_guest::{connected, ended, soon};
-use super::{CallError, Closed, Incoming};
+use super::{CallError, ChannelMessage, Closed};
 
-fn attach() -> (JobId, Request) {
+fn attach() -> (JobId, CallRequest) {
     let id: JobId = "job".parse().unwrap();
     let attach = AttachJob {
         id: id.clone(),
         stdout_from: 0,
         stderr_from: 0,
         follow: true,
-        delivery: Delivery::EveryByte,
+        delivery: OutputDelivery::EveryByte,
     };
-    (id, Request::Attach(attach))
+    (id, CallRequest::Attach(attach))
 }
 
 fn status(idle_ms: u64) -> Status {
@@ -40,8 +41,8 @@ async fn a_call_gets_its_reply() {
     assert_eq!(connection.welcome().incarnation, "incarnation");
     let (answer, ()) = tokio::join!(connection.status(Duration::from_mins(1)), async {
         let (channel, request) = guest.request().await;
-        assert_eq!(request, Request::Status);
-        guest.reply(channel, &Reply::Status(status(5))).await;
+        assert_eq!(request, CallRequest::Status);
+        guest.reply(channel, &CallReply::Status(status(5))).await;
     });
     assert_eq!(answer.unwrap(), status(5));
     assert!(!connection.is_closed());
@@ -51,16 +52,16 @@ async fn a_call_gets_its_reply() {
 async fn a_fault_is_an_error_and_leaves_the_connection_usable() {
     let (connection, mut guest) = connected().await;
     let fault = Fault::new(FaultCode::Busy, "a job runs");
-    let (answer, ()) = tokio::join!(connection.call(Request::Touch), async {
+    let (answer, ()) = tokio::join!(connection.call(CallRequest::Touch), async {
         let (channel, _) = guest.request().await;
-        guest.reply(channel, &Reply::Fault(fault.clone())).await;
+        guest.reply(channel, &CallReply::Fault(fault.clone())).await;
     });
     assert!(matches!(answer, Err(CallError::Fault(found)) if found == fault));
-    let (answer, ()) = tokio::join!(connection.call(Request::Touch), async {
+    let (answer, ()) = tokio::join!(connection.call(CallRequest::Touch), async {
         let (channel, _) = guest.request().await;
-        guest.reply(channel, &Reply::Done).await;
+        guest.reply(channel, &CallReply::Done).await;
     });
-    assert_eq!(answer.unwrap(), Reply::Done);
+    assert_eq!(answer.unwrap(), CallReply::Done);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -71,7 +72,7 @@ async fn many_calls_at_once_each_get_their_own_reply() {
         .map(|number| {
             let connection = connection.clone();
             tokio::spawn(async move {
-                let request = Request::ResetSession { name: number.to_string() };
+                let request = CallRequest::ResetSession { name: number.to_string() };
                 (number, connection.call(request).await)
             })
         })
@@ -83,14 +84,14 @@ async fn many_calls_at_once_each_get_their_own_reply() {
         let mut served = 0;
         while served < CALLS {
             let (channel, request) = guest.request().await;
-            let Request::ResetSession { name } = request else { panic!("{request:?}") };
+            let CallRequest::ResetSession { name } = request else { panic!("{request:?}") };
             open.push((channel, name));
             assert!(open.len() <= MAX_CHANNELS);
             let rest = CALLS - served;
             if open.len() as u64 == rest.min(100) {
                 for (channel, name) in open.drain(..).rev() {
                     let fault = Fault::new(FaultCode::Busy, name);
-                    guest.reply(channel, &Reply::Fault(fault)).await;
+                    guest.reply(channel, &CallReply::Fault(fault)).await;
                     served += 1;
                 }
             }
@@ -114,14 +115,14 @@ async fn more_calls_than_channels_wait_for_a_free_one() {
     let mut open = Vec::new();
     let mut ids = HashSet::new();
     for _ in 0..MAX_CHANNELS {
-        open.push(connection.channel(Request::Touch).await.unwrap());
+        open.push(connection.channel(CallRequest::Touch).await.unwrap());
         ids.insert(guest.request().await.0);
     }
     assert_eq!(ids.len(), MAX_CHANNELS);
-    let mut next = Box::pin(connection.channel(Request::Touch));
+    let mut next = Box::pin(connection.channel(CallRequest::Touch));
     assert!(futures_poll_once(&mut next).await.is_none());
     let freed = *ids.iter().next().unwrap();
-    guest.reply(freed, &Reply::Done).await;
+    guest.reply(freed, &CallReply::Done).await;
     let (next, (channel, _)) = soon(async { tokio::join!(next, guest.request()) }).await;
     next.unwrap();
     assert!(channel == freed || !ids.contains(&channel));
@@ -144,11 +145,11 @@ async fn what_comes_on_a_channel_keeps_its_order() {
     let (id, request) = attach();
     let mut channel = connection.channel(request).await.unwrap();
     let (number, _) = guest.request().await;
-    guest.event(number, &Event::Started { pid: 1 }).await;
+    guest.event(number, &CallEvent::Started { pid: 1 }).await;
     guest.data(number, Stream::Stdout, b"a").await;
     guest.data(number, Stream::Stdout, b"b").await;
     guest.data(number, Stream::Stderr, b"c").await;
-    guest.event(number, &Event::gap(Stream::Stdout, 9)).await;
+    guest.event(number, &CallEvent::gap(Stream::Stdout, 9)).await;
     guest.data(number, Stream::Stdout, b"d").await;
     guest.send(number, FrameKind::End, Stream::Stdout, &[]).await;
     guest.end_job(number, &id).await;
@@ -156,12 +157,12 @@ async fn what_comes_on_a_channel_keeps_its_order() {
     let mut seen = Vec::new();
     while let Some(incoming) = soon(channel.recv()).await.unwrap() {
         seen.push(match incoming {
-            Incoming::Data(stream, bytes) => format!("{stream:?} {bytes:?}"),
-            Incoming::End(stream) => format!("end {stream:?}"),
-            Incoming::Event(Event::Started { .. }) => "started".to_owned(),
-            Incoming::Event(Event::Gap { .. }) => "gap".to_owned(),
-            Incoming::Event(Event::Ended(info)) => format!("ended {}", info.id),
-            Incoming::Reply(_) => "reply".to_owned(),
+            ChannelMessage::Data(stream, bytes) => format!("{stream:?} {bytes:?}"),
+            ChannelMessage::End(stream) => format!("end {stream:?}"),
+            ChannelMessage::Event(CallEvent::Started { .. }) => "started".to_owned(),
+            ChannelMessage::Event(CallEvent::Gap { .. }) => "gap".to_owned(),
+            ChannelMessage::Event(CallEvent::Ended(info)) => format!("ended {}", info.id),
+            ChannelMessage::Reply(_) => "reply".to_owned(),
         });
     }
     // Neighbouring bytes of one stream may be joined.
@@ -200,14 +201,14 @@ async fn a_slow_consumer_stops_the_guest_at_the_window() {
     let mut received = 0;
     loop {
         match soon(channel.recv()).await.unwrap() {
-            Some(Incoming::Data(_, bytes)) => {
+            Some(ChannelMessage::Data(_, bytes)) => {
                 for (index, byte) in bytes.iter().enumerate() {
                     let chunk = (received + index) / MAX_DATA;
                     assert_eq!(*byte, chunk.to_le_bytes()[0]);
                 }
                 received += bytes.len();
             }
-            Some(Incoming::Reply(_)) => break,
+            Some(ChannelMessage::Reply(_)) => break,
             _ => {}
         }
     }
@@ -220,7 +221,7 @@ async fn a_slow_consumer_stops_the_guest_at_the_window() {
 async fn input_stops_at_the_credit_and_goes_on_with_more() {
     let (connection, mut guest) = connected().await;
     let id: JobId = "job".parse().unwrap();
-    let channel = connection.channel(Request::Input { id, close: true }).await.unwrap();
+    let channel = connection.channel(CallRequest::Input { id, close: true }).await.unwrap();
     let (number, _) = guest.request().await;
     let mut outgoing = channel.outgoing(Stream::Input);
     let total = WINDOW as usize + 100;
@@ -246,7 +247,7 @@ async fn input_stops_at_the_credit_and_goes_on_with_more() {
 async fn a_writer_learns_that_the_guest_wants_no_more() {
     let (connection, mut guest) = connected().await;
     let id: JobId = "job".parse().unwrap();
-    let mut channel = connection.channel(Request::Input { id, close: true }).await.unwrap();
+    let mut channel = connection.channel(CallRequest::Input { id, close: true }).await.unwrap();
     let (number, _) = guest.request().await;
     let mut outgoing = channel.outgoing(Stream::Input);
     let sending = tokio::spawn(async move { outgoing.write(&vec![0; 2 * WINDOW as usize]).await });
@@ -254,9 +255,9 @@ async fn a_writer_learns_that_the_guest_wants_no_more() {
     while received < WINDOW as usize {
         received += guest.expect(number, FrameKind::Data, Stream::Input).await.len();
     }
-    guest.reply(number, &Reply::Done).await;
+    guest.reply(number, &CallReply::Done).await;
     assert!(!soon(sending).await.unwrap());
-    assert_eq!(soon(channel.reply()).await.unwrap(), Reply::Done);
+    assert_eq!(soon(channel.reply()).await.unwrap(), CallReply::Done);
 }
 
 #[tokio::test]
@@ -266,7 +267,7 @@ async fn a_guest_that_does_not_read_makes_writers_wait_not_memory_grow() {
     let mut writers = Vec::new();
     for number in 0..64 {
         let id: JobId = format!("job-{number}").parse().unwrap();
-        let channel = connection.channel(Request::Input { id, close: true });
+        let channel = connection.channel(CallRequest::Input { id, close: true });
         let Some(channel) = futures_poll_once(&mut Box::pin(channel)).await else {
             break;
         };
@@ -298,13 +299,13 @@ async fn a_dropped_channel_is_cancelled_and_frees_its_number_with_the_reply() {
     assert_eq!(connection.shared().channels(), 1);
     // What crossed with the cancellation is passed over.
     guest.data(number, Stream::Stdout, b"late").await;
-    guest.event(number, &Event::Started { pid: 1 }).await;
+    guest.event(number, &CallEvent::Started { pid: 1 }).await;
     let fault = Fault::new(FaultCode::Cancelled, "cancelled");
-    guest.reply(number, &Reply::Fault(fault)).await;
+    guest.reply(number, &CallReply::Fault(fault)).await;
     let (answer, ()) = soon(async {
-        tokio::join!(connection.call(Request::Touch), async {
+        tokio::join!(connection.call(CallRequest::Touch), async {
             let (channel, _) = guest.request().await;
-            guest.reply(channel, &Reply::Done).await;
+            guest.reply(channel, &CallReply::Done).await;
         })
     })
     .await;
@@ -315,7 +316,7 @@ async fn a_dropped_channel_is_cancelled_and_frees_its_number_with_the_reply() {
 #[tokio::test]
 async fn a_call_given_up_is_cancelled() {
     let (connection, mut guest) = connected().await;
-    let answer = connection.call_within(Request::Touch, Duration::from_millis(20)).await;
+    let answer = connection.call_within(CallRequest::Touch, Duration::from_millis(20)).await;
     assert!(matches!(answer, Err(CallError::Deadline { sent: true })), "{answer:?}");
     let (number, _) = guest.request().await;
     guest.expect(number, FrameKind::Cancel, Stream::Input).await;
@@ -331,7 +332,7 @@ async fn the_connection_closes_with_its_last_holder() {
     drop(connection);
     guest.data(number, Stream::Stdout, b"still here").await;
     let mut channel = channel;
-    assert!(matches!(soon(channel.recv()).await, Ok(Some(Incoming::Data(..)))));
+    assert!(matches!(soon(channel.recv()).await, Ok(Some(ChannelMessage::Data(..)))));
     drop(channel);
     guest.expect(number, FrameKind::Cancel, Stream::Input).await;
     soon(guest.closed()).await;
@@ -340,14 +341,14 @@ async fn the_connection_closes_with_its_last_holder() {
 #[tokio::test]
 async fn an_answer_given_before_the_guest_left_still_arrives() {
     let (connection, mut guest) = connected().await;
-    let (answer, ()) = tokio::join!(connection.call(Request::Touch), async {
+    let (answer, ()) = tokio::join!(connection.call(CallRequest::Touch), async {
         let (channel, _) = guest.request().await;
-        guest.reply(channel, &Reply::Done).await;
+        guest.reply(channel, &CallReply::Done).await;
         drop(guest);
     });
-    assert_eq!(answer.unwrap(), Reply::Done);
+    assert_eq!(answer.unwrap(), CallReply::Done);
     assert_eq!(soon(connection.closed()).await, Closed::Vanished);
-    let answer = soon(connection.call(Request::Touch)).await;
+    let answer = soon(connection.call(CallRequest::Touch)).await;
     assert!(matches!(answer, Err(CallError::Lost { sent: false, .. })), "{answer:?}");
 }
 
@@ -356,7 +357,7 @@ fn callers_outlive_the_runtime_that_drove_the_connection() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (connection, guest, mut channel) = runtime.block_on(async {
         let (connection, guest) = connected().await;
-        let channel = connection.channel(Request::Touch).await.unwrap();
+        let channel = connection.channel(CallRequest::Touch).await.unwrap();
         (connection, guest, channel)
     });
     drop(runtime);
@@ -371,10 +372,10 @@ fn callers_outlive_the_runtime_that_drove_the_connection() {
 async fn large_messages_pass() {
     let (connection, mut guest) = connected().await;
     let id: JobId = "job".parse().unwrap();
-    let request = Request::Wait { id: id.clone(), timeout_ms: None };
+    let request = CallRequest::Wait { id: id.clone(), timeout_ms: None };
     let mut info = ended(&id);
     info.cwd = vec![b'x'; 900_000].into();
-    let reply = Reply::Job(Box::new(info));
+    let reply = CallReply::Job(Box::new(info));
     let (answer, ()) = tokio::join!(connection.call(request), async {
         let (channel, _) = guest.request().await;
         guest.reply(channel, &reply).await;
@@ -385,7 +386,7 @@ async fn large_messages_pass() {
 #[tokio::test]
 async fn a_request_over_the_limit_is_refused_before_it_is_sent() {
     let (connection, _guest) = connected().await;
-    let request = Request::ResetSession { name: "x".repeat(2 << 20) };
+    let request = CallRequest::ResetSession { name: "x".repeat(2 << 20) };
     let answer = connection.call(request).await;
     assert!(matches!(answer, Err(CallError::Unsendable(_))), "{answer:?}");
     assert!(!connection.is_closed());

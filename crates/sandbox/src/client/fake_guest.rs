@@ -6,8 +6,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 use vestal_wire::{
-    Cause, Event, Exit, FrameKind, HEADER_LEN, Header, Hello, JobId, JobInfo, JobState, MAJOR,
-    MINOR, Reply, Request, Role, SessionState, Stream, Welcome, decode, encode,
+    CallEvent, CallReply, CallRequest, Cause, FrameKind, HEADER_LEN, Header, Hello, HostRole,
+    JobExit, JobId, JobInfo, JobState, MAJOR, MINOR, SessionState, Stream, Welcome, decode, encode,
 };
 
 use super::Connection;
@@ -23,7 +23,7 @@ pub(crate) async fn connected() -> (Connection, FakeGuest) {
     let mut guest = FakeGuest { io };
     let welcome = welcome();
     let (connection, ()) = tokio::join!(
-        Connection::open(host, Role::User, Some("instance".to_owned())),
+        Connection::open(host, HostRole::User, Some("instance".to_owned())),
         guest.greet(&welcome)
     );
     (connection.unwrap(), guest)
@@ -51,7 +51,7 @@ pub(crate) fn welcome() -> Welcome {
 pub(crate) fn ended(id: &JobId) -> JobInfo {
     JobInfo {
         id: id.clone(),
-        state: JobState::Ended(Exit { code: Some(0), cause: Cause::Exited }),
+        state: JobState::Ended(JobExit { code: Some(0), cause: Cause::Exited }),
         summary: "true".to_owned(),
         session: None,
         cwd: b"/workspace".to_vec().into(),
@@ -97,7 +97,7 @@ impl FakeGuest {
     }
 
     /// Reads a request and returns its channel.
-    pub(crate) async fn request(&mut self) -> (u32, Request) {
+    pub(crate) async fn request(&mut self) -> (u32, CallRequest) {
         let (header, payload) = self.frame().await;
         assert_eq!(header.kind, FrameKind::Open);
         (header.channel, decode(&payload).unwrap())
@@ -106,7 +106,7 @@ impl FakeGuest {
     /// Reads the request to start a job.
     pub(crate) async fn start(&mut self) -> (u32, vestal_wire::StartJob) {
         match self.request().await {
-            (channel, Request::Start(start)) => (channel, *start),
+            (channel, CallRequest::Start(start)) => (channel, *start),
             other => panic!("no start: {other:?}"),
         }
     }
@@ -150,11 +150,11 @@ impl FakeGuest {
         self.send(channel, FrameKind::Data, stream, bytes).await;
     }
 
-    pub(crate) async fn event(&mut self, channel: u32, event: &Event) {
+    pub(crate) async fn event(&mut self, channel: u32, event: &CallEvent) {
         self.send(channel, FrameKind::Event, Stream::Input, &encode(event).unwrap()).await;
     }
 
-    pub(crate) async fn reply(&mut self, channel: u32, reply: &Reply) {
+    pub(crate) async fn reply(&mut self, channel: u32, reply: &CallReply) {
         self.send(channel, FrameKind::Reply, Stream::Input, &encode(reply).unwrap()).await;
     }
 
@@ -164,7 +164,7 @@ impl FakeGuest {
 
     /// Ends a job as a guest does.
     pub(crate) async fn end_job(&mut self, channel: u32, id: &JobId) {
-        self.event(channel, &Event::Ended(Box::new(ended(id)))).await;
-        self.reply(channel, &Reply::Job(Box::new(ended(id)))).await;
+        self.event(channel, &CallEvent::Ended(Box::new(ended(id)))).await;
+        self.reply(channel, &CallReply::Job(Box::new(ended(id)))).await;
     }
 }

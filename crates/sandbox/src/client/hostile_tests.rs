@@ -6,8 +6,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use vestal_wire::limits::{MAX_DATA, WINDOW};
 use vestal_wire::{
-    AttachJob, Delivery, Event, Fault, FaultCode, FrameKind, HelloError, JobId, MAJOR, Reply,
-    Request, Role, Stream, Welcome, encode,
+    AttachJob, CallEvent, CallReply, CallRequest, Fault, FaultCode, FrameKind, HelloError,
+    HostRole, JobId, MAJOR, OutputDelivery, Stream, Welcome, encode,
 };
 
 use super::fake_guest::{FakeGuest, connected, ended, soon, welcome};
@@ -20,7 +20,7 @@ async fn greeted_with(answer: impl AsyncFnOnce(&mut FakeGuest)) -> ConnectError 
     let limit = Duration::from_millis(500);
     let (connection, ()) = soon(async {
         tokio::join!(
-            Connection::open_within(host, Role::User, Some("instance".to_owned()), limit),
+            Connection::open_within(host, HostRole::User, Some("instance".to_owned()), limit),
             async {
                 guest.frame().await;
                 answer(&mut guest).await;
@@ -43,12 +43,12 @@ async fn greeted_by(welcome: Welcome) -> ConnectError {
 /// Opens a channel that may have output and events.
 async fn following() -> (Connection, FakeGuest, Channel, u32) {
     let (connection, mut guest) = connected().await;
-    let request = Request::Attach(AttachJob {
+    let request = CallRequest::Attach(AttachJob {
         id: job(),
         stdout_from: 0,
         stderr_from: 0,
         follow: true,
-        delivery: Delivery::EveryByte,
+        delivery: OutputDelivery::EveryByte,
     });
     let channel = connection.channel(request).await.unwrap();
     let (number, _) = guest.request().await;
@@ -68,7 +68,7 @@ async fn cut_off(
     let error = soon(channel.reply()).await.expect_err("no reply was due");
     let CallError::Protocol { sent: true, violation } = error else { panic!("{error:?}") };
     assert_eq!(soon(connection.closed()).await, Closed::Violation(violation.clone()));
-    let again = soon(connection.call(Request::Touch)).await;
+    let again = soon(connection.call(CallRequest::Touch)).await;
     assert!(matches!(again, Err(CallError::Protocol { sent: false, .. })), "{again:?}");
     soon(guest.closed()).await;
     violation
@@ -171,7 +171,7 @@ async fn data_for_an_unknown_channel_is_a_violation() {
 #[tokio::test]
 async fn an_event_for_an_unknown_channel_is_a_violation() {
     let (connection, mut guest, mut channel, number) = following().await;
-    guest.event(number + 1, &Event::Started { pid: 1 }).await;
+    guest.event(number + 1, &CallEvent::Started { pid: 1 }).await;
     let violation = cut_off(&connection, &mut channel, guest).await;
     assert!(matches!(violation, Violation::UnknownChannel { kind: FrameKind::Event, .. }));
 }
@@ -197,7 +197,7 @@ async fn data_after_the_end_of_its_stream_is_a_violation() {
 async fn a_flood_of_events_is_a_violation() {
     let (connection, mut guest, mut channel, number) = following().await;
     for _ in 0..2_000 {
-        guest.event(number, &Event::gap(Stream::Stdout, 1)).await;
+        guest.event(number, &CallEvent::gap(Stream::Stdout, 1)).await;
     }
     soon(connection.closed()).await;
     let violation = cut_off(&connection, &mut channel, guest).await;
@@ -209,7 +209,7 @@ async fn a_flood_of_events_on_a_cancelled_channel_is_a_violation() {
     let (connection, mut guest, channel, number) = following().await;
     drop(channel);
     for _ in 0..2_000 {
-        guest.event(number, &Event::gap(Stream::Stdout, 1)).await;
+        guest.event(number, &CallEvent::gap(Stream::Stdout, 1)).await;
     }
     assert_eq!(soon(connection.closed()).await, Closed::Violation(Violation::EventFlood));
 }
@@ -218,12 +218,12 @@ async fn a_flood_of_events_on_a_cancelled_channel_is_a_violation() {
 async fn events_out_of_turn_are_violations() {
     let mut other = ended(&job());
     other.id = "other".parse().unwrap();
-    let started = Event::Started { pid: 1 };
+    let started = CallEvent::Started { pid: 1 };
     let cases = [
         vec![started.clone(), started],
-        vec![Event::Gap { stream: 3, bytes: 1 }],
-        vec![Event::Ended(Box::new(ended(&job()))), Event::gap(Stream::Stdout, 1)],
-        vec![Event::Ended(Box::new(other))],
+        vec![CallEvent::Gap { stream: 3, bytes: 1 }],
+        vec![CallEvent::Ended(Box::new(ended(&job()))), CallEvent::gap(Stream::Stdout, 1)],
+        vec![CallEvent::Ended(Box::new(other))],
     ];
     for events in cases {
         let (connection, mut guest, mut channel, number) = following().await;
@@ -238,9 +238,9 @@ async fn events_out_of_turn_are_violations() {
 #[tokio::test]
 async fn an_event_for_a_request_without_any_is_a_violation() {
     let (connection, mut guest) = connected().await;
-    let mut channel = connection.channel(Request::Touch).await.unwrap();
+    let mut channel = connection.channel(CallRequest::Touch).await.unwrap();
     let (number, _) = guest.request().await;
-    guest.event(number, &Event::Started { pid: 1 }).await;
+    guest.event(number, &CallEvent::Started { pid: 1 }).await;
     let violation = cut_off(&connection, &mut channel, guest).await;
     assert_eq!(violation, Violation::UnexpectedKind(FrameKind::Event));
 }
@@ -249,8 +249,11 @@ async fn an_event_for_a_request_without_any_is_a_violation() {
 async fn a_reply_of_the_wrong_type_is_a_violation() {
     let mut other = ended(&job());
     other.id = "other".parse().unwrap();
-    for reply in [Reply::Done, Reply::Jobs { jobs: vec![], more: false }, Reply::Job(other.into())]
-    {
+    for reply in [
+        CallReply::Done,
+        CallReply::Jobs { jobs: vec![], more: false },
+        CallReply::Job(other.into()),
+    ] {
         let (connection, mut guest, mut channel, number) = following().await;
         guest.reply(number, &reply).await;
         let violation = cut_off(&connection, &mut channel, guest).await;
@@ -269,7 +272,7 @@ async fn a_reply_that_cannot_be_decoded_is_a_violation() {
 #[tokio::test]
 async fn a_second_reply_is_a_violation() {
     let (connection, mut guest, mut channel, number) = following().await;
-    let reply = Reply::Job(Box::new(ended(&job())));
+    let reply = CallReply::Job(Box::new(ended(&job())));
     guest.reply(number, &reply).await;
     guest.reply(number, &reply).await;
     // The first one counts.
@@ -331,9 +334,9 @@ async fn a_guest_that_takes_no_bytes_has_not_been_sent_the_request() {
             .unwrap();
         guest.write_all(&stream).await.unwrap();
     };
-    let (connection, ()) = tokio::join!(Connection::open(host, Role::User, None), greeting);
+    let (connection, ()) = tokio::join!(Connection::open(host, HostRole::User, None), greeting);
     let connection = connection.unwrap();
-    let request = || Request::ResetSession { name: "x".repeat(1000) };
+    let request = || CallRequest::ResetSession { name: "x".repeat(1000) };
     let answer = soon(connection.call_within(request(), Duration::from_millis(50))).await;
     // The transport may yet take it.
     assert!(matches!(answer, Err(CallError::Deadline { sent: true })), "{answer:?}");
@@ -352,7 +355,7 @@ async fn a_guest_that_sends_but_never_reads_is_cut_off_before_memory_grows() {
     let mut channels = Vec::new();
     loop {
         let name = "x".repeat(1 << 19);
-        let opening = connection.channel(Request::ResetSession { name });
+        let opening = connection.channel(CallRequest::ResetSession { name });
         match tokio::time::timeout(Duration::from_millis(100), opening).await {
             Ok(channel) => channels.push(channel.unwrap()),
             Err(_) => break,
@@ -378,7 +381,7 @@ async fn a_guest_that_vanishes_fails_every_open_channel_at_once() {
     let (connection, mut guest) = connected().await;
     let mut channels = Vec::new();
     for _ in 0..100 {
-        channels.push(connection.channel(Request::Touch).await.unwrap());
+        channels.push(connection.channel(CallRequest::Touch).await.unwrap());
         guest.request().await;
     }
     drop(guest);

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use bytes::BytesMut;
 use vestal_wire::limits::WINDOW;
-use vestal_wire::{Event, FrameKind, Reply, Stream, decode};
+use vestal_wire::{CallEvent, CallReply, FrameKind, Stream, decode};
 
 use super::error::{Expectation, Violation};
 
@@ -32,7 +32,7 @@ pub(crate) enum InboxItem {
     /// End of a stream.
     End(Stream),
     /// An event, with its size as sent.
-    Event(Event, usize),
+    Event(CallEvent, usize),
 }
 
 /// The bounded queue of a channel.
@@ -50,7 +50,7 @@ pub(crate) struct Inbox {
     started: bool,
     ended: bool,
     discarding: bool,
-    reply: Option<Reply>,
+    reply: Option<CallReply>,
 }
 
 impl Inbox {
@@ -153,7 +153,7 @@ impl Inbox {
     }
 
     /// Takes out the reply, which comes after everything else.
-    pub(crate) fn take_reply(&mut self) -> Option<Reply> {
+    pub(crate) fn take_reply(&mut self) -> Option<CallReply> {
         if self.queue.is_empty() { self.reply.take() } else { None }
     }
 
@@ -184,17 +184,17 @@ impl Inbox {
         Ok(())
     }
 
-    fn check_event(&mut self, event: &Event) -> Result<(), Violation> {
+    fn check_event(&mut self, event: &CallEvent) -> Result<(), Violation> {
         if self.ended {
             return Err(Violation::Event("the job has ended already"));
         }
         match event {
-            Event::Started { .. } => {
+            CallEvent::Started { .. } => {
                 if std::mem::replace(&mut self.started, true) {
                     return Err(Violation::Event("the job has started already"));
                 }
             }
-            Event::Gap { stream, .. } => {
+            CallEvent::Gap { stream, .. } => {
                 let stream = match stream {
                     1 => Stream::Stdout,
                     2 => Stream::Stderr,
@@ -204,7 +204,7 @@ impl Inbox {
                     return Err(Violation::AfterEnd(stream));
                 }
             }
-            Event::Ended(info) => {
+            CallEvent::Ended(info) => {
                 if !self.expectation.is_about(&info.id) {
                     return Err(Violation::Event("it is about another job"));
                 }

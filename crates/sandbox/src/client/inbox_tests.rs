@@ -2,18 +2,18 @@
 
 use bytes::BytesMut;
 use vestal_wire::limits::WINDOW;
-use vestal_wire::{AttachJob, Delivery, Event, Request, Stream, encode};
+use vestal_wire::{AttachJob, CallEvent, CallRequest, OutputDelivery, Stream, encode};
 
 use super::error::{Expectation, Violation};
 use super::inbox::{Inbox, InboxItem};
 
 fn inbox() -> Inbox {
-    Inbox::new(Expectation::of(&Request::Attach(AttachJob {
+    Inbox::new(Expectation::of(&CallRequest::Attach(AttachJob {
         id: "job".parse().unwrap(),
         stdout_from: 0,
         stderr_from: 0,
         follow: true,
-        delivery: Delivery::EveryByte,
+        delivery: OutputDelivery::EveryByte,
     })))
 }
 
@@ -45,7 +45,7 @@ fn single_bytes_do_not_pile_up_as_single_items() {
 #[test]
 fn data_after_an_event_is_never_joined_to_data_before_it() {
     let mut inbox = inbox();
-    let gap = encode(&Event::gap(Stream::Stdout, 1)).unwrap();
+    let gap = encode(&CallEvent::gap(Stream::Stdout, 1)).unwrap();
     inbox.data(Stream::Stdout, BytesMut::from(&b"a"[..])).unwrap();
     inbox.event(&gap).unwrap();
     inbox.data(Stream::Stdout, BytesMut::from(&b"b"[..])).unwrap();
@@ -58,7 +58,7 @@ fn data_after_an_event_is_never_joined_to_data_before_it() {
 #[test]
 fn a_gap_keeps_its_place_also_in_a_long_queue() {
     let mut inbox = inbox();
-    let gap = encode(&Event::gap(Stream::Stdout, 1)).unwrap();
+    let gap = encode(&CallEvent::gap(Stream::Stdout, 1)).unwrap();
     for _ in 0..5_000 {
         inbox.data(Stream::Stdout, BytesMut::from(&b"a"[..])).unwrap();
         inbox.data(Stream::Stderr, BytesMut::from(&b"e"[..])).unwrap();

@@ -28,9 +28,10 @@ mod socket_tests;
 pub(crate) use channel::{FeedError, InputSource, feed, feed_for_reply};
 pub(crate) use connection::millis;
 
-pub use channel::{Channel, Incoming, Outgoing};
+pub use channel::{Channel, ChannelMessage, StreamSender};
 pub use connection::{Connection, DEFAULT_GREETING_LIMIT};
 pub use error::{CallError, Closed, ConnectError, Violation};
 pub use vestal_wire::{
-    HelloError, MAJOR as PROTOCOL_MAJOR, MINOR as PROTOCOL_MINOR, Reply, Request, Role, Welcome,
+    CallReply, CallRequest, HelloError, HostRole, MAJOR as PROTOCOL_MAJOR, MINOR as PROTOCOL_MINOR,
+    Welcome,
 };

@@ -26,7 +26,7 @@ const MAX_PENDING: usize = 8 << 20;
 const KEEP_CAPACITY: usize = 512 << 10;
 
 /// The write side of a transport.
-pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
+pub(crate) type GuestWriter = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// The queue of frames towards a guest.
 pub(crate) struct Outbox {
@@ -34,7 +34,7 @@ pub(crate) struct Outbox {
 }
 
 struct OutboxState {
-    writer: Writer,
+    writer: GuestWriter,
     pending: BytesMut,
     /// The transport took no more: the driver writes until nothing is pending.
     stalled: bool,
@@ -47,7 +47,7 @@ struct OutboxState {
 }
 
 impl Outbox {
-    pub(crate) fn new(writer: Writer) -> Self {
+    pub(crate) fn new(writer: GuestWriter) -> Self {
         Self {
             state: Mutex::new(OutboxState {
                 writer,

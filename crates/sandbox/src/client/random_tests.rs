@@ -6,7 +6,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tokio::io::AsyncWriteExt;
 use vestal_wire::{
-    AttachJob, Delivery, Event, FileCall, FileOp, HEADER_LEN, Reply, Request, encode,
+    AttachJob, CallEvent, CallReply, CallRequest, FileCall, FileOp, HEADER_LEN, OutputDelivery,
+    encode,
 };
 
 use super::fake_guest::{connected, ended, soon};
@@ -17,11 +18,11 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
     let kind = prop_oneof![9 => 4_u8..=8, 1 => any::<u8>()];
     let stream = prop_oneof![9 => 0_u8..=4, 1 => any::<u8>()];
     let payload = prop_oneof![
-        2 => Just(encode(&Event::Started { pid: 1 }).unwrap()),
+        2 => Just(encode(&CallEvent::Started { pid: 1 }).unwrap()),
         2 => (0_u8..4, any::<u64>())
-            .prop_map(|(stream, bytes)| encode(&Event::Gap { stream, bytes }).unwrap()),
-        2 => Just(encode(&Reply::Done).unwrap()),
-        2 => Just(encode(&Reply::Job(Box::new(ended(&"job".parse().unwrap())))).unwrap()),
+            .prop_map(|(stream, bytes)| encode(&CallEvent::Gap { stream, bytes }).unwrap()),
+        2 => Just(encode(&CallReply::Done).unwrap()),
+        2 => Just(encode(&CallReply::Job(Box::new(ended(&"job".parse().unwrap())))).unwrap()),
         2 => Just(vec![0, 0, 1, 0]),
         2 => vec(any::<u8>(), 0..64),
         1 => (0_usize..70_000).prop_map(|len| vec![7; len]),
@@ -44,20 +45,20 @@ async fn channels(connection: &Connection) -> Vec<Channel> {
     let job = || "job".parse().unwrap();
     let path = b"/file".to_vec().into();
     let requests = [
-        Request::Attach(AttachJob {
+        CallRequest::Attach(AttachJob {
             id: job(),
             stdout_from: 0,
             stderr_from: 0,
             follow: true,
-            delivery: Delivery::EveryByte,
+            delivery: OutputDelivery::EveryByte,
         }),
-        Request::Touch,
-        Request::File(FileCall {
+        CallRequest::Touch,
+        CallRequest::File(FileCall {
             session: None,
             start_dir: None,
             op: FileOp::Read { path, offset: 0, limit: None },
         }),
-        Request::Kill { id: job() },
+        CallRequest::Kill { id: job() },
     ];
     let mut channels = Vec::new();
     for request in requests {
@@ -89,7 +90,7 @@ async fn survive(frames: Vec<Vec<u8>>) {
         soon(reader).await.unwrap();
     }
     soon(connection.closed()).await;
-    let answer = connection.call_within(Request::Touch, Duration::from_mins(1)).await;
+    let answer = connection.call_within(CallRequest::Touch, Duration::from_mins(1)).await;
     assert!(answer.is_err());
     assert_eq!(connection.shared().channels(), 0);
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
 use tokio::time::Instant;
-use vestal_wire::Role;
+use vestal_wire::HostRole;
 
 use super::owned::run_to_end;
 use super::sweep::Begin;
@@ -19,8 +19,8 @@ use crate::backend::{Backend, BackendError, Instance, InstanceState};
 use crate::client::{ConnectError, Connection};
 use crate::notice::Notice;
 use crate::sandbox::{Handle, Ownership};
-use crate::store::{InstanceRecord, Record, SandboxDir};
-use crate::{Error, Key, Overrides, Sandbox, Task};
+use crate::store::{InstanceRecord, SandboxDir, SandboxRecord};
+use crate::{Error, Key, Overrides, Sandbox, TaskName};
 
 /// How long a guest may take to greet. It does so in microseconds; a guest
 /// that takes this long is not going to.
@@ -69,14 +69,18 @@ impl Engine {
     /// Returns the sandbox of a task: the one that is there, started if it was
     /// stopped, made if there is none.
     #[boxed]
-    pub async fn sandbox(&self, task: &Task) -> Result<Sandbox, Error> {
+    pub async fn sandbox(&self, task: &TaskName) -> Result<Sandbox, Error> {
         self.sandbox_with(task, &Overrides::default()).await
     }
 
     /// Returns the sandbox of a task with settings for this sandbox alone. They are
     /// recorded when it is made, and stay with it.
     #[boxed]
-    pub async fn sandbox_with(&self, task: &Task, overrides: &Overrides) -> Result<Sandbox, Error> {
+    pub async fn sandbox_with(
+        &self,
+        task: &TaskName,
+        overrides: &Overrides,
+    ) -> Result<Sandbox, Error> {
         let (task, overrides) = self.inner.scope(task, overrides)?;
         let key = self.inner.key(&task);
         // Of several tasks of this process one opens the sandbox and the others
@@ -153,7 +157,7 @@ impl Inner {
 
 impl SandboxDir {
     /// Reads the record, which must be this key's.
-    pub(super) fn record_of(&self, key: &Key) -> Result<Option<Record>, Error> {
+    pub(super) fn record_of(&self, key: &Key) -> Result<Option<SandboxRecord>, Error> {
         let Some(record) = self.read_record()? else {
             return Ok(None);
         };
@@ -164,7 +168,7 @@ impl SandboxDir {
     }
 }
 
-impl Record {
+impl SandboxRecord {
     /// Returns the recorded instance, as a backend takes it.
     pub(crate) fn instance(&self, dir: &SandboxDir) -> Option<Instance> {
         Some(self.instance.as_ref()?.located(dir))
@@ -236,7 +240,7 @@ impl GreetError {
 pub(crate) async fn greet(
     backend: &dyn Backend,
     instance: &Instance,
-    role: Role,
+    role: HostRole,
 ) -> Result<Connection, GreetError> {
     greet_within(backend, instance, role, GREETING_WITHIN).await
 }
@@ -244,7 +248,7 @@ pub(crate) async fn greet(
 async fn greet_within(
     backend: &dyn Backend,
     instance: &Instance,
-    role: Role,
+    role: HostRole,
     patience: Duration,
 ) -> Result<Connection, GreetError> {
     let deadline = Instant::now() + patience;
@@ -272,10 +276,10 @@ async fn greet_within(
 /// Connects to the guest of an instance that should run. The error tells an
 /// instance that has ended from one whose guest does not answer.
 pub(crate) async fn greet_existing(
-    task: &Task,
+    task: &TaskName,
     backend: &dyn Backend,
     instance: &Instance,
-    role: Role,
+    role: HostRole,
 ) -> Result<Connection, Error> {
     let error = match greet(backend, instance, role).await {
         Ok(connection) => return Ok(connection),
@@ -294,11 +298,11 @@ pub(crate) async fn greet_existing(
 /// Returns whether an instance's guest greets; an error if a network leaves that
 /// open.
 pub(super) async fn answers(
-    task: &Task,
+    task: &TaskName,
     backend: &dyn Backend,
     instance: &Instance,
 ) -> Result<bool, Error> {
-    match greet(backend, instance, Role::Observer).await {
+    match greet(backend, instance, HostRole::Observer).await {
         Ok(_) => Ok(true),
         Err(error) if error.leaves_guest_unknown(backend, instance) => {
             Err(error.into_error(task.as_str(), backend, instance))
@@ -351,7 +355,7 @@ impl Inner {
         let Some(instance_record) = record.instance else {
             return Ok(GreetOutcome::NoInstance);
         };
-        match greet_within(&*backend, &instance, Role::User, patience).await {
+        match greet_within(&*backend, &instance, HostRole::User, patience).await {
             Ok(connection) => Ok(GreetOutcome::Attached(Box::new(Attached {
                 backend,
                 connection,
@@ -386,7 +390,7 @@ impl Inner {
         let backend = self.backend(task, &record.backend)?;
         let instance = record.instance(&dir);
         let instance = instance.ok_or_else(|| Error::Stopped { task: task.to_string() })?;
-        let connection = greet_existing(task, &**backend, &instance, Role::User).await?;
+        let connection = greet_existing(task, &**backend, &instance, HostRole::User).await?;
         Ok((instance, connection))
     }
 }

@@ -61,7 +61,7 @@ fn instance() -> Instance {
 async fn a_refused_connection_is_tried_again_after_growing_pauses() {
     let backend = Refusing::default();
     let patience = Duration::from_millis(400);
-    let error = greet_within(&backend, &instance(), Role::User, patience).await.unwrap_err();
+    let error = greet_within(&backend, &instance(), HostRole::User, patience).await.unwrap_err();
     assert!(error.leaves_guest_unknown(&backend, &instance()), "{error:?}");
     // After 0, 20, 60, 140 and 300 ms; fewer where the machine is slow.
     let attempts = backend.attempts.load(Ordering::Relaxed);

@@ -8,15 +8,15 @@ use jiff::Timestamp;
 use super::Inner;
 use super::attach::{Attached, GREETING_AT_ONCE, GREETING_WITHIN, GreetOutcome, StateBefore};
 use super::lock::{LockedSandbox, unlocated};
-use super::remove::{END_PATIENCE, Interrupt};
+use super::remove::{END_PATIENCE, StopScope};
 use crate::backend::{
     Backend, BackendError, FoundInstance, Instance, InstanceFilter, InstanceState,
 };
 use crate::key::quoted;
 use crate::notice::Notice;
 use crate::spec::UNKNOWN_SETTINGS;
-use crate::store::{InstanceRecord, KeyLock, Record, SandboxDir};
-use crate::{Error, Key, Overrides, Task};
+use crate::store::{InstanceRecord, KeyLock, SandboxDir, SandboxRecord};
+use crate::{Error, Key, Overrides, TaskName};
 
 impl Inner {
     /// Attaches under the lock, whatever it takes.
@@ -40,7 +40,7 @@ impl Inner {
             }
             None => {
                 let backend = self.choose_backend(key.task(), overrides).await?;
-                Record::new(key, backend.name(), overrides.clone(), Timestamp::now())
+                SandboxRecord::new(key, backend.name(), overrides.clone(), Timestamp::now())
             }
         };
         let backend = Arc::clone(self.backend(key.task(), &record.backend)?);
@@ -67,7 +67,7 @@ impl Inner {
         locked: LockedSandbox<'_>,
         asked: &Overrides,
         backend: &Arc<dyn Backend>,
-        mut record: Record,
+        mut record: SandboxRecord,
         state: InstanceState,
     ) -> Result<Attached, Error> {
         let failed = || Error::backend(backend.name());
@@ -122,7 +122,7 @@ impl Inner {
 }
 
 /// Returns what is to be done about an instance that its engine cannot look at.
-fn with_rebuild_advice(task: &Task, error: Error) -> Error {
+fn with_rebuild_advice(task: &TaskName, error: Error) -> Error {
     match error {
         Error::Backend { backend, source } if source.is_refusal() => {
             let advice = format!(
@@ -154,7 +154,7 @@ impl Inner {
         &self,
         locked: LockedSandbox<'_>,
         backend: &dyn Backend,
-        record: &mut Record,
+        record: &mut SandboxRecord,
     ) -> Result<InstanceLookup, Error> {
         let failed = || Error::backend(backend.name());
         let recorded = match record.instance(locked.dir) {
@@ -200,7 +200,7 @@ impl Inner {
         &self,
         locked: LockedSandbox<'_>,
         backend: &dyn Backend,
-        record: &mut Record,
+        record: &mut SandboxRecord,
         found: FoundInstance,
     ) -> Result<(), Error> {
         let spec = self.spec(backend, &record.overrides)?;
@@ -232,7 +232,7 @@ impl Inner {
     ) -> Result<Option<Notice>, Error> {
         let name = backend.describe(&found.locator).name.unwrap_or_else(|| found.id.clone());
         let instance = Instance { locator: found.locator, ..unlocated(locked.dir, found.id) };
-        match self.ask_to_end(locked.key.task(), backend, &instance, Interrupt::Nothing).await {
+        match self.ask_to_end(locked.key.task(), backend, &instance, StopScope::Nothing).await {
             Err(Error::Busy { .. }) => return Ok(Some(Notice::Duplicate { name })),
             other => other?,
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use minicbor::bytes::ByteVec;
 use vestal_config::EnvName;
-use vestal_wire::{EnvVar, GuestSettings, Role};
+use vestal_wire::{EnvVar, GuestSettings, HostRole};
 
 use super::attach::{Attached, StateBefore, greet};
 use super::lock::LockedSandbox;
@@ -23,7 +23,8 @@ use crate::key::random_hex;
 use crate::notice::Notice;
 use crate::settings::{OnConfigChange, SandboxSettings as _, keys};
 use crate::store::{
-    InstanceMark, InstanceRecord, Intent, KeyLock, Record, SandboxDir, StoreError, make_private_dir,
+    InstanceMark, InstanceRecord, Intent, KeyLock, SandboxDir, SandboxRecord, StoreError,
+    make_private_dir,
 };
 use crate::{Error, Key, Overrides, ProgressSink, failpoint};
 
@@ -33,7 +34,7 @@ impl Inner {
         &self,
         locked: LockedSandbox<'_>,
         asked: &Overrides,
-        mut record: Record,
+        mut record: SandboxRecord,
     ) -> Result<Attached, Error> {
         failpoint::reach("create.locked");
         let LockedSandbox { key, dir, .. } = locked;
@@ -84,7 +85,7 @@ impl Inner {
     pub(super) async fn make(
         &self,
         locked: LockedSandbox<'_>,
-        record: &mut Record,
+        record: &mut SandboxRecord,
         id: String,
         base: Option<Base>,
         progress: &ProgressSink,
@@ -153,7 +154,7 @@ impl Inner {
         &self,
         locked: LockedSandbox<'_>,
         asked: &Overrides,
-        mut record: Record,
+        mut record: SandboxRecord,
         before: StateBefore,
     ) -> Result<Attached, Error> {
         let LockedSandbox { key, dir, lock } = locked;
@@ -247,14 +248,14 @@ impl Inner {
         asked: &Overrides,
         backend: Arc<dyn Backend>,
         instance: Instance,
-        record: Record,
+        record: SandboxRecord,
         before: StateBefore,
         notices: Vec<Notice>,
     ) -> Result<Attached, Error> {
-        let greeted = greet(&*backend, &instance, Role::User).await;
+        let greeted = greet(&*backend, &instance, HostRole::User).await;
         let connection =
             greeted.map_err(|error| error.into_error(&record.task, &*backend, &instance))?;
-        let Record { generation, overrides, task, instance: made, .. } = record;
+        let SandboxRecord { generation, overrides, task, instance: made, .. } = record;
         let record = made.ok_or(Error::NoSandbox { task })?;
         let overrides = asked.clone().or(&overrides);
         Ok(Attached {

@@ -12,8 +12,10 @@ use super::quiesce::{CopyCounter, Quiesced};
 use super::snapshot::snapshot_of;
 use super::{Engine, Inner};
 use crate::backend::Base;
-use crate::store::{Intent, KeyLock, Record, SandboxDir};
-use crate::{CopyError, Error, Forked, Key, Overrides, SnapshotName, Task, WhileBusy, failpoint};
+use crate::store::{Intent, KeyLock, SandboxDir, SandboxRecord};
+use crate::{
+    CopyError, Error, Forked, Key, Overrides, SnapshotName, TaskName, WhileBusy, failpoint,
+};
 
 /// What a fork is copied from.
 #[derive(Debug)]
@@ -34,9 +36,9 @@ impl Engine {
     #[boxed]
     pub async fn fork(
         &self,
-        from: &Task,
+        from: &TaskName,
         snapshot: Option<&SnapshotName>,
-        to: &Task,
+        to: &TaskName,
         busy: WhileBusy,
     ) -> Result<Forked, Error> {
         let (from, to, name) = (self.key(from), self.key(to), snapshot.cloned());
@@ -129,7 +131,8 @@ impl Inner {
         let LockedSandbox { key, dir, .. } = locked;
         let task = key.task();
         let backend = Arc::clone(self.backend(task, &source.backend)?);
-        let mut record = Record::new(key, backend.name(), source.overrides, Timestamp::now());
+        let mut record =
+            SandboxRecord::new(key, backend.name(), source.overrides, Timestamp::now());
         self.bind_backend(&mut record)?;
         let instance = source.base.is_some().then(|| new_instance_id(dir)).transpose()?;
         dir.write_intent(Intent::Fork {
@@ -173,7 +176,7 @@ impl Inner {
     /// record it is not a sandbox.
     pub(super) async fn finish_fork(
         &self,
-        task: &Task,
+        task: &TaskName,
         dir: &SandboxDir,
         backend: &str,
         instance: Option<String>,

@@ -10,7 +10,7 @@ use futures_util::{FutureExt as _, StreamExt as _, stream};
 use jiff::Timestamp;
 use tokio::time::Instant;
 use vestal_config::AnyKey as _;
-use vestal_wire::{AttachJob, Reply, Request, Role, Status};
+use vestal_wire::{AttachJob, CallReply, CallRequest, HostRole, Status};
 
 use super::attach::{greet, greet_existing};
 use super::lock::unlocated;
@@ -22,8 +22,8 @@ use crate::client::Connection;
 use crate::job::{JobStream, Observer};
 use crate::settings::keys;
 use crate::spec::Drift;
-use crate::store::{InstanceMark, Record, SandboxDir, list_dirs};
-use crate::{Error, Overrides, ProcessId, Task};
+use crate::store::{InstanceMark, SandboxDir, SandboxRecord, list_dirs};
+use crate::{Error, Overrides, ProcessId, TaskName};
 
 /// How long a listing waits for one guest.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -48,7 +48,7 @@ pub enum SummaryState {
 
 /// What a listing shows of a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Summary {
+pub struct SandboxSummary {
     /// The profile.
     pub profile: String,
     /// The exact task.
@@ -100,7 +100,7 @@ pub struct Summary {
 impl Engine {
     /// Returns every sandbox of this profile. Being listed is not being used.
     #[boxed]
-    pub async fn list(&self) -> Result<Vec<Summary>, Error> {
+    pub async fn list(&self) -> Result<Vec<SandboxSummary>, Error> {
         let deadline = Instant::now() + self.inner.probe_timeouts.listing;
         let dirs = list_dirs(&self.inner.sandboxes)?;
         let asked: Vec<BoxFuture<'_, _>> =
@@ -121,7 +121,7 @@ impl Engine {
     /// Returns what there is of one task: its sandbox, and instances that
     /// belong to processes.
     #[boxed]
-    pub async fn inspect(&self, task: &Task) -> Result<Vec<Summary>, Error> {
+    pub async fn inspect(&self, task: &TaskName) -> Result<Vec<SandboxSummary>, Error> {
         let dir = self.inner.dir(&self.inner.key(task));
         let found =
             self.inner.summaries(&dir, Instant::now() + self.inner.probe_timeouts.listing).await?;
@@ -132,34 +132,42 @@ impl Engine {
     /// has ended is [`Error::Stopped`], one that runs and does not answer
     /// [`Error::Unresponsive`].
     #[boxed]
-    pub async fn observe(&self, task: &Task) -> Result<Connection, Error> {
+    pub async fn observe(&self, task: &TaskName) -> Result<Connection, Error> {
         let key = self.inner.key(task);
         let stopped = || Error::Stopped { task: task.to_string() };
         let known = self.inner.handles().get(&key).cloned();
         if let Some(handle) = known.filter(|handle| handle.is_owned()) {
             // It is on record nowhere but in this process.
             let (backend, instance) = handle.place().await;
-            return greet_existing(task, &*backend, &instance, Role::Observer).await;
+            return greet_existing(task, &*backend, &instance, HostRole::Observer).await;
         }
         let dir = self.inner.dir(&key);
         let record =
             dir.record_of(&key)?.ok_or_else(|| Error::NoSandbox { task: task.to_string() })?;
         let backend = self.inner.backend(task, &record.backend)?;
         let instance = record.instance(&dir).ok_or_else(stopped)?;
-        greet_existing(task, &**backend, &instance, Role::Observer).await
+        greet_existing(task, &**backend, &instance, HostRole::Observer).await
     }
 
     /// Follows a job of a running sandbox without using it, through lost
     /// connections. Nothing is started for it.
     #[boxed]
-    pub async fn observe_job(&self, task: &Task, request: AttachJob) -> Result<JobStream, Error> {
+    pub async fn observe_job(
+        &self,
+        task: &TaskName,
+        request: AttachJob,
+    ) -> Result<JobStream, Error> {
         let observer = Observer { engine: self.clone(), task: task.clone() };
         JobStream::attach(Arc::new(observer), request).await
     }
 }
 
 impl Inner {
-    async fn summaries(&self, dir: &SandboxDir, deadline: Instant) -> Result<Vec<Summary>, Error> {
+    async fn summaries(
+        &self,
+        dir: &SandboxDir,
+        deadline: Instant,
+    ) -> Result<Vec<SandboxSummary>, Error> {
         let record = dir.read_record()?;
         let mut found = Vec::new();
         if let Some(record) = &record {
@@ -177,13 +185,13 @@ impl Inner {
     async fn summarise(
         &self,
         dir: &SandboxDir,
-        record: &Record,
+        record: &SandboxRecord,
         deadline: Instant,
-    ) -> Result<Summary, Error> {
+    ) -> Result<SandboxSummary, Error> {
         let made = record.instance.as_ref();
         let backend = self.backend_for(Some(record), None)?;
         let description = made.map(|made| backend.describe(&made.locator)).unwrap_or_default();
-        let mut summary = Summary {
+        let mut summary = SandboxSummary {
             profile: record.profile.clone(),
             task: record.task.clone(),
             backend: record.backend.clone(),
@@ -256,7 +264,7 @@ impl Inner {
         dir: &SandboxDir,
         id: String,
         deadline: Instant,
-    ) -> Result<Option<Summary>, Error> {
+    ) -> Result<Option<SandboxSummary>, Error> {
         let instance = unlocated(dir, id);
         let mark = InstanceMark::read(&instance.dir)?;
         let Some(owner) = mark.as_ref().and_then(|mark| mark.owner.clone()) else {
@@ -265,7 +273,7 @@ impl Inner {
         let backend = self.backend_for(None, mark.as_ref())?;
         let state = state_by(&*backend, &instance, deadline).await;
         let created = std::fs::metadata(&instance.dir).and_then(|metadata| metadata.created());
-        let mut summary = Summary {
+        let mut summary = SandboxSummary {
             profile: self.profile.clone(),
             task: dir
                 .path()
@@ -319,9 +327,9 @@ impl Inner {
         deadline: Instant,
     ) -> Option<Status> {
         let ask = async {
-            let connection = greet(backend, instance, Role::Observer).await.ok()?;
-            match connection.call(Request::Status).await.ok()? {
-                Reply::Status(status) => Some(status),
+            let connection = greet(backend, instance, HostRole::Observer).await.ok()?;
+            match connection.call(CallRequest::Status).await.ok()? {
+                CallReply::Status(status) => Some(status),
                 _ => None,
             }
         };
@@ -342,7 +350,7 @@ async fn state_by(
     }
 }
 
-impl Summary {
+impl SandboxSummary {
     /// Returns whether its workspace and home are in memory, and so end with
     /// its processes.
     pub fn has_files_in_memory(&self) -> bool {

@@ -84,7 +84,7 @@ fn hung(home: &TempDir, sandboxes: usize) -> Engine {
         let key: Key = engine.key(&format!("task-{number}").parse().unwrap());
         let dir: SandboxDir = engine.inner.dir(&key);
         std::fs::create_dir_all(dir.instance_dir("i")).unwrap();
-        let mut record = Record::new(&key, "hung", Overrides::default(), Timestamp::now());
+        let mut record = SandboxRecord::new(&key, "hung", Overrides::default(), Timestamp::now());
         record.instance = Some(InstanceRecord {
             id: "i".to_owned(),
             created_at: Timestamp::now(),

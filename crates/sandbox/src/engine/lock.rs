@@ -14,7 +14,7 @@ use super::attach::answers;
 use super::remove::{END_PATIENCE, kept_files};
 use crate::backend::{Backend, Instance, Owner};
 use crate::store::{InstanceMark, Intent, KeyLock, LockError, SandboxDir, StoreError};
-use crate::{CopyError, Error, Key, Progress, Task};
+use crate::{CopyError, Error, Key, Progress, TaskName};
 
 /// How long to wait for another process that works on the same sandbox.
 pub(super) const LOCK_PATIENCE: Duration = Duration::from_mins(2);
@@ -32,7 +32,7 @@ const ORPHAN_PATIENCE: Duration = Duration::from_secs(75);
 
 /// How long to wait for the lock of a sandbox that is being copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(super) enum LockPatience {
     /// As long as a command may seem to hang.
     Bounded,
     /// The same, but not for a guest whose starter is dead: it is to end anyway.
@@ -53,9 +53,9 @@ impl Inner {
     /// Waits for a sandbox's lock. What takes long is told, and in the end named.
     pub(super) async fn acquire(
         &self,
-        task: &Task,
+        task: &TaskName,
         dir: &SandboxDir,
-        patience: Patience,
+        patience: LockPatience,
     ) -> Result<KeyLock, Error> {
         let (path, begun) = (dir.lock_file(), Instant::now());
         let (mut told, mut orphaned) = (false, None);
@@ -74,8 +74,8 @@ impl Inner {
                 // lock, and never on a full disk. Only a caller that ends the
                 // sandbox may then take the holder for dead.
                 let enough = match (patience, &holder) {
-                    (Patience::Ending, Some(_)) => LOOK_AFTER,
-                    (Patience::Ending, None) | (_, Some(_)) => ORPHAN_PATIENCE,
+                    (LockPatience::Ending, Some(_)) => LOOK_AFTER,
+                    (LockPatience::Ending, None) | (_, Some(_)) => ORPHAN_PATIENCE,
                     (_, None) => Duration::MAX,
                 };
                 if since.elapsed() >= enough {
@@ -86,14 +86,14 @@ impl Inner {
             let underway = dir.read_intent().ok().flatten().and_then(|intent| intent.takes_long());
             let waited = begun.elapsed();
             match underway {
-                Some(what) if waited >= COPY_PATIENCE && patience != Patience::Unbounded => {
+                Some(what) if waited >= COPY_PATIENCE && patience != LockPatience::Unbounded => {
                     return Err(CopyError::Underway { task: task.to_string(), what }.into());
                 }
                 Some(what) if !told => {
                     told = true;
                     self.progress.tell(Progress::Starting { what: format!("waiting: {what}") });
                 }
-                Some(_) if patience == Patience::Unbounded => {}
+                Some(_) if patience == LockPatience::Unbounded => {}
                 _ if waited >= LOCK_PATIENCE => {
                     let holder = holder.filter(|_| is_alive).map(|holder| holder.process.pid);
                     return Err(LockError::Busy { path, waited: LOCK_PATIENCE, holder }.into());
@@ -106,12 +106,12 @@ impl Inner {
     /// Ends the guests that may hold a sandbox's lock whose taker is dead: those
     /// that it was starting or, where the sandbox is to end, all. Somebody
     /// else may do the same at this moment.
-    async fn end_holders(&self, dir: &SandboxDir, patience: Patience) -> Result<(), Error> {
+    async fn end_holders(&self, dir: &SandboxDir, patience: LockPatience) -> Result<(), Error> {
         let record = dir.read_record()?;
         let starting = dir.read_intent()?.and_then(|intent| intent.starting().map(str::to_owned));
         let recorded = record.as_ref().and_then(|record| record.instance(dir));
         for id in dir.instance_ids()? {
-            if patience != Patience::Ending && starting.as_ref() != Some(&id) {
+            if patience != LockPatience::Ending && starting.as_ref() != Some(&id) {
                 continue;
             }
             let known = recorded.clone().filter(|recorded| recorded.id == id);
@@ -128,10 +128,10 @@ impl Inner {
     /// Locks a sandbox to be used, making its directory if need be. What a
     /// process that died had begun is dealt with; if that was a removal, the
     /// lock went with the sandbox and the next one is a new sandbox's.
-    pub(super) async fn lock(&self, task: &Task, dir: &SandboxDir) -> Result<KeyLock, Error> {
+    pub(super) async fn lock(&self, task: &TaskName, dir: &SandboxDir) -> Result<KeyLock, Error> {
         loop {
             dir.make()?;
-            let lock = match self.acquire(task, dir, Patience::Bounded).await {
+            let lock = match self.acquire(task, dir, LockPatience::Bounded).await {
                 // Removed between the two: the next round makes it again.
                 Err(error) if is_gone(&error) => continue,
                 other => other?,
@@ -147,14 +147,14 @@ impl Inner {
     /// Locks a sandbox that has to be there, to copy it or to change all of it.
     pub(super) async fn lock_existing(
         &self,
-        task: &Task,
+        task: &TaskName,
         dir: &SandboxDir,
     ) -> Result<KeyLock, Error> {
         let absent = || Error::NoSandbox { task: task.to_string() };
         if !dir.exists() {
             return Err(absent());
         }
-        let lock = match self.acquire(task, dir, Patience::Unbounded).await {
+        let lock = match self.acquire(task, dir, LockPatience::Unbounded).await {
             Err(error) if is_gone(&error) => return Err(absent()),
             other => other?,
         };
@@ -238,7 +238,7 @@ impl CallerWatch {
     /// Does a part of the work that may be cut off anywhere.
     pub(super) async fn or_leave<T>(
         &mut self,
-        task: &Task,
+        task: &TaskName,
         work: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
         tokio::select! {
@@ -254,7 +254,7 @@ impl CallerWatch {
     pub(super) async fn or_undo<T>(
         &mut self,
         inner: &Inner,
-        task: &Task,
+        task: &TaskName,
         dir: &SandboxDir,
         work: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
@@ -272,7 +272,7 @@ impl CallerWatch {
 impl Inner {
     /// Deals with the intent another process left. Only for the holder of the
     /// key's lock: while another process holds it, the intent is that process's.
-    pub(super) async fn recover(&self, task: &Task, dir: &SandboxDir) -> Result<(), Error> {
+    pub(super) async fn recover(&self, task: &TaskName, dir: &SandboxDir) -> Result<(), Error> {
         if let Some(intent) = dir.read_intent()? {
             tracing::info!(?intent, dir = %dir.path().display(), "a process died over this; recovering");
         }
@@ -281,7 +281,7 @@ impl Inner {
 
     /// Finishes or undoes the intent on disk, of this process or another one. Only
     /// for the holder of the key's lock.
-    pub(super) async fn finish(&self, task: &Task, dir: &SandboxDir) -> Result<(), Error> {
+    pub(super) async fn finish(&self, task: &TaskName, dir: &SandboxDir) -> Result<(), Error> {
         let Some(intent) = dir.read_intent()? else {
             return Ok(());
         };
@@ -334,7 +334,7 @@ impl Inner {
     /// Nothing can have used it: users go by the record.
     async fn end_stray_start(
         &self,
-        task: &Task,
+        task: &TaskName,
         dir: &SandboxDir,
         instance: &str,
     ) -> Result<(), Error> {
@@ -354,7 +354,7 @@ impl Inner {
 
     fn recorded_backend(
         &self,
-        task: &Task,
+        task: &TaskName,
         dir: &SandboxDir,
     ) -> Result<Option<Arc<dyn Backend>>, Error> {
         match dir.read_record()? {

@@ -28,7 +28,7 @@ use crate::store::{
     Guests, HomeContext, HomeError, HomeNotes, SandboxDir, StoreError, holds_sandboxes_of,
     is_below, machine, open_home, resettle, running_guests,
 };
-use crate::{Error, HomeId, Key, Overrides, ProgressSink, Task, overrides};
+use crate::{Error, HomeId, Key, Overrides, ProgressSink, TaskName, overrides};
 
 /// How long a listing or a diagnosis waits for backends and guests, which are all
 /// asked at the same time.
@@ -176,7 +176,7 @@ impl Engine {
     }
 
     /// Returns the key of a task in this home and profile.
-    pub fn key(&self, task: &Task) -> Key {
+    pub fn key(&self, task: &TaskName) -> Key {
         self.inner.key(task)
     }
 
@@ -257,7 +257,7 @@ impl Engine {
 }
 
 impl Inner {
-    pub(crate) fn key(&self, task: &Task) -> Key {
+    pub(crate) fn key(&self, task: &TaskName) -> Key {
         Key::new(self.home_id.clone(), &*self.profile, task.clone())
     }
 
@@ -266,7 +266,7 @@ impl Inner {
     }
 
     /// Returns a backend by the name a record carries.
-    pub(crate) fn backend(&self, task: &Task, name: &str) -> Result<&Arc<dyn Backend>, Error> {
+    pub(crate) fn backend(&self, task: &TaskName, name: &str) -> Result<&Arc<dyn Backend>, Error> {
         self.backends.iter().find(|backend| backend.name() == name).ok_or_else(|| {
             Error::UnknownBackend { task: task.to_string(), backend: name.to_owned() }
         })
@@ -335,12 +335,12 @@ impl Engine {
     /// Returns the task whose sandbox a caller means: the one named or, when
     /// the directory it was started in is to be mounted, the one of that
     /// directory. So no project is ever handed another one's files.
-    pub fn scoped(&self, task: &Task) -> Result<Task, Error> {
+    pub fn scoped(&self, task: &TaskName) -> Result<TaskName, Error> {
         Ok(self.inner.scope(task, &Overrides::default())?.0)
     }
 
     /// Returns the task of a directory that is mounted in its sandbox.
-    pub fn task_with_mount(&self, task: &Task, dir: &Path) -> Result<Task, Error> {
+    pub fn task_with_mount(&self, task: &TaskName, dir: &Path) -> Result<TaskName, Error> {
         let overrides = Overrides { mount: Some(dir.to_owned()), ..Overrides::default() };
         Ok(self.inner.scope(task, &overrides)?.0)
     }
@@ -350,9 +350,9 @@ impl Inner {
     /// Resolves the directory to mount, if any, and the task it belongs to.
     pub(super) fn scope(
         &self,
-        task: &Task,
+        task: &TaskName,
         overrides: &Overrides,
-    ) -> Result<(Task, Overrides), Error> {
+    ) -> Result<(TaskName, Overrides), Error> {
         let mut overrides = overrides.clone();
         overrides.binds = overrides::resolve_binds(&overrides.binds)?;
         if overrides.mount.is_none() && self.mounts_launch_dir(&overrides)? {
@@ -454,7 +454,7 @@ fn is_same_dir(a: &Path, b: &Path) -> bool {
 }
 
 /// Returns the name of a task in a directory.
-fn at_directory(task: &Task, dir: &Path) -> Result<Task, Error> {
+fn at_directory(task: &TaskName, dir: &Path) -> Result<TaskName, Error> {
     let shown = dir.to_string_lossy();
     let mut name = format!("{task}@{shown}");
     if name.len() > LONGEST || dir.to_str().is_none() {

@@ -34,7 +34,7 @@ fn a_directory_that_is_reached_by_a_planted_link_is_not_mounted() {
         let task = engine.task_with_mount(&"t".parse().unwrap(), &root.join(dir));
         task.map_err(|error| error.to_string())
     };
-    let task: Task = format!("t@{}", root.join("secret").display()).parse().unwrap();
+    let task: TaskName = format!("t@{}", root.join("secret").display()).parse().unwrap();
     let link = format!("{} is a link to", root.join("shared/project").display());
     for (way, dir) in [("shared/project", "secret"), ("own", "shared/project")] {
         let said = mounted(way, dir).unwrap_err();
@@ -50,7 +50,7 @@ fn the_root_of_the_filesystem_is_no_workspace_and_is_not_noted_as_one() {
     let home = tempfile::tempdir().unwrap();
     let engine = Engine::with_backends(settings(&home), Vec::new()).unwrap();
     let root = || Overrides { mount: Some("/".into()), ..Overrides::default() };
-    let named: Task = "t@/".parse().unwrap();
+    let named: TaskName = "t@/".parse().unwrap();
     let refused = [
         engine.inner.scope(&"t".parse().unwrap(), &root()),
         engine.inner.scope(&named, &Overrides::default()),

@@ -8,12 +8,12 @@ use async_recursion::async_recursion as boxed;
 use jiff::Timestamp;
 use tokio::sync::OwnedRwLockReadGuard;
 use tokio::task::JoinSet;
-use vestal_wire::Role;
+use vestal_wire::HostRole;
 
 use super::attach::{Attached, StateBefore, greet};
 use super::create::{InstanceSource, Lifespan};
 use super::lock::LOCK_PATIENCE;
-use super::remove::{Interrupt, kept_files};
+use super::remove::{StopScope, kept_files};
 use super::sweep::Begin;
 use super::{Engine, Inner};
 use crate::backend::{Backend, Confinement, Instance, Owner};
@@ -134,7 +134,7 @@ impl Inner {
         let record = request.record(Timestamp::now());
         let made = backend.create(request).await.map_err(Error::backend(backend.name()))?;
         let instance = Instance { locator: made.locator, ..instance };
-        let greeted = greet(&**backend, &instance, Role::Owner).await;
+        let greeted = greet(&**backend, &instance, HostRole::Owner).await;
         let connection = greeted
             .map_err(|error| error.into_error(key.task().as_str(), &**backend, &instance))?;
         let record = InstanceRecord { locator: instance.locator.clone(), ..record };
@@ -155,12 +155,12 @@ impl Inner {
     }
 
     /// Removes an instance of this process's own and what it leaves on disk.
-    /// With [`Interrupt::Nothing`] one that is in use is left alone. Whoever
+    /// With [`StopScope::Nothing`] one that is in use is left alone. Whoever
     /// comes second waits for the first.
     pub(crate) async fn remove_owned(
         &self,
         owned: &OwnedInstance,
-        interrupt: Interrupt,
+        interrupt: StopScope,
     ) -> Result<(), Error> {
         let OwnedInstance { key, backend, instance } = owned;
         let mut there = instance.lock().await;
@@ -242,7 +242,7 @@ impl Inner {
             for instance in owned {
                 let inner = Arc::clone(self);
                 removals.spawn(async move {
-                    inner.remove_owned(&instance, Interrupt::Anything).await.inspect_err(|error| {
+                    inner.remove_owned(&instance, StopScope::Anything).await.inspect_err(|error| {
                         tracing::warn!(%error, "a sandbox of this process is not removed");
                     })
                 });

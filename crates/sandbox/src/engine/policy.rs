@@ -12,12 +12,12 @@ use std::time::Duration;
 use crate::settings::{BackendChoice, OnConfigChange, StartDir, keys};
 use async_recursion::async_recursion as boxed;
 use vestal_config::AnyKey as _;
-use vestal_wire::{JobId, Request};
+use vestal_wire::{CallRequest, JobId};
 
 use super::attach::Attached;
 use super::create::millis;
-use super::lock::Patience;
-use super::remove::Interrupt;
+use super::lock::LockPatience;
+use super::remove::StopScope;
 use super::{Engine, Inner};
 use crate::backend::{
     Availability, Backend, BackendError, Confinement, JobEnvironment, Locator, Remedy,
@@ -26,7 +26,7 @@ use crate::job::{self, JobFilter};
 use crate::notice::Notice;
 use crate::spec::{Drift, Spec, Tightening};
 use crate::store::{KeyLock, SandboxDir};
-use crate::{Error, Key, Overrides, Task, mounts};
+use crate::{Error, Key, Overrides, TaskName, mounts};
 
 /// Shortest lifetime the orphan reaper reckons with.
 const SHORTEST_LIFETIME: Duration = Duration::from_mins(1);
@@ -135,7 +135,7 @@ impl Inner {
     /// nothing is left that isolates.
     pub(crate) async fn choose_backend(
         &self,
-        task: &Task,
+        task: &TaskName,
         overrides: &Overrides,
     ) -> Result<Arc<dyn Backend>, Error> {
         if let Some(name) = self.named_backend(overrides)? {
@@ -177,7 +177,7 @@ impl Inner {
     /// one without walls that `auto` chose before a setting asked for isolation.
     pub(crate) fn check_backend(
         &self,
-        task: &Task,
+        task: &TaskName,
         overrides: &Overrides,
         recorded: &str,
     ) -> Result<(), Error> {
@@ -308,12 +308,12 @@ impl Inner {
 
     async fn take_down(
         &self,
-        task: &Task,
+        task: &TaskName,
         dir: &SandboxDir,
         backend: &Arc<dyn Backend>,
         attached: &Attached,
     ) -> Result<(), Error> {
-        self.stop_locked(task, dir, &**backend, &attached.instance, Interrupt::Nothing).await?;
+        self.stop_locked(task, dir, &**backend, &attached.instance, StopScope::Nothing).await?;
         if backend.remedy() == Remedy::Recreate {
             backend.remove(&attached.instance).await.map_err(Error::backend(backend.name()))?;
         }
@@ -372,7 +372,7 @@ impl Inner {
         let current = dir.record_of(key)?.and_then(|record| record.instance(&dir));
         if current.as_ref() == Some(&attached.instance) {
             let (backend, instance) = (&*attached.backend, &attached.instance);
-            self.stop_locked(key.task(), &dir, backend, instance, Interrupt::Nothing).await?;
+            self.stop_locked(key.task(), &dir, backend, instance, StopScope::Nothing).await?;
         }
         self.attach_locked(key, &dir, &lock, &attached.overrides).await
     }
@@ -385,7 +385,7 @@ impl Inner {
             return Ok(());
         }
         let retention_ms = wanted.map(millis);
-        attached.connection.call(Request::Retain { retention_ms }).await?;
+        attached.connection.call(CallRequest::Retain { retention_ms }).await?;
         attached.record.retention_seconds = seconds;
         // If somebody else has the lock, the next one to attach writes it down;
         // telling the guest twice does no harm.
@@ -423,14 +423,14 @@ impl Engine {
     /// replaced since the sandbox was made. Returns why some are not accepted,
     /// such as directories that do not exist.
     #[boxed]
-    pub async fn accept_mounts(&self, task: &Task) -> Result<Vec<BackendError>, Error> {
+    pub async fn accept_mounts(&self, task: &TaskName) -> Result<Vec<BackendError>, Error> {
         let key = self.inner.key(task);
         let dir = self.inner.dir(&key);
         let absent = || Error::NoSandbox { task: task.to_string() };
         if !dir.exists() {
             return Err(absent());
         }
-        let lock = self.inner.acquire(task, &dir, Patience::Bounded).await?;
+        let lock = self.inner.acquire(task, &dir, LockPatience::Bounded).await?;
         let record = dir.record_of(&key)?.ok_or_else(absent)?;
         let mut not_accepted = Vec::new();
         if let Some(instance) = record.instance(&dir) {

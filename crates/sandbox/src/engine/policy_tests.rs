@@ -26,7 +26,7 @@ fn local(home: &TempDir) -> Arc<dyn Backend> {
 async fn chosen(sets: &[&str]) -> Result<&'static str, Error> {
     let home = tempfile::tempdir().unwrap();
     let engine = Engine::with_backends(settings(&home, sets), vec![local(&home)])?;
-    let task = Task::default_task();
+    let task = TaskName::default_task();
     let chosen = engine.inner.choose_backend(&task, &Overrides::default()).await?;
     Ok(chosen.name())
 }
@@ -59,7 +59,7 @@ async fn auto_makes_no_native_sandbox_of_a_setting_that_only_containers_have() {
         let native = Native::new(Arc::new(settings(&home, &[set])));
         let backends: Vec<Arc<dyn Backend>> = vec![Arc::new(native), local(&home)];
         let engine = Engine::with_backends(settings(&home, &[set]), backends).unwrap();
-        let task = Task::default_task();
+        let task = TaskName::default_task();
         let error = engine.inner.choose_backend(&task, &Overrides::default()).await.unwrap_err();
         let Error::NotIsolated { reasons, .. } = error else { panic!("{set}: {error}") };
         let key = set.split_once('=').unwrap().0;
@@ -80,7 +80,7 @@ async fn auto_takes_a_wrong_setting_for_an_error_and_not_for_a_missing_backend()
         let native = Native::new(Arc::new(settings(&home, &[set])));
         let backends: Vec<Arc<dyn Backend>> = vec![Arc::new(native), local(&home)];
         let engine = Engine::with_backends(settings(&home, &[set]), backends).unwrap();
-        let task = Task::default_task();
+        let task = TaskName::default_task();
         let error = engine.inner.choose_backend(&task, &Overrides::default()).await.unwrap_err();
         let key = set.split_once('=').unwrap().0;
         assert!(error.to_string().contains(key), "{set}: {error}");
@@ -93,7 +93,7 @@ fn a_sandbox_without_walls_is_not_used_once_a_setting_isolates() {
     let home = tempfile::tempdir().unwrap();
     let check = |sets: &[&str]| {
         let engine = Engine::with_backends(settings(&home, sets), vec![local(&home)]).unwrap();
-        engine.inner.check_backend(&Task::default_task(), &Overrides::default(), "local")
+        engine.inner.check_backend(&TaskName::default_task(), &Overrides::default(), "local")
     };
     check(&[]).unwrap();
     check(&["terminal.docker_network=false", "terminal.backend=local"]).unwrap();

@@ -3,16 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use vestal_wire::{JobInfo, JobState, Role};
+use vestal_wire::{HostRole, JobInfo, JobState};
 
 use super::Inner;
 use super::attach::{GREETING_SOON, greet};
 use super::list::in_memory;
 use super::lock::unlocated;
-use super::remove::Interrupt;
+use super::remove::StopScope;
 use crate::backend::{Backend, BackendError, Confinement, CopyTotals, Instance, InstanceState};
 use crate::job::{self, JobFilter};
-use crate::store::{InstanceMark, Record, SandboxDir};
+use crate::store::{InstanceMark, SandboxDir, SandboxRecord};
 use crate::{CopyError, Error, Key, Progress, ProgressSink, WhileBusy};
 
 /// Most jobs that are looked at for processes they left behind.
@@ -24,7 +24,7 @@ pub(super) const TREES: [&str; 2] = ["workspace", "home"];
 /// A sandbox of which nothing runs, for as long as its lock is held.
 #[derive(Debug)]
 pub(super) struct Quiesced {
-    pub(super) record: Record,
+    pub(super) record: SandboxRecord,
     pub(super) backend: Arc<dyn Backend>,
     /// Its instance, if it has one that could be started.
     pub(super) instance: Option<Instance>,
@@ -46,7 +46,7 @@ impl Inner {
         &self,
         key: &Key,
         dir: &SandboxDir,
-    ) -> Result<(Record, Arc<dyn Backend>), Error> {
+    ) -> Result<(SandboxRecord, Arc<dyn Backend>), Error> {
         self.refuse_owned(key)?;
         let task = || key.task().to_string();
         let record = dir.record_of(key)?.ok_or_else(|| Error::NoSandbox { task: task() })?;
@@ -88,7 +88,7 @@ impl Inner {
         &self,
         key: &Key,
         dir: &SandboxDir,
-        record: Record,
+        record: SandboxRecord,
         busy: WhileBusy,
     ) -> Result<Quiesced, Error> {
         let task = key.task();
@@ -113,8 +113,8 @@ impl Inner {
         };
         if runs {
             let interrupt = match busy {
-                WhileBusy::Refuse => Interrupt::Nothing,
-                WhileBusy::Stop => Interrupt::Anything,
+                WhileBusy::Refuse => StopScope::Nothing,
+                WhileBusy::Stop => StopScope::Anything,
             };
             self.tell_of_processes(&*backend, &instance, interrupt).await;
             self.stop_locked(task, dir, &*backend, &instance, interrupt).await?;
@@ -129,17 +129,17 @@ impl Inner {
         &self,
         backend: &dyn Backend,
         instance: &Instance,
-        interrupt: Interrupt,
+        interrupt: StopScope,
     ) {
         let listed = async {
-            let connection = greet(backend, instance, Role::Observer).await.ok()?;
+            let connection = greet(backend, instance, HostRole::Observer).await.ok()?;
             job::jobs(&connection, JobFilter::Running, MAX_LISTED).await.ok()
         };
         let listed = tokio::time::timeout(GREETING_SOON, listed).await;
         let jobs = listed.ok().flatten().map(|list| list.jobs).unwrap_or_default();
         let has_ended = |job: &JobInfo| matches!(job.state, JobState::Ended(_));
         // With a job that runs nothing is stopped, and nothing ended.
-        if interrupt == Interrupt::Nothing && !jobs.iter().all(has_ended) {
+        if interrupt == StopScope::Nothing && !jobs.iter().all(has_ended) {
             return;
         }
         let left = jobs.into_iter().filter(|job| has_ended(job) && job.processes > 0);
@@ -159,7 +159,7 @@ impl Inner {
         &self,
         key: &Key,
         dir: &SandboxDir,
-        record: &Record,
+        record: &SandboxRecord,
     ) -> Result<(), Error> {
         let recorded = record.instance.as_ref().map(|instance| &*instance.id);
         for id in dir.instance_ids()? {

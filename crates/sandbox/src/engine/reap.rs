@@ -21,8 +21,8 @@ use super::{Engine, Inner};
 use crate::backend::{
     Backend, FoundInstance, IdleSource, Instance, InstanceFilter, InstanceState, Owner,
 };
-use crate::store::{InstanceMark, KeyLock, Record, SandboxDir, list_dirs};
-use crate::{Error, Key, Overrides, Task};
+use crate::store::{InstanceMark, KeyLock, SandboxDir, SandboxRecord, list_dirs};
+use crate::{Error, Key, Overrides, TaskName};
 
 /// Why something is reaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -210,7 +210,7 @@ impl Inner {
     async fn judge(
         &self,
         dir: &SandboxDir,
-        record: Option<&Record>,
+        record: Option<&SandboxRecord>,
         id: &str,
     ) -> Result<Option<ReapReason>, Error> {
         let recorded =
@@ -365,12 +365,12 @@ impl Inner {
     /// Returns the backend an instance is on.
     pub(super) fn backend_for(
         &self,
-        record: Option<&Record>,
+        record: Option<&SandboxRecord>,
         mark: Option<&InstanceMark>,
     ) -> Result<Arc<dyn Backend>, Error> {
         let name = mark.map(|mark| &*mark.backend).or(record.map(|record| &*record.backend));
-        let task = record.map_or_else(Task::default_task, |record| {
-            parse(&record.task).unwrap_or_else(|_| Task::default_task())
+        let task = record.map_or_else(TaskName::default_task, |record| {
+            parse(&record.task).unwrap_or_else(|_| TaskName::default_task())
         });
         match name {
             Some(name) => self.backend(&task, name).cloned(),
@@ -391,7 +391,7 @@ fn idle_since(
     source: IdleSource,
     dir: &SandboxDir,
     recorded: Option<&Instance>,
-    record: Option<&Record>,
+    record: Option<&SandboxRecord>,
     ended: Timestamp,
 ) -> Timestamp {
     let last = last_sign_of_life(source, dir, ended);
@@ -438,6 +438,6 @@ fn task_of(dir: &SandboxDir) -> String {
     dir.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-fn parse(task: &str) -> Result<Task, Error> {
+fn parse(task: &str) -> Result<TaskName, Error> {
     task.parse().map_err(|_| Error::NoSandbox { task: task.to_owned() })
 }

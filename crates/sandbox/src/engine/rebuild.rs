@@ -19,10 +19,11 @@ use super::remove::kept_files;
 use super::{Engine, Inner};
 use crate::backend::{Backend, Base, Confinement, Instance};
 use crate::store::{
-    Intent, NewInstance, Record, ReplacedTree, SandboxChange, SandboxDir, StoreError,
+    Intent, NewInstance, ReplacedTree, SandboxChange, SandboxDir, SandboxRecord, StoreError,
 };
 use crate::{
-    CopyError, Error, Key, Overrides, ProgressSink, Rebuild, Rebuilt, Task, WhileBusy, failpoint,
+    CopyError, Error, Key, Overrides, ProgressSink, Rebuild, Rebuilt, TaskName, WhileBusy,
+    failpoint,
 };
 
 /// Name of what a guest kept of sessions and jobs, in a sandbox whose next guest
@@ -39,7 +40,7 @@ impl Engine {
     #[boxed]
     pub async fn rebuild(
         &self,
-        task: &Task,
+        task: &TaskName,
         rebuild: &Rebuild,
         busy: WhileBusy,
     ) -> Result<Rebuilt, Error> {
@@ -58,7 +59,7 @@ impl Engine {
                     tracing::warn!(%source, "cannot look at the instance; set aside");
                     let backend = Arc::clone(inner.backend(key.task(), &was.backend)?);
                     backend.set_aside(&key).await.map_err(Error::backend(backend.name()))?;
-                    let record = Record { instance: None, ..was };
+                    let record = SandboxRecord { instance: None, ..was };
                     Quiesced { record, backend, instance: None }
                 }
                 other => other?,
@@ -82,7 +83,7 @@ impl Inner {
         key: &Key,
         dir: &SandboxDir,
         rebuild: &Rebuild,
-    ) -> Result<(Record, Record), Error> {
+    ) -> Result<(SandboxRecord, SandboxRecord), Error> {
         let task = key.task();
         let absent = || Error::NoSandbox { task: task.to_string() };
         let was = dir.record_of(key)?.ok_or_else(absent)?;
@@ -113,7 +114,7 @@ impl Inner {
         &self,
         locked: LockedSandbox<'_>,
         still: Quiesced,
-        now: Record,
+        now: SandboxRecord,
     ) -> Result<Rebuilt, Error> {
         let Quiesced { record: was, backend: old, instance } = still;
         let new = Arc::clone(self.backend(locked.key.task(), &now.backend)?);
@@ -156,12 +157,13 @@ impl Inner {
     async fn change_instance(
         &self,
         locked: LockedSandbox<'_>,
-        was: &Record,
-        now: &Record,
+        was: &SandboxRecord,
+        now: &SandboxRecord,
         trees: &[&str],
         replaced: Replaced,
     ) -> Result<Vec<String>, Error> {
-        let mut changing = Changing::begin(locked, Verb::Rebuild, was.clone(), now.clone(), true)?;
+        let mut changing =
+            Changing::begin(locked, ChangeVerb::Rebuild, was.clone(), now.clone(), true)?;
         changing.switch(trees, replaced)?;
         let (_, heard) = changing.settle(self, None, &self.progress).await?;
         Ok(heard)
@@ -169,7 +171,7 @@ impl Inner {
 
     /// Sees to it that a sandbox can be used on its backend although the
     /// settings name another one.
-    pub(super) fn bind_backend(&self, record: &mut Record) -> Result<(), Error> {
+    pub(super) fn bind_backend(&self, record: &mut SandboxRecord) -> Result<(), Error> {
         let configured = self.named_backend(&Overrides::default())?;
         let suits = configured.is_none_or(|name| name == record.backend);
         record.overrides.backend = (!suits).then(|| record.backend.clone());
@@ -245,12 +247,12 @@ pub(super) enum Replaced {
 
 /// Which verb changes a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verb {
+pub(super) enum ChangeVerb {
     Restore,
     Rebuild,
 }
 
-impl Verb {
+impl ChangeVerb {
     fn intent(self, change: &SandboxChange) -> Intent {
         let change = Box::new(change.clone());
         match self {
@@ -286,10 +288,10 @@ enum RebuildStep {
 #[derive(Debug)]
 pub(super) struct Changing<'a> {
     locked: LockedSandbox<'a>,
-    verb: Verb,
+    verb: ChangeVerb,
     change: SandboxChange,
     /// The record that is to be.
-    record: Record,
+    record: SandboxRecord,
 }
 
 impl<'a> Changing<'a> {
@@ -297,9 +299,9 @@ impl<'a> Changing<'a> {
     /// gets a new instance, else it has none afterwards.
     pub(super) fn begin(
         locked: LockedSandbox<'a>,
-        verb: Verb,
-        was: Record,
-        record: Record,
+        verb: ChangeVerb,
+        was: SandboxRecord,
+        record: SandboxRecord,
         fresh: bool,
     ) -> Result<Self, Error> {
         let instance = if fresh {
@@ -344,7 +346,7 @@ impl<'a> Changing<'a> {
         inner: &Inner,
         base: Option<Base>,
         progress: &ProgressSink,
-    ) -> Result<(Record, Vec<String>), Error> {
+    ) -> Result<(SandboxRecord, Vec<String>), Error> {
         self.record.instance = None;
         let mut remarks = Vec::new();
         if let Some(new) = &self.change.instance {
@@ -376,7 +378,7 @@ impl Inner {
     /// Finishes a change that is settled, and undoes one that is not.
     pub(super) async fn finish_change(
         &self,
-        task: &Task,
+        task: &TaskName,
         dir: &SandboxDir,
         change: SandboxChange,
     ) -> Result<(), Error> {

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
-use vestal_wire::{FaultCode, JobInfo, Reply, Request, Role};
+use vestal_wire::{CallReply, CallRequest, FaultCode, HostRole, JobInfo};
 
 use super::attach::{greet, greet_existing};
 use super::create::millis;
-use super::lock::{Patience, is_gone, unlocated};
+use super::lock::{LockPatience, is_gone, unlocated};
 use super::rebuild::UNUSABLE_STATE;
 use super::{Engine, Inner};
 use crate::backend::{Backend, Instance, InstanceState, KeptVolumes};
 use crate::client::CallError;
-use crate::store::{InstanceMark, Intent, Record, SandboxDir, StoreError, remove_tree};
-use crate::{Error, Key, Overrides, SnapshotName, Task, failpoint, job};
+use crate::store::{InstanceMark, Intent, SandboxDir, SandboxRecord, StoreError, remove_tree};
+use crate::{Error, Key, Overrides, SnapshotName, TaskName, failpoint, job};
 
 /// How long a killed instance may take to be gone.
 pub(super) const END_PATIENCE: Duration = Duration::from_secs(10);
@@ -25,7 +25,7 @@ const ASKED_TO_END: u32 = 3;
 
 /// What a stop is allowed to interrupt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Interrupt {
+pub(crate) enum StopScope {
     /// Whatever runs.
     Anything,
     /// Nothing: a busy sandbox is left alone.
@@ -36,13 +36,13 @@ impl Engine {
     /// Stops a sandbox. Running jobs get SIGTERM and, after the configured
     /// grace, SIGKILL. Returns whether it ran.
     #[boxed]
-    pub async fn stop(&self, task: &Task) -> Result<bool, Error> {
+    pub async fn stop(&self, task: &TaskName) -> Result<bool, Error> {
         let key = self.inner.key(task);
         let dir = self.inner.dir(&key);
         if !dir.exists() {
             return Err(Error::NoSandbox { task: task.to_string() });
         }
-        let lock = self.inner.acquire(task, &dir, Patience::Ending).await?;
+        let lock = self.inner.acquire(task, &dir, LockPatience::Ending).await?;
         self.inner.recover(task, &dir).await?;
         let record =
             dir.record_of(&key)?.ok_or_else(|| Error::NoSandbox { task: task.to_string() })?;
@@ -61,7 +61,7 @@ impl Engine {
             }
             _ => return Ok(false),
         };
-        self.inner.stop_locked(task, &dir, &*backend, &instance, Interrupt::Anything).await?;
+        self.inner.stop_locked(task, &dir, &*backend, &instance, StopScope::Anything).await?;
         drop(lock);
         Ok(true)
     }
@@ -71,13 +71,13 @@ impl Inner {
     /// Stops an instance, under the lock.
     pub(super) async fn stop_locked(
         &self,
-        task: &Task,
+        task: &TaskName,
         dir: &SandboxDir,
         backend: &dyn Backend,
         instance: &Instance,
-        interrupt: Interrupt,
+        interrupt: StopScope,
     ) -> Result<(), Error> {
-        let if_idle = interrupt == Interrupt::Nothing;
+        let if_idle = interrupt == StopScope::Nothing;
         dir.write_intent_if_room(Intent::Stop { instance: instance.id.clone(), if_idle })?;
         failpoint::reach("stop.intent-written");
         if let Err(error) = self.ask_to_end(task, backend, instance, interrupt).await {
@@ -97,15 +97,15 @@ impl Inner {
     /// backend ends it next.
     pub(super) async fn ask_to_end(
         &self,
-        task: &Task,
+        task: &TaskName,
         backend: &dyn Backend,
         instance: &Instance,
-        interrupt: Interrupt,
+        interrupt: StopScope,
     ) -> Result<(), Error> {
         let grace = self.stop_grace()?;
-        let if_idle = interrupt == Interrupt::Nothing;
+        let if_idle = interrupt == StopScope::Nothing;
         for _ in 0..ASKED_TO_END {
-            let connection = match greet(backend, instance, Role::Observer).await {
+            let connection = match greet(backend, instance, HostRole::Observer).await {
                 Ok(connection) => connection,
                 // Whether it is idle is for the guest to say, and it may be alive.
                 Err(error) if if_idle && error.leaves_guest_unknown(backend, instance) => {
@@ -113,11 +113,11 @@ impl Inner {
                 }
                 Err(_) => return Ok(()),
             };
-            let request = Request::Shutdown { grace_ms: millis(grace), if_idle };
+            let request = CallRequest::Shutdown { grace_ms: millis(grace), if_idle };
             // Beyond the grace the guest only kills and reaps.
             let within = grace + END_PATIENCE;
             match tokio::time::timeout(within, connection.call(request)).await {
-                Ok(Ok(Reply::Done)) => {
+                Ok(Ok(CallReply::Done)) => {
                     // The guest closes the connection when it exits.
                     if tokio::time::timeout(END_PATIENCE, connection.closed()).await.is_err() {
                         tracing::warn!(
@@ -152,7 +152,7 @@ impl Engine {
     /// not run, there are no jobs. A sandbox that runs and does not answer is
     /// an error, for nobody can tell what runs in it.
     #[boxed]
-    pub async fn end_session(&self, task: &Task, session: &str) -> Result<Vec<JobInfo>, Error> {
+    pub async fn end_session(&self, task: &TaskName, session: &str) -> Result<Vec<JobInfo>, Error> {
         let key = self.inner.key(task);
         let dir = self.inner.dir(&key);
         let Some(record) = dir.record_of(&key)? else {
@@ -163,7 +163,7 @@ impl Engine {
         };
         let backend = self.inner.backend(task, &record.backend)?;
         // A sandbox is not kept from idling out by what is cleaned up in it.
-        match greet_existing(task, &**backend, &instance, Role::Observer).await {
+        match greet_existing(task, &**backend, &instance, HostRole::Observer).await {
             Ok(connection) => Ok(job::end_session(&connection, session).await?),
             Err(Error::Stopped { .. }) => Ok(Vec::new()),
             Err(error) => Err(error),
@@ -204,7 +204,7 @@ impl Removal {
 impl Engine {
     /// Removes a sandbox's instances, and its files if asked.
     #[boxed]
-    pub async fn remove(&self, task: &Task, files: FilesOnRemoval) -> Result<Removal, Error> {
+    pub async fn remove(&self, task: &TaskName, files: FilesOnRemoval) -> Result<Removal, Error> {
         let key = self.inner.key(task);
         let dir = self.inner.dir(&key);
         let absent = || Error::NoSandbox { task: task.to_string() };
@@ -213,7 +213,7 @@ impl Engine {
             let kept_volumes = kept_volumes.ok_or_else(absent)?;
             return Ok(Removal::of_files(Vec::new(), kept_volumes));
         }
-        let lock = match self.inner.acquire(task, &dir, Patience::Ending).await {
+        let lock = match self.inner.acquire(task, &dir, LockPatience::Ending).await {
             Err(error) if is_gone(&error) => return Err(absent()),
             other => other?,
         };
@@ -248,7 +248,7 @@ impl Inner {
     /// are kept; nothing when there were none.
     async fn files_without_sandbox(
         &self,
-        task: &Task,
+        task: &TaskName,
         dir: &SandboxDir,
         files: FilesOnRemoval,
     ) -> Result<Option<Vec<PathBuf>>, Error> {
@@ -311,7 +311,7 @@ impl Inner {
     /// Removes all instances of a sandbox, under the lock.
     pub(super) async fn remove_locked(
         &self,
-        task: &Task,
+        task: &TaskName,
         dir: &SandboxDir,
         files: FilesOnRemoval,
     ) -> Result<Removal, Error> {
@@ -341,7 +341,7 @@ impl Inner {
     /// Carries out a removal, from whichever step it had reached.
     pub(super) async fn finish_removal(
         &self,
-        task: &Task,
+        task: &TaskName,
         dir: &SandboxDir,
         files: bool,
     ) -> Result<(), Error> {
@@ -354,7 +354,7 @@ impl Inner {
                 .unwrap_or_else(|| unlocated(dir, id));
             let mark = InstanceMark::read(&instance.dir)?;
             let backend = self.backend_for(record.as_ref(), mark.as_ref())?;
-            self.ask_to_end(task, &*backend, &instance, Interrupt::Anything).await?;
+            self.ask_to_end(task, &*backend, &instance, StopScope::Anything).await?;
             failpoint::reach("remove.ended");
             backend.remove(&instance).await.map_err(Error::backend(backend.name()))?;
         }
@@ -397,7 +397,7 @@ impl Inner {
     }
 
     /// Returns the sandbox's files that its backend keeps.
-    async fn volumes(&self, record: Option<&Record>) -> Result<Vec<String>, Error> {
+    async fn volumes(&self, record: Option<&SandboxRecord>) -> Result<Vec<String>, Error> {
         let Some(record) = record else {
             return Ok(Vec::new());
         };

@@ -64,7 +64,7 @@ impl Backend for Elsewhere {
     }
 }
 
-fn task() -> Task {
+fn task() -> TaskName {
     "web".parse().unwrap()
 }
 
@@ -76,7 +76,7 @@ fn engine(home: &TempDir, backend: Arc<Elsewhere>) -> (Engine, SandboxDir, Insta
     let key = engine.key(&task());
     let dir = engine.inner.dir(&key);
     std::fs::create_dir_all(dir.instance_dir("instance")).unwrap();
-    let mut record = Record::new(&key, "elsewhere", Overrides::default(), Timestamp::now());
+    let mut record = SandboxRecord::new(&key, "elsewhere", Overrides::default(), Timestamp::now());
     record.instance = Some(InstanceRecord {
         id: "instance".to_owned(),
         created_at: Timestamp::now(),
@@ -94,7 +94,7 @@ async fn asked(guests: &mut mpsc::UnboundedReceiver<UnixStream>) -> (FakeGuest, 
     let mut guest = FakeGuest { io: soon(guests.recv()).await.unwrap() };
     guest.greet(&welcome()).await;
     match guest.request().await {
-        (channel, Request::Shutdown { if_idle: true, .. }) => (guest, channel),
+        (channel, CallRequest::Shutdown { if_idle: true, .. }) => (guest, channel),
         other => panic!("not asked to end when idle: {other:?}"),
     }
 }
@@ -106,13 +106,13 @@ async fn a_busy_guest_whose_answer_is_lost_is_asked_again_and_left_alone() {
     let backend = Arc::new(Elsewhere { state: InstanceState::Running, guests: Some(send) });
     let (engine, dir, instance) = engine(&home, Arc::clone(&backend));
     let task = task();
-    let stop = engine.inner.stop_locked(&task, &dir, &*backend, &instance, Interrupt::Nothing);
+    let stop = engine.inner.stop_locked(&task, &dir, &*backend, &instance, StopScope::Nothing);
     let guest = async {
         drop(asked(&mut guests).await);
         let (mut guest, channel) = asked(&mut guests).await;
         let message = "job j-1 runs".to_owned();
         let busy = Fault { code: FaultCode::Busy, message, errno: None };
-        guest.reply(channel, &Reply::Fault(busy)).await;
+        guest.reply(channel, &CallReply::Fault(busy)).await;
         guest
     };
     let (stopped, _guest) = soon(async { tokio::join!(stop, guest) }).await;
@@ -128,7 +128,7 @@ async fn a_guest_that_never_says_whether_it_is_idle_is_left_alone() {
     let backend = Arc::new(Elsewhere { state: InstanceState::Running, guests: Some(send) });
     let (engine, dir, instance) = engine(&home, Arc::clone(&backend));
     let task = task();
-    let stop = engine.inner.stop_locked(&task, &dir, &*backend, &instance, Interrupt::Nothing);
+    let stop = engine.inner.stop_locked(&task, &dir, &*backend, &instance, StopScope::Nothing);
     let guest = async {
         for _ in 0..ASKED_TO_END {
             drop(asked(&mut guests).await);

@@ -7,13 +7,15 @@ use jiff::Timestamp;
 
 use super::lock::LockedSandbox;
 use super::quiesce::{CopyCounter, Quiesced, TREES, full_or, settle};
-use super::rebuild::{Changing, NEW, Replaced, Verb, beside};
+use super::rebuild::{ChangeVerb, Changing, NEW, Replaced, beside};
 use super::{Engine, Inner};
 use crate::backend::{Backend, Base};
 use crate::store::{
-    Intent, Record, SandboxDir, SnapshotDir, SnapshotRecord, list_dirs, make_private_dir,
+    Intent, SandboxDir, SandboxRecord, SnapshotDir, SnapshotRecord, list_dirs, make_private_dir,
 };
-use crate::{CopyError, Error, Key, Restored, Snapshot, SnapshotName, Task, WhileBusy, failpoint};
+use crate::{
+    CopyError, Error, Key, Restored, Snapshot, SnapshotName, TaskName, WhileBusy, failpoint,
+};
 
 /// A snapshot, and the backend that made it.
 type Saved = (SnapshotName, Arc<dyn Backend>);
@@ -26,7 +28,7 @@ impl Engine {
     #[boxed]
     pub async fn snapshot(
         &self,
-        task: &Task,
+        task: &TaskName,
         name: &SnapshotName,
         note: Option<&str>,
         busy: WhileBusy,
@@ -53,7 +55,7 @@ impl Engine {
     /// Returns the snapshots of a task, or of all of them, the oldest of each
     /// first. Nothing is used or changed by being listed.
     #[expect(clippy::unused_async, reason = "as all that may have to ask a backend")]
-    pub async fn snapshots(&self, task: Option<&Task>) -> Result<Vec<Snapshot>, Error> {
+    pub async fn snapshots(&self, task: Option<&TaskName>) -> Result<Vec<Snapshot>, Error> {
         let dirs = match task {
             Some(task) => vec![self.inner.dir(&self.key(task))],
             None => list_dirs(&self.inner.sandboxes)?,
@@ -80,7 +82,7 @@ impl Engine {
     #[boxed]
     pub async fn remove_snapshot(
         &self,
-        task: &Task,
+        task: &TaskName,
         name: &SnapshotName,
     ) -> Result<Snapshot, Error> {
         let key = self.key(task);
@@ -143,7 +145,7 @@ impl Inner {
         let Some(record) = dir.snapshot(name).read()? else {
             return Ok(None);
         };
-        let Ok(task) = record.task.parse::<Task>() else {
+        let Ok(task) = record.task.parse::<TaskName>() else {
             return Ok(None);
         };
         let key = self.key(&task);
@@ -153,7 +155,7 @@ impl Inner {
     /// Removes a snapshot whose maker died before it was complete.
     pub(super) async fn finish_snapshot(
         &self,
-        task: &Task,
+        task: &TaskName,
         dir: &SandboxDir,
         name: &str,
         backend: &str,
@@ -171,7 +173,7 @@ impl Inner {
     /// Removes a snapshot, from whichever step that had reached.
     pub(super) async fn finish_snapshot_removal(
         &self,
-        task: &Task,
+        task: &TaskName,
         dir: &SandboxDir,
         name: &str,
         backend: &str,
@@ -188,7 +190,7 @@ impl Inner {
     /// Removes what there is of a snapshot that is none any more.
     async fn erase_snapshot(
         &self,
-        task: &Task,
+        task: &TaskName,
         dir: &SandboxDir,
         snapshot: &SnapshotDir,
         backend: &str,
@@ -203,7 +205,7 @@ impl Inner {
     }
 
     /// Returns the backends that a sandbox's snapshots need to be removed.
-    fn snapshot_backends(&self, task: &Task, dir: &SandboxDir) -> Result<Vec<Saved>, Error> {
+    fn snapshot_backends(&self, task: &TaskName, dir: &SandboxDir) -> Result<Vec<Saved>, Error> {
         let mut found = Vec::new();
         for name in dir.snapshot_names()? {
             if let Some(record) = dir.snapshot(&name).read()? {
@@ -217,7 +219,7 @@ impl Inner {
     /// are: an engine that is not there is noticed before anything is done.
     pub(super) async fn removable_snapshots(
         &self,
-        task: &Task,
+        task: &TaskName,
         dir: &SandboxDir,
     ) -> Result<Vec<SnapshotName>, Error> {
         let mut names = Vec::new();
@@ -232,7 +234,7 @@ impl Inner {
     /// Removes all snapshots of a sandbox that goes with its files.
     pub(super) async fn remove_snapshots(
         &self,
-        task: &Task,
+        task: &TaskName,
         dir: &SandboxDir,
     ) -> Result<(), Error> {
         for (name, backend) in self.snapshot_backends(task, dir)? {
@@ -295,7 +297,7 @@ impl Engine {
     #[boxed]
     pub async fn restore(
         &self,
-        task: &Task,
+        task: &TaskName,
         name: &SnapshotName,
         busy: WhileBusy,
     ) -> Result<Restored, Error> {
@@ -311,7 +313,7 @@ impl Engine {
                 // Only its snapshots are left, as after a profile was renamed.
                 inner.refuse_owned(&key)?;
                 let (backend, overrides) = (&snapshot.backend, snapshot.overrides.clone());
-                Record::new(&key, backend, overrides, Timestamp::now())
+                SandboxRecord::new(&key, backend, overrides, Timestamp::now())
             };
             if record.backend != snapshot.backend {
                 return Err(CopyError::OtherBackend {
@@ -347,7 +349,7 @@ impl Inner {
         let kept = locked.dir.snapshot(name);
         let base = snapshot.saved.clone().map(|saved| Base::Saved { dir: kept.system(), saved });
         let mut changing =
-            Changing::begin(locked, Verb::Restore, record.clone(), record, base.is_some())?;
+            Changing::begin(locked, ChangeVerb::Restore, record.clone(), record, base.is_some())?;
         let counter = CopyCounter::default();
         let place = |name: &str| beside(locked.dir.path(), NEW, name);
         self.copy_trees_each(&*backend, kept.path(), &place, &counter).await?;

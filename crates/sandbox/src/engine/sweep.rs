@@ -17,7 +17,7 @@ use super::remove::kept_files;
 use super::{Engine, Inner};
 use crate::sandbox::{Cleanup, Handle};
 use crate::store::{KeyLock, SandboxDir, StoreError, list_dirs, list_rubbish};
-use crate::{Error, Key, Overrides, Task};
+use crate::{Error, Key, Overrides, TaskName};
 
 /// Longest time between two looks at what idles.
 const LONGEST_TICK: Duration = Duration::from_mins(1);
@@ -77,7 +77,7 @@ impl Engine {
     }
 
     /// Ends a turn: nothing that is meant to last is touched.
-    pub fn turn_ended(&self, task: &Task) -> Result<(), Error> {
+    pub fn turn_ended(&self, task: &TaskName) -> Result<(), Error> {
         if !self.inner.across_processes()? && !self.inner.persistent_files()? {
             self.inner.clean_up(task);
         }
@@ -86,7 +86,7 @@ impl Engine {
 
     /// Closes a conversation: an instance that belongs to this process goes
     /// when nobody else in it holds the sandbox.
-    pub fn conversation_closed(&self, task: &Task) -> Result<(), Error> {
+    pub fn conversation_closed(&self, task: &TaskName) -> Result<(), Error> {
         let in_use = {
             let handles = self.inner.handles();
             // One reference is the engine's own.
@@ -101,7 +101,7 @@ impl Engine {
 
 impl Inner {
     /// Begins the cleanup of the handle this process has, if it has one.
-    fn clean_up(&self, task: &Task) {
+    fn clean_up(&self, task: &TaskName) {
         let handle = self.handles().get(&self.key(task)).cloned();
         if let Some(handle) = handle {
             handle.begin_cleanup(Cleanup::Release);

@@ -6,10 +6,10 @@ use async_recursion::async_recursion as boxed;
 use bytes::Bytes;
 use minicbor::bytes::ByteVec;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use vestal_wire::{DirectoryEntry, FileOp, FileReply, Metadata, Reply, Stream};
+use vestal_wire::{CallReply, DirectoryEntry, FileOp, FileReply, Metadata, Stream};
 
 use super::{FileError, Files, check_metadata, check_page, path_bytes};
-use crate::client::{Channel, Incoming, Violation};
+use crate::client::{Channel, ChannelMessage, Violation};
 
 /// Bytes of a file, and the file they are of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,15 +110,19 @@ impl FileReading {
     async fn next(&mut self) -> Result<ReadStep, FileError> {
         loop {
             match self.channel.recv().await? {
-                Some(Incoming::Data(Stream::Content, bytes)) => {
+                Some(ChannelMessage::Data(Stream::Content, bytes)) => {
                     self.received += bytes.len() as u64;
                     if self.limit.is_some_and(|limit| self.received > limit) {
                         return Err(self.refuse("more bytes than were asked for"));
                     }
                     return Ok(ReadStep::Bytes(bytes));
                 }
-                Some(Incoming::End(_)) => {}
-                Some(Incoming::Reply(Reply::File(FileReply::Read { metadata, sent, eof }))) => {
+                Some(ChannelMessage::End(_)) => {}
+                Some(ChannelMessage::Reply(CallReply::File(FileReply::Read {
+                    metadata,
+                    sent,
+                    eof,
+                }))) => {
                     return self.done(metadata, sent, eof);
                 }
                 Some(_) | None => return Err(self.refuse("an answer to another question")),
@@ -155,7 +159,7 @@ pub struct Page {
 
 /// The entries of a directory one by one, fetched by the page.
 #[derive(Debug)]
-pub struct Listing {
+pub struct DirectoryListing {
     files: Files,
     path: ByteVec,
     skip: u32,
@@ -165,8 +169,8 @@ pub struct Listing {
 
 impl Files {
     /// Returns the entries of a directory one by one.
-    pub fn listing(&self, path: impl AsRef<Path>) -> Result<Listing, FileError> {
-        Ok(Listing {
+    pub fn listing(&self, path: impl AsRef<Path>) -> Result<DirectoryListing, FileError> {
+        Ok(DirectoryListing {
             files: self.clone(),
             path: path_bytes(path.as_ref())?,
             skip: 0,
@@ -216,7 +220,7 @@ impl Files {
     }
 }
 
-impl Listing {
+impl DirectoryListing {
     /// Returns the next entry; `None` after the last.
     #[boxed]
     pub async fn next(&mut self) -> Result<Option<DirectoryEntry>, FileError> {

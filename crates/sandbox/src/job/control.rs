@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
-use vestal_wire::{FaultCode, JobId, JobInfo, Outcome, Reply, Request, WindowSize};
+use vestal_wire::{CallReply, CallRequest, CommandOutcome, FaultCode, JobId, JobInfo, WindowSize};
 
 use super::JobError;
 use crate::client::{
     CallError, Connection, FeedError, InputSource, Violation, feed_for_reply, millis,
 };
-use crate::command::Input;
-use crate::{Engine, Error, SummaryState, Task};
+use crate::command::CommandInput;
+use crate::{Engine, Error, SummaryState, TaskName};
 
 /// Which jobs to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,20 +48,20 @@ pub async fn wait(
     id: &JobId,
     limit: Option<Duration>,
 ) -> Result<JobInfo, CallError> {
-    let request = Request::Wait { id: id.clone(), timeout_ms: limit.map(millis) };
+    let request = CallRequest::Wait { id: id.clone(), timeout_ms: limit.map(millis) };
     info(connection, connection.call(request).await?)
 }
 
 /// Kills every process of a job. Returns once none is left.
 #[boxed]
 pub async fn kill(connection: &Connection, id: &JobId) -> Result<JobInfo, CallError> {
-    info(connection, connection.call(Request::Kill { id: id.clone() }).await?)
+    info(connection, connection.call(CallRequest::Kill { id: id.clone() }).await?)
 }
 
 /// Sends a signal to a job's foreground process group.
 #[boxed]
 pub async fn signal(connection: &Connection, id: &JobId, signal: i32) -> Result<(), CallError> {
-    connection.call(Request::Signal { id: id.clone(), signal }).await.map(drop)
+    connection.call(CallRequest::Signal { id: id.clone(), signal }).await.map(drop)
 }
 
 /// Changes the size of a job's terminal.
@@ -71,7 +71,7 @@ pub async fn resize(
     id: &JobId,
     size: WindowSize,
 ) -> Result<(), CallError> {
-    connection.call(Request::Resize { id: id.clone(), size }).await.map(drop)
+    connection.call(CallRequest::Resize { id: id.clone(), size }).await.map(drop)
 }
 
 /// Writes to a job's standard input, as fast as the job reads.
@@ -79,16 +79,20 @@ pub async fn resize(
 pub async fn write(
     connection: &Connection,
     id: &JobId,
-    input: Input,
+    input: CommandInput,
     after: AfterInput,
 ) -> Result<(), JobError> {
     let lost = |error| JobError::new(connection, id, error);
-    let request = Request::Input { id: id.clone(), close: after == AfterInput::Close };
+    let request = CallRequest::Input { id: id.clone(), close: after == AfterInput::Close };
     let mut channel = connection.channel(request).await.map_err(lost)?;
     let written = match input {
-        Input::Null | Input::Piped => feed_for_reply(&mut channel, InputSource::Bytes(&[])).await,
-        Input::Bytes(bytes) => feed_for_reply(&mut channel, InputSource::Bytes(&bytes)).await,
-        Input::Reader(mut reader) => {
+        CommandInput::Null | CommandInput::Piped => {
+            feed_for_reply(&mut channel, InputSource::Bytes(&[])).await
+        }
+        CommandInput::Bytes(bytes) => {
+            feed_for_reply(&mut channel, InputSource::Bytes(&bytes)).await
+        }
+        CommandInput::Reader(mut reader) => {
             feed_for_reply(&mut channel, InputSource::Reader(&mut *reader)).await
         }
     };
@@ -107,9 +111,11 @@ pub async fn jobs(
     limit: u32,
 ) -> Result<JobList, CallError> {
     let running = filter == JobFilter::Running;
-    match connection.call(Request::Jobs { running, limit }).await? {
-        Reply::Jobs { jobs, more } if jobs.len() <= limit as usize => Ok(JobList { jobs, more }),
-        Reply::Jobs { .. } => {
+    match connection.call(CallRequest::Jobs { running, limit }).await? {
+        CallReply::Jobs { jobs, more } if jobs.len() <= limit as usize => {
+            Ok(JobList { jobs, more })
+        }
+        CallReply::Jobs { .. } => {
             Err(connection.violate(Violation::Claim("more jobs than were asked for")))
         }
         _ => Err(connection.wrong_reply()),
@@ -124,21 +130,21 @@ pub async fn lookup(
     id: &JobId,
     incarnation: &str,
     boot: &str,
-) -> Result<Outcome, CallError> {
-    let request = Request::Lookup {
+) -> Result<CommandOutcome, CallError> {
+    let request = CallRequest::Lookup {
         id: id.clone(),
         incarnation: incarnation.to_owned(),
         boot: boot.to_owned(),
     };
     match connection.call(request).await? {
-        Reply::Outcome(outcome) => Ok(outcome),
+        CallReply::Outcome(outcome) => Ok(outcome),
         _ => Err(connection.wrong_reply()),
     }
 }
 
-fn info(connection: &Connection, reply: Reply) -> Result<JobInfo, CallError> {
+fn info(connection: &Connection, reply: CallReply) -> Result<JobInfo, CallError> {
     match reply {
-        Reply::Job(info) => Ok(*info),
+        CallReply::Job(info) => Ok(*info),
         _ => Err(connection.wrong_reply()),
     }
 }
@@ -195,7 +201,7 @@ const SEARCHED: u32 = 1000;
 #[derive(Debug)]
 pub struct FoundJob {
     /// The task whose sandbox has it.
-    pub task: Task,
+    pub task: TaskName,
     /// A connection to that sandbox.
     pub connection: Connection,
     /// What is known of the job.
@@ -229,7 +235,7 @@ pub async fn find(
             }
             SummaryState::Unresponsive | SummaryState::Absent | SummaryState::Unknown => continue,
         }
-        let Ok(task) = summary.task.parse::<Task>() else { continue };
+        let Ok(task) = summary.task.parse::<TaskName>() else { continue };
         match engine.observe(&task).await {
             Ok(connection) => found.jobs.extend(find_in(&task, connection, id, &matches).await?),
             // It has ended since it was listed, or does not answer any more.
@@ -243,7 +249,7 @@ pub async fn find(
 /// Returns the jobs with an id, or whose ids `matches` accepts, in the sandbox at the other end of
 /// a connection.
 pub async fn find_in(
-    task: &Task,
+    task: &TaskName,
     connection: Connection,
     id: Option<&JobId>,
     matches: impl Fn(&JobId) -> bool,

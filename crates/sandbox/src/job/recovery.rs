@@ -7,12 +7,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedRwLockReadGuard;
-use vestal_wire::{AttachJob, FaultCode, JobId, JobInfo, Outcome};
+use vestal_wire::{AttachJob, CommandOutcome, FaultCode, JobId, JobInfo};
 
 use super::running::RunningJob;
 use super::{JobError, attach, kill, lookup};
 use crate::client::{CallError, Connection};
-use crate::{Engine, Error, Sandbox, Task};
+use crate::{Engine, Error, Sandbox, TaskName};
 
 /// How often a connection is made again without anything new from the job.
 pub(super) const RECONNECTIONS: u32 = 3;
@@ -97,9 +97,9 @@ impl SentJob {
             return Ok(JobOutcome::NeverStarted { job });
         }
         Ok(match lookup(connection, &self.job, &self.incarnation, &self.boot).await? {
-            Outcome::Known(info) => JobOutcome::Ran(info),
-            Outcome::NeverStarted => JobOutcome::NeverStarted { job },
-            Outcome::Unknown => JobOutcome::Unknown { job },
+            CommandOutcome::Known(info) => JobOutcome::Ran(info),
+            CommandOutcome::NeverStarted => JobOutcome::NeverStarted { job },
+            CommandOutcome::Unknown => JobOutcome::Unknown { job },
         })
     }
 }
@@ -136,7 +136,7 @@ impl Connector for Sandbox {
 /// Connects to a sandbox that runs, without using or starting it.
 pub(crate) struct Observer {
     pub(crate) engine: Engine,
-    pub(crate) task: Task,
+    pub(crate) task: TaskName,
 }
 
 #[async_trait]

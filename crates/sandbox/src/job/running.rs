@@ -7,13 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::task::JoinHandle;
 use vestal_wire::limits::WINDOW;
-use vestal_wire::{Delivery, Event, JobId, JobInfo, Reply, Request, Stream};
+use vestal_wire::{CallEvent, CallReply, CallRequest, JobId, JobInfo, OutputDelivery, Stream};
 
 use super::JobError;
 use crate::client::{
-    CallError, Channel, Connection, Incoming, InputSource, Outgoing, Violation, feed,
+    CallError, Channel, ChannelMessage, Connection, InputSource, StreamSender, Violation, feed,
 };
-use crate::command::Input;
+use crate::command::CommandInput;
 use crate::output::gap_of;
 
 /// How long a guest may take to kill a job whose input failed.
@@ -30,10 +30,10 @@ pub enum Follow {
 
 impl Follow {
     /// Returns the protocol's word for it.
-    pub const fn delivery(self) -> Delivery {
+    pub const fn delivery(self) -> OutputDelivery {
         match self {
-            Self::EveryByte => Delivery::EveryByte,
-            Self::Lossy => Delivery::Lossy,
+            Self::EveryByte => OutputDelivery::EveryByte,
+            Self::Lossy => OutputDelivery::Lossy,
         }
     }
 }
@@ -78,9 +78,9 @@ pub struct RunningJob {
     last: Option<JobInfo>,
 }
 
-/// The standard input of a job that was started with [`Input::Piped`].
+/// The standard input of a job that was started with [`CommandInput::Piped`].
 pub struct JobInput {
-    outgoing: Outgoing,
+    outgoing: StreamSender,
 }
 
 impl JobInput {
@@ -129,27 +129,29 @@ impl RunningJob {
         channel: Channel,
         on_terminal: bool,
         text: Option<Vec<u8>>,
-        input: Input,
+        input: CommandInput,
     ) -> Self {
         let mut job = Self::attached(id, channel);
-        job.feeds_input = !on_terminal && !matches!(input, Input::Null);
+        job.feeds_input = !on_terminal && !matches!(input, CommandInput::Null);
         let at_once = |bytes: &Vec<u8>| bytes.len() <= WINDOW as usize;
         if text.as_ref().is_none_or(at_once)
-            && !matches!(&input, Input::Reader(_))
-            && !matches!(&input, Input::Bytes(bytes) if !at_once(bytes))
+            && !matches!(&input, CommandInput::Reader(_))
+            && !matches!(&input, CommandInput::Bytes(bytes) if !at_once(bytes))
         {
             if let Some(text) = &text {
                 send(job.channel.outgoing(Stream::Text), text).await;
             }
             match input {
-                Input::Bytes(bytes) => send(job.channel.outgoing(Stream::Input), &bytes).await,
-                Input::Piped => {
+                CommandInput::Bytes(bytes) => {
+                    send(job.channel.outgoing(Stream::Input), &bytes).await;
+                }
+                CommandInput::Piped => {
                     job.input = Some(JobInput { outgoing: job.channel.outgoing(Stream::Input) });
                 }
-                Input::Null | Input::Reader(_) => {}
+                CommandInput::Null | CommandInput::Reader(_) => {}
             }
         } else {
-            if matches!(input, Input::Piped) {
+            if matches!(input, CommandInput::Piped) {
                 job.input = Some(JobInput { outgoing: job.channel.outgoing(Stream::Input) });
             }
             job.feeder = Some(Feeder::spawn(&job, text, input));
@@ -180,33 +182,34 @@ impl RunningJob {
                 Ok(incoming) => incoming,
                 Err(error) => return Err(self.error(error)),
             };
-            self.has_started |= matches!(incoming, Some(Incoming::Data(..) | Incoming::Event(_)));
+            self.has_started |=
+                matches!(incoming, Some(ChannelMessage::Data(..) | ChannelMessage::Event(_)));
             return Ok(Some(match incoming {
-                Some(Incoming::Data(Stream::Stdout, bytes)) => JobEvent::Stdout(bytes),
-                Some(Incoming::Data(Stream::Stderr, bytes)) => JobEvent::Stderr(bytes),
-                Some(Incoming::Event(event)) => match event {
-                    Event::Started { pid } => JobEvent::Started { pid },
-                    Event::Ended(info) => JobEvent::Ended(info),
-                    gap @ Event::Gap { .. } => match gap_of(&gap) {
+                Some(ChannelMessage::Data(Stream::Stdout, bytes)) => JobEvent::Stdout(bytes),
+                Some(ChannelMessage::Data(Stream::Stderr, bytes)) => JobEvent::Stderr(bytes),
+                Some(ChannelMessage::Event(event)) => match event {
+                    CallEvent::Started { pid } => JobEvent::Started { pid },
+                    CallEvent::Ended(info) => JobEvent::Ended(info),
+                    gap @ CallEvent::Gap { .. } => match gap_of(&gap) {
                         Some((stream, bytes)) => JobEvent::Gap { stream, bytes },
                         None => continue,
                     },
                 },
-                Some(Incoming::Reply(Reply::Job(info))) => {
+                Some(ChannelMessage::Reply(CallReply::Job(info))) => {
                     self.last = Some(*info);
                     if let Some(source) = self.feeder.as_ref().and_then(Feeder::failure) {
                         return Err(JobError::Input { job: self.id.clone(), source });
                     }
                     return Ok(None);
                 }
-                Some(Incoming::Reply(_)) => return Err(self.violate(Violation::WrongReply)),
-                Some(Incoming::Data(..) | Incoming::End(_)) => continue,
+                Some(ChannelMessage::Reply(_)) => return Err(self.violate(Violation::WrongReply)),
+                Some(ChannelMessage::Data(..) | ChannelMessage::End(_)) => continue,
                 None => return Ok(None),
             }));
         }
     }
 
-    /// Writes to the standard input of a job started with [`Input::Piped`].
+    /// Writes to the standard input of a job started with [`CommandInput::Piped`].
     /// Returns whether the job took it all.
     pub async fn write_input(&mut self, bytes: &[u8]) -> bool {
         match &mut self.input {
@@ -273,7 +276,7 @@ impl RunningJob {
 }
 
 impl Feeder {
-    fn spawn(job: &RunningJob, text: Option<Vec<u8>>, input: Input) -> Self {
+    fn spawn(job: &RunningJob, text: Option<Vec<u8>>, input: CommandInput) -> Self {
         let failure = Arc::new(Mutex::new(None));
         let texts = job.channel.outgoing(Stream::Text);
         let inputs = job.channel.outgoing(Stream::Input);
@@ -303,15 +306,17 @@ struct Feeding {
 }
 
 impl Feeding {
-    async fn input(self, outgoing: Outgoing, input: Input) {
+    async fn input(self, outgoing: StreamSender, input: CommandInput) {
         let fed = match input {
-            Input::Null | Input::Piped => Ok(()),
-            Input::Bytes(bytes) => feed(outgoing, InputSource::Bytes(&bytes)).await,
-            Input::Reader(mut reader) => feed(outgoing, InputSource::Reader(&mut *reader)).await,
+            CommandInput::Null | CommandInput::Piped => Ok(()),
+            CommandInput::Bytes(bytes) => feed(outgoing, InputSource::Bytes(&bytes)).await,
+            CommandInput::Reader(mut reader) => {
+                feed(outgoing, InputSource::Reader(&mut *reader)).await
+            }
         };
         if let Err(error) = fed {
             *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-            let kill = Request::Kill { id: self.id.clone() };
+            let kill = CallRequest::Kill { id: self.id.clone() };
             if let Err(error) = self.connection.call_within(kill, KILL_LIMIT).await {
                 tracing::warn!(job = %self.id, %error, "failed to kill a job without its input");
             }
@@ -320,7 +325,7 @@ impl Feeding {
 }
 
 /// Sends a whole stream. If the guest wants no more, its reply says why.
-async fn send(mut outgoing: Outgoing, bytes: &[u8]) {
+async fn send(mut outgoing: StreamSender, bytes: &[u8]) {
     if outgoing.write(bytes).await {
         outgoing.end();
     }

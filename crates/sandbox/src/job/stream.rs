@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
-use vestal_wire::{AttachJob, Delivery, Fault, FaultCode, JobId, JobInfo, Stream};
+use vestal_wire::{AttachJob, Fault, FaultCode, JobId, JobInfo, OutputDelivery, Stream};
 
 use super::recovery::{
     Connector, JobOutcome, KillOnDrop, MAX_GUESTS, Recovered, Recovery, has_shut_down,
@@ -22,14 +22,17 @@ use super::running::{Follow, JobEvent, JobInput, RunningJob};
 use super::{JobError, attach, begin, gather, kill};
 use crate::Error;
 use crate::client::Connection;
-use crate::command::{Command, Input};
-use crate::output::{Capture, Output};
+use crate::command::{Command, CommandInput};
+use crate::output::{Capture, CapturedOutput};
 
 /// Runs a command to its end and returns what it printed. After a lost
 /// connection the result is fetched from the guest that ran it.
-pub(crate) async fn run(connector: Arc<dyn Connector>, command: Command) -> Result<Output, Error> {
+pub(crate) async fn run(
+    connector: Arc<dyn Connector>,
+    command: Command,
+) -> Result<CapturedOutput, Error> {
     let (head, tail) = command.capture_limits();
-    let delivery = Delivery::Captured { head, tail };
+    let delivery = OutputDelivery::Captured { head, tail };
     let kills = command.kills_on_drop();
     let prepared = command.prepare(delivery).map_err(JobError::from)?;
     let id = prepared.start.id.clone();
@@ -116,7 +119,7 @@ impl JobStream {
         let id = prepared.start.id.clone();
         // A caller that has taken the input writes to the first guest only.
         let spare = spare
-            .filter(|_| !matches!(prepared.input, Input::Piped))
+            .filter(|_| !matches!(prepared.input, CommandInput::Piped))
             .map(|command| SpareCommand { command: command.job_id(id.clone()), refusals: 0 });
         let guard = kills.then(|| KillOnDrop::new(Arc::clone(&connector), id.clone()));
         let position = AttachJob {
@@ -239,7 +242,7 @@ impl JobStream {
     }
 
     /// Writes to the standard input of a job started with
-    /// [`crate::Input::Piped`]. Returns whether the job took it all.
+    /// [`crate::CommandInput::Piped`]. Returns whether the job took it all.
     #[boxed]
     pub async fn write_input(&mut self, bytes: &[u8]) -> bool {
         match &mut self.state {
@@ -322,7 +325,10 @@ impl JobStream {
             return Err(error.into());
         }
         // What a captured run prints has no position to go on from.
-        let lost = if matches!(self.position.delivery, Delivery::EveryByte | Delivery::Lossy) {
+        let lost = if matches!(
+            self.position.delivery,
+            OutputDelivery::EveryByte | OutputDelivery::Lossy
+        ) {
             self.recovery.lose(error)
         } else {
             Err(error)

@@ -7,14 +7,14 @@ use async_trait::async_trait;
 use tokio::net::UnixStream;
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, mpsc};
 use vestal_wire::{
-    AttachJob, Delivery, Event, Fault, FaultCode, FrameKind, JobId, Outcome, Reply, Request, Role,
-    Stream, Welcome,
+    AttachJob, CallEvent, CallReply, CallRequest, CommandOutcome, Fault, FaultCode, FrameKind,
+    HostRole, JobId, OutputDelivery, Stream, Welcome,
 };
 
 use super::*;
 use crate::client::Connection;
 use crate::client::fake_guest::{FakeGuest, ended, soon, welcome};
-use crate::command::{Input, new_job_id};
+use crate::command::{CommandInput, new_job_id};
 use crate::job::recovery::RECONNECTIONS;
 
 /// Connects to one fake guest after the other.
@@ -41,7 +41,7 @@ impl Wire {
         }
         let (host, io) = UnixStream::pair().unwrap();
         self.guests.send(io).unwrap();
-        Ok(Connection::open(host, Role::User, Some("instance".to_owned())).await?)
+        Ok(Connection::open(host, HostRole::User, Some("instance".to_owned())).await?)
     }
 }
 
@@ -96,11 +96,11 @@ fn running(id: &JobId) -> Box<JobInfo> {
 }
 
 /// Reads the question what became of a job, and answers it.
-async fn answer_lookup(guest: &mut FakeGuest, id: &JobId, outcome: Outcome) {
+async fn answer_lookup(guest: &mut FakeGuest, id: &JobId, outcome: CommandOutcome) {
     let (channel, request) = guest.request().await;
     let (incarnation, boot) = ("incarnation".to_owned(), "boot".to_owned());
-    assert_eq!(request, Request::Lookup { id: id.clone(), incarnation, boot });
-    guest.reply(channel, &Reply::Outcome(outcome)).await;
+    assert_eq!(request, CallRequest::Lookup { id: id.clone(), incarnation, boot });
+    guest.reply(channel, &CallReply::Outcome(outcome)).await;
 }
 
 /// Reads the request to follow a job from these bytes on.
@@ -111,9 +111,9 @@ async fn expect_attach(
     stderr_from: u64,
 ) -> u32 {
     let (channel, request) = guest.request().await;
-    let delivery = Delivery::EveryByte;
+    let delivery = OutputDelivery::EveryByte;
     let expected = AttachJob { id: id.clone(), stdout_from, stderr_from, follow: true, delivery };
-    assert_eq!(request, Request::Attach(expected));
+    assert_eq!(request, CallRequest::Attach(expected));
     channel
 }
 
@@ -149,20 +149,20 @@ async fn a_stream_goes_on_at_the_byte_where_its_connection_was_lost() {
     let serve = async {
         let mut guest = guests.next().await;
         let (channel, _) = guest.start().await;
-        guest.event(channel, &Event::Started { pid: 7 }).await;
+        guest.event(channel, &CallEvent::Started { pid: 7 }).await;
         guest.data(channel, Stream::Stdout, b"one").await;
         guest.data(channel, Stream::Stderr, b"err").await;
         drop(guest);
         // The second guest loses it again, after a gap and some more.
         let mut guest = guests.next().await;
-        answer_lookup(&mut guest, &id, Outcome::Known(running(&id))).await;
+        answer_lookup(&mut guest, &id, CommandOutcome::Known(running(&id))).await;
         let channel = expect_attach(&mut guest, &id, 3, 3).await;
-        guest.event(channel, &Event::Started { pid: 7 }).await;
-        guest.event(channel, &Event::gap(Stream::Stdout, 10)).await;
+        guest.event(channel, &CallEvent::Started { pid: 7 }).await;
+        guest.event(channel, &CallEvent::gap(Stream::Stdout, 10)).await;
         guest.data(channel, Stream::Stdout, b"two").await;
         drop(guest);
         let mut guest = guests.next().await;
-        answer_lookup(&mut guest, &id, Outcome::Known(running(&id))).await;
+        answer_lookup(&mut guest, &id, CommandOutcome::Known(running(&id))).await;
         let channel = expect_attach(&mut guest, &id, 16, 3).await;
         guest.data(channel, Stream::Stdout, b"three").await;
         guest.end_job(channel, &id).await;
@@ -194,7 +194,7 @@ async fn a_command_that_never_started_is_reported_and_not_sent_again() {
         guest.start().await;
         drop(guest);
         let mut guest = guests.next().await;
-        answer_lookup(&mut guest, &id, Outcome::NeverStarted).await;
+        answer_lookup(&mut guest, &id, CommandOutcome::NeverStarted).await;
         // Nothing follows: neither a start nor an attachment.
         assert!(
             soon(guest.try_frame()).await.is_none_or(|(header, _)| header.kind != FrameKind::Open)
@@ -216,12 +216,12 @@ async fn a_command_that_a_guest_refuses_while_it_shuts_down_is_run_by_the_next_o
         let (channel, begun) = first.start().await;
         let message = "the guest is shutting down".to_owned();
         let fault = Fault { code: FaultCode::ShuttingDown, message, errno: None };
-        first.reply(channel, &Reply::Fault(fault)).await;
+        first.reply(channel, &CallReply::Fault(fault)).await;
         drop(first);
         let mut second = guests.next().await;
         let (channel, again) = second.start().await;
         assert_eq!((&begun.id, &again), (&id, &begun));
-        second.reply(channel, &Reply::Job(Box::new(ended(&id)))).await;
+        second.reply(channel, &CallReply::Job(Box::new(ended(&id)))).await;
         second
     };
     let ((events, outcome), _guest) = both(followed, guests).await;
@@ -232,7 +232,9 @@ async fn a_command_that_a_guest_refuses_while_it_shuts_down_is_run_by_the_next_o
 #[tokio::test]
 async fn an_outcome_that_cannot_be_told_is_reported_as_such() {
     // The guest's record is gone; or it denies a job that was seen to run.
-    for (printed, answer) in [(false, Outcome::Unknown), (true, Outcome::NeverStarted)] {
+    for (printed, answer) in
+        [(false, CommandOutcome::Unknown), (true, CommandOutcome::NeverStarted)]
+    {
         let (wire, mut guests) = wire();
         let id = new_job_id();
         let follow = async {
@@ -285,8 +287,8 @@ async fn a_dropped_stream_kills_its_job_only_when_asked() {
 async fn expect_kill(guests: &mut Guests, id: &JobId) {
     let mut killer = guests.next().await;
     let (channel, request) = soon(killer.request()).await;
-    assert_eq!(request, Request::Kill { id: id.clone() });
-    killer.reply(channel, &Reply::Job(Box::new(ended(id)))).await;
+    assert_eq!(request, CallRequest::Kill { id: id.clone() });
+    killer.reply(channel, &CallReply::Job(Box::new(ended(id)))).await;
 }
 
 /// Loses the connection over a job that was started, and has its guest fault
@@ -294,14 +296,14 @@ async fn expect_kill(guests: &mut Guests, id: &JobId) {
 async fn fault_when_attached(guests: &mut Guests, id: &JobId) {
     let mut guest = guests.next().await;
     let (channel, _) = guest.start().await;
-    guest.event(channel, &Event::Started { pid: 7 }).await;
+    guest.event(channel, &CallEvent::Started { pid: 7 }).await;
     drop(guest);
     let mut guest = guests.next().await;
-    answer_lookup(&mut guest, id, Outcome::Known(running(id))).await;
+    answer_lookup(&mut guest, id, CommandOutcome::Known(running(id))).await;
     let (channel, request) = guest.request().await;
-    assert!(matches!(request, Request::Attach(_)), "{request:?}");
+    assert!(matches!(request, CallRequest::Attach(_)), "{request:?}");
     let fault = Fault { code: FaultCode::Internal, message: "no room".into(), errno: None };
-    guest.reply(channel, &Reply::Fault(fault)).await;
+    guest.reply(channel, &CallReply::Fault(fault)).await;
 }
 
 #[tokio::test]
@@ -343,7 +345,7 @@ async fn a_command_that_was_refused_is_not_killed() {
         let (channel, _) = guest.start().await;
         let message = "no such directory".to_owned();
         let fault = Fault { code: FaultCode::NoWorkdir, message, errno: None };
-        guest.reply(channel, &Reply::Fault(fault)).await;
+        guest.reply(channel, &CallReply::Fault(fault)).await;
         guest
     };
     let (error, _guest) = both(follow, serve).await;
@@ -385,7 +387,7 @@ async fn an_error_of_a_stream_names_the_job_that_may_still_be_running() {
     let serve = async {
         let mut guest = guests.next().await;
         let (channel, _) = guest.start().await;
-        guest.event(channel, &Event::Started { pid: 7 }).await;
+        guest.event(channel, &CallEvent::Started { pid: 7 }).await;
         wire.is_locked.store(true, Ordering::Relaxed);
         drop(guest);
     };
@@ -430,17 +432,17 @@ async fn no_loss_of_any_kind_sends_a_command_twice() {
         drop(guest);
         // Lost over the question, over the attachment, and in the middle of the output.
         let mut guest = guests.next().await;
-        assert!(matches!(guest.request().await.1, Request::Lookup { .. }));
+        assert!(matches!(guest.request().await.1, CallRequest::Lookup { .. }));
         drop(guest);
         let mut guest = guests.next().await;
-        answer_lookup(&mut guest, &id, Outcome::Known(running(&id))).await;
-        assert!(matches!(guest.request().await.1, Request::Attach(_)));
+        answer_lookup(&mut guest, &id, CommandOutcome::Known(running(&id))).await;
+        assert!(matches!(guest.request().await.1, CallRequest::Attach(_)));
         drop(guest);
         let mut guest = guests.next().await;
-        answer_lookup(&mut guest, &id, Outcome::Known(running(&id))).await;
+        answer_lookup(&mut guest, &id, CommandOutcome::Known(running(&id))).await;
         let (channel, request) = guest.request().await;
         assert!(
-            matches!(request, Request::Attach(AttachJob { stdout_from: 0, .. })),
+            matches!(request, CallRequest::Attach(AttachJob { stdout_from: 0, .. })),
             "{request:?}"
         );
         guest.data(channel, Stream::Stdout, b"all of it").await;
@@ -471,7 +473,7 @@ async fn a_guest_that_is_lost_again_and_again_is_an_error_after_which_one_may_go
             drop(guest);
         }
         let mut guest = guests.next().await;
-        answer_lookup(&mut guest, &id, Outcome::Known(running(&id))).await;
+        answer_lookup(&mut guest, &id, CommandOutcome::Known(running(&id))).await;
         let channel = expect_attach(&mut guest, &id, 0, 0).await;
         guest.end_job(channel, &id).await;
         guest
@@ -497,7 +499,7 @@ async fn whether_a_command_started_is_asked_for_the_guest_it_was_sent_to() {
         guest.request().await;
         drop(guest);
         let mut guest = guests.next_as(&later).await;
-        answer_lookup(&mut guest, &id, Outcome::Unknown).await;
+        answer_lookup(&mut guest, &id, CommandOutcome::Unknown).await;
         guest
     };
     let ((_, outcome), _guest) = both(follow, serve).await;
@@ -507,7 +509,7 @@ async fn whether_a_command_started_is_asked_for_the_guest_it_was_sent_to() {
 #[tokio::test]
 async fn a_job_that_loses_a_part_of_its_input_is_not_followed_as_if_nothing_had_happened() {
     let (wire, mut guests) = wire();
-    let command = Command::shell("cat").stdin(Input::Piped);
+    let command = Command::shell("cat").stdin(CommandInput::Piped);
     let follow = async {
         let mut job = start(&wire, command).await.unwrap();
         assert!(job.write_input(b"half").await);

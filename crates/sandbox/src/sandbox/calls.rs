@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use async_recursion::async_recursion as boxed;
 use tokio::sync::OwnedRwLockReadGuard;
-use vestal_wire::{FaultCode, JobId, JobInfo, Stats, Status, WindowSize};
+use vestal_wire::{FaultCode, JobId, JobInfo, SandboxStats, Status, WindowSize};
 
 use super::Sandbox;
 use crate::backend::JobEnvironment;
 use crate::client::Connection;
-use crate::command::{Command, Input};
+use crate::command::{Command, CommandInput};
 use crate::files::Files;
 use crate::job::{
     AfterInput, Follow, JobError, JobFilter, JobList, JobOutcome, JobStream, KillOnDrop,
     MAX_GUESTS, SentJob,
 };
-use crate::output::Output;
+use crate::output::CapturedOutput;
 use crate::publish::read_bundle;
 use crate::{Error, PublishError, PublishedName, job};
 
@@ -35,7 +35,7 @@ impl Sandbox {
     /// was shutting down: one that was asked about the id may have refused it
     /// for good.
     #[boxed]
-    pub async fn run(&self, command: Command) -> Result<Output, Error> {
+    pub async fn run(&self, command: Command) -> Result<CapturedOutput, Error> {
         let mut command = self.complete(command).await?;
         let mut attempts = Attempts::of(&command);
         loop {
@@ -51,7 +51,7 @@ impl Sandbox {
         }
     }
 
-    async fn run_once(&self, command: Command) -> Result<Output, Error> {
+    async fn run_once(&self, command: Command) -> Result<CapturedOutput, Error> {
         let output = job::run_through_losses(Arc::new(self.clone()), command).await?;
         self.handle.mark_used();
         Ok(output)
@@ -160,7 +160,12 @@ impl Sandbox {
 
     /// Writes to a job's standard input.
     #[boxed]
-    pub async fn write(&self, id: &JobId, input: Input, after: AfterInput) -> Result<(), Error> {
+    pub async fn write(
+        &self,
+        id: &JobId,
+        input: CommandInput,
+        after: AfterInput,
+    ) -> Result<(), Error> {
         let connection = self.running_connection().await?;
         Ok(job::write(&connection, id, input, after).await?)
     }
@@ -193,7 +198,7 @@ impl Sandbox {
 
     /// Returns what the sandbox consumes.
     #[boxed]
-    pub async fn stats(&self) -> Result<Stats, Error> {
+    pub async fn stats(&self) -> Result<SandboxStats, Error> {
         let connection = self.connection().await?;
         Ok(connection.stats(SHORT_CALL).await?)
     }

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use async_recursion::async_recursion as boxed;
 use tokio::sync::{Mutex, watch};
-use vestal_wire::Role;
+use vestal_wire::HostRole;
 
 use super::Sandbox;
 use crate::backend::{Backend, Instance};
 use crate::client::Connection;
 use crate::engine::{
-    Attached, FilesOnRemoval, Inner, Interrupt, OwnedInstance, StateBefore, greet, greet_existing,
+    Attached, FilesOnRemoval, Inner, OwnedInstance, StateBefore, StopScope, greet, greet_existing,
 };
 use crate::notice::Notice;
 use crate::store::InstanceRecord;
@@ -36,14 +36,14 @@ pub(crate) struct Handle {
     backend: &'static str,
     before: StateBefore,
     notices: Vec<Notice>,
-    held: Mutex<Held>,
+    held: Mutex<HeldInstance>,
     last_used: StdMutex<Instant>,
     pub(super) cleanup: watch::Sender<CleanupProgress>,
 }
 
 /// The instance and the way to it.
 #[derive(Debug)]
-struct Held {
+struct HeldInstance {
     /// None once it was let go of. Whoever makes a call has a clone, so letting
     /// go ends no call.
     connection: Option<Connection>,
@@ -54,7 +54,7 @@ struct Held {
     overrides: Overrides,
 }
 
-impl From<Attached> for Held {
+impl From<Attached> for HeldInstance {
     fn from(attached: Attached) -> Self {
         let Attached { backend, connection, instance, generation, record, overrides, .. } =
             attached;
@@ -141,7 +141,7 @@ impl Handle {
             Ownership::Owned => {
                 // A guest outlives a connection that was cut, and waits a while
                 // for its owner.
-                match greet(&*held.backend, &held.instance, Role::Owner).await {
+                match greet(&*held.backend, &held.instance, HostRole::Owner).await {
                     Ok(connection) => {
                         held.connection = Some(connection.clone());
                         self.hold_again();
@@ -155,7 +155,7 @@ impl Handle {
                 }
                 // The lost instance is removed first.
                 if let Some(lost) = self.engine.owned.get(&held.instance.id) {
-                    self.engine.remove_owned(&lost, Interrupt::Anything).await?;
+                    self.engine.remove_owned(&lost, StopScope::Anything).await?;
                 }
                 self.engine.own(&self.key, &held.overrides).await?
             }
@@ -180,7 +180,8 @@ impl Handle {
             Ownership::Shared => self.engine.connect_recorded(&self.key).await?,
             Ownership::Owned => {
                 let (task, instance) = (self.key.task(), held.instance.clone());
-                let greeted = greet_existing(task, &*held.backend, &instance, Role::Owner).await;
+                let greeted =
+                    greet_existing(task, &*held.backend, &instance, HostRole::Owner).await;
                 (instance, greeted?)
             }
         };
@@ -350,7 +351,7 @@ impl Handle {
         }
         let (_, instance) = self.place().await;
         if let Some(owned) = self.engine.owned.get(&instance.id)
-            && let Err(error) = self.engine.remove_owned(&owned, Interrupt::Nothing).await
+            && let Err(error) = self.engine.remove_owned(&owned, StopScope::Nothing).await
         {
             if !matches!(error, Error::Busy { .. }) {
                 tracing::warn!(task = %self.key().task(), %error, "cannot remove an idle sandbox");
@@ -364,7 +365,7 @@ impl Handle {
         self.engine.forget_handle_of(self);
         if self.is_owned() {
             return match self.owned_instance().await {
-                Some(owned) => self.engine.remove_owned(&owned, Interrupt::Anything).await,
+                Some(owned) => self.engine.remove_owned(&owned, StopScope::Anything).await,
                 None => Ok(()),
             };
         }

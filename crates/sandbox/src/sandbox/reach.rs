@@ -151,7 +151,7 @@ fn volumes(made: &BTreeMap<String, String>, user_home: Option<&Path>) -> Vec<Ope
 }
 
 fn mounts(extra: &ExtraArgs, user_home: Option<&Path>) -> Vec<Opening> {
-    let opening = |mount: &crate::settings::Mount| match &mount.kind {
+    let opening = |mount: &crate::settings::MountFlag| match &mount.kind {
         MountKind::Bind { source, .. } => {
             let host = source.resolve(user_home).unwrap_or_else(|| source.as_str().to_owned());
             let target = mount.target.as_str().into();

@@ -1,9 +1,9 @@
 //! The settings of sandboxes, whatever makes them. Each backend declares its own beside these.
 
 use vestal_config::{
-    AnyKey as _, Bytes, Count, CountOrNone, Cpus, DAY, EnvNames, EnvPairs, Finding, Group,
-    Megabytes, Protection, Range, Seconds, SecondsOrNever, Secrecy, Settings, Severity, Source,
-    YEAR,
+    AnyKey as _, ByteSize, Count, CountOrNone, Cpus, DAY, EnvNames, EnvPairs, Group, Megabytes,
+    Protection, Range, Seconds, SecondsOrNever, Secrecy, SettingFinding, Settings, Severity,
+    ValueSource, YEAR,
 };
 
 use super::environment::SandboxSettings as _;
@@ -116,8 +116,8 @@ vestal_config::keys! {
 
     /// Bytes kept of each output stream of a job: its head and its tail, with a count of what was
     /// left out.
-    JOB_LOG_BYTES: Bytes = "terminal.job_log_bytes" {
-        default: Bytes::mib(8),
+    JOB_LOG_BYTES: ByteSize = "terminal.job_log_bytes" {
+        default: ByteSize::mib(8),
         limits: Range { min: 64 << 10, max: 16 << 30 },
         env: ["TERMINAL_JOB_LOG_BYTES"],
     }
@@ -265,7 +265,7 @@ A command in a container inherits nothing. It gets the image's environment and, 
 `terminal.docker_env`. What `terminal.docker_forward_env` names is forwarded whatever it is.
 ";
 
-fn check(settings: &Settings) -> Vec<Finding> {
+fn check(settings: &Settings) -> Vec<SettingFinding> {
     let mut findings = Vec::new();
     check_passthrough(settings, &mut findings);
     if let Ok(volumes) = settings.get(&DOCKER_VOLUMES) {
@@ -278,10 +278,10 @@ fn check(settings: &Settings) -> Vec<Finding> {
 /// Returns what is worth knowing about a setting that weakens isolation.
 pub(crate) fn weakening(
     key: &'static str,
-    source: &Source,
+    source: &ValueSource,
     weakens: Vec<String>,
-) -> impl Iterator<Item = Finding> {
-    weakens.into_iter().map(move |what| Finding {
+) -> impl Iterator<Item = SettingFinding> {
+    weakens.into_iter().map(move |what| SettingFinding {
         severity: Severity::Note,
         name: Some(key.to_owned()),
         message: format!("{key} ({source}) weakens isolation: {what}"),
@@ -289,14 +289,14 @@ pub(crate) fn weakening(
     })
 }
 
-fn check_passthrough(settings: &Settings, findings: &mut Vec<Finding>) {
+fn check_passthrough(settings: &Settings, findings: &mut Vec<SettingFinding>) {
     let Ok(passthrough) = settings.get(&ENV_PASSTHROUGH) else {
         return;
     };
     // What keeps the environment from being read was found before.
     let refused = settings.job_environment().map(|job| job.refused).unwrap_or_default();
     for name in refused {
-        findings.push(Finding {
+        findings.push(SettingFinding {
             severity: Severity::Warning,
             name: Some(ENV_PASSTHROUGH.name().to_owned()),
             message: format!(

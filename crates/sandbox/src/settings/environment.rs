@@ -4,11 +4,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use vestal_config::{
-    AnyKey as _, ConfigError, EnvName, EnvNames, EnvPairs, Environment, Key, Resolved, Settings,
+    AnyKey as _, ConfigError, EnvName, EnvNames, EnvPairs, Environment, Resolved, SettingKey,
+    Settings,
 };
 
 use super::keys;
-use super::secrets::{self, Class, class_of};
+use super::secrets::{self, SecretClass, class_of};
 
 /// The environment of a command.
 #[derive(Clone, PartialEq, Eq)]
@@ -150,7 +151,7 @@ impl SandboxSettings for Settings {
 fn pass_on<'a>(
     settings: &Settings,
     names: impl Iterator<Item = &'a EnvName>,
-    key: &Key<EnvNames>,
+    key: &SettingKey<EnvNames>,
     variables: &mut Environment,
 ) -> Result<(), ConfigError> {
     for name in names {
@@ -166,7 +167,7 @@ fn pass_on<'a>(
 /// Adds the variables that a key holds.
 fn put(
     settings: &Settings,
-    key: &Key<EnvPairs>,
+    key: &SettingKey<EnvPairs>,
     variables: &mut Environment,
 ) -> Result<(), ConfigError> {
     for (name, value) in settings.get(key)?.value.iter() {
@@ -179,7 +180,8 @@ fn put(
 /// and those that never are. `own` are the variables that a setting says hold secrets.
 fn parted(passthrough: &EnvNames, own: &EnvNames) -> (EnvNames, Vec<EnvName>) {
     let passes = |name: &EnvName| {
-        class_of(name.as_str()).is_none_or(Class::may_be_passed_on) && !own.contains(name.as_str())
+        class_of(name.as_str()).is_none_or(SecretClass::may_be_passed_on)
+            && !own.contains(name.as_str())
     };
     let (passed, refused): (Vec<_>, Vec<_>) = passthrough.iter().cloned().partition(passes);
     (passed.into_iter().collect(), refused)

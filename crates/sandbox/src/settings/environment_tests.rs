@@ -1,6 +1,6 @@
 use std::os::unix::ffi::OsStringExt;
 
-use vestal_config::{Group, Home, Override, Source};
+use vestal_config::{Group, Home, Override, ValueSource};
 
 use super::*;
 use crate::settings::testing::TestHome;
@@ -88,7 +88,7 @@ fn pairs(job: &CommandEnvironment) -> Vec<String> {
 fn sandboxes_are_in_the_home_unless_told_otherwise() {
     let home = TestHome::new();
     let default = home.settings(&[], &[]).sandboxes_dir().expect("fine");
-    assert_eq!(default, Resolved { value: home.path("sandboxes"), source: Source::Default });
+    assert_eq!(default, Resolved { value: home.path("sandboxes"), source: ValueSource::Default });
     let env = [("HOME", "/home/ada"), ("TERMINAL_SANDBOX_DIR", "~/boxes")];
     let moved = home.settings(&env, &[]).sandboxes_dir().expect("fine");
     assert_eq!(moved.value, PathBuf::from("/home/ada/boxes"));

@@ -15,7 +15,7 @@ use vestal_config::Schema;
 
 use crate::backends::REGISTRY;
 pub use crate::backends::docker::settings::{
-    Device, DockerBinary, DockerTransport, ENGINE_VARIABLES, ExtraArgs, Gpus, ImageName, Mount,
+    Device, DockerBinary, DockerTransport, ENGINE_VARIABLES, ExtraArgs, Gpus, ImageName, MountFlag,
     MountKind, PortMapping, Protocol, Seccomp, SecurityOption, Ulimit,
 };
 pub use crate::backends::native::settings::RootfsChoice;

@@ -4,12 +4,12 @@
 //!
 //! | class | what | let through by `terminal.env_passthrough` |
 //! |---|---|---|
-//! | [`Class::Provider`] | keys, tokens and addresses of model providers | never |
-//! | [`Class::Own`] | Vestal's own secrets, relay identities | never |
-//! | [`Class::Sudo`] | `SUDO_PASSWORD` | never |
-//! | [`Class::Messaging`] | tokens and passwords of chat, mail and telephone services | yes |
-//! | [`Class::Tool`] | keys of search, browsing, speech and hosting services; `GH_TOKEN`, `GITHUB_TOKEN` | yes |
-//! | [`Class::Cloud`] | paths of Google Cloud credentials | yes |
+//! | [`SecretClass::Provider`] | keys, tokens and addresses of model providers | never |
+//! | [`SecretClass::Own`] | Vestal's own secrets, relay identities | never |
+//! | [`SecretClass::Sudo`] | `SUDO_PASSWORD` | never |
+//! | [`SecretClass::Messaging`] | tokens and passwords of chat, mail and telephone services | yes |
+//! | [`SecretClass::Tool`] | keys of search, browsing, speech and hosting services; `GH_TOKEN`, `GITHUB_TOKEN` | yes |
+//! | [`SecretClass::Cloud`] | paths of Google Cloud credentials | yes |
 //!
 //! The general AWS chain (`AWS_ACCESS_KEY_ID`, `AWS_PROFILE`, …), `SSH_AUTH_SOCK`
 //! and `CLAUDE_CODE_OAUTH_TOKEN` are inherited on purpose: commands that deploy,
@@ -26,7 +26,7 @@ mod tests;
 
 /// What kind of secret a variable is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Class {
+pub enum SecretClass {
     /// Key, token or address of a model provider.
     Provider,
     /// Belongs to Vestal itself.
@@ -41,7 +41,7 @@ pub enum Class {
     Cloud,
 }
 
-impl Class {
+impl SecretClass {
     /// Reports whether `terminal.env_passthrough` may let such a variable through.
     pub fn may_be_passed_on(self) -> bool {
         match self {
@@ -86,15 +86,15 @@ const ENDINGS: &[&str] = &[
 const INHERITED: &[&str] = &["CLAUDE_CODE_OAUTH_TOKEN", "SSH_AUTH_SOCK"];
 
 /// The table. The first rule that matches decides.
-const RULES: &[(Class, Rule)] = &[
-    (Class::Sudo, Rule::Names(&["SUDO_PASSWORD"])),
-    (Class::Own, Rule::Owners(&["VESTAL"])),
-    (Class::Own, Rule::Names(&["VESTAL_PROVIDERS"])),
-    (Class::Own, Rule::Prefix("GATEWAY_RELAY_")),
-    (Class::Provider, Rule::Around("AUXILIARY_", "_API_KEY")),
-    (Class::Provider, Rule::Around("AUXILIARY_", "_BASE_URL")),
+const RULES: &[(SecretClass, Rule)] = &[
+    (SecretClass::Sudo, Rule::Names(&["SUDO_PASSWORD"])),
+    (SecretClass::Own, Rule::Owners(&["VESTAL"])),
+    (SecretClass::Own, Rule::Names(&["VESTAL_PROVIDERS"])),
+    (SecretClass::Own, Rule::Prefix("GATEWAY_RELAY_")),
+    (SecretClass::Provider, Rule::Around("AUXILIARY_", "_API_KEY")),
+    (SecretClass::Provider, Rule::Around("AUXILIARY_", "_BASE_URL")),
     (
-        Class::Provider,
+        SecretClass::Provider,
         Rule::Names(&[
             "AWS_BEARER_TOKEN_BEDROCK",
             "GLM_API_KEY",
@@ -108,7 +108,7 @@ const RULES: &[(Class, Rule)] = &[
         ]),
     ),
     (
-        Class::Provider,
+        SecretClass::Provider,
         Rule::Owners(&[
             "AI21",
             "AI_GATEWAY",
@@ -191,7 +191,7 @@ const RULES: &[(Class, Rule)] = &[
         ]),
     ),
     (
-        Class::Messaging,
+        SecretClass::Messaging,
         Rule::Owners(&[
             "BLUEBUBBLES",
             "DINGTALK",
@@ -223,7 +223,7 @@ const RULES: &[(Class, Rule)] = &[
         ]),
     ),
     (
-        Class::Messaging,
+        SecretClass::Messaging,
         Rule::Names(&[
             "DINGTALK_CLIENT_ID",
             "DISCORD_WEBHOOK_URL",
@@ -237,7 +237,7 @@ const RULES: &[(Class, Rule)] = &[
         ]),
     ),
     (
-        Class::Tool,
+        SecretClass::Tool,
         Rule::Names(&[
             "CAMOFOX_URL",
             "FIRECRAWL_GATEWAY_URL",
@@ -251,7 +251,7 @@ const RULES: &[(Class, Rule)] = &[
         ]),
     ),
     (
-        Class::Tool,
+        SecretClass::Tool,
         Rule::Owners(&[
             "APIFY",
             "ASSEMBLYAI",
@@ -287,9 +287,9 @@ const RULES: &[(Class, Rule)] = &[
             "WANDB",
         ]),
     ),
-    (Class::Tool, Rule::Names(&["FAL_KEY"])),
+    (SecretClass::Tool, Rule::Names(&["FAL_KEY"])),
     (
-        Class::Cloud,
+        SecretClass::Cloud,
         Rule::Names(&[
             "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE",
             "CLOUDSDK_AUTH_CREDENTIAL_FILE_OVERRIDE",
@@ -307,7 +307,7 @@ const CLOUD_FIRST: &[&str] =
     &["GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_CREDENTIALS", "GOOGLE_OAUTH_ACCESS_TOKEN"];
 
 /// Returns what kind of secret a variable is, or none when it is none.
-pub fn class_of(name: &str) -> Option<Class> {
+pub fn class_of(name: &str) -> Option<SecretClass> {
     let folded = name.to_ascii_uppercase();
     let bare = folded.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_');
     let is_in = |names: &[&str]| names.contains(&folded.as_str());
@@ -315,7 +315,7 @@ pub fn class_of(name: &str) -> Option<Class> {
         return None;
     }
     if is_in(CLOUD_FIRST) {
-        return Some(Class::Cloud);
+        return Some(SecretClass::Cloud);
     }
     let found = |name: &str| RULES.iter().find(|(_, rule)| rule.matches(name));
     found(&folded).or_else(|| found(bare)).map(|(class, _)| *class)

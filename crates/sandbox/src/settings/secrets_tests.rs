@@ -2,9 +2,9 @@ use super::*;
 
 #[test]
 fn secrets_of_every_class_are_recognised() {
-    let table: &[(Class, &[&str])] = &[
+    let table: &[(SecretClass, &[&str])] = &[
         (
-            Class::Provider,
+            SecretClass::Provider,
             &[
                 "OPENAI_API_KEY",
                 "OPENAI_BASE_URL",
@@ -40,7 +40,7 @@ fn secrets_of_every_class_are_recognised() {
             ],
         ),
         (
-            Class::Own,
+            SecretClass::Own,
             &[
                 "VESTAL_API_TOKEN",
                 "VESTAL_GATEWAY_SECRET",
@@ -48,9 +48,9 @@ fn secrets_of_every_class_are_recognised() {
                 "GATEWAY_RELAY_DELIVERY_KEY",
             ],
         ),
-        (Class::Sudo, &["SUDO_PASSWORD"]),
+        (SecretClass::Sudo, &["SUDO_PASSWORD"]),
         (
-            Class::Messaging,
+            SecretClass::Messaging,
             &[
                 "TELEGRAM_BOT_TOKEN",
                 "DISCORD_BOT_TOKEN",
@@ -67,7 +67,7 @@ fn secrets_of_every_class_are_recognised() {
             ],
         ),
         (
-            Class::Tool,
+            SecretClass::Tool,
             &[
                 "TAVILY_API_KEY",
                 "EXA_API_KEY",
@@ -85,7 +85,7 @@ fn secrets_of_every_class_are_recognised() {
             ],
         ),
         (
-            Class::Cloud,
+            SecretClass::Cloud,
             &["GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_AUTH_CREDENTIAL_FILE_OVERRIDE"],
         ),
     ];

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use tempfile::TempDir;
-use vestal_config::{Environment, Finding, Home, Override, Settings};
+use vestal_config::{Environment, Home, Override, SettingFinding, Settings};
 
 /// A home in a temporary directory, removed when dropped.
 pub(crate) struct TestHome {
@@ -40,7 +40,7 @@ impl TestHome {
     /// Returns what is wrong with the settings as text, with the path of the home taken out.
     pub(crate) fn findings(&self, env: &[(&str, &str)]) -> Vec<String> {
         let root = format!("{}/", self.dir.path().display());
-        let text = |finding: Finding| {
+        let text = |finding: SettingFinding| {
             format!("{:?}: {}", finding.severity, finding.message.replace(&root, ""))
         };
         self.settings(env, &[]).check().into_iter().map(text).collect()

@@ -6,8 +6,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use vestal_config::kind::{Input, Refusal, closest, expand, path};
-use vestal_config::{Setting, Value};
+use vestal_config::kind::{SettingInput, ValueRefusal, closest, expand, path};
+use vestal_config::{Setting, SettingValue};
 
 use crate::backends::{RESERVED_NAMES, registered};
 
@@ -79,7 +79,7 @@ fn words() -> Vec<&'static str> {
 impl Setting for BackendChoice {
     type Limits = ();
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         let text = input.scalar()?.trim().to_ascii_lowercase();
         if text == AUTO {
             return Ok(Self::Auto);
@@ -89,18 +89,18 @@ impl Setting for BackendChoice {
         }
         let mut mistaken = registered().flat_map(|declared| declared.mistaken_names);
         if let Some((_, advice)) = mistaken.find(|(name, _)| *name == text) {
-            let refusal = Refusal::new("is not a backend of its own");
+            let refusal = ValueRefusal::new("is not a backend of its own");
             return Err(refusal.suggesting(Some((*advice).to_owned())));
         }
         if RESERVED_NAMES.contains(&&*text) {
-            return Err(Refusal::new("is a backend that is not in this version"));
+            return Err(ValueRefusal::new("is a backend that is not in this version"));
         }
         let meant = closest(&text, words()).map(|word| format!("did you mean {word}?"));
-        Err(Refusal::new("is not a backend").suggesting(meant))
+        Err(ValueRefusal::new("is not a backend").suggesting(meant))
     }
 
-    fn to_value(&self) -> Value {
-        Value::Text(self.as_str().to_owned())
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Text(self.as_str().to_owned())
     }
 
     fn allowed((): &()) -> String {
@@ -140,14 +140,14 @@ impl Setting for StartDir {
 
     const TILDE_IS_HOME: bool = true;
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         let path = path(input)?;
         let launch = [".", "auto", "cwd"].iter().any(|word| path.as_os_str() == OsStr::new(word));
         Ok(if launch { Self::Launch } else { Self::At(path) })
     }
 
-    fn to_value(&self) -> Value {
-        Value::Text(match self {
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Text(match self {
             Self::Launch => ".".to_owned(),
             Self::At(path) => path.to_string_lossy().into_owned(),
         })
@@ -190,16 +190,18 @@ impl Setting for SandboxesDir {
 
     const TILDE_IS_HOME: bool = true;
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         let path = path(input)?;
         if path.is_absolute() || path.starts_with("~") {
             return Ok(Self::At(path));
         }
-        Err(Refusal::new("is a relative path, which would mean another place in every directory"))
+        Err(ValueRefusal::new(
+            "is a relative path, which would mean another place in every directory",
+        ))
     }
 
-    fn to_value(&self) -> Value {
-        Value::Text(match self {
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Text(match self {
             Self::InHome => "<profile home>/sandboxes".to_owned(),
             Self::At(path) => path.to_string_lossy().into_owned(),
         })
@@ -224,8 +226,8 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str) -> Result<BackendChoice, Refusal> {
-        BackendChoice::read(Input::Text(OsStr::new(text)), &())
+    fn read(text: &str) -> Result<BackendChoice, ValueRefusal> {
+        BackendChoice::read(SettingInput::Text(OsStr::new(text)), &())
     }
 
     #[test]
@@ -252,8 +254,8 @@ mod places_tests {
 
     use super::*;
 
-    fn read<T: Setting<Limits = ()>>(text: &str) -> Result<T, Refusal> {
-        T::read(Input::Text(OsStr::new(text)), &())
+    fn read<T: Setting<Limits = ()>>(text: &str) -> Result<T, ValueRefusal> {
+        T::read(SettingInput::Text(OsStr::new(text)), &())
     }
 
     #[test]
@@ -273,9 +275,12 @@ mod places_tests {
     #[test]
     fn a_directory_in_a_variable_need_not_be_utf8() {
         let odd = OsStr::from_bytes(b"/srv/\xff");
-        assert_eq!(StartDir::read(Input::Text(odd), &()), Ok(StartDir::At(PathBuf::from(odd))));
         assert_eq!(
-            SandboxesDir::read(Input::Text(odd), &()),
+            StartDir::read(SettingInput::Text(odd), &()),
+            Ok(StartDir::At(PathBuf::from(odd)))
+        );
+        assert_eq!(
+            SandboxesDir::read(SettingInput::Text(odd), &()),
             Ok(SandboxesDir::At(PathBuf::from(odd)))
         );
     }

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use serde_json::json;
-use vestal_config::kind::{Input, Refusal, expand, texts};
-use vestal_config::{Setting, Value};
+use vestal_config::kind::{SettingInput, ValueRefusal, expand, texts};
+use vestal_config::{Setting, SettingValue};
 
 const FORM: &str = "SOURCE:TARGET[:OPTIONS]";
 
@@ -224,23 +224,23 @@ impl Volumes {
 impl Setting for Volumes {
     type Limits = ();
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         let specs = texts(input, "write it as [\"/host/path:/container/path\"]")?;
         let mut volumes: Vec<Volume> = Vec::new();
         for spec in &specs {
             let volume = Volume::parse(spec)
-                .map_err(|reason| Refusal::new(format!("holds {spec:?}, which {reason}")))?;
+                .map_err(|reason| ValueRefusal::new(format!("holds {spec:?}, which {reason}")))?;
             if volumes.iter().any(|other| other.target == volume.target) {
                 let target = &volume.target;
-                return Err(Refusal::new(format!("mounts two things at {target}")));
+                return Err(ValueRefusal::new(format!("mounts two things at {target}")));
             }
             volumes.push(volume);
         }
         Ok(Self(volumes))
     }
 
-    fn to_value(&self) -> Value {
-        Value::List(self.0.iter().map(|volume| Value::Text(volume.spec())).collect())
+    fn to_value(&self) -> SettingValue {
+        SettingValue::List(self.0.iter().map(|volume| SettingValue::Text(volume.spec())).collect())
     }
 
     fn allowed((): &()) -> String {

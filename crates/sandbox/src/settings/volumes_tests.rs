@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn read(text: &str) -> Result<Volumes, Refusal> {
-    Volumes::read(Input::Text(OsStr::new(text)), &())
+fn read(text: &str) -> Result<Volumes, ValueRefusal> {
+    Volumes::read(SettingInput::Text(OsStr::new(text)), &())
 }
 
 fn host(path: &str) -> VolumeSource {

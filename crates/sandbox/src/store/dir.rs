@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{FlockOperation, flock};
 
 use super::intent::{self, Intent, IntentFile};
-use super::record::{self, Record};
+use super::record::{self, SandboxRecord};
 use super::{StoreError, read_versioned, remove_tree, write_versioned};
 use crate::key::random_hex;
 
@@ -52,11 +52,11 @@ impl SandboxDir {
         make_private_dir(&self.path)
     }
 
-    pub(crate) fn read_record(&self) -> Result<Option<Record>, StoreError> {
+    pub(crate) fn read_record(&self) -> Result<Option<SandboxRecord>, StoreError> {
         read_versioned(&self.record_file(), record::VERSION)
     }
 
-    pub(crate) fn write_record(&self, record: &Record) -> Result<(), StoreError> {
+    pub(crate) fn write_record(&self, record: &SandboxRecord) -> Result<(), StoreError> {
         write_versioned(&self.record_file(), record)
     }
 

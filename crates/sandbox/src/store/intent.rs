@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Record;
+use super::SandboxRecord;
 
 /// Newest version of the intent file that is known here.
 pub(super) const VERSION: u64 = 2;
@@ -84,14 +84,14 @@ pub(crate) enum Intent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SandboxChange {
     /// The record from before.
-    pub(crate) was: Record,
+    pub(crate) was: SandboxRecord,
     /// The new instance; absent: there will be none.
     pub(crate) instance: Option<NewInstance>,
     /// The trees that are replaced, once that begins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) trees: Vec<ReplacedTree>,
     /// The record from now on, once that is settled.
-    pub(crate) now: Option<Record>,
+    pub(crate) now: Option<SandboxRecord>,
 }
 
 /// An instance that is to take the place of another.
@@ -170,11 +170,11 @@ pub(super) struct IntentFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HomeId, Key, Overrides, Task};
+    use crate::{HomeId, Key, Overrides, TaskName};
 
-    fn record() -> Record {
-        let key = Key::new(HomeId("h".into()), "p", Task::default_task());
-        Record::new(&key, "native", Overrides::default(), jiff::Timestamp::UNIX_EPOCH)
+    fn record() -> SandboxRecord {
+        let key = Key::new(HomeId("h".into()), "p", TaskName::default_task());
+        SandboxRecord::new(&key, "native", Overrides::default(), jiff::Timestamp::UNIX_EPOCH)
     }
 
     fn every_intent() -> Vec<Intent> {

@@ -18,7 +18,7 @@ pub(super) const VERSION: u64 = 1;
 
 /// The record of a sandbox: `sandbox.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Record {
+pub(crate) struct SandboxRecord {
     /// Version of this file.
     pub(crate) version: u64,
     /// Hash of the key, to notice a directory that was copied from elsewhere.
@@ -55,7 +55,7 @@ pub(crate) struct InstanceRecord {
     pub(crate) locator: serde_json::Value,
 }
 
-impl Record {
+impl SandboxRecord {
     /// Returns the record of a sandbox that has no instance yet.
     pub(crate) fn new(
         key: &crate::Key,
@@ -168,7 +168,7 @@ pub(crate) struct SnapshotRecord {
 
 impl SnapshotRecord {
     /// Returns the record of a snapshot that is made now and empty yet.
-    pub(crate) fn new(key: &Key, record: &super::Record, note: Option<&str>) -> Self {
+    pub(crate) fn new(key: &Key, record: &super::SandboxRecord, note: Option<&str>) -> Self {
         Self {
             version: SNAPSHOT_VERSION,
             home: key.home().as_str().to_owned(),
@@ -267,8 +267,8 @@ impl SandboxDir {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Record;
-    use crate::{HomeId, Task};
+    use crate::store::SandboxRecord;
+    use crate::{HomeId, TaskName};
 
     #[test]
     fn a_directory_is_a_snapshot_from_the_last_file_to_the_first() {
@@ -279,15 +279,15 @@ mod tests {
         let snapshot = dir.snapshot(&name);
         fs::create_dir_all(snapshot.system()).unwrap();
         assert_eq!((dir.snapshot_names().unwrap(), snapshot.read().unwrap()), (Vec::new(), None));
-        let key = Key::new(HomeId("h".into()), "p", Task::default_task());
-        let record = Record::new(&key, "native", Overrides::default(), Timestamp::now());
+        let key = Key::new(HomeId("h".into()), "p", TaskName::default_task());
+        let record = SandboxRecord::new(&key, "native", Overrides::default(), Timestamp::now());
         let written = SnapshotRecord {
             saved: Some(serde_json::json!({"layers": ["usr"]})),
             files: 3,
             ..SnapshotRecord::new(&key, &record, Some("why"))
         };
-        let renamed = Key::new(HomeId("h".into()), "renamed", Task::default_task());
-        let elsewhere = Key::new(HomeId("x".into()), "p", Task::default_task());
+        let renamed = Key::new(HomeId("h".into()), "renamed", TaskName::default_task());
+        let elsewhere = Key::new(HomeId("x".into()), "p", TaskName::default_task());
         assert_eq!((written.is_of(&renamed), written.is_of(&elsewhere)), (true, false));
         snapshot.write(&written).unwrap();
         assert_eq!(dir.snapshot_names().unwrap(), [name]);

@@ -13,7 +13,7 @@ use std::path::Path;
 
 use sha2::{Digest as _, Sha256};
 
-use super::{Guests, InstanceRecord, Intent, Record, SandboxDir, StoreError, list_dirs};
+use super::{Guests, InstanceRecord, Intent, SandboxDir, SandboxRecord, StoreError, list_dirs};
 use crate::backend::{Declaration, HostProcess};
 use crate::key::hex;
 use crate::{HomeId, Key};
@@ -61,7 +61,7 @@ pub(crate) fn holds_sandboxes_of(sandboxes: &Path, home: &HomeId) -> Result<bool
 }
 
 /// Returns the key that a sandbox has in a home; none for a task that cannot be.
-fn key_in(record: &Record, home: &HomeId) -> Option<Key> {
+fn key_in(record: &SandboxRecord, home: &HomeId) -> Option<Key> {
     Some(Key::new(home.clone(), &*record.profile, record.task.parse().ok()?))
 }
 
@@ -69,7 +69,7 @@ fn key_in(record: &Record, home: &HomeId) -> Option<Key> {
 /// work is done again.
 fn take_over(
     dir: &SandboxDir,
-    record: Record,
+    record: SandboxRecord,
     now: &Key,
     declared: &[&'static Declaration],
 ) -> Result<(), StoreError> {
@@ -87,7 +87,7 @@ fn take_over(
         (_, _) => None,
     };
     let_go(dir, instance.as_ref().map(|instance| &*instance.id))?;
-    dir.write_record(&Record { key: now.hash(), instance, ..record })
+    dir.write_record(&SandboxRecord { key: now.hash(), instance, ..record })
 }
 
 /// Gives an instance whose system is in its directory an id of its own.

@@ -26,7 +26,7 @@ fn sandbox(sandboxes: &Path, home: &HomeId, task: &str, backend: &str) -> Sandbo
     }
     fs::create_dir_all(dir.path().join("workspace")).unwrap();
     let mut record =
-        Record::new(&key(home, task), backend, Overrides::default(), Timestamp::UNIX_EPOCH);
+        SandboxRecord::new(&key(home, task), backend, Overrides::default(), Timestamp::UNIX_EPOCH);
     record.generation = 3;
     record.instance = Some(InstanceRecord {
         id: "first".to_owned(),

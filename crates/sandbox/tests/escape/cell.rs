@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command as Process, Stdio};
 
 use vestal_sandbox::files::WriteOptions;
-use vestal_sandbox::{Command, Engine, Sandbox, Task};
+use vestal_sandbox::{Command, Engine, Sandbox, TaskName};
 
 use crate::planted::Planted;
 use crate::support::World;
@@ -58,7 +58,8 @@ impl Cell {
     async fn in_world(world: World, mut settings: Vec<String>) -> Self {
         settings.push(NOTHING_ELSE.to_owned());
         let planted = Planted::around(&world);
-        let sandbox = engine(&world, &settings, &[]).sandbox(&Task::default_task()).await.unwrap();
+        let sandbox =
+            engine(&world, &settings, &[]).sandbox(&TaskName::default_task()).await.unwrap();
         let cell = Self { world, planted, settings, sandbox };
         cell.arm(&cell.sandbox).await;
         cell

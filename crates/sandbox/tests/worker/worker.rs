@@ -16,7 +16,8 @@ use std::io::Read as _;
 use serde_json::json;
 use vestal_config::{Environment, Home, Override, Settings};
 use vestal_sandbox::{
-    Command, Engine, EngineOptions, FilesOnRemoval, Rebuild, Sandbox, StateBefore, Task, WhileBusy,
+    Command, Engine, EngineOptions, FilesOnRemoval, Rebuild, Sandbox, StateBefore, TaskName,
+    WhileBusy,
 };
 
 #[tokio::main(flavor = "current_thread")]
@@ -38,7 +39,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let [verb, task, rest @ ..] = words.as_slice() else {
         return Err("no verb and task".into());
     };
-    let task: Task = task.parse()?;
+    let task: TaskName = task.parse()?;
     let settings = Settings::load(
         &vestal_sandbox::schema(),
         Home::at(home),
@@ -55,7 +56,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 async fn perform(
     engine: &Engine,
     verb: &str,
-    task: &Task,
+    task: &TaskName,
     argument: Option<&str>,
 ) -> Result<(), Box<dyn Error>> {
     match verb {
@@ -103,7 +104,7 @@ async fn perform(
             println!("{}", json!({ "restored": true }));
         }
         "fork" => {
-            let to: Task = argument.ok_or("to what?")?.parse()?;
+            let to: TaskName = argument.ok_or("to what?")?.parse()?;
             let forked = engine.fork(task, None, &to, WhileBusy::Stop).await?;
             println!("{}", json!({ "files": forked.files, "bytes": forked.bytes }));
         }

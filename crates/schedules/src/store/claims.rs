@@ -5,11 +5,11 @@ use jiff::{SignedDuration, Timestamp};
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::row::{self, SCHEDULE};
-use super::runs::{NewRun, open_run, prune, stored};
+use super::runs::{NewScheduleRun, open_run, prune, stored};
 use super::schedules::{get_in, set_next};
-use super::{Store, WriteTransaction};
-use crate::plan::{Plan, plan};
-use crate::run::{Owner, RunId, RunStatus, Trigger, lost_reason};
+use super::{ScheduleStore, WriteTransaction};
+use crate::plan::{MomentPlan, plan};
+use crate::run::{RunOwner, ScheduleRunId, ScheduleRunStatus, Trigger, lost_reason};
 use crate::schedule::{Schedule, ScheduleId, ScheduleState};
 use crate::{Error, Result};
 
@@ -23,28 +23,28 @@ const REQUEST_WITHIN: SignedDuration = SignedDuration::from_hours(1);
 #[derive(Debug, Default)]
 pub struct Taken {
     /// Runs that this process has claimed and must begin or end.
-    pub runs: Vec<(Schedule, RunId)>,
+    pub runs: Vec<(Schedule, ScheduleRunId)>,
     /// Entries that were recorded without a run: moments that were missed or skipped, runs that were
     /// lost.
-    pub recorded: Vec<(ScheduleId, RunStatus)>,
+    pub recorded: Vec<(ScheduleId, ScheduleRunStatus)>,
     /// Schedules that cannot be read; they stay as they are.
     pub unreadable: Vec<Error>,
     /// The next due moment of all schedules.
     pub next_at: Option<Timestamp>,
 }
 
-impl Store {
+impl ScheduleStore {
     /// Takes what is due, in one transaction: claims the moments, records those that were missed or
     /// skipped, finds each schedule's next moment, and records runs whose process is gone as lost.
     #[boxed]
-    pub async fn take_due(&self, owner: &Owner, now: Timestamp) -> Result<Taken> {
+    pub async fn take_due(&self, owner: &RunOwner, now: Timestamp) -> Result<Taken> {
         if !self.has_work(now).await? {
             return Ok(Taken { next_at: self.next_after(now).await?, ..Taken::default() });
         }
         let mut taken = Taken::default();
         let mut write = self.write().await?;
         for (schedule, _) in recover(&mut write, owner, now).await? {
-            taken.recorded.push((schedule, RunStatus::Lost));
+            taken.recorded.push((schedule, ScheduleRunStatus::Lost));
         }
         take_requests(&mut write, owner, now, &mut taken).await?;
         let query = format!(
@@ -104,7 +104,7 @@ async fn take(
     write: &mut WriteTransaction<'_>,
     schedule: Schedule,
     was_set_back: bool,
-    owner: &Owner,
+    owner: &RunOwner,
     now: Timestamp,
     taken: &mut Taken,
 ) -> Result<()> {
@@ -118,20 +118,24 @@ async fn take(
         return set_next(write, &id, ScheduleState::Active, next, now).await;
     }
     let Some(due) = schedule.next_at else { return Ok(()) };
-    let Plan { missed, run, next_at } = plan(timing, *anchor, zone, schedule.missed, due, now);
+    let MomentPlan { missed, run, next_at } =
+        plan(timing, *anchor, zone, schedule.missed, due, now);
     let state = if next_at.is_some() { ScheduleState::Active } else { ScheduleState::Done };
     set_next(write, &id, state, next_at, now).await?;
     if let Some(missed) = missed {
-        let new =
-            NewRun { due_at: Some(missed.first), trigger: Trigger::Due, status: RunStatus::Missed };
+        let new = NewScheduleRun {
+            due_at: Some(missed.first),
+            trigger: Trigger::Due,
+            status: ScheduleRunStatus::Missed,
+        };
         let entry = new.insert(write, &id, None, now).await?;
         let query = sqlx::query("UPDATE runs SET missed = ?, error = ? WHERE id = ?")
             .bind(stored(missed.count))
             .bind("nobody was there to run it")
             .bind(entry.get());
         write.execute(query).await?;
-        set_last(write, &id, RunStatus::Missed).await?;
-        taken.recorded.push((id.clone(), RunStatus::Missed));
+        set_last(write, &id, ScheduleRunStatus::Missed).await?;
+        taken.recorded.push((id.clone(), ScheduleRunStatus::Missed));
     }
     if let Some(run) = run
         && claim_moment(write, &id, run.due_at, now).await?
@@ -140,15 +144,15 @@ async fn take(
         let trigger = if run.is_late { Trigger::CatchUp } else { Trigger::Due };
         match open_run(write, &id, None).await? {
             Some(running) => {
-                let new = NewRun { due_at, trigger, status: RunStatus::Skipped };
+                let new = NewScheduleRun { due_at, trigger, status: ScheduleRunStatus::Skipped };
                 let entry = new.insert(write, &id, None, now).await?;
                 explain_entry(write, entry, &format!("run {running} was still in progress"))
                     .await?;
-                set_last(write, &id, RunStatus::Skipped).await?;
-                taken.recorded.push((id.clone(), RunStatus::Skipped));
+                set_last(write, &id, ScheduleRunStatus::Skipped).await?;
+                taken.recorded.push((id.clone(), ScheduleRunStatus::Skipped));
             }
             None => {
-                let new = NewRun { due_at, trigger, status: RunStatus::Waiting };
+                let new = NewScheduleRun { due_at, trigger, status: ScheduleRunStatus::Waiting };
                 let claimed = new.insert(write, &id, Some(owner), now).await?;
                 taken.runs.push((schedule, claimed));
             }
@@ -180,7 +184,7 @@ async fn claim_moment(
 /// Takes runs that were asked for.
 async fn take_requests(
     write: &mut WriteTransaction<'_>,
-    owner: &Owner,
+    owner: &RunOwner,
     now: Timestamp,
     taken: &mut Taken,
 ) -> Result<()> {
@@ -192,21 +196,21 @@ async fn take_requests(
     .map_err(|error| write.explain(error))?;
     for row in rows {
         let explain = |error| write.explain(error);
-        let run = RunId::new(row.try_get(0).map_err(explain)?);
+        let run = ScheduleRunId::new(row.try_get(0).map_err(explain)?);
         let id: ScheduleId = row.try_get::<String, _>(1).map_err(explain)?.parse()?;
         let asked: i64 = row.try_get(2).map_err(explain)?;
         let age = now.as_millisecond().saturating_sub(asked);
         if i128::from(age) > REQUEST_WITHIN.as_millis() {
-            end_entry(write, run, RunStatus::Missed, now).await?;
+            end_entry(write, run, ScheduleRunStatus::Missed, now).await?;
             explain_entry(write, run, "no gateway took it within an hour").await?;
-            set_last(write, &id, RunStatus::Missed).await?;
-            taken.recorded.push((id, RunStatus::Missed));
+            set_last(write, &id, ScheduleRunStatus::Missed).await?;
+            taken.recorded.push((id, ScheduleRunStatus::Missed));
             continue;
         }
         if let Some(running) = open_run(write, &id, Some(run)).await? {
-            end_entry(write, run, RunStatus::Skipped, now).await?;
+            end_entry(write, run, ScheduleRunStatus::Skipped, now).await?;
             explain_entry(write, run, &format!("run {running} was still in progress")).await?;
-            taken.recorded.push((id, RunStatus::Skipped));
+            taken.recorded.push((id, ScheduleRunStatus::Skipped));
             continue;
         }
         let schedule = match get_in(write, &id).await {
@@ -232,9 +236,9 @@ async fn take_requests(
 /// Records runs as lost whose process is gone. They are not repeated: how far they came is unknown.
 pub(super) async fn recover(
     write: &mut WriteTransaction<'_>,
-    here: &Owner,
+    here: &RunOwner,
     now: Timestamp,
-) -> Result<Vec<(ScheduleId, RunId)>> {
+) -> Result<Vec<(ScheduleId, ScheduleRunId)>> {
     let rows = sqlx::query(
         "SELECT id, schedule, owner, deadline_at, status FROM runs \
          WHERE status IN ('waiting', 'running') ORDER BY id",
@@ -245,7 +249,7 @@ pub(super) async fn recover(
     let mut lost = Vec::new();
     for row in rows {
         let explain = |error| write.explain(error);
-        let run = RunId::new(row.try_get(0).map_err(explain)?);
+        let run = ScheduleRunId::new(row.try_get(0).map_err(explain)?);
         let id: ScheduleId = row.try_get::<String, _>(1).map_err(explain)?.parse()?;
         let owner: Option<String> = row.try_get(2).map_err(explain)?;
         let deadline: Option<i64> = row.try_get(3).map_err(explain)?;
@@ -259,8 +263,8 @@ pub(super) async fn recover(
         if !is_gone {
             continue;
         }
-        end_entry(write, run, RunStatus::Lost, now).await?;
-        let status = RunStatus::from_word(&status).unwrap_or(RunStatus::Running);
+        end_entry(write, run, ScheduleRunStatus::Lost, now).await?;
+        let status = ScheduleRunStatus::from_word(&status).unwrap_or(ScheduleRunStatus::Running);
         explain_entry(write, run, lost_reason(status)).await?;
         let query = sqlx::query(
             "UPDATE schedules SET runs = runs + 1, failures = failures + 1, last_status = 'lost' \
@@ -275,8 +279,8 @@ pub(super) async fn recover(
 
 async fn end_entry(
     write: &mut WriteTransaction<'_>,
-    run: RunId,
-    status: RunStatus,
+    run: ScheduleRunId,
+    status: ScheduleRunStatus,
     now: Timestamp,
 ) -> Result<()> {
     let query = sqlx::query("UPDATE runs SET status = ?, ended_at = ? WHERE id = ?")
@@ -286,7 +290,11 @@ async fn end_entry(
     write.execute(query).await.map(drop)
 }
 
-async fn explain_entry(write: &mut WriteTransaction<'_>, run: RunId, why: &str) -> Result<()> {
+async fn explain_entry(
+    write: &mut WriteTransaction<'_>,
+    run: ScheduleRunId,
+    why: &str,
+) -> Result<()> {
     let query =
         sqlx::query("UPDATE runs SET error = ? WHERE id = ?").bind(why.to_owned()).bind(run.get());
     write.execute(query).await.map(drop)
@@ -295,7 +303,7 @@ async fn explain_entry(write: &mut WriteTransaction<'_>, run: RunId, why: &str) 
 async fn set_last(
     write: &mut WriteTransaction<'_>,
     id: &ScheduleId,
-    status: RunStatus,
+    status: ScheduleRunStatus,
 ) -> Result<()> {
     let query = sqlx::query("UPDATE schedules SET last_status = ? WHERE id = ?")
         .bind(status.word())

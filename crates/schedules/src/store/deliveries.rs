@@ -7,23 +7,23 @@ use sqlx::{AssertSqlSafe, Row as _};
 
 use super::row::{self, RUN};
 use super::schedules::get_in;
-use super::{Store, WriteTransaction};
-use crate::run::{Delivered, Owner, Run, RunId};
-use crate::schedule::{Delivery, Schedule};
+use super::{ScheduleStore, WriteTransaction};
+use crate::run::{Delivered, RunOwner, ScheduleRun, ScheduleRunId};
+use crate::schedule::{Schedule, ScheduleDelivery};
 use crate::{Error, Result};
 
 /// How long a delivery is tried.
 const TRY_WITHIN: SignedDuration = SignedDuration::from_hours(24);
 
-impl Store {
+impl ScheduleStore {
     /// Takes the deliveries that are to be made. A delivery that a process began and did not live to
     /// finish is not made again: it may be there. Only those in `wanted` are taken.
     pub async fn take_deliveries(
         &self,
-        owner: &Owner,
+        owner: &RunOwner,
         now: Timestamp,
-        wanted: impl Fn(RunId) -> bool + Send,
-    ) -> Result<Vec<(Schedule, Run)>> {
+        wanted: impl Fn(ScheduleRunId) -> bool + Send,
+    ) -> Result<Vec<(Schedule, ScheduleRun)>> {
         if !self.has_deliveries().await? {
             return Ok(Vec::new());
         }
@@ -71,8 +71,8 @@ impl Store {
                 Err(error) => return Err(error),
             };
             let next = match schedule.delivery {
-                Delivery::Local => Delivered::None,
-                Delivery::Conversation(_) => Delivered::Begun,
+                ScheduleDelivery::Local => Delivered::None,
+                ScheduleDelivery::Conversation(_) => Delivered::Begun,
             };
             let query = sqlx::query("UPDATE runs SET delivered = ?, owner = ? WHERE id = ?")
                 .bind(next.word())
@@ -91,7 +91,7 @@ impl Store {
     #[boxed]
     pub async fn delivered(
         &self,
-        run: RunId,
+        run: ScheduleRunId,
         delivered: Delivered,
         error: Option<&str>,
     ) -> Result<()> {
@@ -118,7 +118,7 @@ impl Store {
     }
 }
 
-fn is_over(run: &Run, now: Timestamp) -> bool {
+fn is_over(run: &ScheduleRun, now: Timestamp) -> bool {
     run.ended_at.is_some_and(|ended| now.duration_since(ended) > TRY_WITHIN)
 }
 

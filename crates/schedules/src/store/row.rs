@@ -5,9 +5,9 @@ use sqlx::Row as _;
 use sqlx::sqlite::SqliteRow;
 
 use crate::moments::Zone;
-use crate::run::{Delivered, Owner, Run, RunId, RunStatus, Trigger};
-use crate::schedule::{Delivery, MissedPolicy, Schedule, ScheduleId, ScheduleState};
-use crate::timing::Timing;
+use crate::run::{Delivered, RunOwner, ScheduleRun, ScheduleRunId, ScheduleRunStatus, Trigger};
+use crate::schedule::{MissedPolicy, Schedule, ScheduleDelivery, ScheduleId, ScheduleState};
+use crate::timing::ScheduleTiming;
 use crate::{Error, Result};
 
 /// The columns that [`schedule`] reads.
@@ -82,7 +82,7 @@ pub(super) fn schedule(row: &SqliteRow) -> Result<Schedule> {
     let id: String = row.try_get("id").unwrap_or_default();
     let columns = Columns { row, id };
     let created_at = columns.time("created_at")?;
-    let timing = Timing::parse(&columns.text("timing")?, created_at)
+    let timing = ScheduleTiming::parse(&columns.text("timing")?, created_at)
         .map_err(|error| columns.unreadable("the timing", error.to_string()))?;
     let zone = Zone::named(&columns.text("zone")?)
         .map_err(|error| columns.unreadable("the time zone", error.to_string()))?;
@@ -106,7 +106,7 @@ pub(super) fn schedule(row: &SqliteRow) -> Result<Schedule> {
         workdir: columns.optional_text("workdir")?,
         script: columns.optional_text("script")?,
         delivery: delivery
-            .parse::<Delivery>()
+            .parse::<ScheduleDelivery>()
             .map_err(|error| columns.unreadable("the delivery", error.to_string()))?,
         missed: columns.word("missed", |word| match word {
             "run" => Some(MissedPolicy::Run),
@@ -119,23 +119,23 @@ pub(super) fn schedule(row: &SqliteRow) -> Result<Schedule> {
         last_run_at: columns.optional_time("last_run_at")?,
         last_status: columns
             .optional_text("last_status")?
-            .and_then(|word| RunStatus::from_word(&word)),
+            .and_then(|word| ScheduleRunStatus::from_word(&word)),
         runs: columns.number("runs")?,
         failures: columns.number("failures")?,
     })
 }
 
-pub(super) fn run(row: &SqliteRow) -> Result<Run> {
+pub(super) fn run(row: &SqliteRow) -> Result<ScheduleRun> {
     let id: String = row.try_get("schedule").unwrap_or_default();
     let columns = Columns { row, id };
     let number: i64 =
         row.try_get("id").map_err(|error| columns.unreadable("a run", error.to_string()))?;
     let schedule: ScheduleId = columns.id.parse()?;
-    Ok(Run {
-        id: RunId::new(number),
+    Ok(ScheduleRun {
+        id: ScheduleRunId::new(number),
         schedule,
         trigger: columns.word("trigger", Trigger::from_word)?,
-        status: columns.word("status", RunStatus::from_word)?,
+        status: columns.word("status", ScheduleRunStatus::from_word)?,
         due_at: columns.optional_time("due_at")?,
         missed: columns.number("missed")?,
         claimed_at: columns.time("claimed_at")?,
@@ -154,7 +154,7 @@ pub(super) fn run(row: &SqliteRow) -> Result<Run> {
 }
 
 /// Reads an owner; one that cannot be read is nobody.
-pub(super) fn owner(text: &str) -> Option<Owner> {
+pub(super) fn owner(text: &str) -> Option<RunOwner> {
     serde_json::from_str(text).ok()
 }
 

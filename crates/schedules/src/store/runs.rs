@@ -6,9 +6,11 @@ use sqlx::AssertSqlSafe;
 
 use super::row::{self, RUN};
 use super::schedules::{get_in, not_found};
-use super::{Store, WriteTransaction};
-use crate::run::{Delivered, Owner, Run, RunId, RunReport, RunStatus, Trigger};
-use crate::schedule::{Delivery, Schedule, ScheduleId};
+use super::{ScheduleStore, WriteTransaction};
+use crate::run::{
+    Delivered, RunOwner, RunReport, ScheduleRun, ScheduleRunId, ScheduleRunStatus, Trigger,
+};
+use crate::schedule::{Schedule, ScheduleDelivery, ScheduleId};
 use crate::{Error, Result};
 
 /// Runs that are kept of each schedule, those in progress not counted.
@@ -20,11 +22,15 @@ const FOREIGN_GRACE: SignedDuration = SignedDuration::from_mins(10);
 /// How long a claimed run may wait for others.
 pub(super) const WAIT_WITHIN: SignedDuration = SignedDuration::from_hours(24);
 
-impl Store {
+impl ScheduleStore {
     /// Returns runs, the latest first: of one schedule, or of all. A run whose process is gone is
     /// shown as lost, also if nobody has recorded that yet.
     #[boxed]
-    pub async fn runs(&self, schedule: Option<&ScheduleId>, limit: u32) -> Result<Vec<Run>> {
+    pub async fn runs(
+        &self,
+        schedule: Option<&ScheduleId>,
+        limit: u32,
+    ) -> Result<Vec<ScheduleRun>> {
         let of = if schedule.is_some() { "WHERE schedule = ?1" } else { "WHERE ?1 IS NULL" };
         let query = format!("SELECT {RUN} FROM runs {of} ORDER BY id DESC LIMIT ?2");
         let mut reader = self.reader().await?;
@@ -34,30 +40,34 @@ impl Store {
             .fetch_all(&mut *reader)
             .await
             .map_err(|error| self.explain(error))?;
-        let here = Owner::current()?;
+        let here = RunOwner::current()?;
         rows.iter().map(|row| Ok(row::run(row)?.seen_from(&here))).collect()
     }
 
     /// Returns a run, in the same way.
     #[boxed]
-    pub async fn run(&self, id: RunId) -> Result<Run> {
+    pub async fn run(&self, id: ScheduleRunId) -> Result<ScheduleRun> {
         let query = format!("SELECT {RUN} FROM runs WHERE id = ?");
         let mut reader = self.reader().await?;
         let found = sqlx::query(AssertSqlSafe(query)).bind(id.get());
         let found =
             found.fetch_optional(&mut *reader).await.map_err(|error| self.explain(error))?;
-        Ok(row::run(&found.ok_or(Error::NoRun(id))?)?.seen_from(&Owner::current()?))
+        Ok(row::run(&found.ok_or(Error::NoRun(id))?)?.seen_from(&RunOwner::current()?))
     }
 
     /// Asks for a run of a schedule now, by whoever runs schedules. Refused while one is in progress.
     #[boxed]
-    pub async fn request(&self, id: &ScheduleId, now: Timestamp) -> Result<Run> {
-        let here = Owner::current()?;
+    pub async fn request(&self, id: &ScheduleId, now: Timestamp) -> Result<ScheduleRun> {
+        let here = RunOwner::current()?;
         let mut write = self.write().await?;
         get_in(&mut write, id).await?;
         super::claims::recover(&mut write, &here, now).await?;
         refuse_overlap(&mut write, id).await?;
-        let new = NewRun { due_at: None, trigger: Trigger::Manual, status: RunStatus::Requested };
+        let new = NewScheduleRun {
+            due_at: None,
+            trigger: Trigger::Manual,
+            status: ScheduleRunStatus::Requested,
+        };
         let run = new.insert(&mut write, id, None, now).await?;
         write.commit().await?;
         self.run(run).await
@@ -69,14 +79,18 @@ impl Store {
     pub async fn begin(
         &self,
         id: &ScheduleId,
-        owner: &Owner,
+        owner: &RunOwner,
         now: Timestamp,
-    ) -> Result<(Schedule, RunId)> {
+    ) -> Result<(Schedule, ScheduleRunId)> {
         let mut write = self.write().await?;
         let schedule = get_in(&mut write, id).await?;
         super::claims::recover(&mut write, owner, now).await?;
         refuse_overlap(&mut write, id).await?;
-        let new = NewRun { due_at: None, trigger: Trigger::Manual, status: RunStatus::Waiting };
+        let new = NewScheduleRun {
+            due_at: None,
+            trigger: Trigger::Manual,
+            status: ScheduleRunStatus::Waiting,
+        };
         let run = new.insert(&mut write, id, Some(owner), now).await?;
         write.commit().await?;
         Ok((schedule, run))
@@ -86,7 +100,7 @@ impl Store {
     #[boxed]
     pub async fn started(
         &self,
-        run: RunId,
+        run: ScheduleRunId,
         now: Timestamp,
         timeout: std::time::Duration,
     ) -> Result<()> {
@@ -114,7 +128,7 @@ impl Store {
     /// Records the conversation of a run as soon as it is known: so it is found also if the run is
     /// lost.
     #[boxed]
-    pub async fn note_conversation(&self, run: RunId, conversation: &str) -> Result<()> {
+    pub async fn note_conversation(&self, run: ScheduleRunId, conversation: &str) -> Result<()> {
         let mut write = self.write().await?;
         let query = sqlx::query("UPDATE runs SET conversation = ? WHERE id = ?")
             .bind(conversation.to_owned())
@@ -126,16 +140,22 @@ impl Store {
     /// Records how a run ended. One that was taken for lost and reports after all has its true
     /// result; one whose schedule was removed has no record. Returns whether there is one.
     #[boxed]
-    pub async fn finish(&self, run: RunId, report: &RunReport, now: Timestamp) -> Result<bool> {
+    pub async fn finish(
+        &self,
+        run: ScheduleRunId,
+        report: &RunReport,
+        now: Timestamp,
+    ) -> Result<bool> {
         let mut write = self.write().await?;
         let found = find(&mut write, run).await?;
-        let Some(found) = found.filter(|run| run.status.is_open() || run.status == RunStatus::Lost)
+        let Some(found) =
+            found.filter(|run| run.status.is_open() || run.status == ScheduleRunStatus::Lost)
         else {
             write.commit().await?;
             return Ok(false);
         };
         let schedule = get_in(&mut write, &found.schedule).await;
-        let delivers = schedule.is_ok_and(|schedule| schedule.delivery != Delivery::Local);
+        let delivers = schedule.is_ok_and(|schedule| schedule.delivery != ScheduleDelivery::Local);
         let delivered = if delivers { Delivered::Pending } else { Delivered::None };
         let status = report.outcome.status();
         let (output, omitted) = report.kept_output();
@@ -156,8 +176,8 @@ impl Store {
         .bind(run.get());
         write.execute(query).await?;
         // A run that was lost has been counted as a failure already.
-        let counted = i64::from(found.status != RunStatus::Lost);
-        let failed = i64::from(status != RunStatus::Succeeded);
+        let counted = i64::from(found.status != ScheduleRunStatus::Lost);
+        let failed = i64::from(status != ScheduleRunStatus::Succeeded);
         let query = sqlx::query(
             "UPDATE schedules SET runs = runs + ?, failures = max(0, failures + ?), last_status = ? \
              WHERE id = ?",
@@ -178,7 +198,10 @@ pub(super) fn stored(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-pub(super) async fn find(write: &mut WriteTransaction<'_>, run: RunId) -> Result<Option<Run>> {
+pub(super) async fn find(
+    write: &mut WriteTransaction<'_>,
+    run: ScheduleRunId,
+) -> Result<Option<ScheduleRun>> {
     let query = format!("SELECT {RUN} FROM runs WHERE id = ?");
     let found = sqlx::query(AssertSqlSafe(query)).bind(run.get()).fetch_optional(write.on()).await;
     let found = found.map_err(|error| write.explain(error))?;
@@ -189,18 +212,18 @@ pub(super) async fn find(write: &mut WriteTransaction<'_>, run: RunId) -> Result
 pub(super) async fn open_run(
     write: &mut WriteTransaction<'_>,
     schedule: &ScheduleId,
-    besides: Option<RunId>,
-) -> Result<Option<RunId>> {
+    besides: Option<ScheduleRunId>,
+) -> Result<Option<ScheduleRunId>> {
     let found: Option<i64> = sqlx::query_scalar(
         "SELECT id FROM runs WHERE schedule = ? AND status IN ('requested', 'waiting', 'running') \
          AND id <> ? ORDER BY id LIMIT 1",
     )
     .bind(schedule.as_str())
-    .bind(besides.map_or(0, RunId::get))
+    .bind(besides.map_or(0, ScheduleRunId::get))
     .fetch_optional(write.on())
     .await
     .map_err(|error| write.explain(error))?;
-    Ok(found.map(RunId::new))
+    Ok(found.map(ScheduleRunId::new))
 }
 
 async fn refuse_overlap(write: &mut WriteTransaction<'_>, id: &ScheduleId) -> Result<()> {
@@ -211,20 +234,20 @@ async fn refuse_overlap(write: &mut WriteTransaction<'_>, id: &ScheduleId) -> Re
 }
 
 /// A run to be recorded.
-pub(super) struct NewRun {
+pub(super) struct NewScheduleRun {
     pub(super) due_at: Option<Timestamp>,
     pub(super) trigger: Trigger,
-    pub(super) status: RunStatus,
+    pub(super) status: ScheduleRunStatus,
 }
 
-impl NewRun {
+impl NewScheduleRun {
     pub(super) async fn insert(
         self,
         write: &mut WriteTransaction<'_>,
         schedule: &ScheduleId,
-        owner: Option<&Owner>,
+        owner: Option<&RunOwner>,
         now: Timestamp,
-    ) -> Result<RunId> {
+    ) -> Result<ScheduleRunId> {
         let deadline = now.checked_add(WAIT_WITHIN).unwrap_or(Timestamp::MAX);
         let owner = owner.and_then(|owner| serde_json::to_string(owner).ok());
         let ended = (!self.status.is_open()).then_some(now.as_millisecond());
@@ -250,7 +273,7 @@ impl NewRun {
             _ => write.explain(error),
         })?;
         write.mark_changed();
-        Ok(RunId::new(number))
+        Ok(ScheduleRunId::new(number))
     }
 }
 

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use sqlx::{AssertSqlSafe, Row as _};
 
 use super::row::{self, SCHEDULE};
-use super::{Store, WriteTransaction};
+use super::{ScheduleStore, WriteTransaction};
 use crate::schedule::{NewSchedule, Schedule, ScheduleChange, ScheduleId, ScheduleState};
 use crate::timing::whole_second;
 use crate::{Error, Result};
@@ -13,7 +13,7 @@ use crate::{Error, Result};
 /// The most schedules of a home. Each is looked at when it is due only; this is against loops.
 const MAX_SCHEDULES: i64 = 10_000;
 
-impl Store {
+impl ScheduleStore {
     /// Creates a schedule. One that never comes is refused.
     #[boxed]
     pub async fn create(&self, new: NewSchedule, now: Timestamp) -> Result<Schedule> {

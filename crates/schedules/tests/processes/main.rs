@@ -8,7 +8,8 @@ use std::process::{Child, Command, Stdio};
 
 use jiff::Timestamp;
 use vestal_schedules::{
-    NewSchedule, Owner, RunStatus, Schedule, ScheduleState, Store, Timing, Trigger, Zone,
+    NewSchedule, RunOwner, Schedule, ScheduleRunStatus, ScheduleState, ScheduleStore,
+    ScheduleTiming, Trigger, Zone,
 };
 use vestal_testkit::sqlite::assert_intact;
 
@@ -16,11 +17,11 @@ fn at(text: &str) -> Timestamp {
     format!("2026-01-31T{text}Z").parse().unwrap()
 }
 
-async fn store(dir: &Path, timing: &str) -> (PathBuf, Store, Schedule) {
+async fn store(dir: &Path, timing: &str) -> (PathBuf, ScheduleStore, Schedule) {
     let path = dir.join("schedules.db");
-    let store = Store::open(&path).await.unwrap();
+    let store = ScheduleStore::open(&path).await.unwrap();
     let now = at("08:30:00");
-    let timing = Timing::parse(timing, now).unwrap();
+    let timing = ScheduleTiming::parse(timing, now).unwrap();
     let new = NewSchedule::new(timing, Zone::utc(), "look at the logs");
     let schedule = store.create(new, now).await.unwrap();
     (path, store, schedule)
@@ -101,24 +102,24 @@ async fn a_run_whose_process_is_killed_at_any_step_is_lost_and_not_repeated() {
             let (path, store, schedule) = store(dir.path(), timing).await;
             let mut user = User::start(&path, at("09:00:00"), step);
             let line = user.line().unwrap();
-            let owner = Owner::current().unwrap();
+            let owner = RunOwner::current().unwrap();
             // While it lives, its run is its own.
             assert!(store.take_due(&owner, at("09:00:10")).await.unwrap().recorded.is_empty());
             user.kill();
             let taken = store.take_due(&owner, at("09:00:20")).await.unwrap();
-            assert_eq!(taken.recorded, [(schedule.id.clone(), RunStatus::Lost)], "{step}");
+            assert_eq!(taken.recorded, [(schedule.id.clone(), ScheduleRunStatus::Lost)], "{step}");
             assert_eq!(taken.runs.len(), 0, "{step}: a lost run was repeated");
             let runs = store.runs(Some(&schedule.id), 10).await.unwrap();
             let [run] = runs.as_slice() else { panic!("{runs:?}") };
             assert_eq!(format!("run {}", run.id), line);
-            assert_eq!((run.status, run.trigger), (RunStatus::Lost, Trigger::Due));
+            assert_eq!((run.status, run.trigger), (ScheduleRunStatus::Lost, Trigger::Due));
             assert_eq!(run.conversation.is_some(), step != "claimed");
             assert_eq!(run.ended_at, Some(at("09:00:20")));
             let worked = std::fs::read_to_string(path.with_extension("worked"));
             assert_eq!(worked.is_ok(), step == "worked");
             let after = store.get(&schedule.id).await.unwrap();
             assert_eq!((after.runs, after.failures), (1, 1));
-            assert_eq!(after.last_status, Some(RunStatus::Lost));
+            assert_eq!(after.last_status, Some(ScheduleRunStatus::Lost));
             let is_once = timing.starts_with("at");
             assert_eq!(after.state == ScheduleState::Done, is_once, "{step} {timing}");
             // The next moment is run as if nothing had happened.

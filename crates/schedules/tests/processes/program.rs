@@ -4,7 +4,7 @@ use std::io::{BufRead as _, Write as _};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use vestal_schedules::{Owner, Store};
+use vestal_schedules::{RunOwner, ScheduleStore};
 
 type AnyError = Box<dyn std::error::Error>;
 
@@ -15,8 +15,8 @@ async fn main() -> Result<(), AnyError> {
         return Err("usage: schedules-user FILE NOW race|claimed|started|worked".into());
     };
     let now: Timestamp = now.parse()?;
-    let store = Store::open(path).await?;
-    let owner = Owner::current()?;
+    let store = ScheduleStore::open(path).await?;
+    let owner = RunOwner::current()?;
     if step == "race" {
         say("ready")?;
         wait()?;

@@ -1,28 +1,31 @@
 //! The shape of messages.
 
 use serde_json::{Value, json};
-use vestal_scripted_model::{Finish, Model, Quirk, Reply, Script, ScriptedModel, ToolCall, Usage};
+use vestal_scripted_model::{
+    BilledUsage, Model, Quirk, Script, ScriptedFinish, ScriptedModel, ScriptedReply,
+    ScriptedToolCall,
+};
 
 use crate::client::{Client, Response, asking};
 
 const PATH: &str = "/v1/messages";
 
-fn usage() -> Usage {
-    Usage { input: 10, output: 7, cache_read: 4, cache_write: 1, reasoning: 2 }
+fn usage() -> BilledUsage {
+    BilledUsage { input: 10, output: 7, cache_read: 4, cache_write: 1, reasoning: 2 }
 }
 
-async fn ask(reply: Reply, body: &Value) -> Response {
+async fn ask(reply: ScriptedReply, body: &Value) -> Response {
     let model = ScriptedModel::start(Script::replies([reply]));
     Client::connect(model.address()).await.post(PATH, body).await
 }
 
 #[tokio::test]
 async fn a_streamed_answer_is_blocks_of_content_between_start_and_stop() {
-    let reply = Reply::text("héllo world")
+    let reply = ScriptedReply::text("héllo world")
         .with_reasoning("hm")
         .with_signature("signed")
         .with_redacted_reasoning("sealed")
-        .with_tool_call(ToolCall::new("terminal", json!({"command": "ls"})).id("toolu_x"))
+        .with_tool_call(ScriptedToolCall::new("terminal", json!({"command": "ls"})).id("toolu_x"))
         .usage(usage())
         .chunked(10);
     let response = ask(reply, &asking("hi")).await;
@@ -81,12 +84,12 @@ async fn a_streamed_answer_is_blocks_of_content_between_start_and_stop() {
 async fn an_answer_that_is_not_streamed_is_one_object() {
     let mut body = asking("hi");
     body["stream"] = json!(false);
-    let reply = Reply::text("hello")
+    let reply = ScriptedReply::text("hello")
         .with_reasoning("hm")
         .with_signature("signed")
-        .with_tool_call(ToolCall::new("terminal", json!({"command": "ls"})))
+        .with_tool_call(ScriptedToolCall::new("terminal", json!({"command": "ls"})))
         .usage(usage())
-        .finish(Finish::Length);
+        .finish(ScriptedFinish::Length);
     assert_eq!(
         ask(reply, &body).await.json(),
         json!({
@@ -115,15 +118,17 @@ async fn an_answer_that_is_not_streamed_is_one_object() {
 #[tokio::test]
 async fn the_end_of_a_message_tells_why_in_the_words_of_the_api() {
     for (finish, word) in [
-        (Finish::Stop, "end_turn"),
-        (Finish::Refusal, "refusal"),
-        (Finish::Other("pause_turn".to_owned()), "pause_turn"),
+        (ScriptedFinish::Stop, "end_turn"),
+        (ScriptedFinish::Refusal, "refusal"),
+        (ScriptedFinish::Other("pause_turn".to_owned()), "pause_turn"),
     ] {
-        let response = ask(Reply::text("hello").finish(finish), &asking("hi")).await;
+        let response = ask(ScriptedReply::text("hello").finish(finish), &asking("hi")).await;
         assert!(response.text().contains(&format!("\"stop_reason\":\"{word}\"")));
     }
-    let bare =
-        Reply::text("hello").quirk(Quirk::NoFinish).quirk(Quirk::NoUsage).quirk(Quirk::NoDone);
+    let bare = ScriptedReply::text("hello")
+        .quirk(Quirk::NoFinish)
+        .quirk(Quirk::NoUsage)
+        .quirk(Quirk::NoDone);
     let response = ask(bare, &asking("hi")).await;
     let last = response.data().pop().unwrap();
     assert_eq!(
@@ -136,7 +141,8 @@ async fn the_end_of_a_message_tells_why_in_the_words_of_the_api() {
 #[tokio::test]
 async fn an_error_inside_the_stream_is_an_event_of_its_own() {
     let response =
-        ask(Reply::text("hello").chunked(2).error_after(1, "Overloaded"), &asking("hi")).await;
+        ask(ScriptedReply::text("hello").chunked(2).error_after(1, "Overloaded"), &asking("hi"))
+            .await;
     let (name, data) = response.events().pop().unwrap();
     assert_eq!(name.as_deref(), Some("error"));
     assert_eq!(

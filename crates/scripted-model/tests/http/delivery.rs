@@ -1,7 +1,7 @@
 //! Answers that are held, cut, stalled, refused or nonsense.
 
 use serde_json::json;
-use vestal_scripted_model::{Reply, Script, ScriptedModel};
+use vestal_scripted_model::{Script, ScriptedModel, ScriptedReply};
 
 use crate::client::{Client, asking};
 
@@ -10,7 +10,7 @@ const PATHS: [&str; 2] = ["/v1/chat/completions", "/v1/messages"];
 #[tokio::test]
 async fn a_held_answer_goes_on_when_it_is_released() {
     for path in PATHS {
-        let model = ScriptedModel::start(Script::replies([Reply::text("onetwo")
+        let model = ScriptedModel::start(Script::replies([ScriptedReply::text("onetwo")
             .chunked(3)
             .hold_after(1)
             .hold_after(2)]));
@@ -36,8 +36,9 @@ async fn a_held_answer_goes_on_when_it_is_released() {
 #[tokio::test]
 async fn a_cut_answer_sends_its_deltas_and_closes_without_an_end() {
     for path in PATHS {
-        let model =
-            ScriptedModel::start(Script::replies([Reply::text("onetwo").chunked(3).cut_after(1)]));
+        let model = ScriptedModel::start(Script::replies([ScriptedReply::text("onetwo")
+            .chunked(3)
+            .cut_after(1)]));
         let mut client = Client::connect(model.address()).await;
         let response = client.post(path, &asking("hi")).await;
         assert!(!response.complete);
@@ -49,7 +50,7 @@ async fn a_cut_answer_sends_its_deltas_and_closes_without_an_end() {
 
 #[tokio::test]
 async fn an_answer_in_one_piece_can_be_cut_too() {
-    let model = ScriptedModel::start(Script::replies([Reply::text("one").cut_after(0)]));
+    let model = ScriptedModel::start(Script::replies([ScriptedReply::text("one").cut_after(0)]));
     let mut body = asking("hi");
     body["stream"] = json!(false);
     let response = Client::connect(model.address()).await.post(PATHS[0], &body).await;
@@ -60,7 +61,7 @@ async fn an_answer_in_one_piece_can_be_cut_too() {
 #[tokio::test]
 async fn a_stalled_request_hears_nothing_and_its_hang_up_is_seen() {
     for path in PATHS {
-        let model = ScriptedModel::start(Script::replies([Reply::stall()]));
+        let model = ScriptedModel::start(Script::replies([ScriptedReply::stall()]));
         let mut client = Client::connect(model.address()).await;
         client.start(path, &asking("hi")).await;
         model.wait_for_requests(1).await;
@@ -75,8 +76,8 @@ async fn a_stalled_request_hears_nothing_and_its_hang_up_is_seen() {
 #[tokio::test]
 async fn a_hang_up_in_the_middle_of_an_answer_is_seen() {
     let script = [
-        Reply::text("onetwo").chunked(3).stall_after(1),
-        Reply::text("onetwo").chunked(3).hold_after(1),
+        ScriptedReply::text("onetwo").chunked(3).stall_after(1),
+        ScriptedReply::text("onetwo").chunked(3).hold_after(1),
     ];
     let model = ScriptedModel::start(Script::replies(script));
     for count in 1..=2 {
@@ -92,10 +93,10 @@ async fn a_hang_up_in_the_middle_of_an_answer_is_seen() {
 #[tokio::test]
 async fn an_error_has_its_status_its_shape_and_retry_after() {
     let model = ScriptedModel::start(Script::replies([
-        Reply::error(429, "slow down").retry_after(3),
-        Reply::error(429, "slow down").retry_after(3),
-        Reply::error_body(400, json!({"detail": "no"})),
-        Reply::error_body(502, "<html>").header("x-more", "yes"),
+        ScriptedReply::error(429, "slow down").retry_after(3),
+        ScriptedReply::error(429, "slow down").retry_after(3),
+        ScriptedReply::error_body(400, json!({"detail": "no"})),
+        ScriptedReply::error_body(502, "<html>").header("x-more", "yes"),
     ]));
     let mut client = Client::connect(model.address()).await;
     let response = client.post(PATHS[0], &asking("hi")).await;
@@ -122,7 +123,7 @@ async fn an_error_has_its_status_its_shape_and_retry_after() {
 #[tokio::test]
 async fn garbage_is_sent_byte_for_byte() {
     let bytes = [b"data: {\"cho".as_slice(), &[0xff, 0, b'\n']].concat();
-    let model = ScriptedModel::start(Script::replies([Reply::garbage(bytes.clone())]));
+    let model = ScriptedModel::start(Script::replies([ScriptedReply::garbage(bytes.clone())]));
     let response = Client::connect(model.address()).await.post(PATHS[0], &asking("hi")).await;
     assert_eq!((response.status, response.body), (200, bytes));
 }
@@ -130,8 +131,8 @@ async fn garbage_is_sent_byte_for_byte() {
 #[tokio::test]
 async fn a_script_that_http_cannot_say_is_told_so() {
     let model = ScriptedModel::start(Script::replies([
-        Reply::error(7, "no"),
-        Reply::text("hi").header("a b", "c"),
+        ScriptedReply::error(7, "no"),
+        ScriptedReply::text("hi").header("a b", "c"),
     ]));
     let mut client = Client::connect(model.address()).await;
     for word in ["status", "header"] {

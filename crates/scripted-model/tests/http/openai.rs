@@ -1,14 +1,17 @@
 //! The shape of chat completions.
 
 use serde_json::{Value, json};
-use vestal_scripted_model::{Finish, Model, Quirk, Reply, Script, ScriptedModel, ToolCall, Usage};
+use vestal_scripted_model::{
+    BilledUsage, Model, Quirk, Script, ScriptedFinish, ScriptedModel, ScriptedReply,
+    ScriptedToolCall,
+};
 
 use crate::client::{Client, Response, asking};
 
 const PATH: &str = "/v1/chat/completions";
 
-fn usage() -> Usage {
-    Usage { input: 10, output: 7, cache_read: 4, cache_write: 1, reasoning: 2 }
+fn usage() -> BilledUsage {
+    BilledUsage { input: 10, output: 7, cache_read: 4, cache_write: 1, reasoning: 2 }
 }
 
 fn told_usage() -> Value {
@@ -21,7 +24,7 @@ fn told_usage() -> Value {
     })
 }
 
-async fn ask(reply: Reply, body: &Value) -> Response {
+async fn ask(reply: ScriptedReply, body: &Value) -> Response {
     let model = ScriptedModel::start(Script::replies([reply]));
     Client::connect(model.address()).await.post(PATH, body).await
 }
@@ -34,7 +37,7 @@ fn deltas(response: &Response) -> Vec<Value> {
 
 #[tokio::test]
 async fn a_streamed_answer_is_chunks_then_usage_then_done() {
-    let reply = Reply::text("héllo world").with_reasoning("hm").usage(usage()).chunked(6);
+    let reply = ScriptedReply::text("héllo world").with_reasoning("hm").usage(usage()).chunked(6);
     let response = ask(reply, &asking("hi")).await;
     assert_eq!(response.status, 200);
     assert!(response.complete);
@@ -79,17 +82,17 @@ async fn a_streamed_answer_is_chunks_then_usage_then_done() {
 async fn usage_is_told_only_to_those_who_ask() {
     let mut body = asking("hi");
     body["stream_options"] = Value::Null;
-    let response = ask(Reply::text("hello"), &body).await;
+    let response = ask(ScriptedReply::text("hello"), &body).await;
     assert!(!response.text().contains("usage"));
-    let response = ask(Reply::text("hello").quirk(Quirk::NoUsage), &asking("hi")).await;
+    let response = ask(ScriptedReply::text("hello").quirk(Quirk::NoUsage), &asking("hi")).await;
     assert!(!response.text().contains("usage"));
 }
 
 #[tokio::test]
 async fn streamed_tool_calls_open_with_id_and_name_and_go_on_with_arguments() {
-    let reply = Reply::tool_calls([
-        ToolCall::new("terminal", json!({"command": "ls"})).id("call_x"),
-        ToolCall::new("broken", "{\"comm"),
+    let reply = ScriptedReply::tool_calls([
+        ScriptedToolCall::new("terminal", json!({"command": "ls"})).id("call_x"),
+        ScriptedToolCall::new("broken", "{\"comm"),
     ]);
     let response = ask(reply.chunked(10), &asking("hi")).await;
     assert_eq!(
@@ -112,11 +115,11 @@ async fn streamed_tool_calls_open_with_id_and_name_and_go_on_with_arguments() {
 async fn an_answer_that_is_not_streamed_is_one_object() {
     let mut body = asking("hi");
     body["stream"] = json!(false);
-    let reply = Reply::text("hello")
+    let reply = ScriptedReply::text("hello")
         .with_reasoning("hm")
-        .with_tool_call(ToolCall::new("terminal", json!({"command": "ls"})))
+        .with_tool_call(ScriptedToolCall::new("terminal", json!({"command": "ls"})))
         .usage(usage())
-        .finish(Finish::Length);
+        .finish(ScriptedFinish::Length);
     let response = ask(reply, &body).await;
     assert_eq!(response.header("content-type"), Some("application/json"));
     let mut answer = response.json();
@@ -152,7 +155,7 @@ async fn an_answer_that_is_not_streamed_is_one_object() {
 
 #[tokio::test]
 async fn quirks_of_tool_calls_are_as_providers_have_them() {
-    let call = || Reply::tool_call("terminal", json!({"a": 1})).chunked(0);
+    let call = || ScriptedReply::tool_call("terminal", json!({"a": 1})).chunked(0);
     let of = async |quirk| {
         let response = ask(call().quirk(quirk), &asking("hi")).await;
         let all = deltas(&response);
@@ -194,7 +197,7 @@ async fn quirks_of_tool_calls_are_as_providers_have_them() {
 #[tokio::test]
 async fn quirks_of_the_stream_are_as_providers_have_them() {
     let of = async |quirk| {
-        ask(Reply::text("hello").with_reasoning("hm").quirk(quirk), &asking("hi")).await
+        ask(ScriptedReply::text("hello").with_reasoning("hm").quirk(quirk), &asking("hi")).await
     };
     assert!(!of(Quirk::NoFinish).await.text().contains("\"finish_reason\":\"stop\""));
     assert!(!of(Quirk::NoDone).await.text().contains("[DONE]"));
@@ -206,7 +209,8 @@ async fn quirks_of_the_stream_are_as_providers_have_them() {
 #[tokio::test]
 async fn an_error_inside_the_stream_is_a_chunk_of_its_own() {
     let response =
-        ask(Reply::text("hello").chunked(2).error_after(1, "overloaded"), &asking("hi")).await;
+        ask(ScriptedReply::text("hello").chunked(2).error_after(1, "overloaded"), &asking("hi"))
+            .await;
     assert_eq!(response.status, 200);
     assert_eq!(
         response.data()[2],

@@ -1,7 +1,7 @@
 //! Who gets which reply, what is recorded, and how much a server bears.
 
 use serde_json::{Value, json};
-use vestal_scripted_model::{Reply, Rule, Script, ScriptedModel};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedModel, ScriptedReply};
 
 use crate::client::{Client, asking};
 
@@ -14,7 +14,7 @@ fn said(data: &[Value]) -> String {
 
 #[tokio::test]
 async fn an_exhausted_script_says_so_and_records_the_request() {
-    let model = ScriptedModel::start(Script::replies([Reply::text("only")]));
+    let model = ScriptedModel::start(Script::replies([ScriptedReply::text("only")]));
     let mut client = Client::connect(model.address()).await;
     assert_eq!(client.post(PATH, &asking("first")).await.status, 200);
     for path in [PATH, "/v1/messages"] {
@@ -25,13 +25,14 @@ async fn an_exhausted_script_says_so_and_records_the_request() {
     }
     let asked: Vec<_> = model.requests().iter().map(|request| request.path.clone()).collect();
     assert_eq!(asked, [PATH, PATH, "/v1/messages"]);
-    model.push(Reply::text("more"));
+    model.push(ScriptedReply::text("more"));
     assert_eq!(client.post(PATH, &asking("third")).await.status, 200);
 }
 
 #[tokio::test]
 async fn requests_are_recorded_with_headers_body_and_connection() {
-    let model = ScriptedModel::start(Script::replies([Reply::text("a"), Reply::text("b")]));
+    let model =
+        ScriptedModel::start(Script::replies([ScriptedReply::text("a"), ScriptedReply::text("b")]));
     let mut client = Client::connect(model.address()).await;
     let body = asking("hi");
     client.post(PATH, &body).await;
@@ -50,7 +51,7 @@ async fn requests_are_recorded_with_headers_body_and_connection() {
 
 #[tokio::test]
 async fn forgotten_bodies_leave_their_size() {
-    let model = ScriptedModel::start(Script::replies([Reply::text("a")]).forget_bodies());
+    let model = ScriptedModel::start(Script::replies([ScriptedReply::text("a")]).forget_bodies());
     let body = asking("hi");
     Client::connect(model.address()).await.post(PATH, &body).await;
     let request = model.requests().remove(0);
@@ -60,10 +61,10 @@ async fn forgotten_bodies_leave_their_size() {
 #[tokio::test]
 async fn rules_come_before_the_list_and_may_run_out() {
     let script = Script::rules([
-        Rule::when_user_contains("a").reply(Reply::text("rule once")).once(),
-        Rule::when_user_contains("a").reply(Reply::text("rule")),
+        ReplyRule::when_user_contains("a").reply(ScriptedReply::text("rule once")).once(),
+        ReplyRule::when_user_contains("a").reply(ScriptedReply::text("rule")),
     ])
-    .then(Reply::text("list"))
+    .then(ScriptedReply::text("list"))
     .or_echo();
     let model = ScriptedModel::start(script);
     let mut client = Client::connect(model.address()).await;
@@ -102,7 +103,7 @@ async fn a_body_that_is_no_json_and_a_path_that_is_not_there_are_refused() {
 
 #[tokio::test]
 async fn a_strict_server_refuses_what_the_api_would_and_spends_no_reply() {
-    let model = ScriptedModel::start(Script::replies([Reply::text("fine")]).strict());
+    let model = ScriptedModel::start(Script::replies([ScriptedReply::text("fine")]).strict());
     let mut client = Client::connect(model.address()).await;
     let mut body = asking("hi");
     let orphan = json!({"role": "tool", "tool_call_id": "1", "content": "done"});
@@ -115,7 +116,8 @@ async fn a_strict_server_refuses_what_the_api_would_and_spends_no_reply() {
 
 #[tokio::test]
 async fn a_list_of_models_can_be_an_error() {
-    let model = ScriptedModel::start(Script::echo().models_reply(Reply::error(401, "who?")));
+    let model =
+        ScriptedModel::start(Script::echo().models_reply(ScriptedReply::error(401, "who?")));
     let mut client = Client::connect(model.address()).await;
     client.send("GET /v1/models HTTP/1.1", b"").await;
     let response = client.response().await;
@@ -133,7 +135,7 @@ async fn a_list_of_models_can_be_an_error() {
 
 #[tokio::test]
 async fn a_request_of_fifty_megabytes_is_taken() {
-    let model = ScriptedModel::start(Script::replies([Reply::text("big")]));
+    let model = ScriptedModel::start(Script::replies([ScriptedReply::text("big")]));
     let body = asking(&"x".repeat(50 << 20));
     let response = Client::connect(model.address()).await.post(PATH, &body).await;
     assert_eq!(response.status, 200);
@@ -143,9 +145,9 @@ async fn a_request_of_fifty_megabytes_is_taken() {
 #[tokio::test]
 async fn three_hundred_conversations_share_one_server() {
     const COUNT: usize = 300;
-    let script = Script::rules([Rule::always().reply_with(|request| {
+    let script = Script::rules([ReplyRule::always().reply_with(|request| {
         let text = request.last_user_text().unwrap_or_default();
-        Reply::text(text).chunked(1).hold_after(1)
+        ScriptedReply::text(text).chunked(1).hold_after(1)
     })]);
     let model = ScriptedModel::start(script);
     let address = model.address();
@@ -170,7 +172,7 @@ async fn three_hundred_conversations_share_one_server() {
 
 #[tokio::test]
 async fn a_dropped_server_closes_its_connections_and_its_port() {
-    let model = ScriptedModel::start(Script::replies([Reply::text("one").hold_after(0)]));
+    let model = ScriptedModel::start(Script::replies([ScriptedReply::text("one").hold_after(0)]));
     let address = model.address();
     let mut client = Client::connect(address).await;
     client.start(PATH, &asking("hi")).await;

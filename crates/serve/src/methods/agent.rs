@@ -10,7 +10,7 @@ use vestal_api::{
 use vestal_runtime::{RuntimeError, endpoints};
 use vestal_skills::{SkillError, Skills, SwitchedSkill};
 
-use super::{Call, Nothing, SessionParams};
+use super::{MethodCall, Nothing, SessionParams};
 use crate::error::{self, RpcError};
 use crate::session::Session;
 
@@ -21,7 +21,10 @@ pub(crate) struct ToolsResult {
     tools: Vec<String>,
 }
 
-pub(super) async fn tools(call: Call, params: SessionParams) -> Result<ToolsResult, RpcError> {
+pub(super) async fn tools(
+    call: MethodCall,
+    params: SessionParams,
+) -> Result<ToolsResult, RpcError> {
     Ok(ToolsResult { tools: call.server.session(&params.session_id)?.facts().tools })
 }
 
@@ -45,7 +48,10 @@ pub(crate) struct ToolResultView {
     parameters: Value,
 }
 
-pub(super) async fn show_tool(call: Call, params: ToolParams) -> Result<ToolResultView, RpcError> {
+pub(super) async fn show_tool(
+    call: MethodCall,
+    params: ToolParams,
+) -> Result<ToolResultView, RpcError> {
     let tool = call.server.runtime().agent().tools().get(&params.name).cloned();
     let tool = tool.ok_or_else(|| {
         let name = crate::protocol::shown(&params.name);
@@ -89,7 +95,7 @@ pub(crate) struct ToolsetsResult {
 }
 
 pub(super) async fn toolsets(
-    call: Call,
+    call: MethodCall,
     params: SessionParams,
 ) -> Result<ToolsetsResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
@@ -155,7 +161,7 @@ pub(crate) struct ConfigureResult {
 }
 
 pub(super) async fn configure(
-    call: Call,
+    call: MethodCall,
     params: ConfigureParams,
 ) -> Result<ConfigureResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
@@ -242,7 +248,10 @@ impl From<SwitchedSkill> for SwitchedResult {
     }
 }
 
-pub(super) async fn skills(call: Call, params: SkillsParams) -> Result<SkillsResult, RpcError> {
+pub(super) async fn skills(
+    call: MethodCall,
+    params: SkillsParams,
+) -> Result<SkillsResult, RpcError> {
     let skills = call.server.runtime().skills();
     let name = || {
         let name = params.name.as_deref().filter(|name| !name.trim().is_empty());
@@ -282,7 +291,7 @@ fn shown(skills: &Skills, name: &str) -> Result<SkillDetailsView, SkillError> {
 }
 
 /// Tells whoever watches a session which skills there are now.
-fn tell_skills(call: &Call) {
+fn tell_skills(call: &MethodCall) {
     let names = call.server.runtime().skills().names();
     for session in call.server.sessions() {
         session.update_facts(|facts| facts.skills.clone_from(&names));
@@ -296,7 +305,10 @@ pub(crate) struct ReloadSkillsResult {
     skills: Vec<String>,
 }
 
-pub(super) async fn reload_skills(call: Call, _: Nothing) -> Result<ReloadSkillsResult, RpcError> {
+pub(super) async fn reload_skills(
+    call: MethodCall,
+    _: Nothing,
+) -> Result<ReloadSkillsResult, RpcError> {
     tell_skills(&call);
     Ok(ReloadSkillsResult { skills: call.server.runtime().skills().names() })
 }
@@ -308,7 +320,7 @@ pub(crate) struct ReloadMcpResult {
     servers: Vec<Value>,
 }
 
-pub(super) async fn reload_mcp(call: Call, _: Nothing) -> Result<ReloadMcpResult, RpcError> {
+pub(super) async fn reload_mcp(call: MethodCall, _: Nothing) -> Result<ReloadMcpResult, RpcError> {
     let servers = call.server.runtime().reload_mcp().await;
     let servers: Result<Vec<Value>, _> = servers.iter().map(serde_json::to_value).collect();
     let servers = servers.map_err(|error| RpcError::new(error::INTERNAL, error.to_string()))?;
@@ -330,7 +342,7 @@ pub(crate) struct SetupResult {
     advice: Vec<String>,
 }
 
-pub(super) async fn setup(call: Call, _: Nothing) -> Result<SetupResult, RpcError> {
+pub(super) async fn setup(call: MethodCall, _: Nothing) -> Result<SetupResult, RpcError> {
     let today = call.server.runtime().settings().reload();
     Ok(match endpoints(&today, None) {
         Ok(chain) => {
@@ -371,7 +383,7 @@ pub(crate) struct CliResult {
 const NEED_A_TERMINAL: &[&str] =
     &["acp", "chat", "dashboard", "serve", "shell", "supervise", "worker"];
 
-pub(super) async fn cli(call: Call, params: CliParams) -> Result<CliResult, RpcError> {
+pub(super) async fn cli(call: MethodCall, params: CliParams) -> Result<CliResult, RpcError> {
     let Some(verb) = verb_of(&params.argv) else { return Err(RpcError::empty("argv")) };
     if NEED_A_TERMINAL.contains(&verb) {
         let output = format!("`vestal {verb}` is of use at a terminal only\n");

@@ -8,10 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vestal_agent::EventSink;
 use vestal_agent::settings::known_models;
-use vestal_agent::slash::{self, COMMANDS, Command, CommandKind, Completing, Value as Wanted};
-use vestal_conversations::Filter;
+use vestal_agent::slash::{self, ArgumentKind, COMMANDS, CommandKind, Completing, SlashCommand};
+use vestal_conversations::ConversationFilter;
 
-use super::{Call, Nothing};
+use super::{MethodCall, Nothing};
 use crate::error::{self, RpcError};
 use crate::session::Session;
 use crate::slash::{SlashOutput, carry_out};
@@ -39,8 +39,8 @@ pub(crate) struct CommandView {
     terminal_only: bool,
 }
 
-impl From<&Command> for CommandView {
-    fn from(command: &Command) -> Self {
+impl From<&SlashCommand> for CommandView {
+    fn from(command: &SlashCommand) -> Self {
         Self {
             canonical: command.name.to_owned(),
             aliases: command.aliases.iter().map(|alias| (*alias).to_owned()).collect(),
@@ -61,7 +61,7 @@ pub(crate) struct CatalogResult {
     skills: Vec<String>,
 }
 
-pub(super) async fn catalog(call: Call, _: Nothing) -> Result<CatalogResult, RpcError> {
+pub(super) async fn catalog(call: MethodCall, _: Nothing) -> Result<CatalogResult, RpcError> {
     let commands = COMMANDS.iter().map(Into::into).collect();
     Ok(CatalogResult { commands, skills: call.server.runtime().skills().names() })
 }
@@ -73,12 +73,12 @@ pub(crate) struct ResolveParams {
     name: String,
 }
 
-pub(super) async fn resolve(_: Call, params: ResolveParams) -> Result<CommandView, RpcError> {
+pub(super) async fn resolve(_: MethodCall, params: ResolveParams) -> Result<CommandView, RpcError> {
     let name = params.name.trim_start_matches('/');
     slash::find(name).map(Into::into).ok_or_else(|| {
         let message = format!("there is no command /{}", crate::protocol::shown(name));
         let error = RpcError::new(error::NOT_FOUND, message);
-        match slash::nearest(name, COMMANDS.iter().flat_map(Command::names)) {
+        match slash::nearest(name, COMMANDS.iter().flat_map(SlashCommand::names)) {
             Some(meant) => error.advise(format!("did you mean /{meant}?")),
             None => error,
         }
@@ -97,7 +97,10 @@ pub(crate) struct DispatchParams {
     arg: String,
 }
 
-pub(super) async fn dispatch(call: Call, params: DispatchParams) -> Result<SlashOutput, RpcError> {
+pub(super) async fn dispatch(
+    call: MethodCall,
+    params: DispatchParams,
+) -> Result<SlashOutput, RpcError> {
     let session = call.server.session(&params.session_id)?;
     let name = params.name.trim().trim_start_matches('/');
     let line = format!("/{name} {}", params.arg);
@@ -113,7 +116,7 @@ pub(crate) struct ExecParams {
     command: String,
 }
 
-pub(super) async fn exec(call: Call, params: ExecParams) -> Result<SlashOutput, RpcError> {
+pub(super) async fn exec(call: MethodCall, params: ExecParams) -> Result<SlashOutput, RpcError> {
     let session = call.server.session(&params.session_id)?;
     let line = format!("/{}", params.command.trim().trim_start_matches('/'));
     Box::pin(carry_out(&call, &session, &line)).await
@@ -150,7 +153,7 @@ pub(crate) struct CompleteSlashParams {
 }
 
 pub(super) async fn complete_slash(
-    call: Call,
+    call: MethodCall,
     params: CompleteSlashParams,
 ) -> Result<CompleteResult, RpcError> {
     let session = match &params.session_id {
@@ -184,25 +187,30 @@ pub(super) async fn complete_slash(
 
 /// Returns names of a kind, each with what it is.
 async fn names(
-    call: &Call,
+    call: &MethodCall,
     session: Option<&Arc<Session>>,
-    wanted: Wanted,
+    wanted: ArgumentKind,
     typed: &str,
     verb: &[String],
 ) -> Vec<(String, String)> {
     let bare = |names: Vec<String>| names.into_iter().map(|name| (name, String::new())).collect();
     let runtime = call.server.runtime();
     match wanted {
-        Wanted::Model => bare(known_models(&runtime.settings().reload())),
-        Wanted::Conversation => {
-            let found = runtime.agent().store().list(&Filter::default()).await.unwrap_or_default();
+        ArgumentKind::Model => bare(known_models(&runtime.settings().reload())),
+        ArgumentKind::Conversation => {
+            let found = runtime
+                .agent()
+                .store()
+                .list(&ConversationFilter::default())
+                .await
+                .unwrap_or_default();
             let named = found.into_iter().map(|summary| {
                 let title = summary.conversation.title.unwrap_or(summary.preview);
                 (summary.conversation.id.short().to_owned(), title)
             });
             named.collect()
         }
-        Wanted::Job => {
+        ArgumentKind::Job => {
             let Some(handles) = session.and_then(|session| session.handles()) else {
                 return Vec::new();
             };
@@ -211,24 +219,24 @@ async fn names(
             let jobs = jobs.unwrap_or_default();
             jobs.into_iter().map(|job| (job.id.to_string(), job.summary)).collect()
         }
-        Wanted::Tool => {
+        ArgumentKind::Tool => {
             let tools = runtime.agent().tools();
             let sets = tools.toolsets();
             let sets = sets.iter().map(|set| ((*set).to_owned(), "toolset".to_owned()));
             let names = tools.names().map(|name| (name.to_owned(), "tool".to_owned()));
             sets.chain(names).collect()
         }
-        Wanted::Verb => {
+        ArgumentKind::Verb => {
             let words: Vec<String> =
                 verb.iter().cloned().chain(std::iter::once(typed.to_owned())).collect();
             bare(runtime.verbs().complete(&words).await)
         }
-        Wanted::Task
-        | Wanted::Snapshot
-        | Wanted::Command
-        | Wanted::Approval
-        | Wanted::Number
-        | Wanted::Text => Vec::new(),
+        ArgumentKind::Task
+        | ArgumentKind::Snapshot
+        | ArgumentKind::Command
+        | ArgumentKind::Approval
+        | ArgumentKind::Number
+        | ArgumentKind::Text => Vec::new(),
     }
 }
 
@@ -242,7 +250,7 @@ pub(crate) struct CompletePathParams {
 }
 
 pub(super) async fn complete_path(
-    call: Call,
+    call: MethodCall,
     params: CompletePathParams,
 ) -> Result<CompleteResult, RpcError> {
     let session = call.server.session(&params.session_id)?;

@@ -12,7 +12,7 @@ use vestal_config::{ConfigError, SetError};
 use vestal_model::Freshness;
 use vestal_runtime::{endpoints, list_models};
 
-use super::Call;
+use super::MethodCall;
 use crate::error::{self, RpcError};
 use crate::session::Session;
 
@@ -51,7 +51,7 @@ enum Scope {
     Profile,
 }
 
-pub(super) async fn get(call: Call, params: GetParams) -> Result<ConfigValue, RpcError> {
+pub(super) async fn get(call: MethodCall, params: GetParams) -> Result<ConfigValue, RpcError> {
     let GetParams { key, session_id } = params;
     let session = || -> Result<Arc<Session>, RpcError> {
         call.server.session(session_id.as_deref().unwrap_or_default())
@@ -101,7 +101,7 @@ pub(crate) struct ConfigChanged {
     warning: Option<String>,
 }
 
-pub(super) async fn set(call: Call, params: SetParams) -> Result<ConfigChanged, RpcError> {
+pub(super) async fn set(call: MethodCall, params: SetParams) -> Result<ConfigChanged, RpcError> {
     let SetParams { key, value, session_id } = params;
     let text = match &value {
         Value::String(text) => text.clone(),
@@ -145,7 +145,7 @@ pub(super) async fn set(call: Call, params: SetParams) -> Result<ConfigChanged, 
     Ok(ConfigChanged { key, value, scope: Scope::Session, warning })
 }
 
-fn set_of_profile(call: &Call, key: &str, value: &str) -> Result<ConfigChanged, RpcError> {
+fn set_of_profile(call: &MethodCall, key: &str, value: &str) -> Result<ConfigChanged, RpcError> {
     let settings = call.server.runtime().settings().reload();
     let outcome = vestal_config::set(&settings, key, value).map_err(|error| match &error {
         SetError::Config(error) => config_error(error),
@@ -217,7 +217,7 @@ pub(crate) struct ShowResult {
     keys: Vec<Value>,
 }
 
-pub(super) async fn show(call: Call, params: ShowParams) -> Result<ShowResult, RpcError> {
+pub(super) async fn show(call: MethodCall, params: ShowParams) -> Result<ShowResult, RpcError> {
     let rows = call.server.runtime().settings().reload().rows();
     let rows = rows.into_iter().filter(|row| row.changed || !params.changed);
     let keys: Result<Vec<Value>, _> = rows.map(|row| serde_json::to_value(&row)).collect();
@@ -242,7 +242,10 @@ pub(crate) struct ModelsResult {
     models: ModelsView,
 }
 
-pub(super) async fn models(call: Call, params: ModelsParams) -> Result<ModelsResult, RpcError> {
+pub(super) async fn models(
+    call: MethodCall,
+    params: ModelsParams,
+) -> Result<ModelsResult, RpcError> {
     let today = call.server.runtime().settings().reload();
     let freshness = if params.refresh { Freshness::Refresh } else { Freshness::Cached };
     let providers = list_models(&today, freshness).await?.into_iter().map(|provider| {

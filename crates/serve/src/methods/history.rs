@@ -10,11 +10,11 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use vestal_agent::{CompressError, EventSink, Undone};
+use vestal_agent::{CompressError, EventSink, UndoneTurns};
 use vestal_api::{EXPORT_VERSION, ExportLine, dollars};
-use vestal_conversations::{ConversationId, ModelTotals, Store, Totals};
+use vestal_conversations::{ConversationId, ConversationStore, ModelTotals, Totals};
 
-use super::{Call, Nothing, SessionParams};
+use super::{MethodCall, Nothing, SessionParams};
 use crate::error::{self, RpcError};
 use crate::events::{EventBody, HistoryCause};
 use crate::session::Session;
@@ -43,7 +43,10 @@ pub(crate) struct HistoryResult {
     messages: Vec<MessageView>,
 }
 
-pub(super) async fn history(call: Call, params: HistoryParams) -> Result<HistoryResult, RpcError> {
+pub(super) async fn history(
+    call: MethodCall,
+    params: HistoryParams,
+) -> Result<HistoryResult, RpcError> {
     let mut messages = call.server.session(&params.session_id)?.messages().await?;
     let count = messages.len();
     if let Some(limit) = params.limit {
@@ -73,18 +76,21 @@ pub(crate) struct UndoResult {
     text: Option<String>,
 }
 
-pub(super) async fn undo(call: Call, params: UndoParams) -> Result<UndoResult, RpcError> {
+pub(super) async fn undo(call: MethodCall, params: UndoParams) -> Result<UndoResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
-    let Undone { turns, messages, first_message } =
+    let UndoneTurns { turns, messages, first_message } =
         undo_turns(&session, params.turns.unwrap_or(1)).await?;
     let text = first_message.map(|message| message.text());
     Ok(UndoResult { removed: messages, turns, text })
 }
 
 /// Takes back turns, in the store before anybody is told.
-pub(crate) async fn undo_turns(session: &Arc<Session>, turns: u32) -> Result<Undone, RpcError> {
+pub(crate) async fn undo_turns(
+    session: &Arc<Session>,
+    turns: u32,
+) -> Result<UndoneTurns, RpcError> {
     let mut exclusive = session.exclusive("undo").await?;
-    let Some(conversation) = exclusive.conversation() else { return Ok(Undone::default()) };
+    let Some(conversation) = exclusive.conversation() else { return Ok(UndoneTurns::default()) };
     let undone = conversation.undo(turns).await?;
     session.refresh(conversation).await;
     if undone.messages > 0 {
@@ -107,7 +113,7 @@ pub(crate) struct CompressResult {
 }
 
 pub(super) async fn compress(
-    call: Call,
+    call: MethodCall,
     params: SessionParams,
 ) -> Result<CompressResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
@@ -158,7 +164,7 @@ pub(crate) struct SaveResult {
     messages: usize,
 }
 
-pub(super) async fn save(call: Call, params: SessionParams) -> Result<SaveResult, RpcError> {
+pub(super) async fn save(call: MethodCall, params: SessionParams) -> Result<SaveResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
     let id = session.stored().ok_or_else(|| {
         RpcError::new(error::NOT_FOUND, "nothing was said yet that could be saved")
@@ -174,7 +180,10 @@ pub(super) async fn save(call: Call, params: SessionParams) -> Result<SaveResult
 }
 
 /// Returns a conversation as lines of JSON, and how many messages it has.
-async fn export(store: &Store, id: &ConversationId) -> Result<(String, usize), RpcError> {
+async fn export(
+    store: &ConversationStore,
+    id: &ConversationId,
+) -> Result<(String, usize), RpcError> {
     let head = ExportLine::Conversation {
         version: EXPORT_VERSION,
         conversation: Box::new((&store.summary(id).await?).into()),
@@ -266,7 +275,10 @@ pub(crate) struct UsageResult {
     pub(crate) context_window: Option<u64>,
 }
 
-pub(super) async fn usage(call: Call, params: SessionParams) -> Result<UsageResult, RpcError> {
+pub(super) async fn usage(
+    call: MethodCall,
+    params: SessionParams,
+) -> Result<UsageResult, RpcError> {
     usage_totals(&*call.server.session(&params.session_id)?).await
 }
 
@@ -310,7 +322,10 @@ pub(crate) struct ContextCategory {
     tokens: u64,
 }
 
-pub(super) async fn context(call: Call, params: SessionParams) -> Result<ContextResult, RpcError> {
+pub(super) async fn context(
+    call: MethodCall,
+    params: SessionParams,
+) -> Result<ContextResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
     let mut exclusive = session.exclusive("looking at the context").await?;
     // Looking stores nothing.
@@ -342,7 +357,7 @@ pub(crate) struct InsightsResult {
     total: UsageTotals,
 }
 
-pub(super) async fn insights(call: Call, _: Nothing) -> Result<InsightsResult, RpcError> {
+pub(super) async fn insights(call: MethodCall, _: Nothing) -> Result<InsightsResult, RpcError> {
     let taken = call.server.runtime().agent().store().usage(None).await?;
     let mut sum = Totals::default();
     for model in &taken {
@@ -393,7 +408,10 @@ pub(crate) struct StatusResult {
     output: String,
 }
 
-pub(super) async fn status(call: Call, params: SessionParams) -> Result<StatusResult, RpcError> {
+pub(super) async fn status(
+    call: MethodCall,
+    params: SessionParams,
+) -> Result<StatusResult, RpcError> {
     let output = status_text(&*call.server.session(&params.session_id)?).await?;
     Ok(StatusResult { output })
 }

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vestal_model::Image;
 
-use super::Call;
+use super::MethodCall;
 use crate::error::{self, RpcError};
 
 /// Pictures that one prompt may have.
@@ -94,7 +94,10 @@ pub(crate) struct AttachResult {
     images: usize,
 }
 
-pub(super) async fn attach(call: Call, params: AttachParams) -> Result<AttachResult, RpcError> {
+pub(super) async fn attach(
+    call: MethodCall,
+    params: AttachParams,
+) -> Result<AttachResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
     let image = match (params.data, params.path) {
         (Some(data), None) => ImageInput { data }.read()?,
@@ -153,7 +156,10 @@ pub(crate) struct DetachResult {
     images: usize,
 }
 
-pub(super) async fn detach(call: Call, params: DetachParams) -> Result<DetachResult, RpcError> {
+pub(super) async fn detach(
+    call: MethodCall,
+    params: DetachParams,
+) -> Result<DetachResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
     session.with_pictures(|pictures| match params.index {
         None => {

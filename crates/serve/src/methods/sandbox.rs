@@ -9,7 +9,7 @@ use vestal_api::{JobPrefix, JobView};
 use vestal_conversations::ConversationId;
 use vestal_sandbox::{JobInfo, Sandbox};
 
-use super::{Call, SessionParams};
+use super::{MethodCall, SessionParams};
 use crate::error::{self, RpcError};
 use crate::session::{Handles, Session};
 use crate::views::SubagentView;
@@ -27,7 +27,7 @@ pub(crate) struct ProcessesResult {
 }
 
 pub(super) async fn processes(
-    call: Call,
+    call: MethodCall,
     params: SessionParams,
 ) -> Result<ProcessesResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
@@ -88,7 +88,7 @@ pub(crate) struct KillResult {
     killed: String,
 }
 
-pub(super) async fn kill(call: Call, params: KillParams) -> Result<KillResult, RpcError> {
+pub(super) async fn kill(call: MethodCall, params: KillParams) -> Result<KillResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
     Ok(KillResult { killed: kill_job(&session, &params.process_id).await? })
 }
@@ -115,7 +115,7 @@ pub(crate) struct StopResult {
     killed: Vec<String>,
 }
 
-pub(super) async fn stop(call: Call, params: SessionParams) -> Result<StopResult, RpcError> {
+pub(super) async fn stop(call: MethodCall, params: SessionParams) -> Result<StopResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
     Ok(StopResult { killed: stop_jobs(&session).await? })
 }
@@ -144,7 +144,7 @@ pub(crate) struct DelegationResult {
 }
 
 pub(super) async fn delegation(
-    call: Call,
+    call: MethodCall,
     params: SessionParams,
 ) -> Result<DelegationResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
@@ -175,7 +175,7 @@ pub(crate) struct InterruptSubagentResult {
 }
 
 pub(super) async fn interrupt_subagent(
-    call: Call,
+    call: MethodCall,
     params: InterruptParams,
 ) -> Result<InterruptSubagentResult, RpcError> {
     let Ok(child) = params.subagent_id.parse::<ConversationId>() else {
@@ -217,7 +217,7 @@ pub(crate) struct ExecResult {
     timed_out: bool,
 }
 
-pub(super) async fn exec(call: Call, params: ExecParams) -> Result<ExecResult, RpcError> {
+pub(super) async fn exec(call: MethodCall, params: ExecParams) -> Result<ExecResult, RpcError> {
     if params.command.trim().is_empty() {
         return Err(RpcError::empty("command"));
     }

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use vestal_api::{ScheduleRequest, ScheduleRunView, ScheduleView};
 use vestal_runtime::{ProfileSchedules, ScheduleError};
-use vestal_schedules::{Error, Store};
+use vestal_schedules::{Error, ScheduleStore};
 
-use super::Call;
+use super::MethodCall;
 use crate::error::{self, RpcError};
 
 /// Runs that are listed unless asked otherwise, and at most.
@@ -73,7 +73,7 @@ pub(crate) struct CronResult {
     unreadable: Vec<String>,
 }
 
-pub(super) async fn manage(call: Call, params: CronParams) -> Result<CronResult, RpcError> {
+pub(super) async fn manage(call: MethodCall, params: CronParams) -> Result<CronResult, RpcError> {
     let schedules = ProfileSchedules::new(call.server.runtime().settings());
     // Looking makes no file.
     let store = match params.action {
@@ -99,7 +99,7 @@ pub(super) async fn manage(call: Call, params: CronParams) -> Result<CronResult,
 
 async fn with_store(
     schedules: &ProfileSchedules,
-    store: &Store,
+    store: &ScheduleStore,
     params: CronParams,
 ) -> Result<CronResult, RpcError> {
     let CronParams { action, id, job, limit } = params;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use vestal_conversations::{ConversationId, Filter, Title};
+use vestal_conversations::{ConversationFilter, ConversationId, Title};
 use vestal_model::{AssistantMessage, Message};
-use vestal_runtime::{OpenRequest, Which, endpoints};
+use vestal_runtime::{ConversationChoice, OpenRequest, endpoints};
 
-use super::{Call, Nothing, SessionParams};
+use super::{MethodCall, Nothing, SessionParams};
 use crate::error::{self, RpcError};
 use crate::server::NewSession;
-use crate::session::{Facts, Opening, Session};
+use crate::session::{ConversationOpening, Session, SessionFacts};
 use crate::views::{ActiveSession, LiveSession, SessionInfo, StoredSession};
 
 /// Conversations that are listed at most.
@@ -76,13 +76,16 @@ impl From<SaidBefore> for Message {
     }
 }
 
-pub(super) async fn create(call: Call, params: CreateParams) -> Result<LiveResult, RpcError> {
+pub(super) async fn create(call: MethodCall, params: CreateParams) -> Result<LiveResult, RpcError> {
     let session = create_session(&call, params)?;
     session.attach(call.connection, &call.outbox).await
 }
 
 /// Begins a session that nobody watches yet.
-pub(crate) fn create_session(call: &Call, params: CreateParams) -> Result<Arc<Session>, RpcError> {
+pub(crate) fn create_session(
+    call: &MethodCall,
+    params: CreateParams,
+) -> Result<Arc<Session>, RpcError> {
     let server = &call.server;
     let runtime = server.runtime();
     let today = runtime.settings().reload();
@@ -102,14 +105,14 @@ pub(crate) fn create_session(call: &Call, params: CreateParams) -> Result<Arc<Se
     let selection = vestal_agent::settings::selection(&today)
         .map_err(|error| RpcError::new(error::AGENT, error.to_string()))?;
     let (tools, _) = runtime.agent().tools().select(&selection);
-    let facts = Facts {
+    let facts = SessionFacts {
         title: title.clone(),
         provider: first.map(|endpoint| endpoint.name.clone()),
         model: first.map(|endpoint| endpoint.model.clone()),
         cwd: cwd.as_ref().map(|cwd| cwd.display().to_string()),
         tools: tools.names().map(str::to_owned).collect(),
         skills: runtime.skills().names(),
-        ..Facts::default()
+        ..SessionFacts::default()
     };
     let source = params.source.filter(|source| !source.trim().is_empty());
     let request = OpenRequest {
@@ -120,7 +123,7 @@ pub(crate) fn create_session(call: &Call, params: CreateParams) -> Result<Arc<Se
     };
     let history = params.messages.into_iter().map(Into::into).collect();
     server.add_session(NewSession {
-        opening: Opening { request, history },
+        opening: ConversationOpening { request, history },
         facts,
         close_on_disconnect: params.close_on_disconnect,
         is_resumed: false,
@@ -151,7 +154,7 @@ pub(crate) struct CwdResult {
     info: SessionInfo,
 }
 
-pub(super) async fn set_cwd(call: Call, params: CwdParams) -> Result<CwdResult, RpcError> {
+pub(super) async fn set_cwd(call: MethodCall, params: CwdParams) -> Result<CwdResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
     let cwd = checked_dir(params.cwd)?;
     let mut exclusive = session.exclusive("changing the directory").await?;
@@ -184,11 +187,12 @@ pub(crate) struct ListResult {
     sessions: Vec<StoredSession>,
 }
 
-pub(super) async fn list(call: Call, params: ListParams) -> Result<ListResult, RpcError> {
-    let limit = params.limit.unwrap_or(Filter::default().limit).min(MOST_LISTED);
-    let filter = Filter { limit, source: params.source, ..Filter::default() };
+pub(super) async fn list(call: MethodCall, params: ListParams) -> Result<ListResult, RpcError> {
+    let limit = params.limit.unwrap_or(ConversationFilter::default().limit).min(MOST_LISTED);
+    let filter =
+        ConversationFilter { limit, source: params.source, ..ConversationFilter::default() };
     let found = call.server.runtime().agent().store().list(&filter).await?;
-    let stored = |summary: vestal_conversations::Summary| {
+    let stored = |summary: vestal_conversations::ConversationSummary| {
         let live = call.server.session_of(&summary.conversation.id);
         StoredSession::new(summary, live.map(|session| session.id.to_string()))
     };
@@ -208,8 +212,11 @@ pub(crate) struct MostRecentResult {
     source: Option<String>,
 }
 
-pub(super) async fn most_recent(call: Call, _: Nothing) -> Result<MostRecentResult, RpcError> {
-    let filter = Filter { limit: 1, ..Filter::default() };
+pub(super) async fn most_recent(
+    call: MethodCall,
+    _: Nothing,
+) -> Result<MostRecentResult, RpcError> {
+    let filter = ConversationFilter { limit: 1, ..ConversationFilter::default() };
     let found = call.server.runtime().agent().store().list(&filter).await?;
     let found = found.into_iter().next().map(|summary| summary.conversation);
     Ok(match found {
@@ -233,14 +240,14 @@ pub(crate) struct ResumeParams {
     close_on_disconnect: bool,
 }
 
-pub(super) async fn resume(call: Call, params: ResumeParams) -> Result<LiveResult, RpcError> {
+pub(super) async fn resume(call: MethodCall, params: ResumeParams) -> Result<LiveResult, RpcError> {
     let session = resume_session(&call, &params.session_id, params.close_on_disconnect).await?;
     session.attach(call.connection, &call.outbox).await
 }
 
 /// Returns the live session of a conversation, which is opened unless it is.
 pub(crate) async fn resume_session(
-    call: &Call,
+    call: &MethodCall,
     wanted: &str,
     close_on_disconnect: bool,
 ) -> Result<Arc<Session>, RpcError> {
@@ -262,27 +269,27 @@ pub(crate) async fn resume_session(
 /// Makes a session of a conversation in the store, and opens it at once: whether another process
 /// holds it is to be known now.
 async fn open_stored(
-    call: &Call,
+    call: &MethodCall,
     id: ConversationId,
     close_on_disconnect: bool,
 ) -> Result<Arc<Session>, RpcError> {
     let server = &call.server;
     let known = server.runtime().agent().store().get(&id).await?;
-    let facts = Facts {
+    let facts = SessionFacts {
         stored: Some(id.clone()),
         title: known.title,
         provider: Some(known.provider),
         model: Some(known.model),
         cwd: known.cwd.map(|cwd| cwd.display().to_string()),
         skills: server.runtime().skills().names(),
-        ..Facts::default()
+        ..SessionFacts::default()
     };
     let request = OpenRequest {
-        which: Which::Id(id),
+        which: ConversationChoice::Id(id),
         cwd: server.cwd().cloned(),
         ..OpenRequest::new(server.source())
     };
-    let opening = Opening { request, history: Vec::new() };
+    let opening = ConversationOpening { request, history: Vec::new() };
     let new = NewSession { opening, facts, close_on_disconnect, is_resumed: true };
     let session = server.add_session(new)?;
     let opened = match session.exclusive("resuming").await {
@@ -312,7 +319,7 @@ pub(crate) struct ActiveListResult {
 }
 
 pub(super) async fn active_list(
-    call: Call,
+    call: MethodCall,
     params: ActiveListParams,
 ) -> Result<ActiveListResult, RpcError> {
     let current = params.current_session_id.as_deref();
@@ -321,7 +328,10 @@ pub(super) async fn active_list(
     Ok(ActiveListResult { sessions })
 }
 
-pub(super) async fn activate(call: Call, params: SessionParams) -> Result<LiveResult, RpcError> {
+pub(super) async fn activate(
+    call: MethodCall,
+    params: SessionParams,
+) -> Result<LiveResult, RpcError> {
     call.server.session(&params.session_id)?.attach(call.connection, &call.outbox).await
 }
 
@@ -332,7 +342,10 @@ pub(crate) struct CloseResult {
     closed: bool,
 }
 
-pub(super) async fn close(call: Call, params: SessionParams) -> Result<CloseResult, RpcError> {
+pub(super) async fn close(
+    call: MethodCall,
+    params: SessionParams,
+) -> Result<CloseResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
     let closed = call.server.close_session(&session, "a client closed it").await;
     Ok(CloseResult { closed })
@@ -354,7 +367,10 @@ pub(crate) struct DeleteResult {
     messages: u64,
 }
 
-pub(super) async fn delete(call: Call, params: DeleteParams) -> Result<DeleteResult, RpcError> {
+pub(super) async fn delete(
+    call: MethodCall,
+    params: DeleteParams,
+) -> Result<DeleteResult, RpcError> {
     if params.session_id.trim().is_empty() {
         return Err(RpcError::new(error::ID_REQUIRED, "session_id is empty"));
     }
@@ -398,7 +414,7 @@ pub(crate) struct TitleResult {
     pub(crate) pending: bool,
 }
 
-pub(super) async fn title(call: Call, params: TitleParams) -> Result<TitleResult, RpcError> {
+pub(super) async fn title(call: MethodCall, params: TitleParams) -> Result<TitleResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
     set_title(&session, params.title).await
 }
@@ -453,7 +469,10 @@ pub(crate) struct BranchResult {
     parent: String,
 }
 
-pub(super) async fn branch(call: Call, params: BranchParams) -> Result<BranchResult, RpcError> {
+pub(super) async fn branch(
+    call: MethodCall,
+    params: BranchParams,
+) -> Result<BranchResult, RpcError> {
     let session = call.server.session(&params.session_id)?;
     let (branch, parent) = branch_session(&call, &session, params.name.as_deref()).await?;
     branch.attach(call.connection, &call.outbox).await?;
@@ -467,7 +486,7 @@ pub(super) async fn branch(call: Call, params: BranchParams) -> Result<BranchRes
 
 /// Copies the conversation of a session into a new live session. Returns it, and the original.
 pub(crate) async fn branch_session(
-    call: &Call,
+    call: &MethodCall,
     session: &Arc<Session>,
     name: Option<&str>,
 ) -> Result<(Arc<Session>, ConversationId), RpcError> {

@@ -6,18 +6,20 @@ use jiff::Timestamp;
 use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 use vestal_agent::approvals::Guard;
-use vestal_agent::{Children, Control, Conversation, ConversationSandbox, EndReason, SideShell};
+use vestal_agent::{
+    Control, Conversation, ConversationSandbox, DelegatedChildren, EndReason, SideShell,
+};
 use vestal_model::Message;
-use vestal_runtime::{OpenRequest, Opened, Placement, SandboxChoice, Which};
+use vestal_runtime::{ConversationChoice, OpenRequest, Opened, Placement, SandboxChoice};
 
-use super::{Phase, Session, no_session};
+use super::{Session, SessionPhase, no_session};
 use crate::error::RpcError;
 use crate::events::{EventBody, StatusKind};
 
 /// The conversation of a session.
-pub(crate) enum Held {
+pub(crate) enum HeldConversation {
     /// It is opened by the first prompt: nothing is stored before.
-    Unopened(Box<Opening>),
+    Unopened(Box<ConversationOpening>),
     /// It is open.
     Open(Box<Conversation>),
     /// The session is closed.
@@ -26,7 +28,7 @@ pub(crate) enum Held {
 
 /// How a conversation is to be opened.
 #[derive(Debug, Clone)]
-pub(crate) struct Opening {
+pub(crate) struct ConversationOpening {
     pub(crate) request: OpenRequest,
     /// What was said before, by the client's account.
     pub(crate) history: Vec<Message>,
@@ -38,7 +40,7 @@ pub(crate) struct Handles {
     pub(crate) control: Control,
     pub(crate) guard: Arc<Guard>,
     pub(crate) sandbox: ConversationSandbox,
-    pub(crate) children: Children,
+    pub(crate) children: DelegatedChildren,
     pub(crate) shell: SideShell,
 }
 
@@ -54,11 +56,13 @@ impl Session {
         {
             let mut state = self.lock();
             match state.phase {
-                Phase::Idle => {}
-                Phase::Turn(_) | Phase::Exclusive(_) => return Err(RpcError::busy(what)),
-                Phase::Ended => return Err(no_session(&self.id)),
+                SessionPhase::Idle => {}
+                SessionPhase::Turn(_) | SessionPhase::Exclusive(_) => {
+                    return Err(RpcError::busy(what));
+                }
+                SessionPhase::Ended => return Err(no_session(&self.id)),
             }
-            state.phase = Phase::Exclusive(token.clone());
+            state.phase = SessionPhase::Exclusive(token.clone());
             state.last_active = Timestamp::now();
             self.idle.send_replace(false);
         }
@@ -69,10 +73,10 @@ impl Session {
     /// Opens the conversation if it is not open.
     pub(crate) async fn open<'a>(
         &self,
-        held: &'a mut Held,
+        held: &'a mut HeldConversation,
     ) -> Result<&'a mut Conversation, RpcError> {
-        if let Held::Unopened(opening) = held {
-            let Opening { request, history } = (**opening).clone();
+        if let HeldConversation::Unopened(opening) = held {
+            let ConversationOpening { request, history } = (**opening).clone();
             let human = Arc::clone(&self.human);
             let opened = Box::pin(self.runtime.open(request, human)).await?;
             let Opened { mut conversation, notices, .. } = opened;
@@ -83,11 +87,11 @@ impl Session {
             for text in notices {
                 self.hub.emit(&EventBody::StatusUpdate { kind: StatusKind::Notice, text });
             }
-            *held = Held::Open(Box::new(conversation));
+            *held = HeldConversation::Open(Box::new(conversation));
         }
         match held {
-            Held::Open(conversation) => Ok(conversation),
-            Held::Unopened(_) | Held::Closed => Err(no_session(&self.id)),
+            HeldConversation::Open(conversation) => Ok(conversation),
+            HeldConversation::Unopened(_) | HeldConversation::Closed => Err(no_session(&self.id)),
         }
     }
 
@@ -134,16 +138,16 @@ impl Session {
 /// The conversation, held for work that needs it alone.
 pub(crate) struct Exclusive {
     session: Arc<Session>,
-    held: Option<OwnedMutexGuard<Held>>,
+    held: Option<OwnedMutexGuard<HeldConversation>>,
     /// Cancelled when the work is interrupted.
     pub(crate) token: CancellationToken,
 }
 
 impl Exclusive {
     /// Returns how the conversation will be opened; none if it is open.
-    pub(crate) fn opening(&mut self) -> Option<&mut Opening> {
+    pub(crate) fn opening(&mut self) -> Option<&mut ConversationOpening> {
         match self.held.as_deref_mut() {
-            Some(Held::Unopened(opening)) => Some(opening),
+            Some(HeldConversation::Unopened(opening)) => Some(opening),
             _ => None,
         }
     }
@@ -151,7 +155,7 @@ impl Exclusive {
     /// Returns the conversation if it is open.
     pub(crate) fn conversation(&mut self) -> Option<&mut Conversation> {
         match self.held.as_deref_mut() {
-            Some(Held::Open(conversation)) => Some(conversation),
+            Some(HeldConversation::Open(conversation)) => Some(conversation),
             _ => None,
         }
     }
@@ -175,7 +179,9 @@ impl Exclusive {
         }
         let gone = || no_session(&session.id);
         let held = self.held.as_deref_mut().ok_or_else(gone)?;
-        let Held::Open(conversation) = std::mem::replace(held, Held::Closed) else {
+        let HeldConversation::Open(conversation) =
+            std::mem::replace(held, HeldConversation::Closed)
+        else {
             return Err(gone());
         };
         let facts = session.facts();
@@ -183,22 +189,31 @@ impl Exclusive {
         let is_new = conversation.messages().is_empty();
         let id = conversation.id().clone();
         let request = OpenRequest {
-            which: if is_new { Which::New } else { Which::Id(id.clone()) },
+            which: if is_new {
+                ConversationChoice::New
+            } else {
+                ConversationChoice::Id(id.clone())
+            },
             model: facts.model_name().filter(|_| is_new),
             cwd: facts.cwd.map(Into::into),
             placement,
             ..OpenRequest::new(session.source.clone())
         };
         let request_before = OpenRequest { placement: Placement::Remembered, ..request.clone() };
-        *held = Held::Unopened(Box::new(Opening { request, history: Vec::new() }));
+        *held = HeldConversation::Unopened(Box::new(ConversationOpening {
+            request,
+            history: Vec::new(),
+        }));
         if let Err(error) = conversation.close(EndReason::Left).await {
             tracing::warn!(conversation = %id, %error, "a conversation was not closed");
         }
         let opened = session.open(held).await.map(drop);
         if opened.is_err() {
             // The next use opens it where it was.
-            *held =
-                Held::Unopened(Box::new(Opening { request: request_before, history: Vec::new() }));
+            *held = HeldConversation::Unopened(Box::new(ConversationOpening {
+                request: request_before,
+                history: Vec::new(),
+            }));
         }
         opened
     }

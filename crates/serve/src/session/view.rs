@@ -9,13 +9,13 @@ use jiff::Timestamp;
 use super::Session;
 use crate::error::RpcError;
 use crate::events::EventBody;
-use crate::hub::Snapshot;
+use crate::hub::SessionSnapshot;
 use crate::outbox::Outbox;
 use crate::views::{ActiveSession, LiveSession, MessageView, SessionInfo, SessionStatus};
 
 /// What is known of the conversation without asking it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Facts {
+pub(crate) struct SessionFacts {
     pub(crate) stored: Option<ConversationId>,
     pub(crate) title: Option<String>,
     pub(crate) provider: Option<String>,
@@ -27,7 +27,7 @@ pub(crate) struct Facts {
     pub(crate) context: Option<ContextUsed>,
 }
 
-impl Facts {
+impl SessionFacts {
     /// Returns the model as `PROVIDER:MODEL`.
     pub(crate) fn model_name(&self) -> Option<String> {
         let (provider, model) = self.provider.as_ref().zip(self.model.as_ref())?;
@@ -41,12 +41,12 @@ impl Session {
         self.lock().facts.stored.clone()
     }
 
-    pub(crate) fn facts(&self) -> Facts {
+    pub(crate) fn facts(&self) -> SessionFacts {
         self.lock().facts.clone()
     }
 
     /// Changes what is known of the conversation, and tells everybody if it is something else now.
-    pub(crate) fn update_facts(&self, change: impl FnOnce(&mut Facts)) {
+    pub(crate) fn update_facts(&self, change: impl FnOnce(&mut SessionFacts)) {
         let is_changed = {
             let mut state = self.lock();
             let before = state.facts.clone();
@@ -144,7 +144,7 @@ impl Session {
 
     /// Has a connection watch it. Returns where things stand at that moment: whatever comes later,
     /// the connection hears as events.
-    pub(crate) fn watch(&self, connection: u64, outbox: &Outbox) -> Snapshot {
+    pub(crate) fn watch(&self, connection: u64, outbox: &Outbox) -> SessionSnapshot {
         let snapshot = self.hub.attach(connection, outbox);
         self.lock().attachments += 1;
         snapshot

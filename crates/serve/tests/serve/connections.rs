@@ -1,7 +1,7 @@
 //! Connections: garbage, floods, stalled readers, and what is left when they go.
 
 use serde_json::{Value, json};
-use vestal_scripted_model::{Reply, Script};
+use vestal_scripted_model::{Script, ScriptedReply};
 use vestal_serve::BadFrame;
 
 use crate::support::{PATIENCE, TestServer, echo};
@@ -71,7 +71,8 @@ async fn every_request_of_a_flood_is_answered() {
 async fn a_client_that_does_not_read_is_not_heard_and_its_turn_goes_on() {
     let long = "word ".repeat(400_000);
     let server =
-        TestServer::start(Script::replies([Reply::text(long.as_str()).chunked(4096)])).await;
+        TestServer::start(Script::replies([ScriptedReply::text(long.as_str()).chunked(4096)]))
+            .await;
     let mut stalled = server.client().await;
     let session = stalled.create().await;
     let params = json!({ "session_id": session, "text": "write a book" });
@@ -99,7 +100,7 @@ async fn a_client_that_does_not_read_is_not_heard_and_its_turn_goes_on() {
 
 #[tokio::test]
 async fn a_session_outlives_its_connection_unless_it_was_made_not_to() {
-    let reply = Reply::text("before, after").chunked(7).hold_after(1);
+    let reply = ScriptedReply::text("before, after").chunked(7).hold_after(1);
     let server = TestServer::start(Script::replies([reply])).await;
     let mut client = server.client().await;
     let kept = client.create().await;
@@ -135,7 +136,7 @@ async fn a_session_outlives_its_connection_unless_it_was_made_not_to() {
 
 #[tokio::test]
 async fn after_the_grace_a_session_ends_with_its_turn() {
-    let script = Script::replies([Reply::text("to nobody").chunked(3).hold_after(1)]);
+    let script = Script::replies([ScriptedReply::text("to nobody").chunked(3).hold_after(1)]);
     let server = TestServer::start_with(script, &["serve.detach_grace_seconds=0"]).await;
     let mut client = server.client().await;
     let session = client.create().await;

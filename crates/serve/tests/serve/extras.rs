@@ -1,7 +1,7 @@
 //! Commands, completion, settings, and what the agent works with.
 
 use serde_json::{Value, json};
-use vestal_scripted_model::{Model, Reply, Rule, Script};
+use vestal_scripted_model::{Model, ReplyRule, Script, ScriptedReply};
 use vestal_testkit::files::Fifo;
 
 use crate::support::{TestServer, echo};
@@ -130,14 +130,14 @@ async fn settings_of_a_session_and_of_the_profile_are_read_and_changed() {
 async fn background_jobs_are_listed_completed_and_ended_and_the_model_hears_of_them() {
     let start = json!({ "command": "sleep 1000", "background": true });
     let server = TestServer::start(Script::rules([
-        Rule::when_user_contains("start").reply(Reply::tool_call("terminal", start)),
-        Rule::when_user_contains("cat").reply_with(|request| {
+        ReplyRule::when_user_contains("start").reply(ScriptedReply::tool_call("terminal", start)),
+        ReplyRule::when_user_contains("cat").reply_with(|request| {
             let command = request.last_user_text().unwrap_or_default();
             let call =
                 json!({ "command": command, "background": true, "notify_on_complete": true });
-            Reply::tool_call("terminal", call)
+            ScriptedReply::tool_call("terminal", call)
         }),
-        Rule::always().reply(Reply::text("done")),
+        ReplyRule::always().reply(ScriptedReply::text("done")),
     ]))
     .await;
     let mut client = server.client().await;
@@ -332,12 +332,12 @@ async fn the_model_makes_a_schedule_with_a_persons_approval_and_clients_manage_i
     let list = json!({ "action": "list" });
     let remove = json!({ "action": "remove", "id": "logs" });
     let server = TestServer::start(Script::replies([
-        Reply::tool_call("schedule", create),
-        Reply::text("done"),
-        Reply::tool_call("schedule", list),
-        Reply::text("this one"),
-        Reply::tool_call("schedule", remove),
-        Reply::text("kept"),
+        ScriptedReply::tool_call("schedule", create),
+        ScriptedReply::text("done"),
+        ScriptedReply::tool_call("schedule", list),
+        ScriptedReply::text("this one"),
+        ScriptedReply::tool_call("schedule", remove),
+        ScriptedReply::text("kept"),
     ]))
     .await;
     let mut client = server.client().await;

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 use vestal_sandbox::SummaryState;
-use vestal_scripted_model::{Reply, Script};
+use vestal_scripted_model::{Script, ScriptedReply};
 
 use crate::support::{Client, PATIENCE, TestServer, echo, server_at};
 
 #[tokio::test]
 async fn nothing_is_stored_before_the_first_prompt_and_the_deltas_are_the_text() {
-    let reply = Reply::text("\n\n Hello,\n\nworld! \n").with_reasoning("hm").chunked(3);
+    let reply = ScriptedReply::text("\n\n Hello,\n\nworld! \n").with_reasoning("hm").chunked(3);
     let server = TestServer::start(Script::replies([reply])).await;
     let mut client = server.client().await;
     let made = client.call("session.create", json!({ "title": "greetings" })).await;

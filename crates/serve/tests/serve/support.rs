@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 use vestal_config::{Environment, Home, Override, Settings};
 use vestal_runtime::{Runtime, VerbOutput, Verbs};
 use vestal_sandbox::Engine;
-use vestal_scripted_model::{Reply, Rule, Script, ScriptedModel};
-use vestal_serve::{Connection, Outgoing, ServeSettings, Server};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedModel, ScriptedReply};
+use vestal_serve::{ClientConnection, ClientFrames, ServeSettings, Server};
 
 /// Longer than anything takes on a slow and busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
@@ -62,8 +62,8 @@ pub(crate) struct TestServer {
 }
 
 pub(crate) fn echo() -> Script {
-    Script::rules([Rule::always()
-        .reply_with(|request| Reply::text(request.last_user_text().unwrap_or_default()))])
+    Script::rules([ReplyRule::always()
+        .reply_with(|request| ScriptedReply::text(request.last_user_text().unwrap_or_default()))])
 }
 
 pub(crate) async fn server_at(
@@ -128,8 +128,8 @@ impl TestServer {
 }
 
 pub(crate) struct Client {
-    pub(crate) connection: Connection,
-    outgoing: Outgoing,
+    pub(crate) connection: ClientConnection,
+    outgoing: ClientFrames,
     next: u64,
     /// Frames that nobody has asked for yet.
     seen: VecDeque<Value>,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use vestal_scripted_model::{Reply, Rule, Script};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 use vestal_testkit::files::Fifo;
 use vestal_testkit::processes::{marker, processes_with};
 
@@ -33,11 +33,13 @@ async fn what_is_slow_is_answered_when_it_is_done() {
 async fn an_interrupt_ends_the_commands_of_its_session_and_takes_back_its_questions_only() {
     let mark = marker();
     let script = Script::rules([
-        Rule::when_user_contains("sleep")
-            .reply(Reply::tool_call("terminal", json!({ "command": format!("sleep {mark}") }))),
-        Rule::when_user_contains("remove")
-            .reply(Reply::tool_call("terminal", json!({ "command": "rm -rf precious" }))),
-        Rule::always().reply(Reply::text("done")),
+        ReplyRule::when_user_contains("sleep").reply(ScriptedReply::tool_call(
+            "terminal",
+            json!({ "command": format!("sleep {mark}") }),
+        )),
+        ReplyRule::when_user_contains("remove")
+            .reply(ScriptedReply::tool_call("terminal", json!({ "command": "rm -rf precious" }))),
+        ReplyRule::always().reply(ScriptedReply::text("done")),
     ]);
     let server = TestServer::start(script).await;
     let mut client = server.client().await;
@@ -82,11 +84,11 @@ async fn an_interrupt_ends_the_commands_of_its_session_and_takes_back_its_questi
 #[tokio::test]
 async fn what_is_approved_is_done_and_a_dangerous_command_of_the_client_is_asked_about_too() {
     let script = Script::rules([
-        Rule::when_user_contains("rm").reply_with(|request| {
+        ReplyRule::when_user_contains("rm").reply_with(|request| {
             let command = request.last_user_text().unwrap_or_default();
-            Reply::tool_call("terminal", json!({ "command": command }))
+            ScriptedReply::tool_call("terminal", json!({ "command": command }))
         }),
-        Rule::always().reply(Reply::text("done")),
+        ReplyRule::always().reply(ScriptedReply::text("done")),
     ]);
     let server = TestServer::start(script).await;
     let mut client = server.client().await;
@@ -116,9 +118,9 @@ async fn what_is_approved_is_done_and_a_dangerous_command_of_the_client_is_asked
 async fn a_question_of_the_model_is_answered_once() {
     let ask = json!({ "question": "Which one?", "choices": ["a", "b"] });
     let server = TestServer::start(Script::replies([
-        Reply::text("Let me ask.")
-            .with_tool_call(vestal_scripted_model::ToolCall::new("clarify", ask)),
-        Reply::text("b it is"),
+        ScriptedReply::text("Let me ask.")
+            .with_tool_call(vestal_scripted_model::ScriptedToolCall::new("clarify", ask)),
+        ScriptedReply::text("b it is"),
     ]))
     .await;
     let mut client = server.client().await;
@@ -138,11 +140,12 @@ async fn a_question_of_the_model_is_answered_once() {
 
 #[tokio::test]
 async fn a_prompt_while_a_turn_runs_waits_interrupts_or_steers() {
-    let held = || Reply::text("slowly said").chunked(7).hold_after(1);
+    let held = || ScriptedReply::text("slowly said").chunked(7).hold_after(1);
     let server = TestServer::start(Script::rules([
-        Rule::when_user_contains("slow").reply_with(move |_| held()),
-        Rule::always()
-            .reply_with(|request| Reply::text(request.last_user_text().unwrap_or_default())),
+        ReplyRule::when_user_contains("slow").reply_with(move |_| held()),
+        ReplyRule::always().reply_with(|request| {
+            ScriptedReply::text(request.last_user_text().unwrap_or_default())
+        }),
     ]))
     .await;
     let mut client = server.client().await;
@@ -180,7 +183,7 @@ async fn a_prompt_while_a_turn_runs_waits_interrupts_or_steers() {
 
 #[tokio::test]
 async fn two_clients_at_one_session_miss_nothing_and_hear_nothing_twice() {
-    let reply = Reply::text("the first part, the second part").chunked(15).hold_after(1);
+    let reply = ScriptedReply::text("the first part, the second part").chunked(15).hold_after(1);
     let server = TestServer::start(Script::replies([reply])).await;
     let mut one = server.client().await;
     let session = one.create().await;
@@ -217,10 +220,11 @@ async fn two_clients_at_one_session_miss_nothing_and_hear_nothing_twice() {
 #[tokio::test]
 async fn a_subagent_is_shown_and_can_be_interrupted_by_itself() {
     let server = TestServer::start(Script::rules([
-        Rule::when_user_contains("delegate")
-            .reply(Reply::tool_call("delegate_task", json!({ "goal": "count sheep" }))),
-        Rule::when_user_contains("count sheep").reply(Reply::text("one, two, three").hold_after(1)),
-        Rule::always().reply(Reply::text("the child was interrupted")),
+        ReplyRule::when_user_contains("delegate")
+            .reply(ScriptedReply::tool_call("delegate_task", json!({ "goal": "count sheep" }))),
+        ReplyRule::when_user_contains("count sheep")
+            .reply(ScriptedReply::text("one, two, three").hold_after(1)),
+        ReplyRule::always().reply(ScriptedReply::text("the child was interrupted")),
     ]))
     .await;
     let mut client = server.client().await;
@@ -242,9 +246,11 @@ async fn a_subagent_is_shown_and_can_be_interrupted_by_itself() {
 
 #[tokio::test]
 async fn a_failed_turn_says_why_and_the_session_goes_on() {
-    let server =
-        TestServer::start(Script::replies([Reply::error(401, "bad key"), Reply::text("fine")]))
-            .await;
+    let server = TestServer::start(Script::replies([
+        ScriptedReply::error(401, "bad key"),
+        ScriptedReply::text("fine"),
+    ]))
+    .await;
     let mut client = server.client().await;
     let session = client.create().await;
     let failed = client.say(&session, "one").await;
@@ -257,7 +263,7 @@ async fn a_failed_turn_says_why_and_the_session_goes_on() {
 #[tokio::test]
 async fn the_end_of_the_server_interrupts_a_running_command_and_stores_what_was_said() {
     let mark = marker();
-    let call = Reply::tool_call("terminal", json!({ "command": format!("sleep {mark}") }));
+    let call = ScriptedReply::tool_call("terminal", json!({ "command": format!("sleep {mark}") }));
     let server = TestServer::start(Script::replies([call])).await;
     let mut client = server.client().await;
     let session = client.create().await;
@@ -297,7 +303,7 @@ async fn during_other_work_a_steer_is_refused_and_a_prompt_is_said_afterwards() 
 
 #[tokio::test]
 async fn a_drain_gives_waiting_prompts_back_and_takes_no_more() {
-    let held = Reply::text("to the end").chunked(6).hold_after(1);
+    let held = ScriptedReply::text("to the end").chunked(6).hold_after(1);
     let server = TestServer::start(Script::replies([held])).await;
     let mut client = server.client().await;
     let session = client.create().await;
@@ -331,7 +337,7 @@ async fn a_drain_gives_waiting_prompts_back_and_takes_no_more() {
 
 #[tokio::test]
 async fn an_interrupt_says_which_prompts_it_dropped() {
-    let held = Reply::text("never told").chunked(5).hold_after(1);
+    let held = ScriptedReply::text("never told").chunked(5).hold_after(1);
     let server = TestServer::start(Script::replies([held])).await;
     let mut client = server.client().await;
     let session = client.create().await;
@@ -368,9 +374,9 @@ fn heard(joined: &Value, mut client_deltas: Vec<String>, complete: Option<String
 #[tokio::test]
 async fn whoever_joins_at_any_moment_of_an_answer_sees_it_once() {
     let text = "a b c d e f g h i j k l m n o p";
-    let reply = move || Reply::text(text).chunked(2).paced(Duration::from_millis(2));
+    let reply = move || ScriptedReply::text(text).chunked(2).paced(Duration::from_millis(2));
     let server =
-        TestServer::start(Script::rules([Rule::always().reply_with(move |_| reply())])).await;
+        TestServer::start(Script::rules([ReplyRule::always().reply_with(move |_| reply())])).await;
     let mut first = server.client().await;
     let session = first.create().await;
     first.call("prompt.submit", json!({ "session_id": session, "text": "tell" })).await;
@@ -407,9 +413,9 @@ const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mN
 #[tokio::test]
 async fn pictures_go_with_a_prompt_and_a_model_that_takes_none_says_so() {
     let server = TestServer::start(Script::replies([
-        Reply::text("a pixel"),
-        Reply::error(400, "this model does not support image input"),
-        Reply::text("in words"),
+        ScriptedReply::text("a pixel"),
+        ScriptedReply::error(400, "this model does not support image input"),
+        ScriptedReply::text("in words"),
     ]))
     .await;
     let mut client = server.client().await;

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::beneath;
 use super::metadata::{self, AttributeFile, FileStamp};
-use super::program::{self, CopyError, is_dots};
+use super::program::{self, StageCopyError, is_dots};
 use super::tree::{Anchor, CopyBuffers, CopyTree, FailedSide, Pending, is_open};
 
 /// How often an entry that keeps changing its type is tried again.
@@ -58,7 +58,7 @@ impl TreeEntry<'_> {
     }
 
     /// Returns the metadata of the original, unless it is gone.
-    pub(super) fn stat(&self, tree: &CopyTree) -> Result<Option<Stat>, CopyError> {
+    pub(super) fn stat(&self, tree: &CopyTree) -> Result<Option<Stat>, StageCopyError> {
         match statat(self.from(), self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
@@ -73,7 +73,7 @@ impl CopyTree {
         &self,
         pending: &Pending,
         buffers: &mut CopyBuffers,
-    ) -> Result<(), CopyError> {
+    ) -> Result<(), StageCopyError> {
         let path = &*pending.path;
         let open = match self.open(pending) {
             Ok(open) => Arc::new(open),
@@ -87,7 +87,7 @@ impl CopyTree {
         };
         let stat = fstat(&open.from).map_err(self.from.failed("look at", path))?;
         if self.is_copy(&stat) {
-            return Err(CopyError::IntoItself(self.from.path.clone()));
+            return Err(StageCopyError::IntoItself(self.from.path.clone()));
         }
         let directory = Directory { path, open, reached_from: pending.anchor.as_ref() };
         if !self.is_mounted(&stat) {
@@ -96,7 +96,11 @@ impl CopyTree {
         self.finish(&directory, &stat, buffers)
     }
 
-    fn fill(&self, directory: &Directory<'_>, buffers: &mut CopyBuffers) -> Result<(), CopyError> {
+    fn fill(
+        &self,
+        directory: &Directory<'_>,
+        buffers: &mut CopyBuffers,
+    ) -> Result<(), StageCopyError> {
         let mut buffer = Vec::with_capacity(32 << 10);
         let mut entries = RawDir::new(&directory.open.from, buffer.spare_capacity_mut());
         while let Some(entry) = entries.next() {
@@ -120,7 +124,7 @@ impl CopyTree {
         entry: TreeEntry<'_>,
         kind: FileType,
         buffers: &mut CopyBuffers,
-    ) -> Result<(), CopyError> {
+    ) -> Result<(), StageCopyError> {
         let mut kind = kind;
         for _ in 0..ATTEMPTS {
             if kind == FileType::Unknown {
@@ -152,7 +156,7 @@ impl CopyTree {
             }
             kind = FileType::Unknown;
         }
-        Err(CopyError::Changing(self.from.name(&entry.path())))
+        Err(StageCopyError::Changing(self.from.name(&entry.path())))
     }
 
     /// Copies the metadata of a directory after all its entries.
@@ -161,7 +165,7 @@ impl CopyTree {
         directory: &Directory<'_>,
         stat: &Stat,
         buffers: &mut CopyBuffers,
-    ) -> Result<(), CopyError> {
+    ) -> Result<(), StageCopyError> {
         let (from, to) = (directory.open.from.as_fd(), directory.open.to.as_fd());
         let changed = |errno| self.to.failed("change", directory.path)(errno);
         metadata::set_owner(to, stat).map_err(changed)?;
@@ -183,7 +187,7 @@ impl CopyTree {
 
     /// Leaves a mount point empty. It gets the metadata of what is mounted there,
     /// because the directory below is not visible.
-    fn mount_point(&self, path: &[u8], to: BorrowedFd<'_>) -> Result<(), CopyError> {
+    fn mount_point(&self, path: &[u8], to: BorrowedFd<'_>) -> Result<(), StageCopyError> {
         let (parent, name) =
             beneath::parent(self.from.top.as_fd(), path).map_err(self.from.failed("open", path))?;
         let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
@@ -199,7 +203,7 @@ impl CopyTree {
     }
 
     /// Leaves a file empty if something is mounted on it.
-    fn mounted_file(&self, entry: TreeEntry<'_>) -> Result<EntryOutcome, CopyError> {
+    fn mounted_file(&self, entry: TreeEntry<'_>) -> Result<EntryOutcome, StageCopyError> {
         let Some(stat) = entry.stat(self)? else {
             return Ok(EntryOutcome::Done);
         };
@@ -215,7 +219,7 @@ impl CopyTree {
     }
 
     /// Removes a directory that is no longer in the original.
-    fn unmake(&self, path: &[u8]) -> Result<(), CopyError> {
+    fn unmake(&self, path: &[u8]) -> Result<(), StageCopyError> {
         let removed = beneath::parent(self.to.top.as_fd(), path)
             .and_then(|(parent, name)| unlinkat(parent, name, AtFlags::REMOVEDIR));
         removed.map_err(self.to.failed("remove", path))
@@ -226,7 +230,7 @@ impl CopyTree {
         &self,
         entry: TreeEntry<'_>,
         buffers: &mut CopyBuffers,
-    ) -> Result<EntryOutcome, CopyError> {
+    ) -> Result<EntryOutcome, StageCopyError> {
         // If it was replaced by a pipe, opening it does not block.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let from = match beneath::entry(entry.from(), entry.name, flags) {
@@ -250,7 +254,7 @@ impl CopyTree {
         Ok(EntryOutcome::Done)
     }
 
-    fn make(&self, entry: TreeEntry<'_>, stat: &Stat) -> Result<OwnedFd, CopyError> {
+    fn make(&self, entry: TreeEntry<'_>, stat: &Stat) -> Result<OwnedFd, StageCopyError> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         openat(entry.to(), entry.name, flags, metadata::plain_mode(stat))
             .map_err(|errno| self.to.failed("create", &entry.path())(errno))
@@ -262,8 +266,8 @@ impl CopyTree {
         &self,
         entry: TreeEntry<'_>,
         stat: &Stat,
-        make: impl FnOnce() -> Result<T, CopyError>,
-    ) -> Result<Option<T>, CopyError> {
+        make: impl FnOnce() -> Result<T, StageCopyError>,
+    ) -> Result<Option<T>, StageCopyError> {
         if stat.st_nlink < 2 {
             return make().map(Some);
         }
@@ -292,7 +296,7 @@ impl CopyTree {
         to: &OwnedFd,
         mut stat: Stat,
         buffers: &mut CopyBuffers,
-    ) -> Result<(), CopyError> {
+    ) -> Result<(), StageCopyError> {
         let (from, to) = (from.as_fd(), to.as_fd());
         let changed = |errno| self.to.failed("change", &entry.path())(errno);
         for _ in 0..ATTEMPTS {
@@ -320,7 +324,7 @@ impl CopyTree {
             fchmod(to, metadata::plain_mode(&now)).map_err(changed)?;
             stat = now;
         }
-        Err(CopyError::Changing(self.from.name(&entry.path())))
+        Err(StageCopyError::Changing(self.from.name(&entry.path())))
     }
 
     /// Copies the attributes of an open file. Returns whether its permissions
@@ -331,7 +335,7 @@ impl CopyTree {
         (from, to): (AttributeFile<'_>, AttributeFile<'_>),
         stat: &Stat,
         buffers: &mut CopyBuffers,
-    ) -> Result<bool, CopyError> {
+    ) -> Result<bool, StageCopyError> {
         let read = |errno| self.from.failed("read the attributes of", &entry.path())(errno);
         if !buffers.attributes.find(from).map_err(read)? {
             return Ok(false);
@@ -352,7 +356,7 @@ impl CopyTree {
         &self,
         entry: TreeEntry<'_>,
         buffers: &mut CopyBuffers,
-    ) -> Result<EntryOutcome, CopyError> {
+    ) -> Result<EntryOutcome, StageCopyError> {
         let Some(stat) = entry.stat(self)? else {
             return Ok(EntryOutcome::Done);
         };
@@ -381,7 +385,7 @@ impl CopyTree {
         &self,
         entry: TreeEntry<'_>,
         buffers: &mut CopyBuffers,
-    ) -> Result<EntryOutcome, CopyError> {
+    ) -> Result<EntryOutcome, StageCopyError> {
         let Some(stat) = entry.stat(self)? else {
             return Ok(EntryOutcome::Done);
         };
@@ -431,7 +435,7 @@ impl CopyTree {
         &self,
         entry: TreeEntry<'_>,
         buffers: &mut CopyBuffers,
-    ) -> Result<(), CopyError> {
+    ) -> Result<(), StageCopyError> {
         let read = |errno| self.from.failed("read the attributes of", &entry.path())(errno);
         let from = named(entry.from(), entry.name.to_bytes()).map_err(read)?;
         let found = match buffers.attributes.find(AttributeFile::Named(&from)) {

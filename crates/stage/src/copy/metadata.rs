@@ -14,7 +14,7 @@ use rustix::fs::{
 use rustix::io::{self, Errno};
 use rustix::path::Arg;
 
-use super::program::CopyError;
+use super::program::StageCopyError;
 
 /// Permission bits that `open` and `mkdir` can set.
 const PLAIN: u32 = 0o777;
@@ -209,9 +209,9 @@ impl HardLinks {
         &self,
         file: Identity,
         path: &[u8],
-        link: impl FnOnce(&[u8]) -> Result<bool, CopyError>,
-        make: impl FnOnce() -> Result<T, CopyError>,
-    ) -> Result<Option<T>, CopyError> {
+        link: impl FnOnce(&[u8]) -> Result<bool, StageCopyError>,
+        make: impl FnOnce() -> Result<T, StageCopyError>,
+    ) -> Result<Option<T>, StageCopyError> {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(first) = names.get(&file)
             && link(first)?

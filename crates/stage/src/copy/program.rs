@@ -63,13 +63,13 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     // A failure to write cannot be reported.
     print_line(&failed_line(&failure, left.as_deref())).ok();
     match failure {
-        CopyError::Cancelled => ExitCode::from(cancelled_exit_code()),
+        StageCopyError::Cancelled => ExitCode::from(cancelled_exit_code()),
         _ => ExitCode::FAILURE,
     }
 }
 
 /// Copies, or returns the error and what is left of the attempt.
-fn copy(from: &Path, to: &Path) -> Result<(), (CopyError, Option<PathBuf>)> {
+fn copy(from: &Path, to: &Path) -> Result<(), (StageCopyError, Option<PathBuf>)> {
     let nothing_left = |failure| (failure, None);
     let source = open_source(from).map_err(nothing_left)?;
     let (parent, name) = make_target(to).map_err(nothing_left)?;
@@ -79,14 +79,14 @@ fn copy(from: &Path, to: &Path) -> Result<(), (CopyError, Option<PathBuf>)> {
     })
 }
 
-fn open_source(path: &Path) -> Result<TreeSide, CopyError> {
+fn open_source(path: &Path) -> Result<TreeSide, StageCopyError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let top = open(path, flags, Mode::empty()).map_err(failed("open", path))?;
     TreeSide::new(path, top)
 }
 
 /// Creates the target, and returns its parent directory and its name.
-fn make_target(path: &Path) -> Result<(OwnedFd, &OsStr), CopyError> {
+fn make_target(path: &Path) -> Result<(OwnedFd, &OsStr), StageCopyError> {
     let name = path.file_name().ok_or(Errno::INVAL).map_err(failed("create", path))?;
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -103,7 +103,7 @@ fn fill(
     to: &Path,
     parent: BorrowedFd<'_>,
     name: &OsStr,
-) -> Result<(), CopyError> {
+) -> Result<(), StageCopyError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let top = openat(parent, name, flags, Mode::empty()).map_err(failed("open", to))?;
     let tree = CopyTree::new(source, TreeSide::new(to, top)?);
@@ -112,12 +112,12 @@ fn fill(
     // Without this line the caller assumes that the copy failed.
     print_line(&tree.progress.done_line()).map_err(|_| {
         abandon();
-        CopyError::Cancelled
+        StageCopyError::Cancelled
     })
 }
 
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(Errno) -> CopyError {
-    move |errno| CopyError::System { action, path: path.to_owned(), errno }
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(Errno) -> StageCopyError {
+    move |errno| StageCopyError::System { action, path: path.to_owned(), errno }
 }
 
 fn print_error(line: &str) {
@@ -127,7 +127,7 @@ fn print_error(line: &str) {
 
 /// Why a copy failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum CopyError {
+pub(super) enum StageCopyError {
     /// A system error.
     #[error("cannot {action} {}: {}", path.display(), std::io::Error::from(*errno))]
     System {
@@ -148,7 +148,7 @@ pub(super) enum CopyError {
     Cancelled,
 }
 
-impl CopyError {
+impl StageCopyError {
     /// Returns the file concerned.
     pub(super) fn path(&self) -> Option<&PathBuf> {
         match self {
@@ -200,8 +200,8 @@ fn abandon() {
 }
 
 /// Fails if the copy was cancelled.
-pub(super) fn check_cancelled() -> Result<(), CopyError> {
-    if is_cancelled() { Err(CopyError::Cancelled) } else { Ok(()) }
+pub(super) fn check_cancelled() -> Result<(), StageCopyError> {
+    if is_cancelled() { Err(StageCopyError::Cancelled) } else { Ok(()) }
 }
 
 /// Returns whether the copy was cancelled.
@@ -325,7 +325,7 @@ impl CopyProgress {
 }
 
 /// Returns the last line of a failed copy; `left` could not be removed.
-fn failed_line(failure: &CopyError, left: Option<&Path>) -> String {
+fn failed_line(failure: &StageCopyError, left: Option<&Path>) -> String {
     let path = failure.path().map(|path| path.to_string_lossy());
     let left = left.map(Path::to_string_lossy);
     let text = |text: Option<&str>| text.map_or_else(|| "null".to_owned(), quoted);

@@ -15,7 +15,7 @@ use super::beneath;
 use super::content::{BUFFER, CopyMethods};
 use super::entries::Directory;
 use super::metadata::{self, Attributes, HardLinks};
-use super::program::{self, CopyError, CopyProgress};
+use super::program::{self, CopyProgress, StageCopyError};
 
 /// Number of directories copied at the same time. More than two do not help: they
 /// wait for each other in the filesystem's journal.
@@ -92,7 +92,7 @@ struct WorkQueue {
     busy: usize,
     /// Directories that become inaccessible with their final permissions.
     closed: Vec<(Vec<u8>, Mode)>,
-    failure: Option<CopyError>,
+    failure: Option<StageCopyError>,
 }
 
 /// Which of the two directories could not be opened.
@@ -112,8 +112,8 @@ pub(super) struct CopyBuffers {
 }
 
 impl TreeSide {
-    pub(super) fn new(path: &Path, top: OwnedFd) -> Result<Self, CopyError> {
-        let stat = fstat(&top).map_err(|errno| CopyError::System {
+    pub(super) fn new(path: &Path, top: OwnedFd) -> Result<Self, StageCopyError> {
+        let stat = fstat(&top).map_err(|errno| StageCopyError::System {
             action: "look at",
             path: path.to_owned(),
             errno,
@@ -127,8 +127,8 @@ impl TreeSide {
         &self,
         action: &'static str,
         path: &[u8],
-    ) -> impl FnOnce(Errno) -> CopyError {
-        move |errno| CopyError::System { action, path: self.name(path), errno }
+    ) -> impl FnOnce(Errno) -> StageCopyError {
+        move |errno| StageCopyError::System { action, path: self.name(path), errno }
     }
 
     /// Returns the path of a file for messages, shortened if it is too long.
@@ -192,7 +192,7 @@ impl CopyTree {
     }
 
     /// Copies the whole tree into the new directory.
-    pub(super) fn copy(&self) -> Result<(), CopyError> {
+    pub(super) fn copy(&self) -> Result<(), StageCopyError> {
         let top = self.to.top.as_fd();
         // Permissions are copied, not inherited.
         fchmod(top, Mode::RWXU).map_err(self.to.failed("change", b""))?;
@@ -254,7 +254,7 @@ impl CopyTree {
 
     /// Sets the recorded permissions: the innermost directories first, and the
     /// top, which keeps other users out, last.
-    fn close(&self, mut closed: Vec<(Vec<u8>, Mode)>) -> Result<(), CopyError> {
+    fn close(&self, mut closed: Vec<(Vec<u8>, Mode)>) -> Result<(), StageCopyError> {
         closed.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
         for (path, mode) in closed {
             let failed = |errno| self.to.failed("change", &path)(errno);

@@ -27,7 +27,7 @@ use super::devices::mount_processes;
 use super::first::InnerPipes;
 use super::sources::{RootMount, RootPart, SAFE_ATTRIBUTES, clone_directory, open_parts};
 use crate::failpoint::failpoint;
-use crate::failure::{BuildStep, Failure, failed};
+use crate::failure::{BuildStep, StepFailure, failed};
 use crate::users::{SandboxRoot, host_id};
 
 /// Maximum length of a kernel message.
@@ -55,7 +55,7 @@ pub(super) fn build(
     plan: &Enclosure,
     users: Option<BorrowedFd<'_>>,
     pipes: &InnerPipes,
-) -> Result<(), Failure> {
+) -> Result<(), StepFailure> {
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private).map_err(failed(BuildStep::PrivateMounts))?;
     let (root, parts) = open_parts(plan)?;
@@ -70,7 +70,7 @@ pub(super) fn build(
             RootMount::Bind { bind, source } => Some(builder.clone_source(bind, source)?),
             _ => None,
         };
-        Ok::<_, Failure>((part, clone))
+        Ok::<_, StepFailure>((part, clone))
     });
     let parts = parts.collect::<Result<Vec<_>, _>>()?;
     let mut root = builder.root(root)?;
@@ -96,11 +96,11 @@ fn terminals(plan: &Enclosure) -> Option<u32> {
 }
 
 impl Builder<'_> {
-    fn root(&self, root: RootPart<'_>) -> Result<NewRoot, Failure> {
+    fn root(&self, root: RootPart<'_>) -> Result<NewRoot, StepFailure> {
         let (mount, at) = match root {
             RootPart::Directory { path, source } => {
                 let mount = clone_directory(&source)
-                    .map_err(|error| Failure::of(BuildStep::Root, error).at(path))?;
+                    .map_err(|error| StepFailure::of(BuildStep::Root, error).at(path))?;
                 (mount, source)
             }
             RootPart::Overlay(layers) => {
@@ -110,7 +110,7 @@ impl Builder<'_> {
         };
         // The root is mounted over its own directory, which certainly exists and
         // is not in the way.
-        attach(&mount, &at).map_err(|error| Failure::of(BuildStep::Root, error).at(b"/"))?;
+        attach(&mount, &at).map_err(|error| StepFailure::of(BuildStep::Root, error).at(b"/"))?;
         NewRoot::new(mount, self.owner)
     }
 
@@ -119,12 +119,12 @@ impl Builder<'_> {
         root: &mut NewRoot,
         part: RootMount<'_>,
         clone: Option<&OwnedFd>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), StepFailure> {
         match part {
             RootMount::Bind { bind, source } => match clone {
                 Some(mount) => self.bind(root, bind, &source, mount),
                 None => {
-                    let failure = Failure::new(BuildStep::Bind, "its source was not opened");
+                    let failure = StepFailure::new(BuildStep::Bind, "its source was not opened");
                     Err(failure.at(bind.target.as_slice()))
                 }
             },
@@ -132,13 +132,13 @@ impl Builder<'_> {
                 let at = root.directory(target, 0o755)?;
                 let mount = self.layers(&layers).map_err(|failure| failure.at(target))?;
                 root.attach_own(&mount, &at)
-                    .map_err(|error| Failure::of(BuildStep::Overlay, error).at(target))
+                    .map_err(|error| StepFailure::of(BuildStep::Overlay, error).at(target))
             }
             RootMount::Tmpfs { target, tmpfs } => {
                 let at = root.directory(target, tmpfs.mode)?;
                 let mount = self.tmpfs(&tmpfs).map_err(|failure| failure.at(target))?;
                 root.attach_own(&mount, &at)
-                    .map_err(|error| Failure::of(BuildStep::Tmpfs, error).at(target))
+                    .map_err(|error| StepFailure::of(BuildStep::Tmpfs, error).at(target))
             }
             RootMount::Proc { target } => mount_processes(root, target),
             RootMount::Dev { target, shared_memory } => self.devices(root, target, shared_memory),
@@ -148,7 +148,7 @@ impl Builder<'_> {
     }
 
     /// Returns a mount of a tmpfs.
-    pub(super) fn tmpfs(&self, tmpfs: &Tmpfs) -> Result<OwnedFd, Failure> {
+    pub(super) fn tmpfs(&self, tmpfs: &Tmpfs) -> Result<OwnedFd, StepFailure> {
         let exec = if tmpfs.exec { 0 } else { libc::MOUNT_ATTR_NOEXEC };
         self.tmpfs_with(BuildStep::Tmpfs, tmpfs, SAFE_ATTRIBUTES | exec)
     }
@@ -159,8 +159,8 @@ impl Builder<'_> {
         step: BuildStep,
         tmpfs: &Tmpfs,
         attributes: u64,
-    ) -> Result<OwnedFd, Failure> {
-        let mut context = Context::new(step, "tmpfs")?
+    ) -> Result<OwnedFd, StepFailure> {
+        let mut context = BuildContext::new(step, "tmpfs")?
             .set("size", &tmpfs.size.to_string())?
             .set("mode", &format!("{:o}", tmpfs.mode))?;
         if let SandboxRoot::Other { uid, gid } = self.owner {
@@ -172,21 +172,21 @@ impl Builder<'_> {
 
 /// A filesystem that is being configured.
 #[derive(Debug)]
-pub(super) struct Context {
+pub(super) struct BuildContext {
     step: BuildStep,
     context: OwnedFd,
 }
 
-impl Context {
+impl BuildContext {
     /// Starts to configure a filesystem of a type.
-    pub(super) fn new(step: BuildStep, sort: &str) -> Result<Self, Failure> {
+    pub(super) fn new(step: BuildStep, sort: &str) -> Result<Self, StepFailure> {
         let context = fsopen(sort, FsOpenFlags::FSOPEN_CLOEXEC)
-            .map_err(|error| Failure::of(step, error).with_detail(sort))?;
+            .map_err(|error| StepFailure::of(step, error).with_detail(sort))?;
         Ok(Self { step, context })
     }
 
     /// Sets an option.
-    pub(super) fn set(self, key: &str, value: &str) -> Result<Self, Failure> {
+    pub(super) fn set(self, key: &str, value: &str) -> Result<Self, StepFailure> {
         match fsconfig_set_string(&self.context, key, value) {
             Ok(()) => Ok(self),
             Err(error) => Err(self.failed(error.into()).with_detail(key)),
@@ -194,7 +194,7 @@ impl Context {
     }
 
     /// Sets an option without value.
-    pub(super) fn flag(self, key: &str) -> Result<Self, Failure> {
+    pub(super) fn flag(self, key: &str) -> Result<Self, StepFailure> {
         match fsconfig_set_flag(&self.context, key) {
             Ok(()) => Ok(self),
             Err(error) => Err(self.failed(error.into()).with_detail(key)),
@@ -202,7 +202,7 @@ impl Context {
     }
 
     /// Creates the filesystem and returns a mount of it.
-    pub(super) fn mount(self, attributes: u64) -> Result<OwnedFd, Failure> {
+    pub(super) fn mount(self, attributes: u64) -> Result<OwnedFd, StepFailure> {
         let bits = u32::try_from(attributes).map_err(|_| self.failed(invalid()))?;
         let attributes = MountAttrFlags::from_bits_retain(bits);
         fsconfig_create(&self.context)
@@ -211,8 +211,8 @@ impl Context {
     }
 
     /// Returns a failure with the kernel's message.
-    fn failed(&self, error: io::Error) -> Failure {
-        let failure = Failure::of(self.step, error);
+    fn failed(&self, error: io::Error) -> StepFailure {
+        let failure = StepFailure::of(self.step, error);
         let mut message = [0; MAX_MESSAGE];
         match rustix::io::read(&self.context, &mut message) {
             // It starts with a letter for the severity and a space.
@@ -255,7 +255,7 @@ pub(super) fn attach(mount: impl AsFd, at: impl AsFd) -> rustix::io::Result<()> 
 
 impl NewRoot {
     /// Uses a mount as the root of a sandbox.
-    pub(super) fn new(mount: OwnedFd, owner: SandboxRoot) -> Result<Self, Failure> {
+    pub(super) fn new(mount: OwnedFd, owner: SandboxRoot) -> Result<Self, StepFailure> {
         let own = HashSet::from([mount_id(mount.as_fd()).map_err(failed(BuildStep::Root))?]);
         Ok(Self { mount, owner, own })
     }
@@ -278,8 +278,8 @@ impl NewRoot {
     }
 
     /// Opens a directory. Creates it and its parents if they are missing.
-    pub(super) fn directory(&self, target: &[u8], mode: u32) -> Result<OwnedFd, Failure> {
-        let failed = |error: io::Error| Failure::of(BuildStep::Target, error).at(target);
+    pub(super) fn directory(&self, target: &[u8], mode: u32) -> Result<OwnedFd, StepFailure> {
+        let failed = |error: io::Error| StepFailure::of(BuildStep::Target, error).at(target);
         let names = names(target).map_err(failed)?;
         let last = names.len().saturating_sub(1);
         let mut directory = self.mount.try_clone().map_err(failed)?;
@@ -291,8 +291,8 @@ impl NewRoot {
     }
 
     /// Opens a file to mount over. Creates it if it is missing.
-    pub(super) fn file(&self, target: &[u8]) -> Result<OwnedFd, Failure> {
-        let failed = |error: io::Error| Failure::of(BuildStep::Target, error).at(target);
+    pub(super) fn file(&self, target: &[u8]) -> Result<OwnedFd, StepFailure> {
+        let failed = |error: io::Error| StepFailure::of(BuildStep::Target, error).at(target);
         let (directory, name) = self.parent(target)?;
         for _ in 0..ATTEMPTS {
             let found = open_beneath(&directory, name, OFlags::empty());
@@ -315,8 +315,8 @@ impl NewRoot {
 
     /// Creates a symbolic link if nothing exists there, or replaces an empty
     /// directory that was a mount point before.
-    pub(super) fn link(&self, target: &[u8], text: &[u8]) -> Result<(), Failure> {
-        let failed = |error: io::Error| Failure::of(BuildStep::Symlink, error).at(target);
+    pub(super) fn link(&self, target: &[u8], text: &[u8]) -> Result<(), StepFailure> {
+        let failed = |error: io::Error| StepFailure::of(BuildStep::Symlink, error).at(target);
         let (directory, name) = self.parent(target)?;
         let text = OsStr::from_bytes(text);
         let make = || self.make(|| symlinkat(text, &directory, name));
@@ -332,8 +332,8 @@ impl NewRoot {
     }
 
     /// Opens the parent directory of a target, and returns the target's name.
-    fn parent<'t>(&self, target: &'t [u8]) -> Result<(OwnedFd, &'t OsStr), Failure> {
-        let failed = |error: io::Error| Failure::of(BuildStep::Target, error).at(target);
+    fn parent<'t>(&self, target: &'t [u8]) -> Result<(OwnedFd, &'t OsStr), StepFailure> {
+        let failed = |error: io::Error| StepFailure::of(BuildStep::Target, error).at(target);
         let names = names(target).map_err(failed)?;
         let Some((name, way)) = names.split_last() else {
             return Err(failed(Errno::INVAL.into()));

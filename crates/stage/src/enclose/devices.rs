@@ -7,9 +7,9 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, major, minor, mkdirat, openat, symlinkat};
 use rustix::io::Errno;
 
-use super::build::{Builder, Context, NewRoot, Tmpfs, attach};
+use super::build::{BuildContext, Builder, NewRoot, Tmpfs, attach};
 use super::sources::{SAFE_ATTRIBUTES, clone_mount};
-use crate::failure::{BuildStep, Failure, failed_at};
+use crate::failure::{BuildStep, StepFailure, failed_at};
 use crate::sys::{MountScope, add_attributes};
 
 const NULL: (&str, u32, u32) = ("null", 1, 3);
@@ -62,7 +62,7 @@ impl Builder<'_> {
         root: &mut NewRoot,
         target: &[u8],
         shared_memory: u64,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), StepFailure> {
         let at = root.directory(target, 0o755)?;
         let tmpfs = Tmpfs { size: SIZE, mode: 0o755, exec: false };
         let devices = self
@@ -89,9 +89,10 @@ impl Builder<'_> {
     }
 
     /// Returns a mount of the sandbox's own terminals.
-    fn terminals(&self) -> Result<OwnedFd, Failure> {
-        let mut context =
-            Context::new(BuildStep::Dev, "devpts")?.set("mode", "620")?.set("ptmxmode", "666")?;
+    fn terminals(&self) -> Result<OwnedFd, StepFailure> {
+        let mut context = BuildContext::new(BuildStep::Dev, "devpts")?
+            .set("mode", "620")?
+            .set("ptmxmode", "666")?;
         if let Some(group) = self.terminals {
             context = context.set("gid", &group.to_string())?;
         }
@@ -115,22 +116,24 @@ fn device_of_host(
     root: &NewRoot,
     devices: &OwnedFd,
     device: (&str, u32, u32),
-) -> Result<(), Failure> {
-    let failed = |error: Errno| Failure::of(BuildStep::Dev, error);
+) -> Result<(), StepFailure> {
+    let failed = |error: Errno| StepFailure::of(BuildStep::Dev, error);
     let source = open_device(device)?;
     let mount = clone_mount(&source, MountScope::Single).map_err(failed)?;
     add_attributes(&mount, MountScope::Single, QUIET)
-        .map_err(|error| Failure::of(BuildStep::Dev, error))?;
+        .map_err(|error| StepFailure::of(BuildStep::Dev, error))?;
     let create = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
     root.make(|| openat(devices, device.0, create, Mode::from_raw_mode(0o644)))
-        .map_err(|error| Failure::of(BuildStep::Dev, error))?;
+        .map_err(|error| StepFailure::of(BuildStep::Dev, error))?;
     let at = openat(devices, device.0, PATH, Mode::empty()).map_err(failed)?;
     attach(&mount, &at).map_err(failed)
 }
 
 /// Opens a device of the host and checks that it is the expected one.
-fn open_device((name, wanted_major, wanted_minor): (&str, u32, u32)) -> Result<OwnedFd, Failure> {
-    let failed = |error: Errno| Failure::of(BuildStep::Dev, error);
+fn open_device(
+    (name, wanted_major, wanted_minor): (&str, u32, u32),
+) -> Result<OwnedFd, StepFailure> {
+    let failed = |error: Errno| StepFailure::of(BuildStep::Dev, error);
     let source = openat(CWD, format!("/dev/{name}"), PATH, Mode::empty()).map_err(failed)?;
     let stat = fstat(&source).map_err(failed)?;
     let is_it = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
@@ -138,18 +141,22 @@ fn open_device((name, wanted_major, wanted_minor): (&str, u32, u32)) -> Result<O
     if is_it {
         return Ok(source);
     }
-    Err(Failure::new(BuildStep::Dev, format!("/dev/{name} of the host is not the expected device")))
+    Err(StepFailure::new(
+        BuildStep::Dev,
+        format!("/dev/{name} of the host is not the expected device"),
+    ))
 }
 
 /// Opens `/dev/null`.
-fn open_null() -> Result<OwnedFd, Failure> {
+fn open_null() -> Result<OwnedFd, StepFailure> {
     open_device(NULL)
 }
 
 /// Mounts `/proc`.
-pub(super) fn mount_processes(root: &NewRoot, target: &[u8]) -> Result<(), Failure> {
+pub(super) fn mount_processes(root: &NewRoot, target: &[u8]) -> Result<(), StepFailure> {
     let at = root.directory(target, 0o555)?;
-    let context = Context::new(BuildStep::Proc, "proc").map_err(|failure| failure.at(target))?;
+    let context =
+        BuildContext::new(BuildStep::Proc, "proc").map_err(|failure| failure.at(target))?;
     let mount = context.mount(ATTRIBUTES).map_err(|failure| failure.at(target))?;
     attach(&mount, &at).map_err(failed_at(BuildStep::Proc, target))?;
     for name in READ_ONLY {
@@ -164,9 +171,9 @@ pub(super) fn mount_processes(root: &NewRoot, target: &[u8]) -> Result<(), Failu
     mask(&mount, target)
 }
 
-fn mask(mount: &OwnedFd, target: &[u8]) -> Result<(), Failure> {
+fn mask(mount: &OwnedFd, target: &[u8]) -> Result<(), StepFailure> {
     let read_only = libc::MOUNT_ATTR_RDONLY;
-    let empty = Context::new(BuildStep::Proc, "tmpfs")?
+    let empty = BuildContext::new(BuildStep::Proc, "tmpfs")?
         .set("size", "4096")?
         .set("mode", "555")?
         .mount(ATTRIBUTES | read_only)?;

@@ -20,7 +20,7 @@ use vestal_wire::{Enclosure, Mapping, Network, Purpose};
 
 use super::build;
 use crate::failpoint::failpoint;
-use crate::failure::{BuildStep, Failure, failed, failed_at};
+use crate::failure::{BuildStep, StepFailure, failed, failed_at};
 use crate::program;
 use crate::sys::{self, exit_now};
 use crate::users::{self, limit_process};
@@ -60,7 +60,7 @@ pub(super) fn run(parts: &FirstProcess<'_>) -> ! {
                 failpoint!("stage.first.before-exec");
                 let error = sys::execute(&arguments, &environment);
                 let program = arguments.first().map(Vec::as_slice).unwrap_or_default();
-                Failure::of(BuildStep::Exec, error).at(program)
+                StepFailure::of(BuildStep::Exec, error).at(program)
             }
             Purpose::Trial => {
                 parts.pipes.report_ready();
@@ -72,7 +72,7 @@ pub(super) fn run(parts: &FirstProcess<'_>) -> ! {
     parts.pipes.report_failure(&failure)
 }
 
-fn build_and_confine(parts: &FirstProcess<'_>) -> Result<(), Failure> {
+fn build_and_confine(parts: &FirstProcess<'_>) -> Result<(), StepFailure> {
     let plan = parts.plan;
     // It fails for a session leader, which needs no new session.
     rustix::process::setsid().ok();
@@ -110,7 +110,7 @@ fn build_and_confine(parts: &FirstProcess<'_>) -> Result<(), Failure> {
 }
 
 /// Passes on the descriptors for the guest and no others.
-fn pass_on_descriptors(parts: &FirstProcess<'_>) -> Result<(), Failure> {
+fn pass_on_descriptors(parts: &FirstProcess<'_>) -> Result<(), StepFailure> {
     // Standard streams that lead to the host's `/dev/null` are replaced by the
     // sandbox's own, if it has devices.
     if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
@@ -132,7 +132,7 @@ fn unshare_cgroups() -> rustix::io::Result<()> {
 }
 
 /// Gives up all rights that the sandbox must not have.
-fn confine(plan: &Enclosure) -> Result<(), Failure> {
+fn confine(plan: &Enclosure) -> Result<(), StepFailure> {
     if let Some(max) = plan.max_processes {
         limit_processes(max).map_err(failed(BuildStep::MaxProcesses))?;
     }
@@ -158,7 +158,7 @@ fn limit_processes(max: u64) -> rustix::io::Result<()> {
 }
 
 /// Creates the two pipes.
-pub(super) fn handshake_pipes() -> Result<(OuterPipes, InnerPipes), Failure> {
+pub(super) fn handshake_pipes() -> Result<(OuterPipes, InnerPipes), StepFailure> {
     let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(failed(BuildStep::Namespaces));
     let (wait, go) = pipe()?;
     let (reports, report) = pipe()?;
@@ -194,7 +194,7 @@ impl OuterPipes {
     }
 
     /// Waits until the first process has become the guest or exited.
-    pub(super) fn wait_ready(&self) -> Result<FirstProcessState, Failure> {
+    pub(super) fn wait_ready(&self) -> Result<FirstProcessState, StepFailure> {
         let reported = program::read_all(&self.reports)?;
         Ok(match reported.split_first() {
             None => FirstProcessState::Ended,
@@ -236,7 +236,7 @@ impl InnerPipes {
     }
 
     /// Reports a failure and exits.
-    fn report_failure(&self, failure: &Failure) -> ! {
+    fn report_failure(&self, failure: &StepFailure) -> ! {
         rustix::io::write(&self.report, failure.json().as_bytes()).ok();
         exit_now(1)
     }

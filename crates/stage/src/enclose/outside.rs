@@ -20,7 +20,7 @@ use vestal_wire::{Enclosure, Mapping, Network, Purpose};
 
 use super::first::{self, FirstProcess, FirstProcessState};
 use crate::failpoint::failpoint;
-use crate::failure::{BuildStep, Failure, ReportedFailure, failed, failed_at, quoted};
+use crate::failure::{BuildStep, ReportedFailure, StepFailure, failed, failed_at, quoted};
 use crate::program::{self, DescriptorOptions, UsageError};
 use crate::sys::{self, Child, Cloned, clone};
 use crate::users;
@@ -159,7 +159,7 @@ fn wait_until_ready(
 }
 
 /// Does what must be done before anything runs in the sandbox.
-fn register(plan: &Enclosure, child: &Child, pipes: &first::OuterPipes) -> Result<(), Failure> {
+fn register(plan: &Enclosure, child: &Child, pipes: &first::OuterPipes) -> Result<(), StepFailure> {
     match plan.users.mapping {
         Mapping::Privileged => {}
         Mapping::Own | Mapping::Helpers { .. } => users::write_maps(child.pid, &plan.users)?,
@@ -174,21 +174,23 @@ fn register(plan: &Enclosure, child: &Child, pipes: &first::OuterPipes) -> Resul
     Ok(())
 }
 
-fn wait(child: &Child) -> Result<WaitStatus, Failure> {
+fn wait(child: &Child) -> Result<WaitStatus, StepFailure> {
     match waitpid(Some(child.pid), WaitOptions::empty()) {
         Ok(Some((_, status))) => Ok(status),
-        Ok(None) => Err(Failure::new(BuildStep::Ended, "the first process cannot be waited for")),
-        Err(error) => Err(Failure::of(BuildStep::Ended, error)),
+        Ok(None) => {
+            Err(StepFailure::new(BuildStep::Ended, "the first process cannot be waited for"))
+        }
+        Err(error) => Err(StepFailure::of(BuildStep::Ended, error)),
     }
 }
 
-fn ended(status: WaitStatus) -> Failure {
+fn ended(status: WaitStatus) -> StepFailure {
     let how = match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => format!("with code {code}"),
         (None, Some(signal)) => format!("by signal {signal}"),
         (None, None) => "in an unknown way".to_owned(),
     };
-    Failure::new(
+    StepFailure::new(
         BuildStep::Ended,
         format!("the first process ended {how} before the sandbox was ready"),
     )
@@ -196,8 +198,8 @@ fn ended(status: WaitStatus) -> Failure {
 
 /// Writes the record of a process completely or not at all. It need not survive a
 /// crash of the machine, because the process does not.
-fn write_record(path: &[u8], pid: Pid) -> Result<(), Failure> {
-    let failed = |error: io::Error| Failure::of(BuildStep::Record, error).at(path);
+fn write_record(path: &[u8], pid: Pid) -> Result<(), StepFailure> {
+    let failed = |error: io::Error| StepFailure::of(BuildStep::Record, error).at(path);
     let (path, new) = record_paths(path);
     let content = describe_process(pid).map_err(failed)?;
     let written = fs::OpenOptions::new()
@@ -247,13 +249,13 @@ fn start_time(stat: &str) -> Option<u64> {
 /// version 1, of threads. Child processes start in them. Moving itself, with a
 /// single thread, avoids the kernel's lock over all processes, which would take
 /// longer than everything else.
-fn join_cgroups(lists: &[ByteVec]) -> Result<(), Failure> {
+fn join_cgroups(lists: &[ByteVec]) -> Result<(), StepFailure> {
     for list in lists {
         OpenOptions::new()
             .write(true)
             .open(OsStr::from_bytes(list))
             .and_then(|mut file| file.write_all(b"0\n"))
-            .map_err(|error| Failure::of(BuildStep::Cgroup, error).at(list))?;
+            .map_err(|error| StepFailure::of(BuildStep::Cgroup, error).at(list))?;
     }
     Ok(())
 }

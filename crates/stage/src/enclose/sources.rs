@@ -20,8 +20,8 @@ use rustix::io::Errno;
 use rustix::mount::{OpenTreeFlags, open_tree};
 use vestal_wire::{Bind, Enclosure, OverlayDirs, Root, SandboxMount};
 
-use super::build::{Builder, Context, NewRoot, Tmpfs, attach};
-use crate::failure::{BuildStep, Failure, failed, failed_at};
+use super::build::{BuildContext, Builder, NewRoot, Tmpfs, attach};
+use crate::failure::{BuildStep, StepFailure, failed, failed_at};
 use crate::sys::{MountScope, add_attributes, shift_owners};
 use crate::users::SandboxRoot;
 
@@ -59,7 +59,9 @@ pub(super) struct OpenOverlay {
 }
 
 /// Opens all sources of a plan, before anything is mounted over them.
-pub(super) fn open_parts(plan: &Enclosure) -> Result<(RootPart<'_>, Vec<RootMount<'_>>), Failure> {
+pub(super) fn open_parts(
+    plan: &Enclosure,
+) -> Result<(RootPart<'_>, Vec<RootMount<'_>>), StepFailure> {
     let root = match &plan.root {
         Root::Directory(path) => RootPart::Directory { path, source: open_source(path)? },
         Root::Overlay(layers) => RootPart::Overlay(open_layers(layers)?),
@@ -68,7 +70,7 @@ pub(super) fn open_parts(plan: &Enclosure) -> Result<(RootPart<'_>, Vec<RootMoun
     Ok((root, parts))
 }
 
-fn open_part(mount: &SandboxMount) -> Result<RootMount<'_>, Failure> {
+fn open_part(mount: &SandboxMount) -> Result<RootMount<'_>, StepFailure> {
     Ok(match mount {
         SandboxMount::Bind(bind) => RootMount::Bind { bind, source: open_bind_source(bind)? },
         SandboxMount::Overlay { target, layers } => {
@@ -86,7 +88,7 @@ fn open_part(mount: &SandboxMount) -> Result<RootMount<'_>, Failure> {
     })
 }
 
-fn open_layers(layers: &OverlayDirs) -> Result<OpenOverlay, Failure> {
+fn open_layers(layers: &OverlayDirs) -> Result<OpenOverlay, StepFailure> {
     Ok(OpenOverlay {
         lower: open_source(&layers.lower)?,
         shifted: layers.shifted,
@@ -104,7 +106,7 @@ pub(super) fn paths(bytes: &[ByteVec]) -> Vec<PathBuf> {
 /// Opens the source of a bind. If the plan names the expected file, the path must
 /// not contain a link, and the open file is compared: the name may change at any
 /// moment, the open file does not.
-fn open_bind_source(bind: &Bind) -> Result<OwnedFd, Failure> {
+fn open_bind_source(bind: &Bind) -> Result<OwnedFd, StepFailure> {
     let Some(expected) = bind.identity else {
         return open_source(&bind.source);
     };
@@ -113,19 +115,19 @@ fn open_bind_source(bind: &Bind) -> Result<OwnedFd, Failure> {
     if (found.st_dev, found.st_ino) == (expected.device, expected.inode) {
         return Ok(opened);
     }
-    Err(Failure::new(BuildStep::Source, "it was replaced while the sandbox was built")
+    Err(StepFailure::new(BuildStep::Source, "it was replaced while the sandbox was built")
         .at(&bind.source))
 }
 
 /// Opens a host file by its absolute path. Links of the host are followed, but
 /// not the kernel's own, which lead to descriptors and roots of other processes.
-fn open_source(path: &[u8]) -> Result<OwnedFd, Failure> {
+fn open_source(path: &[u8]) -> Result<OwnedFd, StepFailure> {
     open_at(path, ResolveFlags::NO_MAGICLINKS)
 }
 
-fn open_at(path: &[u8], resolve: ResolveFlags) -> Result<OwnedFd, Failure> {
+fn open_at(path: &[u8], resolve: ResolveFlags) -> Result<OwnedFd, StepFailure> {
     if !path.starts_with(b"/") {
-        return Err(Failure::of(BuildStep::Source, rustix::io::Errno::INVAL).at(path));
+        return Err(StepFailure::of(BuildStep::Source, rustix::io::Errno::INVAL).at(path));
     }
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     openat2(CWD, OsStr::from_bytes(path), flags, Mode::empty(), resolve)
@@ -154,7 +156,11 @@ impl Builder<'_> {
     /// Clones the source of a bind. This happens before anything of the sandbox
     /// is mounted: the source may contain the sandbox's own directories, and must
     /// not show the sandbox in them.
-    pub(super) fn clone_source(&self, bind: &Bind, source: &OwnedFd) -> Result<OwnedFd, Failure> {
+    pub(super) fn clone_source(
+        &self,
+        bind: &Bind,
+        source: &OwnedFd,
+    ) -> Result<OwnedFd, StepFailure> {
         self.clone_with_attributes(bind, source).map_err(failed_at(BuildStep::Bind, &bind.target))
     }
 
@@ -165,7 +171,7 @@ impl Builder<'_> {
         bind: &Bind,
         source: &OwnedFd,
         mount: &OwnedFd,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), StepFailure> {
         let target = bind.target.as_slice();
         let stat = fstat(source).map_err(failed_at(BuildStep::Source, &bind.source))?;
         let at = match FileType::from_raw_mode(stat.st_mode) {
@@ -198,18 +204,18 @@ impl Builder<'_> {
     }
 
     /// Returns a mount of an overlay.
-    pub(super) fn layers(&self, layers: &OpenOverlay) -> Result<OwnedFd, Failure> {
+    pub(super) fn layers(&self, layers: &OpenOverlay) -> Result<OwnedFd, StepFailure> {
         if !layers.shifted {
             return self.overlay(&layers.lower, layers);
         }
         let Some(users) = self.users else {
-            return Err(Failure::new(BuildStep::Plan, "only root can map owners"));
+            return Err(StepFailure::new(BuildStep::Plan, "only root can map owners"));
         };
         let lower =
             clone_mount(&layers.lower, MountScope::Single).map_err(failed(BuildStep::Overlay))?;
         let attributes = SAFE_ATTRIBUTES | libc::MOUNT_ATTR_RDONLY;
         shift_owners(&lower, MountScope::Single, attributes, users).map_err(|error| {
-            Failure::of(BuildStep::Overlay, error).with_detail("cannot map owners")
+            StepFailure::of(BuildStep::Overlay, error).with_detail("cannot map owners")
         })?;
         // Most kernels only accept mounted directories as layers. It is mounted
         // over a directory that nobody uses any more, and goes with the old root:
@@ -218,7 +224,7 @@ impl Builder<'_> {
         self.overlay(&lower, layers)
     }
 
-    fn overlay(&self, lower: &OwnedFd, layers: &OpenOverlay) -> Result<OwnedFd, Failure> {
+    fn overlay(&self, lower: &OwnedFd, layers: &OpenOverlay) -> Result<OwnedFd, StepFailure> {
         let whiteouts = self.whiteouts(lower, &layers.hidden, &layers.work)?;
         let context = overlay(whiteouts.as_ref(), lower)?
             .set("upperdir", &handle(&layers.upper))?
@@ -241,7 +247,7 @@ impl Builder<'_> {
         lower: &OwnedFd,
         hidden: &[PathBuf],
         at: &OwnedFd,
-    ) -> Result<OwnedFd, Failure> {
+    ) -> Result<OwnedFd, StepFailure> {
         let whiteouts = self.whiteouts(lower, hidden, at)?;
         overlay(whiteouts.as_ref(), lower)?.mount(SAFE_ATTRIBUTES | libc::MOUNT_ATTR_RDONLY)
     }
@@ -253,22 +259,22 @@ impl Builder<'_> {
         lower: &OwnedFd,
         hidden: &[PathBuf],
         at: &OwnedFd,
-    ) -> Result<Option<OwnedFd>, Failure> {
+    ) -> Result<Option<OwnedFd>, StepFailure> {
         if hidden.is_empty() {
             return Ok(None);
         }
         if self.owner == SandboxRoot::Myself {
             // Only root can create whiteouts. Other users do not need them:
             // permissions protect the files.
-            return Err(Failure::new(BuildStep::Plan, "only root can hide files"));
+            return Err(StepFailure::new(BuildStep::Plan, "only root can hide files"));
         }
-        let layer = Context::new(BuildStep::Overlay, "tmpfs")?
+        let layer = BuildContext::new(BuildStep::Overlay, "tmpfs")?
             .set("mode", "755")?
             .mount(SAFE_ATTRIBUTES)?;
         // Most kernels only accept mounted directories as layers.
         attach(&layer, at).map_err(failed(BuildStep::Overlay))?;
         Whiteouts { lower, layer: &layer, directories: BTreeMap::new() }.make(hidden).map_err(
-            |error| Failure::of(BuildStep::Overlay, error).with_detail("cannot hide files"),
+            |error| StepFailure::of(BuildStep::Overlay, error).with_detail("cannot hide files"),
         )?;
         Ok(Some(layer))
     }
@@ -280,9 +286,9 @@ impl Builder<'_> {
 /// options are visible in the sandbox. Layers are copied, and the lower one
 /// changes with the host, so nothing may tie the upper one to the inodes of
 /// either.
-fn overlay(whiteouts: Option<&OwnedFd>, lower: &OwnedFd) -> Result<Context, Failure> {
+fn overlay(whiteouts: Option<&OwnedFd>, lower: &OwnedFd) -> Result<BuildContext, StepFailure> {
     let lowers: Vec<String> = whiteouts.into_iter().chain([lower]).map(handle).collect();
-    Context::new(BuildStep::Overlay, "overlay")?
+    BuildContext::new(BuildStep::Overlay, "overlay")?
         .set("lowerdir", &lowers.join(":"))?
         .set("index", "off")?
         .set("metacopy", "off")?

@@ -18,7 +18,8 @@ use vestal_testkit::namespaces::{ORDINARY_USER, is_root};
 use vestal_testkit::processes::naming;
 use vestal_testkit::{is_alive, wait_until};
 use vestal_wire::{
-    Bind, Enclosure, IdRange, Mapping, Network, OverlayDirs, Purpose, Root, SandboxMount, Users,
+    Bind, Enclosure, IdRange, Mapping, Network, OverlayDirs, Purpose, Root, SandboxMount,
+    UserMapping,
 };
 
 /// The host id of root in sandboxes that root builds: outside of all ranges that
@@ -45,7 +46,7 @@ impl By {
         (self == Self::Ordinary && is_root()).then_some(ORDINARY_USER)
     }
 
-    pub(crate) fn users(self) -> Users {
+    pub(crate) fn users(self) -> UserMapping {
         let (outside, count, mapping) = match self {
             Self::Root => (SHIFTED, 65_536, Mapping::Privileged),
             Self::Ordinary => {
@@ -60,7 +61,7 @@ impl By {
                 self.uid().unwrap_or(own)
             }
         };
-        Users {
+        UserMapping {
             uids: vec![IdRange { inside: 0, outside, count }],
             gids: vec![IdRange { inside: 0, outside: gid, count }],
             mapping,

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, lchown};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 
-use vestal_supervisor::{Done, Request, SlotState};
+use vestal_supervisor::{OrderResult, SlotState, SupervisorRequest};
 use vestal_testkit::namespaces::{ORDINARY_USER, is_root};
 use vestal_testkit::until;
 
@@ -59,7 +59,7 @@ async fn one_broken_profile_keeps_no_other_down() {
     // A newer file is not touched, a damaged one gives way to what an operator wants.
     let refused = world.start("newer").await.error.unwrap();
     assert!(refused.contains("use the newer program"), "{refused}");
-    assert_eq!(world.start("broken-list").await.done, Some(Done::Started));
+    assert_eq!(world.start("broken-list").await.done, Some(OrderResult::Started));
     assert!(supervisor.terminate().success());
     assert_eq!(world.children(), Vec::<u32>::new());
 }
@@ -102,14 +102,14 @@ async fn a_profile_that_an_ordinary_user_cannot_read_keeps_no_other_down() {
     let closed = world.status("closed").await;
     assert_eq!((closed.state, closed.pid), (SlotState::Failed, None));
     assert!(closed.reason.unwrap().contains("Permission denied"));
-    let listed = world.ask(Request::List { slots: None }).await.slots;
+    let listed = world.ask(SupervisorRequest::List { slots: None }).await.slots;
     let broken = listed.iter().find(|slot| slot.name.starts_with('m')).unwrap();
     assert_eq!(broken.state, SlotState::Failed);
     // An order to it fails with the reason, and is carried out once it can be read.
     let refused = world.start("closed").await.error.unwrap();
     assert!(refused.contains("Permission denied"), "{refused}");
     mode(0o700);
-    assert_eq!(world.start("closed").await.done, Some(Done::Started));
+    assert_eq!(world.start("closed").await.done, Some(OrderResult::Started));
     assert!(supervisor.terminate().success());
     assert_eq!(world.children(), Vec::<u32>::new());
 }
@@ -141,7 +141,7 @@ async fn the_next_supervisor_starts_what_ran_and_leaves_what_was_stopped() {
             "profile=up prior_state=running action=started",
         ]
     );
-    let answer = world.ask(Request::Shutdown).await;
+    let answer = world.ask(SupervisorRequest::Shutdown).await;
     assert_eq!(answer.error, None);
     assert!(supervisor.said().0.success());
     assert_eq!(world.children(), Vec::<u32>::new());
@@ -155,10 +155,10 @@ async fn slots_follow_the_directories() {
     world.start("one").await;
     world.profile("two", "");
     // Known at once, whether or not the change was noticed.
-    assert_eq!(world.start("two").await.done, Some(Done::Started));
+    assert_eq!(world.start("two").await.done, Some(OrderResult::Started));
     std::fs::rename(world.dir("one"), world.dir("uno")).unwrap();
     vestal_testkit::until_async("the renamed one runs", || async {
-        let slots = world.ask(Request::List { slots: None }).await.slots;
+        let slots = world.ask(SupervisorRequest::List { slots: None }).await.slots;
         let states: Vec<_> = slots.into_iter().map(|slot| (slot.name, slot.state)).collect();
         states == [("two".to_owned(), SlotState::Running), ("uno".to_owned(), SlotState::Running)]
     })
@@ -170,7 +170,7 @@ async fn slots_follow_the_directories() {
     until("the deleted one has ended", || world.children().len() == 1).await;
     // One of the same name is another slot, which nobody started.
     world.profile("two", "");
-    world.ask(Request::Reconcile).await;
+    world.ask(SupervisorRequest::Reconcile).await;
     world.until_state("two", SlotState::Stopped).await;
     assert!(supervisor.terminate().success());
 }

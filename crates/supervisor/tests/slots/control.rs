@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 
-use vestal_supervisor::{Done, Request, SlotState};
+use vestal_supervisor::{OrderResult, SlotState, SupervisorRequest};
 
 use crate::world::World;
 
@@ -28,7 +28,7 @@ async fn a_thousand_garbage_connections_keep_nobody_out() {
             _ => stream.write_all(b"{\"command\":").unwrap_or_default(),
         }
     }
-    assert_eq!(world.start("work").await.done, Some(Done::Started));
+    assert_eq!(world.start("work").await.done, Some(OrderResult::Started));
     assert_eq!(world.status("work").await.state, SlotState::Running);
     drop(silent);
     assert!(supervisor.terminate().success());
@@ -43,6 +43,6 @@ async fn a_request_that_is_none_is_refused_with_a_reason() {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     assert!(text.contains("unknown variant `format`"), "{text}");
-    assert_eq!(world.ask(Request::List { slots: None }).await.slots, []);
+    assert_eq!(world.ask(SupervisorRequest::List { slots: None }).await.slots, []);
     assert!(supervisor.terminate().success());
 }

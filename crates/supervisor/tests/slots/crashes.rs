@@ -2,8 +2,9 @@
 
 use rustix::process::Signal;
 use vestal_supervisor::{
-    BootRule, Desired, EndedLeftover, Found, Request, Service, Slot, SlotName, SlotState,
-    SlotStatus, ask, end_leftovers, failpoint, list_offline, read_desired, stop_offline,
+    BootRule, Desired, EndedLeftover, FoundSlot, Slot, SlotName, SlotService, SlotState,
+    SlotStatus, SupervisorRequest, ask, end_leftovers, failpoint, list_offline, read_desired,
+    stop_offline,
 };
 use vestal_testkit::PATIENCE;
 
@@ -12,7 +13,9 @@ use crate::world::{Supervised, World, send};
 /// Starts and stops the slot until the supervisor dies at its failpoint.
 async fn use_until_death(world: &World, supervisor: &mut Supervised) {
     let slots = || Some(vec!["work".to_owned()]);
-    for request in [Request::Start { slots: slots() }, Request::Stop { slots: slots() }] {
+    for request in
+        [SupervisorRequest::Start { slots: slots() }, SupervisorRequest::Stop { slots: slots() }]
+    {
         // The answer is lost with the supervisor.
         ask(&world.run_dir(), &request, PATIENCE).await.ok();
     }
@@ -104,7 +107,7 @@ async fn killed_together_with_its_children_the_next_one_starts_what_was_wanted()
 /// Returns the slot as far as a stop needs it.
 fn slot_of(world: &World) -> Slot {
     let dir = world.dir("work");
-    let service = Service {
+    let service = SlotService {
         argv: Vec::new(),
         env: std::collections::BTreeMap::new(),
         desired: dir.join("desired.json"),
@@ -129,7 +132,9 @@ async fn killed_in_the_middle_of_a_stop_it_stays_stopped() {
         let slots = Some(vec!["work".to_owned()]);
         let run_dir = world.run_dir();
         let stopping = tokio::spawn(async move {
-            ask(&run_dir, &Request::Stop { slots }, PATIENCE).await.map(|answer| answer.outcomes)
+            ask(&run_dir, &SupervisorRequest::Stop { slots }, PATIENCE)
+                .await
+                .map(|answer| answer.outcomes)
         });
         // It was asked, and takes no notice.
         world.until_state("work", SlotState::Stopping).await;
@@ -154,7 +159,7 @@ async fn killed_in_the_middle_of_a_stop_it_stays_stopped() {
 
 /// Returns what is known of the slot without a supervisor.
 fn offline(world: &World) -> Vec<SlotStatus> {
-    let found = vec![Found::Slot(Box::new(slot_of(world)))];
+    let found = vec![FoundSlot::Slot(Box::new(slot_of(world)))];
     list_offline(&world.run_dir(), &world.root().join("logs"), found).slots
 }
 
@@ -189,7 +194,7 @@ async fn what_is_wanted_and_down_is_not_shown_as_if_it_were_stopped_on_purpose()
 async fn what_a_killed_supervisor_left_can_be_ended_and_is_still_wanted() {
     let world = World::new();
     world.profile("work", "");
-    let found = || [Found::Slot(Box::new(slot_of(&world)))];
+    let found = || [FoundSlot::Slot(Box::new(slot_of(&world)))];
     assert_eq!(end_leftovers(&world.run_dir(), &found()).await.unwrap(), []);
     let mut first = world.supervise();
     world.start("work").await;

@@ -1,7 +1,7 @@
 //! Slots that the home has once, beside those of profiles.
 
 use rustix::process::Signal;
-use vestal_supervisor::{Desired, Done, Request, SlotState};
+use vestal_supervisor::{Desired, OrderResult, SlotState, SupervisorRequest};
 use vestal_testkit::until;
 
 use crate::world::{World, send};
@@ -22,20 +22,20 @@ async fn a_service_of_the_home_is_registered_and_up_only_when_asked() {
         ]
     );
     // Orders to all are about profiles; the profile of the same name is another slot.
-    let answer = world.ask(Request::Start { slots: None }).await;
+    let answer = world.ask(SupervisorRequest::Start { slots: None }).await;
     let started: Vec<&str> = answer.outcomes.iter().map(|outcome| outcome.slot.as_str()).collect();
     assert_eq!(started, ["dashboard"]);
     assert_eq!(world.status("@dashboard").await.state, SlotState::Stopped);
-    assert_eq!(world.start("@dashboard").await.done, Some(Done::Started));
+    assert_eq!(world.start("@dashboard").await.done, Some(OrderResult::Started));
     assert_eq!(world.children().len(), 2);
     // It is in every answer, and not among those of profiles.
-    let answer = world.ask(Request::List { slots: None }).await;
+    let answer = world.ask(SupervisorRequest::List { slots: None }).await;
     let names = |slots: &[vestal_supervisor::SlotStatus]| -> Vec<(String, SlotState)> {
         slots.iter().map(|slot| (slot.name.clone(), slot.state)).collect()
     };
     assert_eq!(names(&answer.slots), [("dashboard".to_owned(), SlotState::Running)]);
     assert_eq!(names(&answer.services), [("@dashboard".to_owned(), SlotState::Running)]);
-    assert_eq!(world.stop("dashboard").await.done, Some(Done::Stopped));
+    assert_eq!(world.stop("dashboard").await.done, Some(OrderResult::Stopped));
     // It has the restarts of all slots, and a log of its own.
     let pid = world.status("@dashboard").await.pid.unwrap();
     send(pid, Signal::KILL);
@@ -49,7 +49,7 @@ async fn a_service_of_the_home_is_registered_and_up_only_when_asked() {
     let mut next = world.supervise();
     world.until_state("@dashboard", SlotState::Running).await;
     assert_eq!(world.status("dashboard").await.state, SlotState::Stopped);
-    assert_eq!(world.stop("@dashboard").await.done, Some(Done::Stopped));
+    assert_eq!(world.stop("@dashboard").await.done, Some(OrderResult::Stopped));
     assert!(next.terminate().success());
     assert_eq!(world.children(), Vec::<u32>::new());
 }
@@ -74,8 +74,8 @@ async fn a_service_that_the_environment_asks_for_starts_at_every_boot() {
             "service=dashboard prior_state=stopped action=started"
         );
         // A stop holds until the next boot, also when the slots are looked at again.
-        assert_eq!(world.stop("@dashboard").await.done, Some(Done::Stopped));
-        world.ask(Request::Reconcile).await;
+        assert_eq!(world.stop("@dashboard").await.done, Some(OrderResult::Stopped));
+        world.ask(SupervisorRequest::Reconcile).await;
         let status = world.status("@dashboard").await;
         assert_eq!((status.state, status.desired), (SlotState::Stopped, Some(Desired::Stopped)));
         assert!(supervisor.terminate().success());

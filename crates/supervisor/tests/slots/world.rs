@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
-use vestal_logs::{LineReader, Next};
-use vestal_supervisor::{Answer, Outcome, Request, SlotState, SlotStatus, ask};
+use vestal_logs::{LogReader, NextLine};
+use vestal_supervisor::{
+    OrderOutcome, SlotState, SlotStatus, SupervisorAnswer, SupervisorRequest, ask,
+};
 use vestal_testkit::{PATIENCE, living, until};
 
 pub(crate) struct World {
@@ -84,20 +86,20 @@ impl World {
         supervised
     }
 
-    pub(crate) async fn ask(&self, request: Request) -> Answer {
+    pub(crate) async fn ask(&self, request: SupervisorRequest) -> SupervisorAnswer {
         ask(&self.run_dir(), &request, PATIENCE).await.unwrap()
     }
 
-    pub(crate) async fn start(&self, name: &str) -> Outcome {
-        one(self.ask(Request::Start { slots: Some(vec![name.to_owned()]) }).await)
+    pub(crate) async fn start(&self, name: &str) -> OrderOutcome {
+        one(self.ask(SupervisorRequest::Start { slots: Some(vec![name.to_owned()]) }).await)
     }
 
-    pub(crate) async fn stop(&self, name: &str) -> Outcome {
-        one(self.ask(Request::Stop { slots: Some(vec![name.to_owned()]) }).await)
+    pub(crate) async fn stop(&self, name: &str) -> OrderOutcome {
+        one(self.ask(SupervisorRequest::Stop { slots: Some(vec![name.to_owned()]) }).await)
     }
 
     pub(crate) async fn status(&self, name: &str) -> SlotStatus {
-        let answer = self.ask(Request::List { slots: Some(vec![name.to_owned()]) }).await;
+        let answer = self.ask(SupervisorRequest::List { slots: Some(vec![name.to_owned()]) }).await;
         answer.slots.into_iter().next().unwrap_or_else(|| panic!("no slot {name}"))
     }
 
@@ -112,17 +114,17 @@ impl World {
     pub(crate) fn log(&self, name: &str) -> Vec<String> {
         let mut lines = Vec::new();
         let dir = self.root().join("logs/gateways").join(name);
-        let mut reader = LineReader::new(vestal_supervisor::slot_log_files(&dir));
+        let mut reader = LogReader::new(vestal_supervisor::slot_log_files(&dir));
         loop {
             match reader.next_line().unwrap() {
-                Next::Line(line) => {
+                NextLine::Line(line) => {
                     let text = String::from_utf8_lossy(line);
                     let (time, text) = text.split_once(' ').unwrap();
                     assert!(time.parse::<jiff::Timestamp>().is_ok(), "{time}");
                     lines.push(text.to_owned());
                 }
-                Next::Gap => panic!("a gap"),
-                Next::End => return lines,
+                NextLine::Gap => panic!("a gap"),
+                NextLine::End => return lines,
             }
         }
     }
@@ -145,8 +147,8 @@ impl World {
     }
 }
 
-fn one(answer: Answer) -> Outcome {
-    let [outcome] = <[Outcome; 1]>::try_from(answer.outcomes).unwrap();
+fn one(answer: SupervisorAnswer) -> OrderOutcome {
+    let [outcome] = <[OrderOutcome; 1]>::try_from(answer.outcomes).unwrap();
     outcome
 }
 

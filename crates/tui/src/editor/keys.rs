@@ -7,7 +7,7 @@ use crate::editor::buffer::Direction;
 use crate::editor::fragment::Fragment;
 use crate::editor::undo::EditGroup;
 use crate::editor::{Editor, Last, Reaction};
-use crate::key::{Key, KeyCode, Modifiers};
+use crate::key::{KeyCode, KeyPress, Modifiers};
 
 /// What a key can ask for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,8 +134,8 @@ pub fn bindings() -> &'static [(&'static str, &'static str)] {
 }
 
 /// Returns what a key asks for.
-pub(super) fn command(key: Key) -> Option<EditCommand> {
-    static KEYS: OnceLock<Vec<(Key, EditCommand)>> = OnceLock::new();
+pub(super) fn command(key: KeyPress) -> Option<EditCommand> {
+    static KEYS: OnceLock<Vec<(KeyPress, EditCommand)>> = OnceLock::new();
     let keys = KEYS.get_or_init(|| {
         let keys = |row: &'static Binding| {
             row.keys.split(", ").filter_map(parse).map(|key| (key, row.command))
@@ -147,7 +147,7 @@ pub(super) fn command(key: Key) -> Option<EditCommand> {
 }
 
 /// Normalizes a key to the form in the table.
-pub(super) fn usual(mut key: Key) -> Key {
+pub(super) fn usual(mut key: KeyPress) -> KeyPress {
     let held = &mut key.modifiers;
     match key.code {
         KeyCode::Char(c) if held.control || held.alt => {
@@ -168,7 +168,7 @@ pub(super) fn usual(mut key: Key) -> Key {
     key
 }
 
-fn parse(name: &str) -> Option<Key> {
+fn parse(name: &str) -> Option<KeyPress> {
     let mut modifiers = Modifiers::default();
     let mut rest = name;
     loop {
@@ -203,12 +203,12 @@ fn parse(name: &str) -> Option<Key> {
             KeyCode::Char(c.to_ascii_lowercase())
         }
     };
-    Some(Key { code, modifiers })
+    Some(KeyPress { code, modifiers })
 }
 
 impl Editor {
     /// Carries a command out; `before` is what happened last.
-    pub(super) fn run(&mut self, command: EditCommand, before: &Last, key: Key) -> Reaction {
+    pub(super) fn run(&mut self, command: EditCommand, before: &Last, key: KeyPress) -> Reaction {
         // The program has its own uses for these while nothing is written.
         let is_unused = matches!(
             command,
@@ -297,7 +297,7 @@ impl Editor {
     }
 
     /// Sends, unless a backslash before the cursor asks for a new line.
-    fn send(&mut self, key: Key) -> Reaction {
+    fn send(&mut self, key: KeyPress) -> Reaction {
         let cursor = self.buffer.cursor();
         let before = self.buffer.text().get(..cursor).unwrap_or_default();
         let backslashes = before.len() - before.trim_end_matches('\\').len();
@@ -400,7 +400,7 @@ mod tests {
     #[test]
     fn keys_are_the_same_however_terminals_tell_them() {
         let held = |control, alt, shift| Modifiers { control, alt, shift };
-        let key = |code, modifiers| Key { code, modifiers };
+        let key = |code, modifiers| KeyPress { code, modifiers };
         let same = [
             (key(KeyCode::Char('B'), held(false, true, true)), EditCommand::WordLeft),
             (key(KeyCode::Char('7'), held(true, false, false)), EditCommand::Undo),
@@ -413,7 +413,7 @@ mod tests {
             assert_eq!(command(key), Some(wanted), "{key:?}");
         }
         let back_tab = key(KeyCode::Tab, held(false, false, true));
-        assert_eq!(usual(back_tab), Key::plain(KeyCode::BackTab));
+        assert_eq!(usual(back_tab), KeyPress::plain(KeyCode::BackTab));
         assert_eq!(command(key(KeyCode::Char('7'), Modifiers::default())), None);
     }
 }

@@ -41,7 +41,7 @@ pub(super) struct EditorCell<'a> {
 }
 
 /// A row: the part of a line that is beside each other on the screen.
-pub(super) type Row = Range<usize>;
+pub(super) type ScreenRow = Range<usize>;
 
 /// A line of the text.
 #[derive(Debug, Clone, Default)]
@@ -49,7 +49,7 @@ struct LogicalLine {
     /// Bytes, without the end of line.
     len: usize,
     /// Its rows, once they were needed.
-    rows: Option<Vec<Row>>,
+    rows: Option<Vec<ScreenRow>>,
 }
 
 /// A row, by where it is.
@@ -184,7 +184,7 @@ impl TextLayout {
         RowPosition { line, row: 0, start: start - self.len_of(line) - 1 }
     }
 
-    fn rows(&mut self, text: &Fragment, place: RowPosition) -> &[Row] {
+    fn rows(&mut self, text: &Fragment, place: RowPosition) -> &[ScreenRow] {
         let room = self.room;
         // There is always a line: a text without any is one empty line.
         let Some(line) = self.lines.get_mut(place.line) else { return &[] };
@@ -204,7 +204,7 @@ fn lines_of(text: &str) -> Vec<LogicalLine> {
 
 /// Folds a line: after the last blank that fits, else between any two characters.
 /// Nothing is left out. Returns the rows and how many cells were looked at.
-fn fold(line: &str, pastes: &[Arc<Paste>], room: Room) -> (Vec<Row>, u64) {
+fn fold(line: &str, pastes: &[Arc<Paste>], room: Room) -> (Vec<ScreenRow>, u64) {
     let mut rows = Vec::new();
     let mut work = 0;
     let mut start = 0;

@@ -2,17 +2,17 @@
 
 use unicode_segmentation::UnicodeSegmentation as _;
 
-use crate::complete::{Completer, Completion};
+use crate::complete::{Completer, Suggestion};
 use crate::editor::fragment::Fragment;
 use crate::editor::keys::drawn;
 use crate::editor::undo::EditGroup;
 use crate::editor::{Editor, Last, Reaction};
-use crate::key::{Key, KeyCode};
+use crate::key::{KeyCode, KeyPress};
 
 /// What can be chosen from.
 #[derive(Debug)]
 pub(super) struct Menu {
-    pub(super) completions: Vec<Completion>,
+    pub(super) completions: Vec<Suggestion>,
     pub(super) chosen: usize,
     /// Whether it follows what is typed, and so neither inserts nor accepts.
     stays: bool,
@@ -38,7 +38,7 @@ impl Editor {
     /// accepted, what all have in common is inserted, and a menu lists the rest.
     /// Those that come after the text has changed are dropped. Returns whether there
     /// was something to complete.
-    pub fn set_completions(&mut self, completions: Vec<Completion>) -> bool {
+    pub fn set_completions(&mut self, completions: Vec<Suggestion>) -> bool {
         let stays = self.menu.take().is_some_and(|menu| menu.stays);
         let is_late = self.asked.take().is_some_and(|asked| asked != self.revision);
         let mut completions = completions;
@@ -64,13 +64,13 @@ impl Editor {
     }
 
     /// Takes a key while the menu is open; nothing when the key is not for the menu.
-    pub(super) fn menu_key(&mut self, key: Key) -> Option<Reaction> {
+    pub(super) fn menu_key(&mut self, key: KeyPress) -> Option<Reaction> {
         let menu = self.menu.as_mut()?;
         let count = menu.completions.len();
-        let control = |c| key == Key::control(c);
+        let control = |c| key == KeyPress::control(c);
         let step = match key.code {
             KeyCode::Tab if count == 1 => return Some(self.accept_chosen()),
-            KeyCode::Enter if key == Key::plain(KeyCode::Enter) => {
+            KeyCode::Enter if key == KeyPress::plain(KeyCode::Enter) => {
                 // What is written out already is sent.
                 let chosen = menu.completions.get(menu.chosen)?;
                 let written = self.buffer.text().get(chosen.replaces.clone());
@@ -136,7 +136,7 @@ impl Editor {
         Reaction::Changed
     }
 
-    fn accept(&mut self, completion: &Completion) {
+    fn accept(&mut self, completion: &Suggestion) {
         self.menu = None;
         self.last = Last::Other;
         if self.buffer.text().get(completion.replaces.clone()) == Some(&completion.text) {
@@ -149,7 +149,7 @@ impl Editor {
     }
 
     /// Inserts what all completions have in common beyond what is written.
-    fn insert_common(&mut self, completions: &mut [Completion]) {
+    fn insert_common(&mut self, completions: &mut [Suggestion]) {
         let Some((first, others)) = completions.split_first() else { return };
         let range = first.replaces.clone();
         if others.iter().any(|other| other.replaces != range) {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::complete::{Completer, Completion};
+use crate::complete::{Completer, Suggestion};
 use crate::editor::fragment::ATOM;
 use crate::editor::*;
 use crate::key::Modifiers;
@@ -11,7 +11,7 @@ use crate::text::{Span, harmless};
 /// Something that a person does.
 #[derive(Debug, Clone)]
 enum Act {
-    Key(Key),
+    Key(KeyPress),
     Paste(String),
     Set(String),
     View(u16, usize),
@@ -39,7 +39,7 @@ fn text() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
 }
 
-fn key() -> impl Strategy<Value = Key> {
+fn key() -> impl Strategy<Value = KeyPress> {
     let code = prop_oneof![
         8 => "[a-z A-Z0-9/@<>_]".prop_map(|c| KeyCode::Char(c.chars().next().unwrap())),
         2 => prop_oneof![
@@ -59,7 +59,7 @@ fn key() -> impl Strategy<Value = Key> {
         2 => Just((false, true, false)),
         1 => any::<(bool, bool, bool)>(),
     ];
-    (code, modifiers).prop_map(|(code, (control, alt, shift))| Key {
+    (code, modifiers).prop_map(|(code, (control, alt, shift))| KeyPress {
         code,
         modifiers: Modifiers { control, alt, shift },
     })
@@ -81,13 +81,13 @@ fn act() -> impl Strategy<Value = Act> {
 struct Anything;
 
 impl Completer for Anything {
-    fn complete(&self, text: &str, cursor: usize) -> Vec<Completion> {
+    fn complete(&self, text: &str, cursor: usize) -> Vec<Suggestion> {
         let start = text[..cursor].rfind(' ').map_or(0, |blank| blank + 1);
         let words = ["alpha ", "alphabet", "e\u{301}", "宽字", &text[start..cursor]];
         let from = text.len() % 5;
         words[from..]
             .iter()
-            .map(|word| Completion {
+            .map(|word| Suggestion {
                 replaces: start..cursor,
                 text: (*word).to_owned(),
                 label: (*word).to_owned(),
@@ -198,17 +198,17 @@ proptest! {
         for act in &acts {
             carry_out(&mut editor, act);
         }
-        editor.key(Key::plain(KeyCode::Escape));
-        editor.key(Key::plain(KeyCode::Escape));
+        editor.key(KeyPress::plain(KeyCode::Escape));
+        editor.key(KeyPress::plain(KeyCode::Escape));
         prop_assert!(!editor.is_busy());
         // Undoing is undone by what was undone within the acts: do all of it again.
-        let redo = Key {
+        let redo = KeyPress {
             code: KeyCode::Char('_'),
             modifiers: Modifiers { alt: true, ..Modifiers::default() },
         };
         while editor.key(redo) == Reaction::Changed {}
         let furthest = editor.text();
-        while editor.key(Key::control('_')) == Reaction::Changed {
+        while editor.key(KeyPress::control('_')) == Reaction::Changed {
             check_cursor(&editor);
         }
         prop_assert_eq!(editor.text(), "");
@@ -227,8 +227,8 @@ proptest! {
         for act in &acts {
             carry_out(&mut editor, act);
         }
-        editor.key(Key::plain(KeyCode::Escape));
-        editor.key(Key::plain(KeyCode::Escape));
+        editor.key(KeyPress::plain(KeyCode::Escape));
+        editor.key(KeyPress::plain(KeyCode::Escape));
         check_text_is_seen(&mut editor, columns);
     }
 

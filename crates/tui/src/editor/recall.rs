@@ -9,7 +9,7 @@ use crate::editor::layout::Room;
 use crate::editor::undo::EditGroup;
 use crate::editor::{EditCommand, Editor, Last, Reaction};
 use crate::history::HistoryMatch;
-use crate::key::{Key, KeyCode};
+use crate::key::{KeyCode, KeyPress};
 
 /// A position in the history.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl Editor {
 
 /// A search in the history.
 #[derive(Debug)]
-pub(super) struct Search {
+pub(super) struct HistorySearch {
     /// What is searched for.
     pub(super) query: String,
     /// What was found, as it is shown.
@@ -101,12 +101,12 @@ pub(super) struct SearchResult {
 impl Editor {
     pub(super) fn begin_search(&mut self) -> Reaction {
         self.close_menu();
-        self.search = Some(Search { query: String::new(), found: None, failed: false });
+        self.search = Some(HistorySearch { query: String::new(), found: None, failed: false });
         Reaction::Changed
     }
 
     /// Takes a key while a search is open.
-    pub(super) fn search_key(&mut self, key: Key) -> Reaction {
+    pub(super) fn search_key(&mut self, key: KeyPress) -> Reaction {
         let read = usual(key);
         match (read.code, read.modifiers.control, read.modifiers.alt) {
             (KeyCode::Char(c), false, false) if !c.is_control() => {
@@ -208,7 +208,7 @@ impl Editor {
     }
 }
 
-impl Search {
+impl HistorySearch {
     /// Sets the width of a row.
     pub(super) fn resize(&mut self, room: Room) {
         if let Some(shown) = &mut self.found {

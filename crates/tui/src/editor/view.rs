@@ -6,7 +6,7 @@ use super::Editor;
 use super::buffer::Buffer;
 use super::layout::{Room, RowPosition};
 use super::menu::Menu;
-use crate::View;
+use crate::LiveArea;
 use crate::style::{BOLD, CYAN, DIM, PLAIN, REVERSED, Style};
 use crate::text::{Line, Span, width};
 
@@ -23,10 +23,10 @@ pub(super) struct Scroll {
 impl Editor {
     /// Returns the input as it is shown: at most `max_rows` rows of at most `columns`
     /// columns, `prompt` before the first. The row of the cursor is always seen.
-    pub fn view(&mut self, columns: u16, max_rows: usize, prompt: &Span) -> View {
+    pub fn view(&mut self, columns: u16, max_rows: usize, prompt: &Span) -> LiveArea {
         let columns = usize::from(columns).max(1);
         if max_rows == 0 {
-            return View { lines: Vec::new(), cursor: None };
+            return LiveArea { lines: Vec::new(), cursor: None };
         }
         // A prompt that leaves hardly any room for words is none.
         let prompt = if prompt.width() + 4 > columns { Span::default() } else { prompt.clone() };
@@ -56,9 +56,9 @@ impl Editor {
     }
 
     /// Shows the message that was found, and below it what is searched for.
-    fn search_view(&mut self, columns: usize, max_rows: usize, prompt: &Span) -> View {
+    fn search_view(&mut self, columns: usize, max_rows: usize, prompt: &Span) -> LiveArea {
         let Some(search) = &mut self.search else {
-            return View { lines: Vec::new(), cursor: None };
+            return LiveArea { lines: Vec::new(), cursor: None };
         };
         let mut scroll = Scroll::default();
         let shown = match &mut search.found {
@@ -120,18 +120,18 @@ impl Menu {
 }
 
 /// Puts the prompt before the first row and an indent before the others.
-fn with_prompt(view: View, prompt: &Span) -> View {
+fn with_prompt(view: LiveArea, prompt: &Span) -> LiveArea {
     let indent = prompt.width();
     let lines = view.lines.into_iter().enumerate().map(|(number, line)| {
         let before = if number == 0 { prompt.clone() } else { Span::plain(" ".repeat(indent)) };
         line.prefixed(before)
     });
     let cursor = view.cursor.map(|(row, column)| (row, column + indent));
-    View { lines: lines.collect(), cursor }
+    LiveArea { lines: lines.collect(), cursor }
 }
 
 /// Returns the rows around the cursor.
-fn rows(buffer: &mut Buffer, scroll: &mut Scroll, max: usize, marked: &Range<usize>) -> View {
+fn rows(buffer: &mut Buffer, scroll: &mut Scroll, max: usize, marked: &Range<usize>) -> LiveArea {
     let (place, column) = buffer.place();
     let seen = visible(buffer, *scroll, place, max.max(1));
     if let Some(first) = seen.first() {
@@ -139,7 +139,7 @@ fn rows(buffer: &mut Buffer, scroll: &mut Scroll, max: usize, marked: &Range<usi
     }
     let row = seen.iter().position(|seen| *seen == place).unwrap_or(0);
     let lines = seen.into_iter().map(|place| line(buffer, place, marked)).collect();
-    View { lines, cursor: Some((row, column)) }
+    LiveArea { lines, cursor: Some((row, column)) }
 }
 
 /// Returns which rows are seen: as before where possible, so that the text stands

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::key::Input;
+use crate::key::TerminalInput;
 
 const ESCAPE: u8 = 0x1b;
 
@@ -122,7 +122,7 @@ impl PasteBuffer {
     }
 
     /// Hands over the paste when it has ended; returns the bytes after it.
-    pub(super) fn ended(&mut self, inputs: &mut Vec<Input>) -> Option<Vec<u8>> {
+    pub(super) fn ended(&mut self, inputs: &mut Vec<TerminalInput>) -> Option<Vec<u8>> {
         if let Some(before) =
             self.overdue.filter(|before| self.bytes[*before..].starts_with(PASTE_BEGIN))
         {
@@ -162,7 +162,7 @@ impl PasteBuffer {
 
     /// Handles silence: hands over the text so far. Returns bytes that came after an earlier
     /// silence if they are keys.
-    pub(super) fn silence(&mut self, inputs: &mut Vec<Input>) -> Option<Vec<u8>> {
+    pub(super) fn silence(&mut self, inputs: &mut Vec<TerminalInput>) -> Option<Vec<u8>> {
         if let Some(before) = self.overdue {
             return (self.bytes.len() > before).then(|| self.bytes.split_off(before));
         }
@@ -178,9 +178,9 @@ impl PasteBuffer {
 }
 
 /// Hands over text, with line ends as `\n`.
-fn push_paste(bytes: &[u8], inputs: &mut Vec<Input>) {
+fn push_paste(bytes: &[u8], inputs: &mut Vec<TerminalInput>) {
     let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n").replace('\r', "\n");
-    inputs.push(Input::Paste(text));
+    inputs.push(TerminalInput::Paste(text));
 }
 
 /// Returns how many of the last bytes are the beginning of the end, or of a

@@ -1,13 +1,13 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::key::{Input, Key, KeyCode, KeyDecoder};
+use crate::key::{KeyCode, KeyDecoder, KeyPress, TerminalInput};
 
 /// A decoder, and a clock that goes on only when the test says so.
 #[derive(Default)]
 struct Line {
     decoder: KeyDecoder,
-    inputs: Vec<Input>,
+    inputs: Vec<TerminalInput>,
 }
 
 impl Line {
@@ -32,17 +32,17 @@ impl Line {
         }
     }
 
-    fn take_inputs(&mut self) -> Vec<Input> {
+    fn take_inputs(&mut self) -> Vec<TerminalInput> {
         std::mem::take(&mut self.inputs)
     }
 }
 
-fn key(c: char) -> Input {
-    Input::Key(Key::plain(KeyCode::Char(c)))
+fn key(c: char) -> TerminalInput {
+    TerminalInput::Key(KeyPress::plain(KeyCode::Char(c)))
 }
 
-fn pasted(text: &str) -> Input {
-    Input::Paste(text.to_owned())
+fn pasted(text: &str) -> TerminalInput {
+    TerminalInput::Paste(text.to_owned())
 }
 
 const LONG: Duration = Duration::from_mins(1);
@@ -59,21 +59,21 @@ fn a_paste_that_never_ends_is_handed_over_and_takes_no_later_key() {
         assert_eq!(line.take_inputs(), [key(c)]);
     }
     line.send(b"\r");
-    assert_eq!(line.take_inputs(), [Input::Key(Key::plain(KeyCode::Enter))]);
+    assert_eq!(line.take_inputs(), [TerminalInput::Key(KeyPress::plain(KeyCode::Enter))]);
 }
 
 #[test]
 fn keys_alone_end_a_paste_that_is_silent() {
-    let control_c = Input::Key(Key::control('c'));
-    let enter = Input::Key(Key::plain(KeyCode::Enter));
-    let up = Input::Key(Key::plain(KeyCode::Up));
-    let cases: [(&[u8], Vec<Input>); 6] = [
+    let control_c = TerminalInput::Key(KeyPress::control('c'));
+    let enter = TerminalInput::Key(KeyPress::plain(KeyCode::Enter));
+    let up = TerminalInput::Key(KeyPress::plain(KeyCode::Up));
+    let cases: [(&[u8], Vec<TerminalInput>); 6] = [
         (b"\x03", vec![control_c.clone()]),
         (b"\x03\x03", vec![control_c.clone(), control_c.clone()]),
         (b"\x1b[99;5u", vec![control_c]),
         (b"\r", vec![enter]),
         (b"\x1b[A\x1b[A", vec![up.clone(), up]),
-        (b"\x1b[O", vec![Input::Focused(false)]),
+        (b"\x1b[O", vec![TerminalInput::Focused(false)]),
     ];
     for (bytes, expected) in cases {
         for text in ["", "words", "half an end\x1b[20", "half an end\x1b"] {
@@ -96,7 +96,7 @@ fn escape_ends_a_paste_that_is_silent_when_nothing_follows_it() {
     line.send(b"\x1b");
     assert_eq!(line.take_inputs(), []);
     line.wait(LONG);
-    assert_eq!(line.take_inputs(), [Input::Key(Key::plain(KeyCode::Escape))]);
+    assert_eq!(line.take_inputs(), [TerminalInput::Key(KeyPress::plain(KeyCode::Escape))]);
     line.send(b"x");
     assert_eq!(line.take_inputs(), [key('x')]);
 }
@@ -175,7 +175,7 @@ proptest! {
         line.send(PASTE_END);
         let mut text = String::new();
         for input in line.take_inputs() {
-            let Input::Paste(part) = input else { panic!("{input:?} after {text:?}") };
+            let TerminalInput::Paste(part) = input else { panic!("{input:?} after {text:?}") };
             text.push_str(&part);
         }
         prop_assert_eq!(text, parts.concat().replace('\r', "\n"));

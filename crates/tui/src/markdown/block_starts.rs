@@ -48,14 +48,14 @@ pub(super) fn is_rule(text: &str) -> bool {
 
 /// The line that begins a block of code.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fence {
+pub(super) struct CodeFence {
     pub(super) mark: char,
     pub(super) length: usize,
     pub(super) indent: usize,
     pub(super) info: String,
 }
 
-impl Fence {
+impl CodeFence {
     /// Returns the marks, as written.
     pub(super) fn marks(&self) -> String {
         self.mark.to_string().repeat(self.length)
@@ -70,14 +70,14 @@ impl Fence {
 }
 
 /// Returns the fence that a line begins with.
-pub(super) fn fence(text: &str, indent: usize) -> Option<Fence> {
+pub(super) fn fence(text: &str, indent: usize) -> Option<CodeFence> {
     let mark = text.chars().next().filter(|c| matches!(c, '`' | '~'))?;
     let rest = text.trim_start_matches(mark);
     let length = text.len() - rest.len();
     if length < 3 || (mark == '`' && rest.contains('`')) {
         return None;
     }
-    Some(Fence { mark, length, indent, info: rest.trim().to_owned() })
+    Some(CodeFence { mark, length, indent, info: rest.trim().to_owned() })
 }
 
 /// What a list is marked with; a change of it begins another list.

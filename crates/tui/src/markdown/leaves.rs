@@ -1,7 +1,7 @@
 //! Leaf blocks: paragraphs and code.
 
 use crate::highlight::Highlighter;
-use crate::markdown::block_starts::{Fence, indented};
+use crate::markdown::block_starts::{CodeFence, indented};
 use crate::markdown::blocks::{Blocks, Leaf, SourceEnd};
 use crate::markdown::{inline, table};
 use crate::style::{self, Colour};
@@ -101,7 +101,7 @@ const MOST_BLANKS: usize = 100;
 /// Code between fences.
 #[derive(Debug, Clone)]
 pub(super) struct Fenced {
-    pub(super) fence: Fence,
+    pub(super) fence: CodeFence,
     highlighter: Highlighter,
 }
 
@@ -141,7 +141,7 @@ impl Indented {
 }
 
 impl Blocks {
-    pub(super) fn begin_fenced(&mut self, fence: Fence) {
+    pub(super) fn begin_fenced(&mut self, fence: CodeFence) {
         self.fill();
         // Without colours, highlighting is skipped.
         let highlighter = match self.options.colour {

@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::mem;
 
-use crate::screen::{CursorPosition, Drawn, Screen, View};
+use crate::screen::{CursorPosition, Drawn, LiveArea, Screen};
 use crate::style::Colour;
-use crate::text::{Cell, Line};
+use crate::text::{Grapheme, Line};
 
 impl<W: Write> Screen<W> {
     /// Writes lines printed since the last frame, and the live area below them. Writes
     /// nothing if nothing has changed.
-    pub fn draw(&mut self, view: &View) -> io::Result<()> {
+    pub fn draw(&mut self, view: &LiveArea) -> io::Result<()> {
         let next = view.fitted(self.columns(), self.live_rows());
         let anew = self.stale || !self.said.is_empty();
         if !anew && next == self.drawn {
@@ -192,7 +192,7 @@ pub(super) struct Fold {
 
 impl Fold {
     /// Folds all of a line.
-    pub(super) fn of<'a>(cells: impl Iterator<Item = Cell<'a>>, columns: usize) -> Self {
+    pub(super) fn of<'a>(cells: impl Iterator<Item = Grapheme<'a>>, columns: usize) -> Self {
         let mut fold = Self::default();
         for cell in cells {
             fold.put(cell.narrowest(), columns);
@@ -202,7 +202,7 @@ impl Fold {
 
     /// Folds so much of a line as is before the cursor.
     pub(super) fn up_to<'a>(
-        cells: impl Iterator<Item = Cell<'a>>,
+        cells: impl Iterator<Item = Grapheme<'a>>,
         width: usize,
         columns: usize,
     ) -> Self {

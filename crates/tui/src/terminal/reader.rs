@@ -17,7 +17,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::key::{Input, KeyDecoder};
+use crate::key::{KeyDecoder, TerminalInput};
 use crate::terminal::{self, size};
 use crate::text::Size;
 
@@ -55,7 +55,9 @@ enum ReaderRequest {
 
 impl InputReader {
     /// Starts the thread; it does not read yet.
-    pub(super) fn start(terminal: OwnedFd) -> io::Result<(Arc<Self>, UnboundedReceiver<Input>)> {
+    pub(super) fn start(
+        terminal: OwnedFd,
+    ) -> io::Result<(Arc<Self>, UnboundedReceiver<TerminalInput>)> {
         let (woken, wake) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let state = Mutex::new(ReaderState {
             request: ReaderRequest::Pause,
@@ -159,8 +161,8 @@ struct ReadingThread {
     terminal: OwnedFd,
     woken: OwnedFd,
     decoder: KeyDecoder,
-    inputs: Vec<Input>,
-    send: UnboundedSender<Input>,
+    inputs: Vec<TerminalInput>,
+    send: UnboundedSender<TerminalInput>,
 }
 
 /// Why the thread woke up.
@@ -230,7 +232,7 @@ impl ReadingThread {
 /// Input of the user and events of the terminal.
 #[derive(Debug)]
 pub struct Inputs {
-    read: UnboundedReceiver<Input>,
+    read: UnboundedReceiver<TerminalInput>,
     /// The terminal, to ask for its size.
     terminal: OwnedFd,
     last_size: Option<Size>,
@@ -239,36 +241,39 @@ pub struct Inputs {
 }
 
 impl Inputs {
-    pub(super) fn new(read: UnboundedReceiver<Input>, terminal: OwnedFd) -> io::Result<Self> {
+    pub(super) fn new(
+        read: UnboundedReceiver<TerminalInput>,
+        terminal: OwnedFd,
+    ) -> io::Result<Self> {
         let last_size = size(&terminal);
         let resized = signal(SignalKind::window_change())?;
         let continued = signal(SignalKind::from_raw(rustix::process::Signal::CONT.as_raw()))?;
         Ok(Self { read, terminal, last_size, resized, continued })
     }
 
-    /// Waits for the next. Once the terminal is gone, that is [`Input::Closed`] for
+    /// Waits for the next. Once the terminal is gone, that is [`TerminalInput::Closed`] for
     /// ever. What has come is not lost when this is dropped while it waits.
-    pub async fn next(&mut self) -> Input {
+    pub async fn next(&mut self) -> TerminalInput {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Input> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<TerminalInput> {
         while self.continued.poll_recv(context).is_ready() {
             // Others have had the terminal: its modes and its lines may be theirs.
             terminal::reenter_after_stop();
             if let Some(size) = size(&self.terminal) {
                 self.last_size = Some(size);
-                return Poll::Ready(Input::Resized(size));
+                return Poll::Ready(TerminalInput::Resized(size));
             }
         }
         while self.resized.poll_recv(context).is_ready() {
             let now = size(&self.terminal);
             if let Some(now) = now.filter(|now| Some(*now) != self.last_size) {
                 self.last_size = Some(now);
-                return Poll::Ready(Input::Resized(now));
+                return Poll::Ready(TerminalInput::Resized(now));
             }
         }
-        self.read.poll_recv(context).map(|input| input.unwrap_or(Input::Closed))
+        self.read.poll_recv(context).map(|input| input.unwrap_or(TerminalInput::Closed))
     }
 }
 
@@ -300,7 +305,7 @@ mod tests {
         drop(person);
         reader.go_on();
         let inputs: Vec<_> = std::iter::from_fn(|| read.blocking_recv()).collect();
-        let key = Input::Key(crate::key::Key::plain(crate::key::KeyCode::Char('a')));
-        assert_eq!(inputs, [key, Input::Paste("words that were cut o".to_owned())]);
+        let key = TerminalInput::Key(crate::key::KeyPress::plain(crate::key::KeyCode::Char('a')));
+        assert_eq!(inputs, [key, TerminalInput::Paste("words that were cut o".to_owned())]);
     }
 }

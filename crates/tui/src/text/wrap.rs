@@ -22,13 +22,13 @@ pub(crate) fn char_width(c: char) -> usize {
 
 /// What a reader sees as one character.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Cell<'a> {
+pub(crate) struct Grapheme<'a> {
     pub(crate) text: &'a str,
     pub(crate) style: Style,
     pub(crate) width: usize,
 }
 
-impl Cell<'_> {
+impl Grapheme<'_> {
     /// Returns whether a line may be broken here, and this left out.
     pub(crate) fn is_space(&self) -> bool {
         let mut chars = self.text.chars();
@@ -66,9 +66,9 @@ impl Line {
     }
 
     /// Returns the line character by character.
-    pub(crate) fn cells(&self) -> impl Iterator<Item = Cell<'_>> {
+    pub(crate) fn cells(&self) -> impl Iterator<Item = Grapheme<'_>> {
         self.spans.iter().flat_map(|Span { text, style }| {
-            text.graphemes(true).map(|text| Cell { text, style: *style, width: text.width() })
+            text.graphemes(true).map(|text| Grapheme { text, style: *style, width: text.width() })
         })
     }
 
@@ -86,14 +86,14 @@ impl Line {
     }
 
     /// Returns the line of some cells.
-    pub(crate) fn of_cells(cells: &[Cell<'_>]) -> Self {
+    pub(crate) fn of_cells(cells: &[Grapheme<'_>]) -> Self {
         let mut line = Self::empty();
         line.extend_cells(cells);
         line
     }
 
     /// Adds cells at the end.
-    pub(super) fn extend_cells(&mut self, cells: &[Cell<'_>]) {
+    pub(super) fn extend_cells(&mut self, cells: &[Grapheme<'_>]) {
         for cell in cells {
             match self.spans.last_mut() {
                 Some(last) if last.style == cell.style => last.text.push_str(cell.text),
@@ -156,10 +156,10 @@ enum Addresses {
 
 /// Takes what fits into a line; what is left does not begin with spaces.
 fn take<'c, 't>(
-    cells: &'c [Cell<'t>],
+    cells: &'c [Grapheme<'t>],
     room: usize,
     addresses: Addresses,
-) -> (&'c [Cell<'t>], &'c [Cell<'t>]) {
+) -> (&'c [Grapheme<'t>], &'c [Grapheme<'t>]) {
     let mut used = 0;
     let fits = cells.iter().take_while(|cell| {
         used += cell.width;
@@ -192,7 +192,7 @@ fn take<'c, 't>(
 
 /// Returns where the first word ends, if it is an address: if there is `scheme://`
 /// near its beginning. The rest of other words is not looked at.
-fn address(cells: &[Cell<'_>]) -> Option<usize> {
+fn address(cells: &[Grapheme<'_>]) -> Option<usize> {
     let start = cells.iter().position(|cell| !cell.is_space())?;
     let head: String = cells[start..].iter().take(LONGEST_SCHEME).map(|cell| cell.text).collect();
     let scheme = head.split_once("://")?.0;
@@ -204,7 +204,7 @@ fn address(cells: &[Cell<'_>]) -> Option<usize> {
 }
 
 /// Returns whether a line may end before the cell at `at`.
-fn may_break(cells: &[Cell<'_>], at: usize) -> bool {
+fn may_break(cells: &[Grapheme<'_>], at: usize) -> bool {
     let (before, after) = (&cells[at - 1], &cells[at]);
     // Scripts with wide characters put no spaces between words.
     after.is_space()
@@ -219,7 +219,7 @@ fn closes(text: &str) -> bool {
     ) || matches!(text, "." | "," | "!" | "?" | ":" | ";" | ")" | "]" | "}" | "\"" | "'" | "…")
 }
 
-fn trimmed<'c, 't>(cells: &'c [Cell<'t>]) -> &'c [Cell<'t>] {
+fn trimmed<'c, 't>(cells: &'c [Grapheme<'t>]) -> &'c [Grapheme<'t>] {
     let kept = cells.iter().rposition(|cell| !cell.is_space()).map_or(0, |last| last + 1);
     &cells[..kept]
 }
@@ -256,7 +256,7 @@ impl Line {
         self
     }
 
-    fn cut_by(&self, width: usize, measure: impl Fn(&Cell<'_>) -> usize) -> Self {
+    fn cut_by(&self, width: usize, measure: impl Fn(&Grapheme<'_>) -> usize) -> Self {
         let mut kept = Vec::new();
         // How many of the cells leave room for the mark.
         let mut before_mark = 0;
@@ -266,7 +266,7 @@ impl Line {
             if used > width {
                 kept.truncate(before_mark);
                 // The mark is dropped where not even it fits.
-                kept.extend((width > 0).then_some(Cell { text: MORE, width: 1, ..cell }));
+                kept.extend((width > 0).then_some(Grapheme { text: MORE, width: 1, ..cell }));
                 return Self::of_cells(&kept);
             }
             kept.push(cell);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use vestal_tui::emulator::Command;
 use vestal_tui::terminal::{self, Terminal, TerminalOutput};
-use vestal_tui::{Colour, Input, Key, KeyCode, Line, Screen, View};
+use vestal_tui::{Colour, KeyCode, KeyPress, Line, LiveArea, Screen, TerminalInput};
 
 const TOLD_BY: &str = "VESTAL_TUI_TEST_PROGRAM";
 const NAME: &str = "program::says_what_is_typed";
@@ -56,7 +56,7 @@ async fn run() -> i32 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         match inputs.next().await {
-            Input::Key(Key { code: KeyCode::Enter, .. }) => {
+            TerminalInput::Key(KeyPress { code: KeyCode::Enter, .. }) => {
                 let line = std::mem::take(&mut typed);
                 match &*line {
                     "panic" => panic!("said so"),
@@ -75,30 +75,30 @@ async fn run() -> i32 {
                     line => screen.print(Line::plain(format!("said {line}"))),
                 }
             }
-            Input::Key(key) if key == Key::control('u') => typed.clear(),
-            Input::Key(key) if key == Key::control('d') => {
+            TerminalInput::Key(key) if key == KeyPress::control('u') => typed.clear(),
+            TerminalInput::Key(key) if key == KeyPress::control('d') => {
                 screen.clear().unwrap();
                 return 0;
             }
-            Input::Key(key) if key == Key::control('z') => {
+            TerminalInput::Key(key) if key == KeyPress::control('z') => {
                 screen.clear().unwrap();
                 terminal.stop().unwrap();
             }
-            Input::Key(Key { code: KeyCode::Char(c), .. }) => typed.push(c),
-            Input::Paste(text) => {
+            TerminalInput::Key(KeyPress { code: KeyCode::Char(c), .. }) => typed.push(c),
+            TerminalInput::Paste(text) => {
                 screen.print(Line::plain(format!("said pasted {} lines", text.lines().count())));
             }
-            Input::Resized(size) => screen.resized(size),
-            Input::Closed => return 3,
-            Input::Key(_) | Input::Focused(_) => {}
+            TerminalInput::Resized(size) => screen.resized(size),
+            TerminalInput::Closed => return 3,
+            TerminalInput::Key(_) | TerminalInput::Focused(_) => {}
         }
     }
 }
 
-fn view<W: std::io::Write>(typed: &str, screen: &Screen<W>) -> View {
+fn view<W: std::io::Write>(typed: &str, screen: &Screen<W>) -> LiveArea {
     let size = screen.size();
     let typed = Line::plain(format!("> {typed}"));
     let cursor = Some((0, typed.width()));
     let status = Line::plain(format!("status {}x{}", size.columns, size.rows));
-    View { lines: vec![typed, status], cursor }
+    LiveArea { lines: vec![typed, status], cursor }
 }

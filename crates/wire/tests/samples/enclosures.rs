@@ -1,13 +1,14 @@
 //! What a sandbox is made of.
 
 use vestal_wire::{
-    Bind, Enclosure, IdRange, Mapping, Network, OverlayDirs, Purpose, Root, SandboxMount, Users,
+    Bind, Enclosure, IdRange, Mapping, Network, OverlayDirs, Purpose, Root, SandboxMount,
+    UserMapping,
 };
 
 use super::bytes;
 
-pub(crate) fn users() -> Users {
-    Users {
+pub(crate) fn users() -> UserMapping {
+    UserMapping {
         uids: vec![IdRange { inside: 1, outside: 2, count: 3 }],
         gids: vec![IdRange { inside: 4, outside: 5, count: 6 }],
         mapping: Mapping::Privileged,

@@ -1,14 +1,14 @@
 //! Samples of operations on files and their results.
 
 use vestal_wire::{
-    CreateMode, DirectoryEntry, Edit, FileKind, FileOp, FileReply, Found, Match, Metadata,
-    SearchQuery, Version,
+    CreateMode, DirectoryEntry, FileEdit, FileKind, FileOp, FileReply, FileVersion, FoundMatches,
+    Match, Metadata, SearchQuery,
 };
 
 use super::bytes;
 
-fn version() -> Version {
-    Version { inode: 1, size: 2, mtime_ns: -3 }
+fn version() -> FileVersion {
+    FileVersion { inode: 1, size: 2, mtime_ns: -3 }
 }
 
 fn metadata() -> Metadata {
@@ -35,7 +35,7 @@ pub(crate) fn file_ops() -> Vec<FileOp> {
         },
         FileOp::Patch {
             path: bytes("x"),
-            edits: vec![Edit { old: bytes("o"), new: bytes("n"), all: true }],
+            edits: vec![FileEdit { old: bytes("o"), new: bytes("n"), all: true }],
             expect: Some(version()),
         },
         FileOp::List { path: bytes("x"), skip: 1, limit: 2 },
@@ -72,7 +72,7 @@ pub(crate) fn file_replies() -> Vec<FileReply> {
             more: true,
         },
         FileReply::Stat(metadata()),
-        FileReply::Found(Found {
+        FileReply::Found(FoundMatches {
             matches: vec![Match { path: bytes("x"), line: 1, text: bytes("t"), context: true }],
             more: true,
             files: 2,

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use vestal_wire::{
     Bind, Enclosure, FileIdentity, IdRange, Mapping, Network, OverlayDirs, Purpose, Root,
-    SandboxMount, UserLimits, Users,
+    SandboxMount, UserLimits, UserMapping,
 };
 
 use super::{bytes, few, maybe, text};
@@ -24,8 +24,8 @@ pub(crate) fn enclosure() -> impl Strategy<Value = Enclosure> {
     })
 }
 
-pub(crate) fn users() -> impl Strategy<Value = Users> {
-    fields!(Users { uids: few(range()), gids: few(range()), mapping: mapping() })
+pub(crate) fn users() -> impl Strategy<Value = UserMapping> {
+    fields!(UserMapping { uids: few(range()), gids: few(range()), mapping: mapping() })
 }
 
 fn range() -> impl Strategy<Value = IdRange> {

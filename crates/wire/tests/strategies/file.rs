@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use vestal_wire::{
-    CreateMode, DirectoryEntry, Edit, FileCall, FileKind, FileOp, FileReply, Found, Match,
-    Metadata, SearchQuery, Version,
+    CreateMode, DirectoryEntry, FileCall, FileEdit, FileKind, FileOp, FileReply, FileVersion,
+    FoundMatches, Match, Metadata, SearchQuery,
 };
 
 use super::{bytes, few, maybe, text};
@@ -36,12 +36,12 @@ fn create_mode() -> impl Strategy<Value = CreateMode> {
     prop_oneof![Just(CreateMode::Any), Just(CreateMode::New), Just(CreateMode::Existing)]
 }
 
-fn edit() -> impl Strategy<Value = Edit> {
-    fields!(Edit { old: bytes(), new: bytes(), all: any::<bool>() })
+fn edit() -> impl Strategy<Value = FileEdit> {
+    fields!(FileEdit { old: bytes(), new: bytes(), all: any::<bool>() })
 }
 
-fn version() -> impl Strategy<Value = Version> {
-    fields!(Version { inode: any::<u64>(), size: any::<u64>(), mtime_ns: any::<i64>() })
+fn version() -> impl Strategy<Value = FileVersion> {
+    fields!(FileVersion { inode: any::<u64>(), size: any::<u64>(), mtime_ns: any::<i64>() })
 }
 
 fn file_kind() -> impl Strategy<Value = FileKind> {
@@ -89,10 +89,10 @@ fn entry() -> impl Strategy<Value = DirectoryEntry> {
     })
 }
 
-fn found() -> impl Strategy<Value = Found> {
+fn found() -> impl Strategy<Value = FoundMatches> {
     let one =
         fields!(Match { path: bytes(), line: any::<u64>(), text: bytes(), context: any::<bool>() });
-    fields!(Found {
+    fields!(FoundMatches {
         matches: few(one),
         more: any::<bool>(),
         files: any::<u64>(),

@@ -1,7 +1,7 @@
 //! Greetings, settings and what a guest says of itself.
 
 use proptest::prelude::*;
-use vestal_wire::{GuestSettings, Hello, Role, Stats, Status, Welcome};
+use vestal_wire::{GuestSettings, Hello, HostRole, SandboxStats, Status, Welcome};
 
 use super::job::environment;
 use super::{bytes, few, maybe, text};
@@ -15,8 +15,8 @@ pub(crate) fn hello() -> impl Strategy<Value = Hello> {
     })
 }
 
-fn role() -> impl Strategy<Value = Role> {
-    prop_oneof![Just(Role::User), Just(Role::Observer), Just(Role::Owner)]
+fn role() -> impl Strategy<Value = HostRole> {
+    prop_oneof![Just(HostRole::User), Just(HostRole::Observer), Just(HostRole::Owner)]
 }
 
 pub(crate) fn welcome() -> impl Strategy<Value = Welcome> {
@@ -66,8 +66,8 @@ pub(crate) fn status() -> impl Strategy<Value = Status> {
     })
 }
 
-pub(crate) fn stats() -> impl Strategy<Value = Stats> {
-    fields!(Stats {
+pub(crate) fn stats() -> impl Strategy<Value = SandboxStats> {
+    fields!(SandboxStats {
         processes: any::<u32>(),
         memory_bytes: any::<u64>(),
         cpu_ms: any::<u64>(),

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use vestal_wire::{
-    AttachJob, Cause, Command, Delivery, EnvVar, Exit, JobId, JobInfo, JobState, Outcome,
-    SessionState, ShellText, StartJob, Stdin, WindowSize,
+    AttachJob, Cause, CommandOutcome, EnvVar, JobCommand, JobExit, JobId, JobInfo, JobState,
+    OutputDelivery, SessionState, ShellText, StartJob, Stdin, WindowSize,
 };
 
 use super::{bytes, few, maybe, text};
@@ -20,20 +20,20 @@ pub(super) fn window_size() -> impl Strategy<Value = WindowSize> {
     fields!(WindowSize { rows: any::<u16>(), cols: any::<u16>() })
 }
 
-fn command() -> impl Strategy<Value = Command> {
+fn command() -> impl Strategy<Value = JobCommand> {
     prop_oneof![
-        bytes().prop_map(|text| Command::Shell(ShellText::Inline(text))),
-        Just(Command::Shell(ShellText::Streamed)),
-        few(bytes()).prop_map(Command::Argv),
+        bytes().prop_map(|text| JobCommand::Shell(ShellText::Inline(text))),
+        Just(JobCommand::Shell(ShellText::Streamed)),
+        few(bytes()).prop_map(JobCommand::Argv),
     ]
 }
 
-fn delivery() -> impl Strategy<Value = Delivery> {
+fn delivery() -> impl Strategy<Value = OutputDelivery> {
     prop_oneof![
-        Just(Delivery::Detached),
-        Just(Delivery::EveryByte),
-        Just(Delivery::Lossy),
-        fields!(Delivery::Captured { head: any::<u32>(), tail: any::<u32>() }),
+        Just(OutputDelivery::Detached),
+        Just(OutputDelivery::EveryByte),
+        Just(OutputDelivery::Lossy),
+        fields!(OutputDelivery::Captured { head: any::<u32>(), tail: any::<u32>() }),
     ]
 }
 
@@ -66,7 +66,7 @@ pub(super) fn attach_job() -> impl Strategy<Value = AttachJob> {
 }
 
 fn job_state() -> impl Strategy<Value = JobState> {
-    let exit = fields!(Exit { code: maybe(any::<u8>()), cause: cause() });
+    let exit = fields!(JobExit { code: maybe(any::<u8>()), cause: cause() });
     prop_oneof![Just(JobState::Starting), Just(JobState::Running), exit.prop_map(JobState::Ended),]
 }
 
@@ -110,10 +110,10 @@ pub(super) fn job_info() -> impl Strategy<Value = JobInfo> {
     .boxed()
 }
 
-pub(super) fn outcome() -> impl Strategy<Value = Outcome> {
+pub(super) fn outcome() -> impl Strategy<Value = CommandOutcome> {
     prop_oneof![
-        job_info().prop_map(|info| Outcome::Known(Box::new(info))),
-        Just(Outcome::NeverStarted),
-        Just(Outcome::Unknown),
+        job_info().prop_map(|info| CommandOutcome::Known(Box::new(info))),
+        Just(CommandOutcome::NeverStarted),
+        Just(CommandOutcome::Unknown),
     ]
 }

@@ -7,12 +7,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use vestal_agent::ToolContext;
 use vestal_agent::tools::arguments::{BadArgument, NonEmptyString, blank_as_absent};
-use vestal_board::verbs::{Block, Completion, Moved};
+use vestal_board::verbs::{Block, Moved, TaskCompletion};
 use vestal_board::{BlockKind, Board, Status, TaskId};
 
 use super::tool::{self, BoardVerb, Effect, fields, not_blank};
 use super::{BoardArgument, TaskArgument, ToolError, files};
-use crate::context::{AgentBoard, Reported};
+use crate::context::{AgentBoard, ReportedState};
 
 /// The arguments of a completion and of a submission.
 #[derive(Deserialize, JsonSchema)]
@@ -65,7 +65,7 @@ impl WorkReport {
         };
         match moved {
             Ok(moved) => {
-                kanban.report(&task, Reported::Finished);
+                kanban.report(&task, ReportedState::Finished);
                 Ok(moved_fields(kanban, &moved))
             }
             Err(error) => {
@@ -80,7 +80,7 @@ impl WorkReport {
         &self,
         context: &ToolContext,
         board: &Board,
-    ) -> Result<Completion, ToolError> {
+    ) -> Result<TaskCompletion, ToolError> {
         let masked = |text: Option<&str>| {
             let text = text.filter(|text| !text.trim().is_empty());
             text.map(|text| tool::redacted(context, text))
@@ -103,7 +103,7 @@ impl WorkReport {
         let metadata = metadata
             .map(|fields| tool::redacted_object(context, "metadata", fields))
             .transpose()?;
-        Ok(Completion {
+        Ok(TaskCompletion {
             summary: Some(summary),
             result,
             metadata,
@@ -190,7 +190,7 @@ Sends reviewed work back to its author and ends the review. \
         let task = kanban.task(&board, &self.task_id).await?;
         let reason = tool::redacted(context, &self.reason);
         let moved = board.request_changes(&kanban.authority(), &task, &reason).await?;
-        kanban.report(&task, Reported::Finished);
+        kanban.report(&task, ReportedState::Finished);
         Ok(moved_fields(kanban, &moved))
     }
 }
@@ -249,8 +249,11 @@ dependency (it waits for another task: link that one with kanban_link first). \
         let block = Block { reason, kind: self.kind.map(BlockKind::from) };
         let moved = board.block(&kanban.authority(), &task, block).await?;
         // A reason may be one that hands the work over for review.
-        let reported =
-            if moved.task.status == Status::Review { Reported::Finished } else { Reported::Waits };
+        let reported = if moved.task.status == Status::Review {
+            ReportedState::Finished
+        } else {
+            ReportedState::Waits
+        };
         kanban.report(&task, reported);
         let mut result = moved_fields(kanban, &moved);
         result.insert("block_kind".to_owned(), json!(moved.task.block_kind));

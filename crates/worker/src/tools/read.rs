@@ -5,8 +5,8 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use vestal_agent::ToolContext;
-use vestal_agent::tools::arguments::{BadArgument, Count};
-use vestal_board::store::Query;
+use vestal_agent::tools::arguments::{BadArgument, CountArgument};
+use vestal_board::store::TaskQuery;
 use vestal_board::{Run, Sheet, Status, Task};
 use vestal_config::ProfileName;
 
@@ -64,7 +64,7 @@ pub(super) struct ListTasks {
     #[serde(default)]
     include_archived: bool,
     /// How many; default 50, at most 200.
-    limit: Option<Count<1>>,
+    limit: Option<CountArgument<1>>,
 }
 
 /// Models name one status; a list of them is taken, too.
@@ -85,10 +85,10 @@ Lists tasks of the board. `attention` says why a person should look at a task.";
         kanban: &AgentBoard,
         _context: &ToolContext,
     ) -> Result<Map<String, Value>, ToolError> {
-        let limit = self
-            .limit
-            .map_or(LIMIT, |Count(limit)| u32::try_from(limit).unwrap_or(u32::MAX).min(MOST));
-        let query = Query {
+        let limit = self.limit.map_or(LIMIT, |CountArgument(limit)| {
+            u32::try_from(limit).unwrap_or(u32::MAX).min(MOST)
+        });
+        let query = TaskQuery {
             statuses: statuses(&self.status)?,
             with_archived: self.include_archived,
             assignee: not_blank(self.assignee.as_deref()).map(|name| {
@@ -97,7 +97,7 @@ Lists tasks of the board. `attention` says why a person should look at a task.";
             }),
             tenant: not_blank(self.tenant.as_deref()).map(str::to_owned),
             limit: Some(limit + 1),
-            ..Query::default()
+            ..TaskQuery::default()
         };
         let board = kanban.board_to_read(&self.board).await?;
         let mut tasks = board.list(&query).await?;

@@ -7,8 +7,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use vestal_agent::ToolContext;
-use vestal_agent::tools::arguments::{BadArgument, NonEmptyString, Seconds, blank_as_absent};
-use vestal_board::{Board, Initial, NewTask, TaskId, Workspace};
+use vestal_agent::tools::arguments::{
+    BadArgument, NonEmptyString, SecondsArgument, blank_as_absent,
+};
+use vestal_board::{Board, Initial, NewTask, TaskId, TaskWorkspace};
 use vestal_config::ProfileName;
 
 use super::tool::{self, BoardVerb, Effect, fields, not_blank};
@@ -39,7 +41,7 @@ pub(super) struct CreateTask {
     idempotency_key: Option<String>,
     /// How long an attempt may take.
     #[schemars(with = "Option<f64>")]
-    max_runtime_seconds: Option<Seconds>,
+    max_runtime_seconds: Option<SecondsArgument>,
     #[serde(default)]
     skills: Vec<String>,
     /// The work must be reviewed before it counts as done.
@@ -137,7 +139,7 @@ impl CreateTask {
             priority: self.priority.unwrap_or(0),
             initial,
             idempotency_key: text(self.idempotency_key),
-            max_runtime: self.max_runtime_seconds.map(|Seconds(time)| time),
+            max_runtime: self.max_runtime_seconds.map(|SecondsArgument(time)| time),
             skills: self.skills,
             needs_review: self.needs_review,
             reviewer: not_blank(self.reviewer.as_deref())
@@ -150,7 +152,7 @@ impl CreateTask {
 
     /// Returns where the task is worked on, and whether that is where the worker's
     /// own is.
-    fn workspace(&self, kanban: &AgentBoard) -> Result<(Workspace, bool), BadArgument> {
+    fn workspace(&self, kanban: &AgentBoard) -> Result<(TaskWorkspace, bool), BadArgument> {
         let path = || {
             let path = not_blank(self.workspace_path.as_deref()).map(PathBuf::from);
             path.ok_or_else(|| {
@@ -158,11 +160,13 @@ impl CreateTask {
             })
         };
         Ok(match self.workspace_kind {
-            None | Some(WorkspaceKind::Inherit) => (Workspace::Scratch, kanban.role().is_some()),
-            Some(WorkspaceKind::Scratch) => (Workspace::Scratch, false),
-            Some(WorkspaceKind::Dir) => (Workspace::Dir { path: path()? }, false),
+            None | Some(WorkspaceKind::Inherit) => {
+                (TaskWorkspace::Scratch, kanban.role().is_some())
+            }
+            Some(WorkspaceKind::Scratch) => (TaskWorkspace::Scratch, false),
+            Some(WorkspaceKind::Dir) => (TaskWorkspace::Dir { path: path()? }, false),
             Some(WorkspaceKind::Worktree) => {
-                (Workspace::Worktree { path: path()?, branch: None }, false)
+                (TaskWorkspace::Worktree { path: path()?, branch: None }, false)
             }
         })
     }

@@ -8,33 +8,33 @@ use vestal_agent::{ConversationSandbox, ToolContext};
 use vestal_board::boards::{Boards, Slug};
 use vestal_board::store::Durability;
 use vestal_board::{
-    Authority, Board, Claim, Fence, Host, HostName, NewTask, Role, Run, Status, TaskId,
+    Authority, Board, Claim, Fence, HostId, HostName, NewTask, Role, Run, Status, TaskId,
 };
 use vestal_config::{Environment, Home, ProfileName, Settings};
 use vestal_model::ToolSpec;
-use vestal_sandbox::{Engine, Overrides, Task as SandboxTask};
+use vestal_sandbox::{Engine, Overrides, TaskName};
 
 use super::*;
 
 /// A board, and tools at it. No test here needs a sandbox, so none is started.
-struct Stage {
+struct ToolsFixture {
     _dir: TempDir,
     boards: Boards,
     board: Board,
     context: ToolContext,
 }
 
-impl Stage {
+impl ToolsFixture {
     async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let host = Host::this(HostName::new("here")).unwrap();
+        let host = HostId::this(HostName::new("here")).unwrap();
         let boards = Boards::at(dir.path().join("kanban"), host, Durability::Normal);
         let board = boards.open_to_write(&Slug::default_board()).await.unwrap();
         let environment = Environment::from_pairs([("HOME", dir.path().to_str().unwrap())]);
         let settings =
             Settings::load(&vestal_agent::schema(), Home::at(dir.path()), environment, vec![]);
         let engine = Engine::open(settings).unwrap();
-        let task = SandboxTask::default_task();
+        let task = TaskName::default_task();
         let sandbox = ConversationSandbox::new(engine, task, Overrides::default(), "session");
         let context = ToolContext {
             redactor: Arc::new(Redactor::new(["hunter2-hunter2".to_owned()])),
@@ -91,7 +91,7 @@ fn names(kanban: &AgentBoard) -> Vec<String> {
 
 #[tokio::test]
 async fn workers_and_persons_have_the_tools_that_fit_them() {
-    let stage = Stage::new().await;
+    let stage = ToolsFixture::new().await;
     let task = stage.task("one").await;
     let worker = names(&stage.worker(&task).await);
     let person = names(&stage.person());
@@ -137,7 +137,7 @@ fn type_of(schema: &Value) -> String {
 
 #[tokio::test]
 async fn the_schemas_name_the_arguments_and_their_types() {
-    let stage = Stage::new().await;
+    let stage = ToolsFixture::new().await;
     let task = stage.task("one").await;
     let finish = "metadata: object, result: string, task_id: string";
     assert_eq!(
@@ -211,7 +211,7 @@ async fn the_schemas_name_the_arguments_and_their_types() {
 
 #[tokio::test]
 async fn reading_changes_nothing() {
-    let stage = Stage::new().await;
+    let stage = ToolsFixture::new().await;
     let task = stage.task("one").await;
     let kanban = stage.worker(&task).await;
     let last = async || stage.board.read().await.unwrap().last_event().await.unwrap();
@@ -229,7 +229,7 @@ async fn reading_changes_nothing() {
 
 #[tokio::test]
 async fn a_worker_stays_on_its_own_board() {
-    let stage = Stage::new().await;
+    let stage = ToolsFixture::new().await;
     let task = stage.task("one").await;
     let kanban = stage.worker(&task).await;
     let own = stage.call(&kanban, "kanban_comment", json!({"body": "x", "board": "Default"})).await;
@@ -240,7 +240,7 @@ async fn a_worker_stays_on_its_own_board() {
 
 #[tokio::test]
 async fn what_a_model_gets_wrong_it_is_told_and_nothing_happens() {
-    let stage = Stage::new().await;
+    let stage = ToolsFixture::new().await;
     let task = stage.task("one").await;
     let kanban = stage.worker(&task).await;
     for (name, arguments, word) in [
@@ -284,26 +284,26 @@ async fn what_a_model_gets_wrong_it_is_told_and_nothing_happens() {
 
 #[tokio::test]
 async fn a_context_knows_when_its_task_is_lost_or_reported() {
-    let stage = Stage::new().await;
+    let stage = ToolsFixture::new().await;
     let (one, other) = (stage.task("one").await, stage.task("other").await);
     let (kanban, lost) = (stage.worker(&one).await, stage.worker(&other).await);
     let person = Authority::Person("ada".to_owned());
     stage.board.reclaim(&person, &other, "not now").await.unwrap();
     let refused = stage.call(&lost, "kanban_complete", json!({"summary": "x"})).await;
     assert!(refused["error"].as_str().unwrap().contains("does not hold"), "{refused}");
-    assert_eq!(lost.until_reported().await, crate::context::Reported::Lost);
+    assert_eq!(lost.until_reported().await, crate::context::ReportedState::Lost);
 
     let done =
         stage.call(&kanban, "kanban_complete", json!({"summary": "It is hunter2-hunter2."})).await;
     assert_eq!(done["status"], "done");
-    assert_eq!(kanban.until_reported().await, crate::context::Reported::Finished);
+    assert_eq!(kanban.until_reported().await, crate::context::ReportedState::Finished);
     let summary = stage.board.show(&one).await.unwrap().latest_summary.unwrap();
     assert!(summary.starts_with("It is ") && !summary.contains("hunter2"), "{summary}");
 }
 
 #[tokio::test]
 async fn bytes_become_a_file_of_the_task_by_a_safe_name() {
-    let stage = Stage::new().await;
+    let stage = ToolsFixture::new().await;
     let task = stage.task("one").await;
     let kanban = stage.worker(&task).await;
     let arguments = json!({"content_base64": "aGVsbG8", "filename": "../../etc/hello.txt"});
@@ -316,7 +316,7 @@ async fn bytes_become_a_file_of_the_task_by_a_safe_name() {
 
 #[tokio::test]
 async fn a_chat_acts_in_its_persons_name() {
-    let stage = Stage::new().await;
+    let stage = ToolsFixture::new().await;
     let person = stage.person();
     let made = json!({"title": "x", "assignee": "default", "initial_status": "blocked"});
     let made = stage.call(&person, "kanban_create", made).await;

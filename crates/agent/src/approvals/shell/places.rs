@@ -14,7 +14,7 @@ use super::Risk;
 use super::expand::{Argument, NAME, SOME, UNKNOWN};
 use super::invocation::ProgramRun;
 use super::understand::FOREIGN_CODE;
-use super::uses::{Brought, HERE, PathTarget, Runs, is_system_program, runs_of_project};
+use super::uses::{Brought, HERE, PathTarget, ProjectCode, is_system_program, runs_of_project};
 use super::walk::{ScriptWalk, WRITE_SENSITIVE};
 use crate::approvals::path_context::PathContext;
 use crate::approvals::paths;
@@ -220,8 +220,8 @@ impl ScriptWalk<'_> {
         // Another program may print it, or name it at that place.
         let strange = whole.starts_with(['-', '@']) || whole.contains("://");
         let own = |text: &str| self.place(&PathTarget { text, ..*target }) == WriteTarget::Within;
-        let fetched =
-            self.brought >= Brought::Commits && runs_of_project(it.program) != Some(Runs::Settings);
+        let fetched = self.brought >= Brought::Commits
+            && runs_of_project(it.program) != Some(ProjectCode::Settings);
         if strange || fetched || !own(whole) || !pieces.clone().all(own) {
             let definite = it.is_definite() && !strange && !fetched;
             self.find(FOREIGN_CODE, Risk::Dangerous, it.form(), definite);
@@ -233,8 +233,8 @@ impl ScriptWalk<'_> {
     pub(super) fn works_on_project(&mut self, tool: &str, it: &ProgramRun<'_>) {
         let Some(runs) = runs_of_project(tool) else { return };
         let brought = match runs {
-            Runs::Code => self.brought >= Brought::Commits,
-            Runs::Settings => self.brought == Brought::Files,
+            ProjectCode::Code => self.brought >= Brought::Commits,
+            ProjectCode::Settings => self.brought == Brought::Files,
         };
         if brought || self.place(&PathTarget::code(&HERE)) != WriteTarget::Within {
             let definite = it.is_definite() && !brought;

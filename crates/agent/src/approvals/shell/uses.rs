@@ -30,9 +30,9 @@ pub(super) use grammar::{HERE, PathTarget, read as read_line};
 pub(super) use python::{is_standard, look_at_module, only_computes};
 
 /// Words with blanks between them.
-pub(super) struct Words(&'static str);
+pub(super) struct WordList(&'static str);
 
-impl Words {
+impl WordList {
     fn has(&self, word: &str) -> bool {
         self.iter().any(|own| own == word)
     }
@@ -52,7 +52,7 @@ pub(super) enum Uses {
     Options(&'static str),
     /// Those with one of these words first, or with none at all, and with these
     /// options and no others.
-    Verbs(Words, &'static str),
+    Verbs(WordList, &'static str),
     /// Those that a function says are.
     Told(fn(&ProgramRun<'_>) -> bool),
     /// Those of which a function says what they write.
@@ -73,7 +73,7 @@ pub(super) enum KnownProgram<'a> {
 }
 
 /// Options that take the next word for their value and may stand before a verb.
-const VALUED: Words = Words(
+const VALUED: WordList = WordList(
     "-C --prefix --manifest-path --dir --cwd --project --directory --context --namespace -n \
      -R --repo --package -p",
 );
@@ -93,7 +93,7 @@ pub(super) fn is_known(program: &str) -> bool {
 
 /// What of a project a tool runs by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Runs {
+pub(super) enum ProjectCode {
     /// Its code.
     Code,
     /// Programs that its settings name.
@@ -101,19 +101,19 @@ pub(super) enum Runs {
 }
 
 /// Says what a tool runs of the project that it works on.
-pub(super) fn runs_of_project(program: &str) -> Option<Runs> {
+pub(super) fn runs_of_project(program: &str) -> Option<ProjectCode> {
     static BUILDERS: LazyLock<HashSet<&'static str>> =
         LazyLock::new(|| builds::GROUPS.iter().flat_map(|(names, _)| names.iter()).collect());
     match program {
-        "git" | "gh" => Some(Runs::Settings),
-        "terraform" | "tofu" | "unittest" | "doctest" | "build" => Some(Runs::Code),
-        _ => BUILDERS.contains(program).then_some(Runs::Code),
+        "git" | "gh" => Some(ProjectCode::Settings),
+        "terraform" | "tofu" | "unittest" | "doctest" | "build" => Some(ProjectCode::Code),
+        _ => BUILDERS.contains(program).then_some(ProjectCode::Code),
     }
 }
 
 /// Reports whether a command of the shell's own hands no variables to a program.
 pub(super) fn is_shells_own(program: &str) -> bool {
-    const OWN: Words = Words(
+    const OWN: WordList = WordList(
         ": [ cd continue echo false getopts let mapfile printf pwd read readarray return shift \
          test true umask wait",
     );

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::event::{Event, EventSink};
+use crate::event::{EventSink, TurnEvent};
 use crate::tool::ToolContext;
 
 /// The tools a script can call.
@@ -30,7 +30,7 @@ impl ScriptCalls {
     pub(super) fn new(context: &ToolContext, cancel: tokio_util::sync::CancellationToken) -> Self {
         let events = context.events.clone();
         let quiet = EventSink::new(move |event| match event {
-            Event::ToolOutput { .. } => {}
+            TurnEvent::ToolOutput { .. } => {}
             other => events.emit(other),
         });
         let most = context.limits.code_tool_calls;

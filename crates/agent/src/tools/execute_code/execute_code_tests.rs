@@ -3,15 +3,15 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::ExecuteCode;
-use crate::approvals::{GuardMode, Policy, Unattended};
-use crate::testing::{Stage, marker, processes_with, until};
-use crate::tools::{Terminal, standard};
+use crate::approvals::{ApprovalPolicy, GuardMode, Unattended};
+use crate::testing::{AgentFixture, marker, processes_with, until};
+use crate::tools::{TerminalTool, standard};
 
-fn stage() -> Stage {
-    Stage::new().with_tools(standard())
+fn stage() -> AgentFixture {
+    AgentFixture::new().with_tools(standard())
 }
 
-async fn run(stage: &Stage, code: &str) -> Value {
+async fn run(stage: &AgentFixture, code: &str) -> Value {
     stage.call(&ExecuteCode, json!({ "code": code })).await
 }
 
@@ -84,10 +84,10 @@ print(retry(fails_once, delay=0))
 #[tokio::test]
 async fn a_script_runs_where_the_shell_is_and_leaves_it_there() {
     let stage = stage();
-    stage.call(&Terminal, json!({"command": "mkdir d; cd d; export word=told"})).await;
+    stage.call(&TerminalTool, json!({"command": "mkdir d; cd d; export word=told"})).await;
     let code = "import os; print(os.path.basename(os.getcwd()), os.environ['word']); os.chdir('/')";
     assert_eq!(told(&run(&stage, code).await), ("success", "d told\n"));
-    let after = stage.call(&Terminal, json!({"command": "basename $PWD"})).await;
+    let after = stage.call(&TerminalTool, json!({"command": "basename $PWD"})).await;
     assert_eq!(after["output"], "d\n");
 }
 
@@ -133,11 +133,11 @@ print(vestal_tools._call("terminal", command="echo front", background=True)["out
 
 #[tokio::test]
 async fn a_command_of_a_script_passes_the_same_guard() {
-    let policy = Policy {
+    let policy = ApprovalPolicy {
         deny: vec!["touch *".to_owned()],
         mode: GuardMode::Off,
         unattended: Unattended::Allow,
-        ..Policy::default()
+        ..ApprovalPolicy::default()
     };
     let stage = stage().guarded_by(policy);
     let code = "from vestal_tools import terminal\nprint(terminal('touch ' + 'ran')['status'])";
@@ -236,7 +236,7 @@ async fn whoever_writes_into_the_connection_ends_the_script() {
 #[tokio::test]
 async fn a_sandbox_without_python_is_said_to_be_without() {
     let stage = stage();
-    stage.call(&Terminal, json!({"command": "export PATH=/nowhere"})).await;
+    stage.call(&TerminalTool, json!({"command": "export PATH=/nowhere"})).await;
     let result = run(&stage, "print(1)").await;
     assert!(result["error"].as_str().unwrap().contains("no python3 in the sandbox"), "{result}");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use vestal_sandbox::job::{Follow, JobEvent};
-use vestal_sandbox::{Command, Error, Input, JobId, JobState, Sandbox, new_job_id};
+use vestal_sandbox::{Command, CommandInput, Error, JobId, JobState, Sandbox, new_job_id};
 
 use super::calls::ScriptCalls;
 use super::frames::{Frames, ShimFrame, ShimViolation};
@@ -75,7 +75,7 @@ pub(super) async fn run(context: &ToolContext, sandbox: &Sandbox, code: &str) ->
             .sandbox
             .in_session(Command::argv(["python3", "-c", SHIM]))
             .background()
-            .stdin(Input::Piped)
+            .stdin(CommandInput::Piped)
             .timeout(limit + GRACE)
             .job_id(id.clone())
             .kill_on_drop();

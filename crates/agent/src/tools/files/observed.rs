@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use vestal_sandbox::Version;
+use vestal_sandbox::FileVersion;
 
 /// Most pages and most files that are remembered. What is forgotten is only
 /// read once more.
@@ -18,8 +18,8 @@ pub struct ObservedFiles(Mutex<SeenVersions>);
 
 #[derive(Debug, Default)]
 struct SeenVersions {
-    pages: HashMap<FilePage, Version>,
-    files: HashMap<PathBuf, Version>,
+    pages: HashMap<FilePage, FileVersion>,
+    files: HashMap<PathBuf, FileVersion>,
 }
 
 /// A part of a file, as it is asked for.
@@ -37,12 +37,12 @@ impl ObservedFiles {
     }
 
     /// Returns in which version a page was shown.
-    pub(in crate::tools) fn page_version(&self, page: &FilePage) -> Option<Version> {
+    pub(in crate::tools) fn page_version(&self, page: &FilePage) -> Option<FileVersion> {
         self.seen().pages.get(page).copied()
     }
 
     /// Remembers that a page was shown.
-    pub(in crate::tools) fn record_page(&self, page: FilePage, version: Version) {
+    pub(in crate::tools) fn record_page(&self, page: FilePage, version: FileVersion) {
         let mut seen = self.seen();
         let path = page.path.clone();
         put(&mut seen.pages, page, version);
@@ -50,12 +50,12 @@ impl ObservedFiles {
     }
 
     /// Remembers a version of the conversation's own making.
-    pub(in crate::tools) fn record_file(&self, path: &Path, version: Version) {
+    pub(in crate::tools) fn record_file(&self, path: &Path, version: FileVersion) {
         put(&mut self.seen().files, path.to_owned(), version);
     }
 
     /// Reports whether something else changed a file since it was last seen.
-    pub(in crate::tools) fn is_stale(&self, path: &Path, now: Version) -> bool {
+    pub(in crate::tools) fn is_stale(&self, path: &Path, now: FileVersion) -> bool {
         self.seen().files.get(path).is_some_and(|version| *version != now)
     }
 
@@ -65,7 +65,7 @@ impl ObservedFiles {
     }
 }
 
-fn put<K: Eq + Hash>(map: &mut HashMap<K, Version>, key: K, version: Version) {
+fn put<K: Eq + Hash>(map: &mut HashMap<K, FileVersion>, key: K, version: FileVersion) {
     if map.len() >= MAX && !map.contains_key(&key) {
         map.clear();
     }
@@ -80,8 +80,8 @@ mod tests {
         FilePage { path: "/f".into(), offset: number, limit: 1 }
     }
 
-    fn version(size: u64) -> Version {
-        Version { inode: 1, size, mtime_ns: 0 }
+    fn version(size: u64) -> FileVersion {
+        FileVersion { inode: 1, size, mtime_ns: 0 }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::{FileError, Files, Links};
 use vestal_sandbox::{FaultCode, FileKind, SearchQuery};
 
-use crate::approvals::Refusal;
+use crate::approvals::ApprovalRefusal;
 use crate::tool::{ToolContext, ToolOutput};
 
 /// Most links on the way to a file, as in the kernel.
@@ -257,7 +257,7 @@ pub(in crate::tools) fn has_code(error: &FileError, code: FaultCode) -> bool {
 }
 
 /// Returns what the model reads when it may not do something.
-pub(in crate::tools) fn refused(refusal: &Refusal) -> ToolOutput {
+pub(in crate::tools) fn refused(refusal: &ApprovalRefusal) -> ToolOutput {
     let content = json!({ "error": refusal.message, "status": refusal.status.as_str() });
     ToolOutput { is_error: true, ..ToolOutput::json(&content) }
 }

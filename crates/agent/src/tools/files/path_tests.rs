@@ -2,9 +2,9 @@ use super::*;
 
 mod target {
     use super::*;
-    use crate::testing::Stage;
+    use crate::testing::AgentFixture;
 
-    async fn located(stage: &Stage, path: &str) -> ResolvedPath {
+    async fn located(stage: &AgentFixture, path: &str) -> ResolvedPath {
         let files = stage.context.sandbox.files(&stage.context.events).await.unwrap();
         resolve(&files, path).await.unwrap()
     }
@@ -15,7 +15,7 @@ mod target {
 
     #[tokio::test]
     async fn a_path_means_what_the_sandbox_takes_it_for() {
-        let stage = Stage::new();
+        let stage = AgentFixture::new();
         let start = stage.start_dir();
         for path in ["new/file", "./new/file", "~/new/file", "~//new/file", "x/../new/file"] {
             let target = located(&stage, path).await;
@@ -27,7 +27,7 @@ mod target {
 
     #[tokio::test]
     async fn links_are_followed_to_where_they_lead() {
-        let stage = Stage::new();
+        let stage = AgentFixture::new();
         let start = stage.start_dir();
         let real = canonical(&start);
         std::fs::create_dir_all(start.join("deep/dir")).unwrap();

@@ -17,7 +17,7 @@ pub(crate) const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// A file and the view of it.
 #[derive(Debug)]
-pub(crate) struct Text {
+pub(crate) struct FileText {
     bytes: Vec<u8>,
     view: String,
     /// Where view and bytes part: from here in the view, from there in the bytes.
@@ -50,7 +50,7 @@ pub(crate) struct TextChange {
 )]
 pub(crate) struct StrayBytes;
 
-impl Text {
+impl FileText {
     /// Takes a file's bytes.
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
         let mut view = String::with_capacity(bytes.len());

@@ -11,14 +11,14 @@ mod text {
 
     /// Replaces the only occurrence of a text in the view.
     fn replaced(bytes: &[u8], old: &str, new: &str) -> Result<Vec<u8>, StrayBytes> {
-        let text = Text::new(bytes.to_vec());
+        let text = FileText::new(bytes.to_vec());
         let start = text.view().find(old).unwrap();
         text.edited(&[change(start..start + old.len(), new)])
     }
 
     #[test]
     fn the_view_has_no_mark_no_carriage_returns_and_only_text() {
-        let text = Text::new(b"\xef\xbb\xbfa\r\ncaf\xe9\r\nlone\rcr\n".to_vec());
+        let text = FileText::new(b"\xef\xbb\xbfa\r\ncaf\xe9\r\nlone\rcr\n".to_vec());
         assert_eq!(text.view(), "a\ncaf\u{fffd}\nlone\rcr\n");
         assert_eq!((text.newline(), text.strays()), (Newline::Crlf, 1));
     }
@@ -69,7 +69,7 @@ mod text {
     proptest! {
         #[test]
         fn a_file_without_changes_is_itself(bytes: Vec<u8>) {
-            prop_assert_eq!(Text::new(bytes.clone()).edited(&[]).unwrap(), bytes);
+            prop_assert_eq!(FileText::new(bytes.clone()).edited(&[]).unwrap(), bytes);
         }
 
         #[test]
@@ -77,7 +77,7 @@ mod text {
             bytes in proptest::collection::vec(prop_oneof![Just(b'\r'), Just(b'\n'), any::<u8>(), Just(b'a')], 0..60),
             from: prop::sample::Index, to: prop::sample::Index,
         ) {
-            let text = Text::new(bytes.clone());
+            let text = FileText::new(bytes.clone());
             let mut borders: Vec<usize> = text.view().char_indices().map(|(at, _)| at).collect();
             borders.push(text.view().len());
             let (a, b) = (borders[from.index(borders.len())], borders[to.index(borders.len())]);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::{Depth, FileError, Files, Links, Overwrite, Parents, WriteOptions};
-use vestal_sandbox::{CreateMode, Fault, FaultCode, Version};
+use vestal_sandbox::{CreateMode, Fault, FaultCode, FileVersion};
 
 use super::plan::{FileDraft, Overlay};
 use crate::tools::files::message_of;
@@ -20,10 +20,10 @@ pub(super) enum CommitStep {
 
 /// Something that was done and can be undone.
 #[derive(Debug)]
-struct Done {
+struct AppliedChange {
     step: CommitStep,
     /// The version it made.
-    version: Option<Version>,
+    version: Option<FileVersion>,
 }
 
 /// A failure, and what became of the steps before it.
@@ -74,11 +74,11 @@ pub(super) async fn carry_out(
     files: &Files,
     overlay: &Overlay,
     steps: &[CommitStep],
-) -> Result<Vec<(usize, Version)>, CommitFailure> {
-    let mut done: Vec<Done> = Vec::new();
+) -> Result<Vec<(usize, FileVersion)>, CommitFailure> {
+    let mut done: Vec<AppliedChange> = Vec::new();
     for step in steps {
         match perform(files, overlay, *step).await {
-            Ok(version) => done.push(Done { step: *step, version }),
+            Ok(version) => done.push(AppliedChange { step: *step, version }),
             Err(error) => {
                 let (undone, left) = undo(files, overlay, done).await;
                 let path = name(overlay, *step);
@@ -86,7 +86,7 @@ pub(super) async fn carry_out(
             }
         }
     }
-    let version = |done: &Done| match done.step {
+    let version = |done: &AppliedChange| match done.step {
         CommitStep::Create { to } | CommitStep::Write { to } => {
             done.version.map(|version| (to, version))
         }
@@ -107,7 +107,7 @@ async fn perform(
     files: &Files,
     overlay: &Overlay,
     step: CommitStep,
-) -> Result<Option<Version>, FileError> {
+) -> Result<Option<FileVersion>, FileError> {
     let draft = |index: usize| &overlay.drafts[index];
     match step {
         CommitStep::Create { to } => {
@@ -149,7 +149,7 @@ async fn write(
     files: &Files,
     draft: &FileDraft,
     options: WriteOptions,
-) -> Result<Version, FileError> {
+) -> Result<FileVersion, FileError> {
     let bytes = draft.now.as_deref().unwrap_or_default();
     Ok(files.write(&draft.path, bytes, options).await?.metadata.version)
 }
@@ -168,7 +168,11 @@ async fn demand_unchanged(files: &Files, draft: &FileDraft) -> Result<(), FileEr
 
 /// Undoes steps, the last one first. What something else changed meanwhile
 /// is theirs and stays.
-async fn undo(files: &Files, overlay: &Overlay, done: Vec<Done>) -> (Vec<String>, Vec<String>) {
+async fn undo(
+    files: &Files,
+    overlay: &Overlay,
+    done: Vec<AppliedChange>,
+) -> (Vec<String>, Vec<String>) {
     let (mut undone, mut left) = (Vec::new(), Vec::new());
     for done in done.into_iter().rev() {
         let path = name(overlay, done.step);
@@ -180,7 +184,7 @@ async fn undo(files: &Files, overlay: &Overlay, done: Vec<Done>) -> (Vec<String>
     (undone, left)
 }
 
-async fn undo_one(files: &Files, overlay: &Overlay, done: &Done) -> Result<(), FileError> {
+async fn undo_one(files: &Files, overlay: &Overlay, done: &AppliedChange) -> Result<(), FileError> {
     let draft = |index: usize| &overlay.drafts[index];
     let restore = async |index: usize, options: WriteOptions| {
         let before = draft(index).before.as_ref().map_or(&[][..], |before| &before.bytes);

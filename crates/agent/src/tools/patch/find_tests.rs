@@ -1,12 +1,12 @@
 use proptest::prelude::*;
 
 use super::{Strategy, *};
-use crate::tools::files::Text;
+use crate::tools::files::FileText;
 
 /// Makes the replacement and returns the text it leaves.
 fn done(text: &str, old: &str, new: &str) -> (Strategy, String) {
     let found = replace(text, old, new, Occurrences::One).unwrap();
-    let edited = Text::new(text.as_bytes().to_vec()).edited(&found.changes).unwrap();
+    let edited = FileText::new(text.as_bytes().to_vec()).edited(&found.changes).unwrap();
     (found.strategy, String::from_utf8(edited).unwrap())
 }
 
@@ -183,7 +183,7 @@ fn a_text_that_overlaps_itself_is_in_several_places() {
 fn all_places_found_by_a_loose_reading_are_changed_each_in_its_own_manner() {
     let text = "  if a {\n    b\n  }\n\tif a {\n\t\tb\n\t}\n";
     let found = replace(text, "if a {\n b\n}", "if a {\n b\n c\n}", Occurrences::All).unwrap();
-    let edited = Text::new(text.as_bytes().to_vec()).edited(&found.changes).unwrap();
+    let edited = FileText::new(text.as_bytes().to_vec()).edited(&found.changes).unwrap();
     let edited = String::from_utf8(edited).unwrap();
     assert_eq!(edited, "  if a {\n    b\n    c\n  }\n\tif a {\n\t\tb\n\t\tc\n\t}\n");
 }

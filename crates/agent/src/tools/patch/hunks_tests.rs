@@ -4,7 +4,7 @@ mod apply {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::tools::files::{Text, unified_diff};
+    use crate::tools::files::{FileText, unified_diff};
 
     /// Applies the only file of a patch to a text.
     fn patched(text: &str, patch: &str) -> Result<String, String> {
@@ -13,7 +13,7 @@ mod apply {
             panic!("not one update: {files:?}");
         };
         let changes = apply(text, hunks)?;
-        let edited = Text::new(text.as_bytes().to_vec()).edited(&changes).unwrap();
+        let edited = FileText::new(text.as_bytes().to_vec()).edited(&changes).unwrap();
         Ok(String::from_utf8(edited).unwrap())
     }
 
@@ -333,7 +333,7 @@ rename to to
                     if let FileAction::Update { hunks, .. } = file.action
                         && let Ok(changes) = apply(&text, &hunks)
                     {
-                        let _edited = crate::tools::files::Text::new(text.clone().into_bytes()).edited(&changes);
+                        let _edited = crate::tools::files::FileText::new(text.clone().into_bytes()).edited(&changes);
                     }
                 }
             }

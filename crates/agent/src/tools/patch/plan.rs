@@ -11,7 +11,7 @@ use super::hunks::{self, FileAction, FilePatch};
 use super::replace::{MAX_SIZE, read};
 use crate::tool::{ToolContext, ToolOutput};
 use crate::tools::files::{
-    ResolvedPath, Text, check_write, has_code, message_of, resolve, unified_diff,
+    FileText, ResolvedPath, check_write, has_code, message_of, resolve, unified_diff,
 };
 use crate::tools::lint::lint;
 
@@ -155,16 +155,16 @@ fn changes(overlay: &Overlay) -> impl Iterator<Item = (String, String)> {
     };
     overlay.drafts.iter().filter(shown).map(|draft| {
         let old = draft.moved_from.map_or(draft, |from| &overlay.drafts[from]);
-        let before = old.before.as_ref().map(|before| Text::new(before.bytes.clone()));
-        let now = draft.now.as_ref().map(|now| Text::new(now.clone()));
+        let before = old.before.as_ref().map(|before| FileText::new(before.bytes.clone()));
+        let now = draft.now.as_ref().map(|now| FileText::new(now.clone()));
         let name = |draft: &FileDraft, there: bool| {
             if there { draft.target.shown() } else { NOTHING.to_owned() }
         };
         let diff = unified_diff(
             &name(old, before.is_some()),
             &name(draft, now.is_some()),
-            before.as_ref().map_or("", Text::view),
-            now.as_ref().map_or("", Text::view),
+            before.as_ref().map_or("", FileText::view),
+            now.as_ref().map_or("", FileText::view),
         );
         (draft.target.shown(), diff)
     })
@@ -243,7 +243,7 @@ impl Overlay {
         let Some(now) = &draft.now else {
             return Err(gone(&draft.target));
         };
-        let text = Text::new(now.clone());
+        let text = FileText::new(now.clone());
         let changes = hunks::apply(text.view(), hunks);
         let changes = changes.map_err(|problem| refused(&draft.target, &problem))?;
         let edited = text.edited(&changes);

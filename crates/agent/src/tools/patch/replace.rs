@@ -9,8 +9,8 @@ use vestal_sandbox::{CreateMode, FaultCode};
 use super::find::{self, Mismatch, Occurrences, Region, Strategy};
 use crate::tool::{ToolContext, ToolOutput};
 use crate::tools::files::{
-    ResolvedPath, StrayBytes, Text, check_write, has_code, message_of, not_found, numbered_lines,
-    resolve, unified_diff, with_lf,
+    FileText, ResolvedPath, StrayBytes, check_write, has_code, message_of, not_found,
+    numbered_lines, resolve, unified_diff, with_lf,
 };
 use crate::tools::lint::lint;
 
@@ -19,7 +19,7 @@ pub(super) const MAX_SIZE: u64 = 64 << 20;
 
 /// What is to be replaced.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct Replacement {
     pub(super) path: String,
     pub(super) old: String,
     pub(super) new: String,
@@ -43,7 +43,7 @@ enum Unfit {
 pub(super) async fn replace(
     context: &ToolContext,
     files: &Files,
-    order: Order,
+    order: Replacement,
 ) -> Result<ToolOutput, ToolOutput> {
     let failed = |error: FileError| ToolOutput::error(message_of(&error));
     let order = Arc::new(order);
@@ -124,7 +124,7 @@ async fn edited(
     context: &ToolContext,
     target: &ResolvedPath,
     before: &Arc<FileContent>,
-    order: &Arc<Order>,
+    order: &Arc<Replacement>,
 ) -> Result<PatchedFile, ToolOutput> {
     let shown = target.shown();
     let (bytes, wanted) = (Arc::clone(before), Arc::clone(order));
@@ -139,8 +139,8 @@ async fn edited(
     }
 }
 
-fn outcome(path: &str, before: &[u8], order: &Order) -> Result<PatchedFile, Unfit> {
-    let text = Text::new(before.to_vec());
+fn outcome(path: &str, before: &[u8], order: &Replacement) -> Result<PatchedFile, Unfit> {
+    let text = FileText::new(before.to_vec());
     let (old, new) = (with_lf(&order.old), with_lf(&order.new));
     let found =
         find::replace(text.view(), &old, &new, order.occurrences).map_err(Unfit::Mismatch)?;
@@ -148,7 +148,7 @@ fn outcome(path: &str, before: &[u8], order: &Order) -> Result<PatchedFile, Unfi
     if bytes == before {
         return Err(Unfit::Mismatch(Mismatch::Same));
     }
-    let after = Text::new(bytes);
+    let after = FileText::new(bytes);
     let diff = unified_diff(path, path, text.view(), after.view());
     Ok(PatchedFile {
         bytes: after.into_bytes(),

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use vestal_sandbox::job::{JobEvent, JobFilter};
-use vestal_sandbox::{AttachJob, Cause, Delivery, Error, JobId, JobInfo, JobState, Sandbox};
+use vestal_sandbox::{AttachJob, Cause, Error, JobId, JobInfo, JobState, OutputDelivery, Sandbox};
 
 use super::{ProcessCall, ProcessFailure, exit_code, status};
-use crate::tools::arguments::{Count, Seconds};
+use crate::tools::arguments::{CountArgument, SecondsArgument};
 use crate::tools::output::PlainText;
 use crate::tools::terminal::warning;
 
@@ -27,8 +27,8 @@ pub(super) async fn read(
         follow: false,
         // A job that has ended cannot be slowed down.
         delivery: match info.state {
-            JobState::Ended(_) => Delivery::EveryByte,
-            JobState::Starting | JobState::Running => Delivery::Lossy,
+            JobState::Ended(_) => OutputDelivery::EveryByte,
+            JobState::Starting | JobState::Running => OutputDelivery::Lossy,
         },
     };
     let mut plain = [PlainText::default(), PlainText::default()];
@@ -212,10 +212,10 @@ impl ProcessCall<'_> {
 
     pub(super) async fn log(&self, id: &JobId) -> Result<Value, ProcessFailure> {
         let limits = &self.context.limits;
-        let most = self.arguments.limit.read("limit")?.map_or(LOGGED, |Count(limit)| limit);
+        let most = self.arguments.limit.read("limit")?.map_or(LOGGED, |CountArgument(limit)| limit);
         let most = most.min(limits.output_lines);
         let wanted = match self.arguments.offset.read("offset")? {
-            Some(Count(first)) => LogLines::From(first, most),
+            Some(CountArgument(first)) => LogLines::From(first, most),
             None => LogLines::Last(most),
         };
         let info = self.look_up(id).await?;
@@ -250,7 +250,7 @@ impl ProcessCall<'_> {
 
     pub(super) async fn wait(&self, id: &JobId) -> Result<Value, ProcessFailure> {
         let longest = self.context.limits.command_timeout;
-        let asked = self.arguments.timeout.read("timeout")?.map(|Seconds(timeout)| timeout);
+        let asked = self.arguments.timeout.read("timeout")?.map(|SecondsArgument(timeout)| timeout);
         let limit = asked.unwrap_or(longest).min(longest);
         let waiting = Box::pin(self.sandbox.wait(id, Some(limit)));
         let (info, interrupted) = tokio::select! {

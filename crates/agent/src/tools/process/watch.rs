@@ -8,7 +8,8 @@ use futures_util::future::select_all;
 use vestal_sandbox::client::{CallError, Connection};
 use vestal_sandbox::job::{self, JobError, JobEvent};
 use vestal_sandbox::{
-    AttachJob, Delivery, Engine, Error, FaultCode, JobId, JobInfo, JobState, Sandbox, Task,
+    AttachJob, Engine, Error, FaultCode, JobId, JobInfo, JobState, OutputDelivery, Sandbox,
+    TaskName,
 };
 
 use super::log::{how_it_ended, last_characters, read, tail};
@@ -164,7 +165,7 @@ const AFTER_BURST: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone)]
 pub struct JobWatch {
     pub(crate) engine: Engine,
-    pub(crate) task: Task,
+    pub(crate) task: TaskName,
     pub(crate) watched: Vec<Watched>,
     /// Longest line that is compared with patterns.
     pub(crate) line_length: usize,
@@ -225,7 +226,7 @@ impl JobWatch {
             stderr_from: 0,
             follow: true,
             // A listener must not slow the job down.
-            delivery: Delivery::Lossy,
+            delivery: OutputDelivery::Lossy,
         };
         let mut plain = PlainText::default();
         let (mut text, mut line) = (String::new(), String::new());

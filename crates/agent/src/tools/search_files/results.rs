@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use vestal_sandbox::files::{FileError, Files};
-use vestal_sandbox::{Found, Match};
+use vestal_sandbox::{FoundMatches, Match};
 
 use super::FileSearch;
 use crate::redact::Redactor;
@@ -121,7 +121,7 @@ pub(super) async fn counts(
 struct MatchCounts {
     files: Vec<(String, usize)>,
     more: bool,
-    last: Found,
+    last: FoundMatches,
 }
 
 impl MatchCounts {
@@ -154,7 +154,13 @@ impl MatchCounts {
 
 /// Adds what is the same for all results: how many, whether there are more, and
 /// what was passed over.
-fn finish(result: &mut Value, request: &FileSearch, shown: usize, more: bool, found: &Found) {
+fn finish(
+    result: &mut Value,
+    request: &FileSearch,
+    shown: usize,
+    more: bool,
+    found: &FoundMatches,
+) {
     let seen = request.offset + shown;
     result["total_count"] = seen.into();
     result["truncated"] = more.into();

@@ -1,6 +1,6 @@
 //! A command that goes on while the conversation does.
 
-use vestal_sandbox::{Command, Error, Input, JobInfo, Sandbox, new_job_id};
+use vestal_sandbox::{Command, CommandInput, Error, JobInfo, Sandbox, new_job_id};
 
 use super::result::CommandResult;
 use super::{CommandRequest, WINDOW};
@@ -50,7 +50,7 @@ async fn start(
         let id = new_job_id();
         let command = context.sandbox.in_session(Command::shell(request.command.as_str()));
         let mut command = command
-            .stdin(Input::Piped)
+            .stdin(CommandInput::Piped)
             // What a job prints is looked at while it runs, so it should not
             // sit in a buffer of its own.
             .secret_env("PYTHONUNBUFFERED", "1")

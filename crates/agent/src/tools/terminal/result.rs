@@ -5,10 +5,10 @@ use serde_json::Value;
 use vestal_model::ToolCall;
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::job::{JobError, JobOutcome, JobStream};
-use vestal_sandbox::{AttachJob, Delivery, Error, Fault, FaultCode, JobInfo, JobState};
+use vestal_sandbox::{AttachJob, Error, Fault, FaultCode, JobInfo, JobState, OutputDelivery};
 
 use super::{CommandRequest, foreground};
-use crate::approvals::Refusal;
+use crate::approvals::ApprovalRefusal;
 use crate::call_jobs::{NotRecorded, Sent};
 use crate::tool::{ToolContext, ToolOutput};
 use crate::tools::output::OutputBuffer;
@@ -82,7 +82,7 @@ impl CommandResult {
     }
 
     /// Returns what came of a command that may not be run.
-    pub(crate) fn refused(refusal: &Refusal) -> Self {
+    pub(crate) fn refused(refusal: &ApprovalRefusal) -> Self {
         Self::failed(CommandStatus::Refused(refusal.status.as_str()), refusal.message.clone())
     }
 
@@ -189,7 +189,7 @@ pub(crate) async fn settle(context: &ToolContext, call: &ToolCall, sent: Sent) -
         stdout_from: 0,
         stderr_from: 0,
         follow: true,
-        delivery: Delivery::EveryByte,
+        delivery: OutputDelivery::EveryByte,
     };
     let drained = match Box::pin(sandbox.attach(request)).await {
         Ok(job) => finish(job, &mut printed).await,

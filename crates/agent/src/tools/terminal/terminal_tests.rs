@@ -3,44 +3,44 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use vestal_sandbox::job::JobFilter;
 
-use super::Terminal;
-use crate::approvals::{GuardMode, Policy, Unattended};
-use crate::event::Event;
+use super::TerminalTool;
+use crate::approvals::{ApprovalPolicy, GuardMode, Unattended};
+use crate::event::TurnEvent;
 use crate::human::Approval;
 use crate::redact::Redactor;
-use crate::testing::{Scripted, Stage, marker, processes_with, until};
+use crate::testing::{AgentFixture, Scripted, marker, processes_with, until};
 
-async fn run(stage: &Stage, command: &str) -> Value {
-    stage.call(&Terminal, json!({ "command": command })).await
+async fn run(stage: &AgentFixture, command: &str) -> Value {
+    stage.call(&TerminalTool, json!({ "command": command })).await
 }
 
 #[tokio::test]
 async fn a_command_tells_its_output_and_exit_code() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     let result = run(&stage, "echo out; echo err >&2; exit 3").await;
     assert_eq!(result, json!({"output": "out\nerr\n", "exit_code": 3, "error": null}));
     assert_eq!(stage.told(), "out\nerr\n");
-    let output = stage.output(&Terminal, json!({"command": "exit 3"})).await;
+    let output = stage.output(&TerminalTool, json!({"command": "exit 3"})).await;
     assert!(output.is_error);
-    let output = stage.output(&Terminal, json!({"command": "echo x | grep y"})).await;
+    let output = stage.output(&TerminalTool, json!({"command": "echo x | grep y"})).await;
     assert!(!output.is_error && output.content.contains("exit_code_meaning"));
 }
 
 #[tokio::test]
 async fn the_shell_stays_from_call_to_call() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     run(&stage, "mkdir d; cd d; greeting='still lit'; f() { echo $1; }").await;
     let result = run(&stage, "f \"$greeting\"; basename $PWD").await;
     assert_eq!(result["output"], "still lit\nd\n");
     // A directory given for one command is for that command alone.
-    let elsewhere = stage.call(&Terminal, json!({"command": "pwd", "workdir": "/"})).await;
+    let elsewhere = stage.call(&TerminalTool, json!({"command": "pwd", "workdir": "/"})).await;
     assert_eq!(elsewhere["output"], "/\n");
     assert_eq!(run(&stage, "basename $PWD").await["output"], "d\n");
 }
 
 #[tokio::test]
 async fn a_session_that_cannot_be_saved_is_told_to_the_model() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     run(&stage, "true").await;
     let sandbox = stage.sandbox().await;
     let state = stage.state_dir(sandbox.task());
@@ -61,7 +61,7 @@ async fn a_session_that_cannot_be_saved_is_told_to_the_model() {
 
 #[tokio::test]
 async fn output_is_told_while_the_command_runs() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     let go = stage.scratch("go");
     let command =
         format!("echo first; until [ -e {} ]; do sleep 0.02; done; echo last", go.display());
@@ -76,10 +76,10 @@ async fn output_is_told_while_the_command_runs() {
 
 #[tokio::test]
 async fn a_command_whose_time_is_up_is_killed_with_all_it_started() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     let mark = marker();
     let command = format!("echo begun; setsid sleep {mark} & sleep {mark}");
-    let result = stage.call(&Terminal, json!({"command": command, "timeout": "0.5"})).await;
+    let result = stage.call(&TerminalTool, json!({"command": command, "timeout": "0.5"})).await;
     let output = "begun\n[Command timed out after 0.5 s and was killed]";
     assert_eq!(result, json!({"output": output, "exit_code": 124, "error": null}));
     assert_eq!(processes_with(&mark), Vec::<u32>::new());
@@ -87,7 +87,7 @@ async fn a_command_whose_time_is_up_is_killed_with_all_it_started() {
 
 #[tokio::test]
 async fn an_interrupt_kills_the_command_and_keeps_what_it_printed() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     let mark = marker();
     let command = format!("echo begun; setsid sleep {mark} & sleep {mark}");
     let interrupting = async {
@@ -107,7 +107,7 @@ async fn an_interrupt_kills_the_command_and_keeps_what_it_printed() {
 
 #[tokio::test]
 async fn a_call_that_is_given_up_takes_its_command_along() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     let mark = marker();
     let command = format!("echo begun; sleep {mark}");
     {
@@ -123,9 +123,10 @@ async fn a_call_that_is_given_up_takes_its_command_along() {
 
 #[tokio::test]
 async fn a_missing_directory_is_said_to_be_missing() {
-    let stage = Stage::new();
-    let result =
-        stage.call(&Terminal, json!({"command": "touch ran", "workdir": "/no/such dir (é)"})).await;
+    let stage = AgentFixture::new();
+    let result = stage
+        .call(&TerminalTool, json!({"command": "touch ran", "workdir": "/no/such dir (é)"}))
+        .await;
     assert_eq!((&result["exit_code"], &result["output"]), (&json!(126), &json!("")));
     assert!(result["error"].as_str().unwrap().contains("/no/such dir (é)"), "{result}");
     assert!(!stage.start_dir().join("ran").exists());
@@ -133,7 +134,7 @@ async fn a_missing_directory_is_said_to_be_missing() {
 
 #[tokio::test]
 async fn fifty_megabytes_of_anything_leave_beginning_and_end() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     let command = "echo HEAD; head -c 49000000 /dev/zero | tr '\\0' x; \
         head -c 1000000 /dev/zero | tr '\\0' '\\377'; echo; echo TAIL";
     let result = run(&stage, command).await;
@@ -153,15 +154,15 @@ async fn fifty_megabytes_of_anything_leave_beginning_and_end() {
 
 #[tokio::test]
 async fn what_is_meant_for_terminals_is_not_shown() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     let command = "printf '\\033[1;31mred\\033[0m\\a\\n'; test -t 1 && echo terminal";
-    let result = stage.call(&Terminal, json!({"command": command, "pty": true})).await;
+    let result = stage.call(&TerminalTool, json!({"command": command, "pty": true})).await;
     assert_eq!(result["output"], "red\nterminal\n");
 }
 
 #[tokio::test]
 async fn secrets_are_masked_for_the_model_and_for_those_who_watch() {
-    let mut stage = Stage::new();
+    let mut stage = AgentFixture::new();
     let secret = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789";
     stage.context.redactor = Arc::new(Redactor::new([secret.to_owned()]));
     let (half, rest) = secret.split_at(20);
@@ -173,13 +174,13 @@ async fn secrets_are_masked_for_the_model_and_for_those_who_watch() {
 
 #[tokio::test]
 async fn a_refused_command_does_not_run() {
-    let policy = Policy {
+    let policy = ApprovalPolicy {
         deny: vec!["touch *".to_owned()],
         mode: GuardMode::Off,
         unattended: Unattended::Allow,
-        ..Policy::default()
+        ..ApprovalPolicy::default()
     };
-    let stage = Stage::new().guarded_by(policy);
+    let stage = AgentFixture::new().guarded_by(policy);
     let result = run(&stage, "touch ran").await;
     assert_eq!((&result["exit_code"], &result["status"]), (&json!(-1), &json!("blocked")));
     assert_eq!(result["output"], "");
@@ -190,7 +191,8 @@ async fn a_refused_command_does_not_run() {
 #[tokio::test]
 async fn what_a_person_approved_is_told_and_not_if_it_was_interrupted() {
     let human = Scripted::approving([Approval::Once, Approval::Once]);
-    let mut stage = Stage::new().guarded_by(Policy::default()).with_human(human.clone());
+    let mut stage =
+        AgentFixture::new().guarded_by(ApprovalPolicy::default()).with_human(human.clone());
     let kept = stage.scratch("kept");
     std::fs::create_dir(&kept).unwrap();
     let remove = format!("rm -rf {}", kept.display());
@@ -210,7 +212,7 @@ async fn what_a_person_approved_is_told_and_not_if_it_was_interrupted() {
 
 #[tokio::test]
 async fn bad_arguments_are_named() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     for (arguments, complaint) in [
         (json!({}), "`command` is required"),
         (json!({"command": ["ls"]}), "`command` must be a string"),
@@ -218,7 +220,7 @@ async fn bad_arguments_are_named() {
         (json!({"command": "ls", "timeout": 601}), "at most 600 seconds in the foreground"),
         (json!({"command": "a\0b"}), "NUL"),
     ] {
-        let result = stage.call(&Terminal, arguments).await;
+        let result = stage.call(&TerminalTool, arguments).await;
         assert_eq!((&result["exit_code"], &result["status"]), (&json!(-1), &json!("error")));
         assert!(result["error"].as_str().unwrap().contains(complaint), "{result}");
     }
@@ -227,17 +229,17 @@ async fn bad_arguments_are_named() {
 
 #[tokio::test]
 async fn arguments_for_the_background_are_ignored_in_the_foreground_and_the_reverse() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     let foreground = json!({"command": "echo hi", "watch_patterns": {}});
-    assert_eq!(stage.call(&Terminal, foreground).await["output"], "hi\n");
+    assert_eq!(stage.call(&TerminalTool, foreground).await["output"], "hi\n");
     let background = json!({"command": "true", "background": true, "timeout": 0});
-    let result = stage.call(&Terminal, background).await;
+    let result = stage.call(&TerminalTool, background).await;
     assert!(result["session_id"].is_string(), "{result}");
 }
 
 #[tokio::test]
 async fn what_a_command_leaves_running_is_told() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     let mark = marker();
     let result = run(&stage, &format!("sleep {mark} >/dev/null 2>&1 & echo done")).await;
     assert_eq!((&result["output"], &result["exit_code"]), (&json!("done\n"), &json!(0)));
@@ -249,11 +251,11 @@ async fn what_a_command_leaves_running_is_told() {
 
 #[tokio::test]
 async fn a_background_command_returns_at_once_and_goes_on() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     run(&stage, "cd /; export word=told").await;
     let arguments =
         json!({"command": "echo $word; pwd; read line; echo got $line", "background": true});
-    let result = stage.call(&Terminal, arguments).await;
+    let result = stage.call(&TerminalTool, arguments).await;
     assert_eq!(
         (&result["output"], &result["exit_code"], &result["error"]),
         (&json!("Background process started"), &json!(0), &Value::Null)
@@ -265,14 +267,14 @@ async fn a_background_command_returns_at_once_and_goes_on() {
     assert_eq!(jobs[0].id.as_str(), result["session_id"].as_str().unwrap());
     assert!(jobs[0].stdin_open);
     let missing = stage
-        .call(&Terminal, json!({"command": "true", "background": true, "workdir": "/no"}))
+        .call(&TerminalTool, json!({"command": "true", "background": true, "workdir": "/no"}))
         .await;
     assert_eq!(missing["exit_code"], 126);
 }
 
 #[tokio::test]
 async fn a_command_whose_sandbox_dies_is_told_of_and_not_run_again() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     let (count, mark) = (stage.scratch("count"), marker());
     let command = format!("echo run >> {}; echo $PPID; sleep {mark}", count.display());
     let killing = async {
@@ -295,7 +297,7 @@ async fn a_command_whose_sandbox_dies_is_told_of_and_not_run_again() {
 
 #[tokio::test]
 async fn a_sandbox_that_cannot_be_had_is_an_error_not_an_exit_code() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     // Where the sandboxes are to be, a file is in the way.
     let sandboxes = stage.scratch("vestal").join("sandboxes");
     std::fs::create_dir_all(sandboxes.parent().unwrap()).unwrap();
@@ -312,7 +314,7 @@ async fn a_sandbox_that_cannot_be_had_is_an_error_not_an_exit_code() {
 
 #[tokio::test]
 async fn warnings_about_the_sandbox_reach_those_who_watch() {
-    let stage = Stage::new();
+    let stage = AgentFixture::new();
     run(&stage, "true").await;
-    assert!(stage.events().iter().any(|event| matches!(event, Event::Warning { .. })));
+    assert!(stage.events().iter().any(|event| matches!(event, TurnEvent::Warning { .. })));
 }

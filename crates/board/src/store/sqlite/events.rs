@@ -7,7 +7,7 @@ use super::row::{ColumnValue, Columns, StatementBatch};
 use super::tasks::folded;
 use super::transaction::Transaction;
 use crate::Result;
-use crate::event::{Event, NewEvent};
+use crate::event::{NewTaskEvent, TaskEvent};
 use crate::id::TaskId;
 use crate::store::{EventQuery, ReadEvents, Retention, WriteEvents};
 use crate::time::Time;
@@ -18,9 +18,9 @@ const BATCH: usize = 64;
 /// The most events that wait in a transaction before they are written.
 const UNTOLD: usize = 1024;
 
-fn read(row: &SqliteRow) -> Result<Event> {
+fn read(row: &SqliteRow) -> Result<TaskEvent> {
     let mut columns = Columns::of(row, "an event");
-    Ok(Event {
+    Ok(TaskEvent {
         id: columns.int()?,
         task_id: columns.word()?,
         run_id: columns.runs()?,
@@ -31,7 +31,7 @@ fn read(row: &SqliteRow) -> Result<Event> {
 }
 
 /// Adds the statement that adds events; nothing for none.
-fn insertion(script: &mut StatementBatch, events: &[NewEvent], now: Time) {
+fn insertion(script: &mut StatementBatch, events: &[NewTaskEvent], now: Time) {
     if events.is_empty() {
         return;
     }
@@ -78,7 +78,7 @@ impl Transaction {
 
 #[async_trait]
 impl ReadEvents for Transaction {
-    async fn events(&mut self, id: &TaskId, last: u32) -> Result<Vec<Event>> {
+    async fn events(&mut self, id: &TaskId, last: u32) -> Result<Vec<TaskEvent>> {
         self.tell_all().await?;
         let text = "SELECT id, task_id, run_id, kind, created_at, payload FROM events \
                     WHERE task_id = $1 ORDER BY id DESC LIMIT $2";
@@ -95,7 +95,7 @@ impl ReadEvents for Transaction {
         Ok(newest.unwrap_or(0))
     }
 
-    async fn events_after(&mut self, query: &EventQuery) -> Result<Vec<Event>> {
+    async fn events_after(&mut self, query: &EventQuery) -> Result<Vec<TaskEvent>> {
         self.tell_all().await?;
         let mut script = StatementBatch::of(
             "SELECT events.id, events.task_id, events.run_id, events.kind, events.created_at, \
@@ -162,7 +162,7 @@ impl WriteEvents for Transaction {
         Ok((events, runs))
     }
 
-    async fn tell(&mut self, events: &[NewEvent]) -> Result<()> {
+    async fn tell(&mut self, events: &[NewTaskEvent]) -> Result<()> {
         self.untold.extend_from_slice(events);
         // Many events at once are not kept in memory.
         if self.untold.len() > UNTOLD { self.tell_all().await } else { Ok(()) }

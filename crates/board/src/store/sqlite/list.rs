@@ -10,8 +10,8 @@ use super::transaction::Transaction;
 use crate::Result;
 use crate::id::TaskId;
 use crate::status::Status;
-use crate::store::{Order, Query, ReadLists, Visitor};
-use crate::task::{Failure, Task};
+use crate::store::{Order, ReadLists, TaskQuery, Visitor};
+use crate::task::{FailureCount, Task};
 use crate::time::Time;
 
 /// Returns by what tasks are ordered.
@@ -31,7 +31,7 @@ const fn order(order: Order) -> &'static str {
 
 /// Adds which tasks are asked for. Where a task stands is asked by its shelf,
 /// so that an index gives them in order.
-fn filter(script: &mut StatementBatch, query: &Query) {
+fn filter(script: &mut StatementBatch, query: &TaskQuery) {
     if query.statuses.is_empty() {
         let end = match (query.needs_attention, query.with_archived) {
             (true, _) => CALM,
@@ -100,7 +100,7 @@ fn says(task: &Task, text: &str) -> bool {
 }
 
 /// Returns the statement that gives the tasks of a page in order.
-fn selection(query: &Query) -> StatementBatch {
+fn selection(query: &TaskQuery) -> StatementBatch {
     let order = order(query.order);
     let mut script = StatementBatch::of(concat!("SELECT ", tasks::columns!(), " FROM tasks"));
     if query.limit.is_none() && query.offset == 0 {
@@ -120,7 +120,7 @@ fn selection(query: &Query) -> StatementBatch {
 }
 
 impl Transaction {
-    async fn page(&mut self, query: &Query) -> Result<Vec<Task>> {
+    async fn page(&mut self, query: &TaskQuery) -> Result<Vec<Task>> {
         self.ask(selection(query)).await?.iter().map(tasks::read).collect()
     }
 }
@@ -130,10 +130,10 @@ const LATEST_EVENTS: i64 = 50_000;
 
 #[async_trait]
 impl ReadLists for Transaction {
-    async fn list(&mut self, query: &Query) -> Result<Vec<Task>> {
+    async fn list(&mut self, query: &TaskQuery) -> Result<Vec<Task>> {
         match &query.text {
             Some(text) if !text.is_ascii() => {
-                let all = Query { limit: None, offset: 0, ..query.clone() };
+                let all = TaskQuery { limit: None, offset: 0, ..query.clone() };
                 let tasks = self.page(&all).await?.into_iter().filter(|task| says(task, text));
                 let limit = query.limit.map_or(usize::MAX, |limit| limit as usize);
                 Ok(tasks.skip(query.offset as usize).take(limit).collect())
@@ -142,14 +142,14 @@ impl ReadLists for Transaction {
         }
     }
 
-    async fn visit(&mut self, query: &Query, each: &mut Visitor<'_>) -> Result<()> {
+    async fn visit(&mut self, query: &TaskQuery, each: &mut Visitor<'_>) -> Result<()> {
         // What the database cannot tell apart is told apart here, so that here is counted, too.
         let exact = query.text.as_deref().filter(|text| !text.is_ascii());
         let (mut skip, mut left) = match exact {
             Some(_) => (query.offset, query.limit.unwrap_or(u32::MAX)),
             None => (0, u32::MAX),
         };
-        let whole = Query { limit: None, offset: 0, ..query.clone() };
+        let whole = TaskQuery { limit: None, offset: 0, ..query.clone() };
         let script = selection(if exact.is_some() { &whole } else { query });
         self.one_by_one(script, &mut |row| {
             let task = tasks::read(row)?;
@@ -189,9 +189,9 @@ impl ReadLists for Transaction {
         self.ask(script).await?.iter().map(read).collect()
     }
 
-    async fn count(&mut self, query: &Query) -> Result<u64> {
+    async fn count(&mut self, query: &TaskQuery) -> Result<u64> {
         if query.text.as_ref().is_some_and(|text| !text.is_ascii()) {
-            let all = Query { limit: None, offset: 0, ..query.clone() };
+            let all = TaskQuery { limit: None, offset: 0, ..query.clone() };
             return Ok(self.list(&all).await?.len() as u64);
         }
         let mut script = StatementBatch::of("SELECT count(*) FROM tasks");
@@ -200,14 +200,14 @@ impl ReadLists for Transaction {
         rows.first().map_or(Ok(0), |row| Columns::of(row, "a count").count())
     }
 
-    async fn failing(&mut self, at_least: u32, limit: u32) -> Result<Vec<(TaskId, Failure)>> {
+    async fn failing(&mut self, at_least: u32, limit: u32) -> Result<Vec<(TaskId, FailureCount)>> {
         let text = "SELECT task_id, cause, count, error, at FROM failures WHERE count >= $1 \
                     ORDER BY count DESC, task_id, cause LIMIT $2";
         let statement = sqlx::query(text).bind(i64::from(at_least)).bind(i64::from(limit));
         self.each(statement, |row| {
             let mut columns = Columns::of(row, "a failure");
             let task = columns.word()?;
-            let failure = Failure {
+            let failure = FailureCount {
                 cause: columns.word()?,
                 count: columns.count()?,
                 error: columns.text()?,

@@ -5,10 +5,10 @@ use sqlx::sqlite::SqliteRow;
 
 use super::row::{ColumnValue, Columns, StatementBatch};
 use super::transaction::{Bound, Transaction};
-use crate::id::{Host, HostName, RunId, TaskId};
-use crate::run::{Outcome, Process, Run};
+use crate::id::{HostId, HostName, RunId, TaskId};
+use crate::run::{Outcome, Run, RunProcess};
 use crate::store::{ReadRuns, WriteRuns};
-use crate::task::Failure;
+use crate::task::FailureCount;
 use crate::{Error, Result};
 
 /// How many columns a run is written to.
@@ -120,15 +120,15 @@ pub(super) fn read(row: &SqliteRow) -> Result<Run> {
     })
 }
 
-fn host(columns: &mut Columns<'_>) -> Result<Option<Host>> {
+fn host(columns: &mut Columns<'_>) -> Result<Option<HostId>> {
     let (name, boot) = (columns.texts()?, columns.texts()?);
-    Ok(name.zip(boot).map(|(name, boot)| Host { name: HostName::new(&name), boot }))
+    Ok(name.zip(boot).map(|(name, boot)| HostId { name: HostName::new(&name), boot }))
 }
 
-fn process(columns: &mut Columns<'_>) -> Result<Option<Process>> {
+fn process(columns: &mut Columns<'_>) -> Result<Option<RunProcess>> {
     let host = host(columns)?;
     let (pid, start) = (columns.counts()?, columns.counts()?);
-    Ok(host.zip(pid).zip(start).map(|((host, pid), start)| Process { host, pid, start }))
+    Ok(host.zip(pid).zip(start).map(|((host, pid), start)| RunProcess { host, pid, start }))
 }
 
 impl Transaction {
@@ -189,11 +189,11 @@ impl ReadRuns for Transaction {
         .await
     }
 
-    async fn failures(&mut self, id: &TaskId) -> Result<Vec<Failure>> {
+    async fn failures(&mut self, id: &TaskId) -> Result<Vec<FailureCount>> {
         let text = "SELECT cause, count, error, at FROM failures WHERE task_id = $1 ORDER BY cause";
         self.each(sqlx::query(text).bind(id.as_str()), |row| {
             let mut columns = Columns::of(row, "a failure");
-            Ok(Failure {
+            Ok(FailureCount {
                 cause: columns.word()?,
                 count: columns.count()?,
                 error: columns.text()?,

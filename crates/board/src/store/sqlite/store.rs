@@ -13,7 +13,7 @@ use vestal_database::Layout;
 use super::changes::ChangeWatch;
 use super::connections::BoardConnections;
 use super::transaction::Transaction;
-use crate::store::{Changes, Clock, Read, Store, Write};
+use crate::store::{BoardStore, Changes, Clock, Read, Write};
 use crate::{Error, Result};
 
 /// How a store is opened.
@@ -49,7 +49,7 @@ impl SqliteStore {
 }
 
 #[async_trait]
-impl Store for SqliteStore {
+impl BoardStore for SqliteStore {
     async fn read(&self) -> Result<Box<dyn Read + '_>> {
         Ok(Box::new(Transaction::read(&self.connections, &self.clock).await?))
     }

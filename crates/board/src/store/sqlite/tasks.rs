@@ -12,7 +12,7 @@ use super::transaction::Transaction;
 use crate::id::{HostName, RunId, TaskId};
 use crate::status::{BlockKind, Status};
 use crate::store::{ReadTasks, WriteTasks};
-use crate::task::{Task, Workspace};
+use crate::task::{Task, TaskWorkspace};
 use crate::{Error, Result};
 
 /// How many columns a task is written to.
@@ -210,12 +210,12 @@ pub(super) fn read(row: &SqliteRow) -> Result<Task> {
     })
 }
 
-fn workspace(columns: &mut Columns<'_>) -> Result<Workspace> {
+fn workspace(columns: &mut Columns<'_>) -> Result<TaskWorkspace> {
     let (kind, path, branch) = (columns.text()?, columns.texts()?, columns.texts()?);
     match (kind.as_str(), path.map(PathBuf::from)) {
-        ("scratch", _) => Ok(Workspace::Scratch),
-        ("dir", Some(path)) => Ok(Workspace::Dir { path }),
-        ("worktree", Some(path)) => Ok(Workspace::Worktree { path, branch }),
+        ("scratch", _) => Ok(TaskWorkspace::Scratch),
+        ("dir", Some(path)) => Ok(TaskWorkspace::Dir { path }),
+        ("worktree", Some(path)) => Ok(TaskWorkspace::Worktree { path, branch }),
         _ => Err(Error::Unreadable {
             what: "the workspace of a task".to_owned(),
             reason: format!("{kind:?} is not a kind of workspace, or has no directory"),

@@ -14,7 +14,7 @@ use vestal_database::begin_write;
 use super::connections::{BoardConnections, ConnectionLease};
 use super::row::StatementBatch;
 use super::store::explain;
-use crate::event::NewEvent;
+use crate::event::NewTaskEvent;
 use crate::store::{Clock, Read, Write};
 use crate::time::Time;
 use crate::{Error, Result};
@@ -31,7 +31,7 @@ pub(super) struct Transaction {
     /// latest with the commit, so that it costs no trip of its own.
     pub(super) unwritten: StatementBatch,
     /// Events that go there before the next that needs them.
-    pub(super) untold: Vec<NewEvent>,
+    pub(super) untold: Vec<NewTaskEvent>,
     /// Whether something failed, so that there is nothing whole to commit.
     spoiled: bool,
 }

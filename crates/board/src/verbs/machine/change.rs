@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::error::Refusal;
+use crate::error::BoardRefusal;
 use crate::event::Kind;
 use crate::id::{Authority, TaskId};
 use crate::run::{Outcome, Role, Run};
@@ -157,8 +157,8 @@ pub(crate) fn asks_to_be_looked_at(task: &Task) -> Option<String> {
 }
 
 /// Says that a verb means nothing for a task as it stands.
-pub(super) fn refuse(verb: &'static str, task: &Task) -> Refusal {
-    Refusal::Status { verb, task: task.id.clone(), status: task.status }
+pub(super) fn refuse(verb: &'static str, task: &Task) -> BoardRefusal {
+    BoardRefusal::Status { verb, task: task.id.clone(), status: task.status }
 }
 
 /// A task that `child` waits for is finished, or is not waited for any more.

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::change::{QueuePosition, RunEnding, TaskChange, TaskFacts, refuse};
-use crate::error::{Error, Refusal};
+use crate::error::{BoardRefusal, Error};
 use crate::event::Kind;
 use crate::run::{Outcome, Role};
 use crate::status::Status;
 use crate::task::Task;
-use crate::verbs::Completion;
+use crate::verbs::TaskCompletion;
 
 /// How much of a summary goes into an event.
 const HEADLINE: usize = 400;
@@ -18,7 +18,7 @@ const HEADLINE: usize = 400;
 pub(crate) fn complete(
     task: &Task,
     facts: TaskFacts<'_>,
-    done: &Completion,
+    done: &TaskCompletion,
 ) -> Result<TaskChange, Error> {
     match task.status {
         Status::Running | Status::Ready | Status::Blocked | Status::Review => {}
@@ -47,7 +47,7 @@ pub(crate) fn complete(
 pub(crate) fn submit(
     task: &Task,
     facts: TaskFacts<'_>,
-    done: &Completion,
+    done: &TaskCompletion,
 ) -> Result<TaskChange, Error> {
     match task.status {
         Status::Running | Status::Ready | Status::Blocked => {}
@@ -88,7 +88,7 @@ pub(crate) fn request_changes(
     task: &Task,
     facts: TaskFacts<'_>,
     reason: &str,
-) -> Result<TaskChange, Refusal> {
+) -> Result<TaskChange, BoardRefusal> {
     match task.status {
         Status::Review => {}
         Status::Running if facts.role(task) == Role::Review => {}
@@ -114,7 +114,7 @@ pub(crate) fn request_changes(
 }
 
 /// The task is put away. What was being done about it ends.
-pub(crate) fn archive(task: &Task, facts: TaskFacts<'_>) -> Result<TaskChange, Refusal> {
+pub(crate) fn archive(task: &Task, facts: TaskFacts<'_>) -> Result<TaskChange, BoardRefusal> {
     match task.status {
         Status::Triage
         | Status::Todo
@@ -136,7 +136,7 @@ pub(crate) fn archive(task: &Task, facts: TaskFacts<'_>) -> Result<TaskChange, R
     Ok(change)
 }
 
-fn handoff(outcome: Outcome, done: &Completion, role: Role) -> RunEnding {
+fn handoff(outcome: Outcome, done: &TaskCompletion, role: Role) -> RunEnding {
     RunEnding {
         outcome,
         summary: done.summary.clone().or_else(|| done.result.clone()),
@@ -146,7 +146,7 @@ fn handoff(outcome: Outcome, done: &Completion, role: Role) -> RunEnding {
     }
 }
 
-fn completion_payload(done: &Completion, role: Role) -> Value {
+fn completion_payload(done: &TaskCompletion, role: Role) -> Value {
     let mut payload = json!({
         "result_len": done.result.as_deref().map_or(0, |result| result.chars().count()),
         "summary": done.summary.as_deref().or(done.result.as_deref()).map(headline),

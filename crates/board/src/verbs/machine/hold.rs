@@ -5,7 +5,7 @@ use vestal_config::ProfileName;
 
 use super::change::{QueuePosition, RunEnding, TaskChange, TaskFacts, clear_waits, refuse};
 use crate::dispatch::FailurePolicy;
-use crate::error::Refusal;
+use crate::error::BoardRefusal;
 use crate::event::Kind;
 use crate::id::RunId;
 use crate::run::{Outcome, Role, Run};
@@ -25,7 +25,7 @@ pub(crate) fn claim(
     facts: TaskFacts<'_>,
     role: Role,
     profile: Option<&ProfileName>,
-) -> Result<TaskChange, Refusal> {
+) -> Result<TaskChange, BoardRefusal> {
     match (task.status, role) {
         (Status::Ready, Role::Work) | (Status::Review, Role::Review) => {}
         (
@@ -54,10 +54,10 @@ pub(crate) fn claim(
 }
 
 /// Says who holds a task, where somebody does.
-fn held(task: &Task, run: Option<&Run>, verb: &'static str) -> Option<Refusal> {
+fn held(task: &Task, run: Option<&Run>, verb: &'static str) -> Option<BoardRefusal> {
     let run = run.filter(|run| Some(run.id) == task.current_run)?;
     let owner = run.owner.clone();
-    Some(Refusal::Held { verb, task: task.id.clone(), run: run.id, owner })
+    Some(BoardRefusal::Held { verb, task: task.id.clone(), run: run.id, owner })
 }
 
 /// A person takes the task from its holder; it can be taken up again at once.
@@ -65,7 +65,7 @@ pub(crate) fn reclaim(
     task: &Task,
     facts: TaskFacts<'_>,
     reason: &str,
-) -> Result<TaskChange, Refusal> {
+) -> Result<TaskChange, BoardRefusal> {
     match task.status {
         Status::Running => {}
         Status::Triage
@@ -98,7 +98,7 @@ pub(crate) fn assign(
     facts: TaskFacts<'_>,
     to: Option<&ProfileName>,
     source: Option<&str>,
-) -> Result<TaskChange, Refusal> {
+) -> Result<TaskChange, BoardRefusal> {
     match task.status {
         Status::Running => {
             return Err(held(task, facts.run, "assign").unwrap_or_else(|| refuse("assign", task)));

@@ -6,14 +6,14 @@ use serde_json::json;
 
 use super::change::{QueuePosition, RunEnding, TaskChange, TaskFacts, refuse};
 use super::finish;
-use crate::error::{Error, Refusal};
+use crate::error::{BoardRefusal, Error};
 use crate::event::Kind;
 use crate::id::TaskId;
 use crate::run::{Outcome, Role};
 use crate::status::{BlockKind, Status};
 use crate::task::Task;
 use crate::time::Time;
-use crate::verbs::{Block, Completion};
+use crate::verbs::{Block, TaskCompletion};
 
 /// Blocks of one kind in a row at which a person has to decide.
 const LOOP: u32 = 2;
@@ -35,7 +35,8 @@ pub(crate) fn block(task: &Task, facts: TaskFacts<'_>, block: &Block) -> Result<
     let reason = block.reason.as_str();
     if let Some(rest) = strip_review(reason).filter(|_| facts.role(task) == Role::Work) {
         let summary = if rest.is_empty() { reason } else { rest };
-        let done = Completion { summary: Some(summary.to_owned()), ..Completion::default() };
+        let done =
+            TaskCompletion { summary: Some(summary.to_owned()), ..TaskCompletion::default() };
         return finish::submit(task, facts, &done);
     }
     match block.kind {
@@ -51,9 +52,9 @@ fn strip_review(reason: &str) -> Option<&str> {
 
 /// The task waits for those it is linked to. Without one that is not finished
 /// it would be back at once, and again, without end.
-fn depend(task: &Task, facts: TaskFacts<'_>, reason: &str) -> Result<TaskChange, Refusal> {
+fn depend(task: &Task, facts: TaskFacts<'_>, reason: &str) -> Result<TaskChange, BoardRefusal> {
     if task.pending_parents == 0 {
-        return Err(Refusal::NothingToWaitFor { task: task.id.clone() });
+        return Err(BoardRefusal::NothingToWaitFor { task: task.id.clone() });
     }
     let mut change = TaskChange::of(task, facts.now)
         .release(ending(Outcome::Blocked, reason, facts.role(task)))
@@ -139,7 +140,7 @@ pub(crate) fn schedule(
     facts: TaskFacts<'_>,
     reason: &str,
     at: Option<Time>,
-) -> Result<TaskChange, Refusal> {
+) -> Result<TaskChange, BoardRefusal> {
     match task.status {
         Status::Todo
         | Status::Scheduled
@@ -174,7 +175,7 @@ pub(crate) fn unblock(
     task: &Task,
     facts: TaskFacts<'_>,
     reason: Option<&str>,
-) -> Result<TaskChange, Refusal> {
+) -> Result<TaskChange, BoardRefusal> {
     match task.status {
         Status::Blocked | Status::Scheduled => {}
         Status::Triage if task.gate => {}
@@ -213,7 +214,7 @@ pub(crate) fn promote(
     reason: &str,
     force: bool,
     parents: &[TaskId],
-) -> Result<TaskChange, Refusal> {
+) -> Result<TaskChange, BoardRefusal> {
     match task.status {
         Status::Triage | Status::Todo | Status::Blocked | Status::Scheduled => {}
         Status::Ready | Status::Review if task.wake_at.is_some() => {}
@@ -248,7 +249,7 @@ pub(crate) fn reopen(
     task: &Task,
     facts: TaskFacts<'_>,
     reason: &str,
-) -> Result<TaskChange, Refusal> {
+) -> Result<TaskChange, BoardRefusal> {
     match task.status {
         Status::Done | Status::Archived => {}
         Status::Triage
@@ -299,6 +300,6 @@ pub(crate) fn wake(task: &Task, facts: TaskFacts<'_>) -> Option<TaskChange> {
 }
 
 /// Says that a task waits for others.
-fn unfinished(verb: &'static str, task: &Task, parents: &[TaskId]) -> Refusal {
-    Refusal::UnfinishedParents { verb, task: task.id.clone(), parents: parents.to_vec() }
+fn unfinished(verb: &'static str, task: &Task, parents: &[TaskId]) -> BoardRefusal {
+    BoardRefusal::UnfinishedParents { verb, task: task.id.clone(), parents: parents.to_vec() }
 }

@@ -10,21 +10,24 @@ use vestal_agent::Human;
 use vestal_agent::slash::{self, CommandKind, Invocation, SlashError};
 use vestal_chat::{ChatError, ChatHost, OpenTarget, OpenedConversation};
 use vestal_conversations::Title;
-use vestal_runtime::{OpenRequest, Placement, Runtime, SandboxChoice, Terminations, Which};
-use vestal_sandbox::{Overrides, Task};
+use vestal_runtime::{
+    ConversationChoice, OpenRequest, Placement, Runtime, SandboxChoice, Terminations,
+};
+use vestal_sandbox::{Overrides, TaskName};
 
 use crate::cli::{self, Global, Verb};
 use crate::commands::kanban;
 use crate::console::{self, CancelAnswers, TerminalMessage};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::program;
+use crate::signals;
 
 /// How long a command has to end by itself after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(2);
 
-pub(super) struct ProgramHost {
+pub(super) struct ChatProgram {
     pub(super) context: Context,
     pub(super) global: Global,
     pub(super) runtime: Runtime,
@@ -39,7 +42,7 @@ pub(super) struct ProgramHost {
     pub(super) last: Mutex<Option<SandboxChoice>>,
 }
 
-impl ProgramHost {
+impl ChatProgram {
     fn request_for(&self, what: &OpenTarget) -> OpenRequest {
         let base = || OpenRequest {
             cwd: self.request.cwd.clone(),
@@ -49,7 +52,7 @@ impl ProgramHost {
         };
         let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let other =
-            |task: &Task| Placement::In(SandboxChoice::new(task.clone(), Overrides::default()));
+            |task: &TaskName| Placement::In(SandboxChoice::new(task.clone(), Overrides::default()));
         match what {
             OpenTarget::First => self.request.clone(),
             OpenTarget::New { task, model, title } => OpenRequest {
@@ -62,7 +65,7 @@ impl ProgramHost {
                 ..base()
             },
             OpenTarget::Resume { id, task, model } => OpenRequest {
-                which: Which::Id(id.clone()),
+                which: ConversationChoice::Id(id.clone()),
                 model: model.clone(),
                 placement: task.as_ref().map_or(Placement::Remembered, other),
                 ..base()
@@ -71,13 +74,11 @@ impl ProgramHost {
     }
 
     /// Runs a command to its end, unless Ctrl-C ends it.
-    async fn run(&self, verb: Verb, global: Global) -> Result<Exit, Failure> {
+    async fn run(&self, verb: Verb, global: Global) -> Result<Exit, CommandFailure> {
         let environment = self.context.environment().clone();
         let context = Context::new(self.context.console, environment, global);
-        let listen =
-            || Terminations::listen().map_err(|error| Failure::io("listen for signals", &error));
-        let mut signals = listen()?;
-        let _questions = QuestionsUntilSignal::end_with(listen()?)?;
+        let mut signals = signals::listen_or_fail()?;
+        let _questions = QuestionsUntilSignal::end_with(signals::listen_or_fail()?)?;
         let mut work = program::dispatch(&context, verb);
         let signal = tokio::select! {
             done = &mut work => return done,
@@ -100,9 +101,9 @@ struct QuestionsUntilSignal {
 }
 
 impl QuestionsUntilSignal {
-    fn end_with(mut signals: Terminations) -> Result<Self, Failure> {
+    fn end_with(mut signals: Terminations) -> Result<Self, CommandFailure> {
         let possible = CancelAnswers::enable()
-            .map_err(|error| Failure::io("prepare for questions", &error))?;
+            .map_err(|error| CommandFailure::io("prepare for questions", &error))?;
         let ending = tokio::spawn(async move {
             signals.next().await;
             CancelAnswers::now();
@@ -118,7 +119,7 @@ impl Drop for QuestionsUntilSignal {
 }
 
 #[async_trait]
-impl ChatHost for ProgramHost {
+impl ChatHost for ChatProgram {
     async fn open(&self, what: OpenTarget) -> Result<OpenedConversation, ChatError> {
         let request = self.request_for(&what);
         let opened = Box::pin(self.runtime.open(request, Arc::clone(&self.human))).await;
@@ -147,7 +148,7 @@ impl ChatHost for ProgramHost {
         global.set.extend(cli.global.set);
         global.profile = cli.global.profile.or(global.profile);
         let result = match cli.verb {
-            None | Some(Verb::Chat(_)) => Err(Failure::usage("this is a chat already")),
+            None | Some(Verb::Chat(_)) => Err(CommandFailure::usage("this is a chat already")),
             // Commands are made for a thread of their own, and wait as they like.
             Some(verb) => block_in_place(|| Handle::current().block_on(self.run(verb, global))),
         };
@@ -178,7 +179,7 @@ impl ChatHost for ProgramHost {
     }
 }
 
-impl ProgramHost {
+impl ChatProgram {
     /// Has everything that is said go to the chat from now on.
     pub(super) fn draw_again(&self) {
         let receiver = Arc::clone(&self.receiver);
@@ -186,7 +187,7 @@ impl ProgramHost {
     }
 }
 
-pub(super) fn trouble(failure: &Failure) -> ChatError {
+pub(super) fn trouble(failure: &CommandFailure) -> ChatError {
     ChatError {
         problem: failure.message().unwrap_or("nobody reads the output any more").to_owned(),
         advice: failure.advice().to_vec(),
@@ -204,9 +205,12 @@ pub(super) fn parse_command(text: &str) -> Option<ParsedCommand> {
 }
 
 /// Runs a command that is meant for the program and not for the model.
-pub(super) async fn run_command(context: &Context, parsed: ParsedCommand) -> Result<Exit, Failure> {
+pub(super) async fn run_command(
+    context: &Context,
+    parsed: ParsedCommand,
+) -> Result<Exit, CommandFailure> {
     let Invocation { command, words, .. } =
-        parsed.map_err(|error| Failure::usage(error.to_string()).advise(error.advice()))?;
+        parsed.map_err(|error| CommandFailure::usage(error.to_string()).advise(error.advice()))?;
     match (command.kind, command.name) {
         // Without arguments it prints a short overview.
         (CommandKind::Verb(["kanban"]), _) => kanban::run_words(context, &words).await,
@@ -224,7 +228,11 @@ pub(super) async fn run_command(context: &Context, parsed: ParsedCommand) -> Res
     }
 }
 
-async fn run_verb(context: &Context, verb: &[&str], words: Vec<String>) -> Result<Exit, Failure> {
+async fn run_verb(
+    context: &Context,
+    verb: &[&str],
+    words: Vec<String>,
+) -> Result<Exit, CommandFailure> {
     let line: Vec<String> = verb.iter().map(|word| (*word).to_owned()).chain(words).collect();
     let parsed = match cli::parse_words(&line) {
         Ok(parsed) => parsed,
@@ -233,23 +241,23 @@ async fn run_verb(context: &Context, verb: &[&str], words: Vec<String>) -> Resul
     match parsed.verb {
         // A verb may be a chat again, which is why it is not part of this one.
         Some(verb) => Box::pin(program::dispatch(context, verb)).await,
-        None => Err(Failure::usage(format!("{} is no verb", line.join(" ")))),
+        None => Err(CommandFailure::usage(format!("{} is no verb", line.join(" ")))),
     }
 }
 
-fn of_conversation(name: &str) -> Failure {
-    Failure::usage(format!("/{name} is for an open conversation"))
+fn of_conversation(name: &str) -> CommandFailure {
+    CommandFailure::usage(format!("/{name} is for an open conversation"))
         .advise("to go on with the last one: vestal chat -c")
 }
 
-fn help(context: &Context, words: &[String]) -> Result<Exit, Failure> {
+fn help(context: &Context, words: &[String]) -> Result<Exit, CommandFailure> {
     let page = match words.first() {
         None => slash::help(),
         Some(name) => {
             let name = name.trim_start_matches('/');
             match slash::find(name) {
                 Some(command) => slash::help_of(command),
-                None => return Err(Failure::usage(format!("there is no command /{name}"))),
+                None => return Err(CommandFailure::usage(format!("there is no command /{name}"))),
             }
         }
     };

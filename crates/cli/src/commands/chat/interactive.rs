@@ -8,21 +8,22 @@ use tokio::sync::mpsc::unbounded_channel;
 use vestal_agent::settings::EndpointError;
 use vestal_chat::{ChatExit, ChatParts, HostMessage};
 use vestal_config::{Environment, Settings};
-use vestal_runtime::{OpenRequest, Placement, Termination, Terminations, Which};
+use vestal_runtime::{ConversationChoice, OpenRequest, Placement, Termination};
 use vestal_sandbox::backend::HostDirectories;
 use vestal_sandbox::keys;
 use vestal_tui::{Colour, format};
 
 use super::directories::{Directories, is_project};
-use super::host::ProgramHost;
+use super::host::ChatProgram;
 use super::{ChatArgs, placement, toolsets};
 use crate::agent;
 use crate::cli::SandboxFlags;
 use crate::commands::model;
 use crate::console::{self, TerminalMessage};
 use crate::context::{Context, declared_backend};
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
+use crate::signals;
 
 /// Reports whether an interactive chat is possible: input and output are terminals.
 pub(crate) fn is_possible(environment: &Environment) -> bool {
@@ -34,7 +35,7 @@ pub(crate) fn is_possible(environment: &Environment) -> bool {
         && io::stderr().is_terminal()
 }
 
-pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, CommandFailure> {
     let Some(settings) = settings_with_model(context, args).await? else {
         return Ok(Exit::No);
     };
@@ -55,7 +56,7 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Fail
         // A chat that has ended shows nothing any more.
         drop(sender.send(event));
     });
-    let program = Arc::new(ProgramHost {
+    let program = Arc::new(ChatProgram {
         context: context.again(),
         global: context.global().clone(),
         runtime: runtime.clone(),
@@ -78,7 +79,7 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Fail
         first,
         cwd: std::env::current_dir().ok(),
     };
-    let chat = vestal_chat::run(parts, Terminations::listen);
+    let chat = vestal_chat::run(parts, signals::listen);
     let left = Box::pin(chat).await;
     vestal_tui::terminal::restore();
     console::restore_messages();
@@ -92,8 +93,8 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Fail
         Ok(ChatExit::Signal(signal)) => Ok(Exit::Terminated(signal)),
         Ok(ChatExit::Closed) => Ok(Exit::Terminated(Termination::HangUp)),
         Err(trouble) => {
-            let failure = Failure::new(trouble.problem);
-            Err(trouble.advice.into_iter().fold(failure, Failure::advise))
+            let failure = CommandFailure::new(trouble.problem);
+            Err(trouble.advice.into_iter().fold(failure, CommandFailure::advise))
         }
     }
 }
@@ -103,7 +104,7 @@ pub(super) async fn run(context: &Context, args: &ChatArgs) -> Result<Exit, Fail
 async fn settings_with_model(
     context: &Context,
     args: &ChatArgs,
-) -> Result<Option<Arc<Settings>>, Failure> {
+) -> Result<Option<Arc<Settings>>, CommandFailure> {
     let settings = context.settings()?;
     let found = vestal_agent::settings::endpoints(&settings, args.model.as_deref());
     let Err(error) = found else {
@@ -114,7 +115,7 @@ async fn settings_with_model(
         EndpointError::NoModel | EndpointError::NoProvider { .. } | EndpointError::NoKey { .. }
     );
     if !may_be_asked || args.model.is_some() {
-        return Err(Failure::no_endpoint(error, settings.home().profile()));
+        return Err(CommandFailure::no_endpoint(error, settings.home().profile()));
     }
     context.console.note(&format!("{error}; a few questions, and the chat begins"));
     if !Box::pin(model::set_up(context)).await? {
@@ -132,7 +133,7 @@ fn offered_mount(
     context: &Context,
     settings: &Settings,
     request: &OpenRequest,
-) -> Result<Option<Placement>, Failure> {
+) -> Result<Option<Placement>, CommandFailure> {
     project_mount(context, settings, request, |directories, here| {
         let question = format!(
             "Shall the agent work on {}? It becomes /workspace of a sandbox of its own. [y/n]",
@@ -152,7 +153,7 @@ pub(super) fn agreed_mount(
     context: &Context,
     settings: &Settings,
     request: &OpenRequest,
-) -> Result<Option<Placement>, Failure> {
+) -> Result<Option<Placement>, CommandFailure> {
     project_mount(context, settings, request, |_, here| {
         context.console.note(&format!(
             "the agent does not see {}; --mount-cwd lets it work there, and `vestal chat` asks once",
@@ -167,8 +168,11 @@ fn project_mount(
     settings: &Settings,
     request: &OpenRequest,
     unanswered: impl FnOnce(&Directories, &Path) -> Option<bool>,
-) -> Result<Option<Placement>, Failure> {
-    if !matches!((&request.which, &request.placement), (Which::New, Placement::Remembered)) {
+) -> Result<Option<Placement>, CommandFailure> {
+    if !matches!(
+        (&request.which, &request.placement),
+        (ConversationChoice::New, Placement::Remembered)
+    ) {
         return Ok(None);
     }
     let named = settings.get(&keys::BACKEND)?.value.named();

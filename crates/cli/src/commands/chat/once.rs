@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use vestal_agent::{
-    Conversation, EndReason, Event, EventSink, Human, NoHuman, Outcome, TurnResult, keys,
+    Conversation, EndReason, EventSink, Human, NoHuman, TurnEvent, TurnOutcome, TurnResult, keys,
 };
 use vestal_api::{CostStatus, KnownCost};
 use vestal_model::UserMessage;
@@ -15,8 +15,9 @@ use super::{ChatArgs, toolsets};
 use crate::agent::{self, Asking, Person};
 use crate::console::{status, text};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::follow::unless_terminated;
+use crate::signals;
 use crate::values::quoted;
 
 /// A question that is asked once, outside of an interactive chat.
@@ -34,16 +35,15 @@ pub(super) enum QuestionEnd {
     /// A second signal came before it had ended.
     Left(Termination),
     /// The reader of the answer is gone, or it cannot be written.
-    NoReader(Failure),
+    NoReader(CommandFailure),
 }
 
 impl OneShot<'_> {
-    pub(super) async fn run(self, question: UserMessage) -> Result<QuestionEnd, Failure> {
+    pub(super) async fn run(self, question: UserMessage) -> Result<QuestionEnd, CommandFailure> {
         let settings = Arc::new(self.context.settings()?);
         // First of all: without a model nothing is made and nothing opened.
         drop(vestal_runtime::endpoints(&settings, self.args.model.as_deref())?);
-        let mut signals =
-            Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
+        let mut signals = signals::listen_or_fail()?;
         let toolsets = toolsets(&settings, self.args.toolsets.as_deref())?;
         let runtime = agent::build(self.context, &settings, &toolsets).await?;
         let end = self.ask(&runtime, question, &mut signals).await;
@@ -62,7 +62,7 @@ impl OneShot<'_> {
         runtime: &Runtime,
         question: UserMessage,
         signals: &mut Terminations,
-    ) -> Result<QuestionEnd, Failure> {
+    ) -> Result<QuestionEnd, CommandFailure> {
         let asking = Asking::default();
         let human: Arc<dyn Human> = if agent::is_present() {
             let patience = runtime.settings().get(&keys::APPROVALS_TIMEOUT)?.value.duration();
@@ -112,8 +112,8 @@ impl OneTurn<'_> {
         self,
         question: UserMessage,
         output: &mut TurnOutput,
-        events: &mut tokio::sync::mpsc::UnboundedReceiver<Event>,
-    ) -> Result<QuestionEnd, Failure> {
+        events: &mut tokio::sync::mpsc::UnboundedReceiver<TurnEvent>,
+    ) -> Result<QuestionEnd, CommandFailure> {
         let control = self.conversation.control();
         let mut turn = Box::pin(self.conversation.run(question, self.sink));
         let mut signal = None;
@@ -155,7 +155,7 @@ pub(super) fn print_summary(context: &Context, result: &TurnResult) {
 
 fn summary_line(result: &TurnResult, profile: Option<&str>) -> String {
     let mut parts = vec![result.conversation.short().to_owned()];
-    if matches!(result.outcome, Outcome::Interrupted) {
+    if matches!(result.outcome, TurnOutcome::Interrupted) {
         parts.push("interrupted".to_owned());
     }
     parts.push(text::count(result.usage.total(), "token"));
@@ -175,7 +175,7 @@ mod tests {
     use std::time::Duration;
 
     use vestal_agent::CostSum;
-    use vestal_model::Usage;
+    use vestal_model::TokenUsage;
 
     use super::*;
 
@@ -183,12 +183,12 @@ mod tests {
     fn the_line_says_what_it_took_and_how_to_go_on() {
         let mut result = TurnResult {
             conversation: "20261115-103001-k3f9ab".parse().unwrap(),
-            outcome: Outcome::Completed,
+            outcome: TurnOutcome::Completed,
             text: String::new(),
             reasoning: String::new(),
             model_calls: 2,
             tool_calls: 1,
-            usage: Usage { input: 1200, output: 34, ..Usage::default() },
+            usage: TokenUsage { input: 1200, output: 34, ..TokenUsage::default() },
             cost: CostSum { micro_usd: 12_300, unknown_calls: 0, estimated: true },
             provider: "mine".to_owned(),
             model: "m".to_owned(),
@@ -200,7 +200,7 @@ mod tests {
             summary_line(&result, None),
             "k3f9ab · 1,234 tokens · $0.0123 · 3.4s · to go on: vestal chat -c -q …"
         );
-        result.outcome = Outcome::Interrupted;
+        result.outcome = TurnOutcome::Interrupted;
         result.cost = CostSum { unknown_calls: 1, ..CostSum::default() };
         assert_eq!(
             summary_line(&result, Some("work")),

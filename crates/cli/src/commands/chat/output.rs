@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use vestal_agent::{Event, EventSink};
-use vestal_model::Finish;
+use vestal_agent::{EventSink, TurnEvent};
+use vestal_model::FinishReason;
 
 use crate::agent::Asking;
 use crate::console::{Console, Sink, status, text};
-use crate::error::Failure;
+use crate::error::CommandFailure;
 
 /// Time between two changes of the line that says what goes on.
 const TICK: Duration = Duration::from_millis(250);
@@ -115,12 +115,12 @@ impl TurnOutput {
         answer: AnswerDisplay,
         tells_tools: bool,
         asking: Asking,
-    ) -> Result<(Self, EventSink, UnboundedReceiver<Event>), Failure> {
+    ) -> Result<(Self, EventSink, UnboundedReceiver<TurnEvent>), CommandFailure> {
         let (sender, events) = unbounded_channel();
         let tails = Tails::default();
         let heard = tails.clone();
         let sink = EventSink::new(move |event| match event {
-            Event::ToolOutput { call, text } => heard.note(call, &text),
+            TurnEvent::ToolOutput { call, text } => heard.note(call, &text),
             event => {
                 // Here, where the log knows the conversation.
                 event.log();
@@ -128,7 +128,7 @@ impl TurnOutput {
                 drop(sender.send(event));
             }
         });
-        let out = Sink::stdout().map_err(|error| Failure::output(&error))?;
+        let out = Sink::stdout().map_err(|error| CommandFailure::output(&error))?;
         let output = Self {
             console,
             answer,
@@ -148,8 +148,8 @@ impl TurnOutput {
     /// Shows the events of the turn until the caller stops polling it.
     pub(super) async fn follow(
         &mut self,
-        events: &mut UnboundedReceiver<Event>,
-    ) -> Result<(), Failure> {
+        events: &mut UnboundedReceiver<TurnEvent>,
+    ) -> Result<(), CommandFailure> {
         let live = self.tells_tools && status::is_possible();
         let mut ticks = tokio::time::interval(TICK);
         loop {
@@ -169,8 +169,8 @@ impl TurnOutput {
     /// dropped.
     pub(super) async fn finish(
         &mut self,
-        events: &mut UnboundedReceiver<Event>,
-    ) -> Result<(), Failure> {
+        events: &mut UnboundedReceiver<TurnEvent>,
+    ) -> Result<(), CommandFailure> {
         while let Ok(event) = events.try_recv() {
             self.take(event).await?;
         }
@@ -179,57 +179,63 @@ impl TurnOutput {
         self.end_message().await
     }
 
-    async fn take(&mut self, event: Event) -> Result<(), Failure> {
+    async fn take(&mut self, event: TurnEvent) -> Result<(), CommandFailure> {
         match event {
-            Event::TurnStarted { .. } | Event::Steered { .. } => {
+            TurnEvent::TurnStarted { .. } | TurnEvent::Steered { .. } => {
                 self.waiting = Some(TurnWait::begin());
             }
-            Event::Text { text } => self.say(&text).await?,
-            Event::Discarded { reason, retry_after } => {
+            TurnEvent::Text { text } => self.say(&text).await?,
+            TurnEvent::Discarded { reason, retry_after } => {
                 self.void(&reason, retry_after).await?;
             }
-            Event::CallAnnounced { .. } => self.end_line().await?,
+            TurnEvent::CallAnnounced { .. } => self.end_line().await?,
             // The next words go on where these were cut off.
-            Event::ModelCalled { finish: Finish::Length, .. } => {
+            TurnEvent::ModelCalled { finish: FinishReason::Length, .. } => {
                 self.cut_off.push_str(&std::mem::take(&mut self.message));
             }
-            Event::ModelCalled { .. } => {
+            TurnEvent::ModelCalled { .. } => {
                 self.end_message().await?;
                 self.waiting = None;
             }
-            Event::ToolStarted { call, name, summary } => {
+            TurnEvent::ToolStarted { call, name, summary } => {
                 self.end_line().await?;
                 let about = about(&name, &summary);
                 self.running.push(ToolInProgress { call, about, since: Instant::now() });
             }
-            Event::ToolEnded { call, name, is_error, took, .. } => {
+            TurnEvent::ToolEnded { call, name, is_error, took, .. } => {
                 self.tool_ended(&call, &name, is_error, took).await?;
             }
-            Event::Warning { text } => {
+            TurnEvent::Warning { text } => {
                 self.end_line().await?;
                 self.console.warn(&text);
             }
-            Event::Compressing { .. } => {
+            TurnEvent::Compressing { .. } => {
                 self.aside("the conversation is long; its beginning is being summarised").await?;
             }
-            Event::Compressed { messages, .. } => {
+            TurnEvent::Compressed { messages, .. } => {
                 self.aside(&format!("{} summarised", text::count(messages, "message"))).await?;
             }
-            Event::Child { index, event, .. } => self.take_of_child(index, *event).await?,
-            Event::TurnEnded { .. } => self.waiting = None,
-            Event::Reasoning { .. } | Event::ToolOutput { .. } | Event::FileChanged { .. } => {}
+            TurnEvent::Child { index, event, .. } => self.take_of_child(index, *event).await?,
+            TurnEvent::TurnEnded { .. } => self.waiting = None,
+            TurnEvent::Reasoning { .. }
+            | TurnEvent::ToolOutput { .. }
+            | TurnEvent::FileChanged { .. } => {}
         }
         Ok(())
     }
 
     /// Shows the tools and the warnings of a subagent.
-    async fn take_of_child(&mut self, index: usize, event: Event) -> Result<(), Failure> {
+    async fn take_of_child(
+        &mut self,
+        index: usize,
+        event: TurnEvent,
+    ) -> Result<(), CommandFailure> {
         match event {
-            Event::ToolEnded { name, is_error, took, .. } => {
+            TurnEvent::ToolEnded { name, is_error, took, .. } => {
                 let line = tool_line(is_error, &name, took);
                 self.aside(&format!("  child {}: {line}", index + 1)).await
             }
-            Event::Warning { text } => {
+            TurnEvent::Warning { text } => {
                 self.end_line().await?;
                 self.console.warn(&format!("child {}: {text}", index + 1));
                 Ok(())
@@ -238,7 +244,7 @@ impl TurnOutput {
         }
     }
 
-    async fn say(&mut self, text: &str) -> Result<(), Failure> {
+    async fn say(&mut self, text: &str) -> Result<(), CommandFailure> {
         match self.answer {
             AnswerDisplay::Streamed => {
                 let shown = text::harmless(&self.words.push(text));
@@ -254,7 +260,7 @@ impl TurnOutput {
     }
 
     /// Ends a message that is complete.
-    async fn end_message(&mut self) -> Result<(), Failure> {
+    async fn end_message(&mut self) -> Result<(), CommandFailure> {
         self.end_line().await?;
         let mut message = std::mem::take(&mut self.cut_off);
         message.push_str(&std::mem::take(&mut self.message));
@@ -263,13 +269,13 @@ impl TurnOutput {
 
     /// Ends the line of the answer that is being written, so that other lines can follow it on the
     /// terminal.
-    async fn end_line(&mut self) -> Result<(), Failure> {
+    async fn end_line(&mut self) -> Result<(), CommandFailure> {
         let end = self.words.end();
         self.write(end.to_owned()).await
     }
 
     /// Reports that the answer so far is discarded.
-    async fn void(&mut self, reason: &str, again: Option<Duration>) -> Result<(), Failure> {
+    async fn void(&mut self, reason: &str, again: Option<Duration>) -> Result<(), CommandFailure> {
         let was_shown = self.words.is_begun();
         self.message.clear();
         self.end_line().await?;
@@ -291,7 +297,7 @@ impl TurnOutput {
         name: &str,
         is_error: bool,
         took: Duration,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let place = self.running.iter().position(|running| running.call == call);
         let about = match place {
             Some(place) => self.running.remove(place).about,
@@ -304,7 +310,7 @@ impl TurnOutput {
         self.aside(&tool_line(is_error, &about, took)).await
     }
 
-    async fn aside(&mut self, line: &str) -> Result<(), Failure> {
+    async fn aside(&mut self, line: &str) -> Result<(), CommandFailure> {
         if self.tells_tools {
             self.end_line().await?;
             self.console.aside(line);
@@ -312,12 +318,12 @@ impl TurnOutput {
         Ok(())
     }
 
-    async fn write(&self, text: String) -> Result<(), Failure> {
+    async fn write(&self, text: String) -> Result<(), CommandFailure> {
         if text.is_empty() {
             return Ok(());
         }
         status::clear();
-        self.out.write(Bytes::from(text)).await.map_err(|error| Failure::output(&error))
+        self.out.write(Bytes::from(text)).await.map_err(|error| CommandFailure::output(&error))
     }
 
     /// Draws the status line, unless a question or an unfinished line of the answer is there.

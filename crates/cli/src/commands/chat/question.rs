@@ -8,7 +8,7 @@ use vestal_model::Image;
 
 use crate::console::Console;
 use crate::console::terminal::StdinKind;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 
 /// More than any model holds.
 const MOST: u64 = 16 << 20;
@@ -23,14 +23,14 @@ const STDIN: &str = "-";
 pub(super) async fn read_question(
     console: Console,
     query: Option<&str>,
-) -> Result<String, Failure> {
+) -> Result<String, CommandFailure> {
     let piped = match (query, StdinKind::detect()) {
         (Some(STDIN), _) | (_, StdinKind::Data) => Some(standard_input(console).await?),
         (_, StdinKind::Terminal | StdinKind::Nothing) => None,
     };
     let prompt = join(query.filter(|query| *query != STDIN), piped.as_deref());
     if prompt.is_empty() {
-        return Err(Failure::usage("nothing is asked")
+        return Err(CommandFailure::usage("nothing is asked")
             .advise("say what is to be done: vestal chat -q 'what is to be done'")
             .advise("or pipe it: vestal chat < question.txt"));
     }
@@ -50,7 +50,7 @@ fn join(query: Option<&str>, piped: Option<&str>) -> String {
 
 /// Reads standard input to its end. Where that never comes, it is at least said
 /// what is waited for.
-async fn standard_input(console: Console) -> Result<String, Failure> {
+async fn standard_input(console: Console) -> Result<String, CommandFailure> {
     let mut reading = tokio::task::spawn_blocking(|| {
         let mut bytes = Vec::new();
         io::stdin().lock().take(MOST + 1).read_to_end(&mut bytes).map(|_| bytes)
@@ -62,11 +62,11 @@ async fn standard_input(console: Console) -> Result<String, Failure> {
             reading.await
         }
     };
-    let failed = |error: &io::Error| Failure::io("read standard input", error);
+    let failed = |error: &io::Error| CommandFailure::io("read standard input", error);
     let bytes = read.map_err(|error| failed(&io::Error::other(error)))?;
     let bytes = bytes.map_err(|error| failed(&error))?;
     if bytes.len() as u64 > MOST {
-        return Err(Failure::usage(format!(
+        return Err(CommandFailure::usage(format!(
             "standard input is longer than {} MiB, which no model can read",
             MOST >> 20
         ))
@@ -82,16 +82,16 @@ async fn standard_input(console: Console) -> Result<String, Failure> {
 }
 
 /// Reads a picture, whose kind its content tells, whatever it is called.
-pub(super) fn read_image(path: &Path) -> Result<Image, Failure> {
+pub(super) fn read_image(path: &Path) -> Result<Image, CommandFailure> {
     // Before it is opened: opening a pipe would wait for a writer.
     if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        return Err(Failure::usage(format!("the image {} is not a file", path.display())));
+        return Err(CommandFailure::usage(format!("the image {} is not a file", path.display())));
     }
     match vestal_chat::attachments::read_image(path) {
         Ok((image, _)) => Ok(image),
         Err(trouble) => {
-            let failure = Failure::usage(trouble.problem);
-            Err(trouble.advice.into_iter().fold(failure, Failure::advise))
+            let failure = CommandFailure::usage(trouble.problem);
+            Err(trouble.advice.into_iter().fold(failure, CommandFailure::advise))
         }
     }
 }

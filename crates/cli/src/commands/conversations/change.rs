@@ -2,14 +2,14 @@
 
 use clap::Args;
 use vestal_api::{ConversationView, DeletedConversationView, RenamedConversationView, UndoneView};
-use vestal_conversations::{Seq, Store, Summary, Title};
+use vestal_conversations::{ConversationStore, ConversationSummary, Seq, Title};
 use vestal_runtime::SANDBOX_CHOICE;
 
 use super::{find, print};
 use crate::confirm;
 use crate::console::text;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const RENAME_HELP: &str = "\
@@ -37,9 +37,9 @@ pub(super) struct RenameArgs {
 
 pub(super) async fn rename(
     context: &Context,
-    store: Option<&Store>,
+    store: Option<&ConversationStore>,
     args: RenameArgs,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let (store, id) = find(store, &args.id).await?;
     let title = store.set_title(&id, &Title::Given(args.title)).await?;
     if args.json {
@@ -79,9 +79,9 @@ pub(super) struct BranchArgs {
 
 pub(super) async fn branch(
     context: &Context,
-    store: Option<&Store>,
+    store: Option<&ConversationStore>,
     args: BranchArgs,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let (store, id) = find(store, &args.id).await?;
     let title = args.title.map(Title::Given);
     let branch = match args.at {
@@ -132,9 +132,9 @@ pub(super) struct UndoArgs {
 
 pub(super) async fn undo(
     context: &Context,
-    store: Option<&Store>,
+    store: Option<&ConversationStore>,
     args: &UndoArgs,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let (store, id) = find(store, &args.id).await?;
     let _lease = store.lease(&id)?;
     let undone = vestal_agent::undo_stored(store, &id, args.turns).await?;
@@ -177,11 +177,11 @@ pub(super) struct DeleteArgs {
 
 pub(super) async fn delete(
     context: &Context,
-    store: Option<&Store>,
+    store: Option<&ConversationStore>,
     args: &DeleteArgs,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     // All are found and free before any goes: a mistyped name deletes nothing.
-    let mut summaries: Vec<Summary> = Vec::new();
+    let mut summaries: Vec<ConversationSummary> = Vec::new();
     let mut leases = Vec::new();
     for wanted in &args.ids {
         let (store, id) = find(store, wanted).await?;
@@ -210,13 +210,16 @@ pub(super) async fn delete(
     Ok(Exit::Success)
 }
 
-fn is_confirmed(context: &Context, summaries: &[Summary]) -> Result<bool, Failure> {
+fn is_confirmed(
+    context: &Context,
+    summaries: &[ConversationSummary],
+) -> Result<bool, CommandFailure> {
     let plans: Vec<String> =
         summaries.iter().map(|summary| format!("{} will be deleted", described(summary))).collect();
     confirm::is_confirmed(context.console, "delete", "Delete?", &plans)
 }
 
-fn described(summary: &Summary) -> String {
+fn described(summary: &ConversationSummary) -> String {
     let conversation = &summary.conversation;
     let about = conversation.title.as_deref().unwrap_or(&summary.preview);
     let messages = text::count(summary.messages, "message");

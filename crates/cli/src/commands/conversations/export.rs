@@ -8,14 +8,16 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use vestal_api::{EXPORT_VERSION, ExportLine, ExportedConversationView};
-use vestal_conversations::{ConversationId, Standing, Store, Stored, Summary};
+use vestal_conversations::{
+    ConversationId, ConversationStore, ConversationSummary, MessageStanding, Stored,
+};
 use vestal_model::Message;
 
 use super::read::{Detail, Passage, passage};
 use super::{find, print};
 use crate::console::{json, text};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const EXPORT_HELP: &str = "\
@@ -56,15 +58,15 @@ enum Format {
 
 pub(super) async fn run(
     context: &Context,
-    store: Option<&Store>,
+    store: Option<&ConversationStore>,
     args: &ExportArgs,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let (store, id) = find(store, &args.id).await?;
     let (exported, messages) = match args.format {
         Format::Json => lines(store, &id).await?,
         Format::Markdown => {
             let mut history = store.history(&id).await?;
-            history.retain(|stored| stored.standing != Standing::Undone);
+            history.retain(|stored| stored.standing != MessageStanding::Undone);
             (render(&store.summary(&id).await?, &history), history.len())
         }
     };
@@ -88,7 +90,10 @@ pub(super) async fn run(
 }
 
 /// Returns a conversation as lines of JSON, and how many messages there are.
-async fn lines(store: &Store, id: &ConversationId) -> Result<(String, usize), Failure> {
+async fn lines(
+    store: &ConversationStore,
+    id: &ConversationId,
+) -> Result<(String, usize), CommandFailure> {
     let head = ExportLine::Conversation {
         version: EXPORT_VERSION,
         conversation: Box::new((&store.summary(id).await?).into()),
@@ -104,12 +109,13 @@ async fn lines(store: &Store, id: &ConversationId) -> Result<(String, usize), Fa
 }
 
 /// Writes a new file that only its owner can read, whole or not at all.
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let failed = |error: &io::Error| Failure::io(&format!("write {}", path.display()), error);
+fn write(path: &Path, bytes: &[u8]) -> Result<(), CommandFailure> {
+    let failed =
+        |error: &io::Error| CommandFailure::io(&format!("write {}", path.display()), error);
     let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            return Err(Failure::new(format!("{} exists already", path.display()))
+            return Err(CommandFailure::new(format!("{} exists already", path.display()))
                 .with_exit(Exit::No)
                 .advise("choose another file, or remove that one first"));
         }
@@ -126,7 +132,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 }
 
 /// Returns what was said as Markdown.
-pub(super) fn render(summary: &Summary, history: &[Stored]) -> String {
+pub(super) fn render(summary: &ConversationSummary, history: &[Stored]) -> String {
     let conversation = &summary.conversation;
     let title = conversation.title.as_deref().unwrap_or("Conversation");
     let mut out = format!("# {}\n\n", text::printable(title));

@@ -6,14 +6,15 @@ use clap::Args;
 use jiff::Timestamp;
 use vestal_api::{ConversationDetailsView, ConversationView, HitView, dollars};
 use vestal_conversations::{
-    Filter, Hit, Kind, Role, SearchScope, Standing, Store, Stored, Summary, Totals,
+    ConversationFilter, ConversationStore, ConversationSummary, Hit, MessageAuthor, MessageKind,
+    MessageStanding, SearchScope, Stored, Totals,
 };
 use vestal_model::{Message, Part, ToolCall};
 
 use super::{find, print};
 use crate::console::{BOLD, Cell, Console, DIM, GREEN, Table, YELLOW, text};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const LIST_HELP: &str = "\
@@ -53,10 +54,10 @@ pub(super) struct ListArgs {
 
 pub(super) async fn list(
     context: &Context,
-    store: Option<&Store>,
+    store: Option<&ConversationStore>,
     args: ListArgs,
-) -> Result<Exit, Failure> {
-    let filter = Filter {
+) -> Result<Exit, CommandFailure> {
+    let filter = ConversationFilter {
         // A source of subagents asks for their conversations.
         include_delegated: args.all || args.source.is_some(),
         source: args.source,
@@ -86,7 +87,7 @@ pub(super) async fn list(
     Ok(Exit::Success)
 }
 
-fn row(summary: &Summary, now: Timestamp) -> Vec<Cell> {
+fn row(summary: &ConversationSummary, now: Timestamp) -> Vec<Cell> {
     let conversation = &summary.conversation;
     let title = match &conversation.title {
         Some(title) => Cell::from(title),
@@ -137,9 +138,9 @@ pub(super) struct SearchArgs {
 
 pub(super) async fn search(
     context: &Context,
-    store: Option<&Store>,
+    store: Option<&ConversationStore>,
     args: &SearchArgs,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let hits = match store {
         Some(store) => {
             store.search(&SearchScope::default(), &args.words.join(" "), args.limit).await?
@@ -161,9 +162,9 @@ pub(super) async fn search(
 
 fn shown_excerpt(console: Console, hit: &Hit, now: Timestamp) -> String {
     let role = match hit.role {
-        Role::User => "user",
-        Role::Assistant => "assistant",
-        Role::Tool => "tool",
+        MessageAuthor::User => "user",
+        MessageAuthor::Assistant => "assistant",
+        MessageAuthor::Tool => "tool",
     };
     let when = text::ago(hit.at, now);
     let title = text::printable(hit.title.as_deref().unwrap_or_default());
@@ -208,9 +209,9 @@ pub(super) struct ShowArgs {
 
 pub(super) async fn show(
     context: &Context,
-    store: Option<&Store>,
+    store: Option<&ConversationStore>,
     args: &ShowArgs,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let (store, id) = find(store, &args.id).await?;
     let summary = store.summary(&id).await?;
     let history = store.history(&id).await?;
@@ -224,7 +225,9 @@ pub(super) async fn show(
     let now = Timestamp::now();
     let mut out = heading(console, &summary, now);
     let detail = if args.full { Detail::Full } else { Detail::Short };
-    for stored in history.iter().filter(|stored| args.all || stored.standing != Standing::Undone) {
+    for stored in
+        history.iter().filter(|stored| args.all || stored.standing != MessageStanding::Undone)
+    {
         out.push('\n');
         out.push_str(&shown_messages(console, stored, detail));
     }
@@ -232,7 +235,7 @@ pub(super) async fn show(
     Ok(Exit::Success)
 }
 
-fn heading(console: Console, summary: &Summary, now: Timestamp) -> String {
+fn heading(console: Console, summary: &ConversationSummary, now: Timestamp) -> String {
     let conversation = &summary.conversation;
     let title = conversation.title.as_deref().unwrap_or("(no title)");
     let mut facts = vec![
@@ -306,10 +309,13 @@ pub(super) struct Passage {
 /// Returns a message for people to read.
 pub(super) fn passage(stored: &Stored, detail: Detail) -> Passage {
     let remark = match (stored.standing, stored.kind) {
-        (Standing::Undone, _) => Some("undone"),
-        (_, Kind::Summary) => Some("summary of what came before"),
-        (_, Kind::Note) => Some("put in by vestal"),
-        (Standing::Active | Standing::Compacted, Kind::Said | Kind::Aside) => None,
+        (MessageStanding::Undone, _) => Some("undone"),
+        (_, MessageKind::Summary) => Some("summary of what came before"),
+        (_, MessageKind::Note) => Some("put in by vestal"),
+        (
+            MessageStanding::Active | MessageStanding::Compacted,
+            MessageKind::Said | MessageKind::Aside,
+        ) => None,
     };
     match &stored.message {
         Message::User(message) => {

@@ -7,13 +7,13 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use vestal_api::{ScheduleRequest, ScheduleView};
 use vestal_runtime::ProfileSchedules;
-use vestal_schedules::{MissedPolicy, Schedule, Store};
+use vestal_schedules::{MissedPolicy, Schedule, ScheduleStore};
 
 use super::{find, local, tell_runner};
 use crate::confirm;
 use crate::console::text;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 /// The longest prompt that is read from standard input.
@@ -81,7 +81,7 @@ struct ScheduleOptions {
 
     /// Task whose sandbox it works in [default: default].
     #[arg(short, long, value_name = "TASK")]
-    task: Option<vestal_sandbox::Task>,
+    task: Option<vestal_sandbox::TaskName>,
 
     /// Directory of the sandbox to begin in.
     #[arg(long, value_name = "DIR")]
@@ -148,9 +148,9 @@ impl ScheduleOptions {
 
 pub(super) async fn create(
     context: &Context,
-    store: &Store,
+    store: &ScheduleStore,
     args: CreateArgs,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let request = ScheduleRequest {
         schedule: Some(args.schedule),
         prompt: Some(prompt(args.prompt)?),
@@ -179,13 +179,13 @@ fn tell_upcoming(context: &Context, schedule: &Schedule, now: Timestamp) {
     context.console.note(&format!("runs at {}", moments.join(", ")));
 }
 
-fn prompt(given: String) -> Result<String, Failure> {
+fn prompt(given: String) -> Result<String, CommandFailure> {
     if given != "-" {
         return Ok(given);
     }
     let mut text = String::new();
     let read = std::io::stdin().lock().take(MAX_INPUT).read_to_string(&mut text);
-    read.map_err(|error| Failure::io("read the prompt from standard input", &error))?;
+    read.map_err(|error| CommandFailure::io("read the prompt from standard input", &error))?;
     Ok(text)
 }
 
@@ -223,9 +223,9 @@ pub(super) struct EditArgs {
 
 pub(super) async fn edit(
     context: &Context,
-    store: Option<&Store>,
+    store: Option<&ScheduleStore>,
     args: EditArgs,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let (store, id) = find(store, &args.id).await?;
     let request = ScheduleRequest {
         schedule: args.schedule,
@@ -233,7 +233,7 @@ pub(super) async fn edit(
         ..args.options.request()
     };
     if request == ScheduleRequest::default() {
-        return Err(Failure::usage("nothing to change was named")
+        return Err(CommandFailure::usage("nothing to change was named")
             .advise("as in: vestal cron edit ID --schedule '0 8 * * *'"));
     }
     let now = Timestamp::now();
@@ -264,7 +264,7 @@ Example:
 #[command(after_help = PAUSE_HELP)]
 pub(super) struct PauseArgs {
     #[command(flatten)]
-    which: Which,
+    which: ChosenSchedules,
 }
 
 const RESUME_HELP: &str = "\
@@ -278,12 +278,12 @@ Example:
 #[command(after_help = RESUME_HELP)]
 pub(super) struct ResumeArgs {
     #[command(flatten)]
-    which: Which,
+    which: ChosenSchedules,
 }
 
 /// The schedules that a command is about.
 #[derive(Debug, Args)]
-struct Which {
+struct ChosenSchedules {
     /// Schedule ids, unique beginnings of them, or names.
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
@@ -293,13 +293,13 @@ struct Which {
     json: bool,
 }
 
-impl Which {
+impl ChosenSchedules {
     /// Finds all of them before anything is done: a mistyped name changes nothing.
     async fn find<'s>(
         &self,
-        store: Option<&'s Store>,
-    ) -> Result<Vec<(&'s Store, Schedule)>, Failure> {
-        let mut found: Vec<(&Store, Schedule)> = Vec::new();
+        store: Option<&'s ScheduleStore>,
+    ) -> Result<Vec<(&'s ScheduleStore, Schedule)>, CommandFailure> {
+        let mut found: Vec<(&ScheduleStore, Schedule)> = Vec::new();
         for wanted in &self.ids {
             let (store, id) = find(store, wanted).await?;
             if found.iter().all(|(_, known)| known.id != id) {
@@ -312,9 +312,9 @@ impl Which {
 
 pub(super) async fn pause(
     context: &Context,
-    store: Option<&Store>,
+    store: Option<&ScheduleStore>,
     args: &PauseArgs,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let now = Timestamp::now();
     let mut paused = Vec::new();
     for (store, schedule) in args.which.find(store).await? {
@@ -331,9 +331,9 @@ pub(super) async fn pause(
 
 pub(super) async fn resume(
     context: &Context,
-    store: Option<&Store>,
+    store: Option<&ScheduleStore>,
     args: &ResumeArgs,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let now = Timestamp::now();
     let mut resumed = Vec::new();
     for (store, schedule) in args.which.find(store).await? {
@@ -361,7 +361,7 @@ Example:
 #[command(after_help = REMOVE_HELP, visible_alias = "rm")]
 pub(super) struct RemoveArgs {
     #[command(flatten)]
-    which: Which,
+    which: ChosenSchedules,
 
     /// Do not ask for confirmation.
     #[arg(short, long)]
@@ -370,11 +370,11 @@ pub(super) struct RemoveArgs {
 
 pub(super) async fn remove(
     context: &Context,
-    store: Option<&Store>,
+    store: Option<&ScheduleStore>,
     args: &RemoveArgs,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let found = args.which.find(store).await?;
-    let plan = |(_, schedule): &(&Store, Schedule)| {
+    let plan = |(_, schedule): &(&ScheduleStore, Schedule)| {
         let runs = text::count(schedule.runs, "run");
         format!("{} will be removed with the records of {runs}", described(schedule))
     };
@@ -402,7 +402,7 @@ fn finish(
     json: bool,
     schedules: &[Schedule],
     now: Timestamp,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     if json {
         let views: Vec<ScheduleView> =
             schedules.iter().map(|schedule| ScheduleView::new(schedule, now)).collect();

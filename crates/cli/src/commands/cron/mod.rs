@@ -8,10 +8,10 @@ use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use vestal_api::SchedulesRunner;
-use vestal_schedules::{Error, ScheduleId, Store, store_path};
+use vestal_schedules::{Error, ScheduleId, ScheduleStore, store_path};
 
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
@@ -47,12 +47,12 @@ enum CronVerb {
     Status(read::StatusArgs),
 }
 
-pub(crate) async fn run(context: &Context, args: CronArgs) -> Result<Exit, Failure> {
+pub(crate) async fn run(context: &Context, args: CronArgs) -> Result<Exit, CommandFailure> {
     let path = store_path(&context.home()?.dir());
     // Looking makes no file.
     let store = match &args.verb {
-        CronVerb::Create(_) => Some(Store::open(path).await?),
-        _ => Store::open_existing(path).await?,
+        CronVerb::Create(_) => Some(ScheduleStore::open(path).await?),
+        _ => ScheduleStore::open_existing(path).await?,
     };
     let done = match (args.verb, &store) {
         (CronVerb::Create(args), Some(store)) => change::create(context, store, args).await,
@@ -78,9 +78,9 @@ pub(crate) async fn run(context: &Context, args: CronArgs) -> Result<Exit, Failu
 
 /// Finds the schedule that is meant.
 async fn find<'s>(
-    store: Option<&'s Store>,
+    store: Option<&'s ScheduleStore>,
     wanted: &str,
-) -> Result<(&'s Store, ScheduleId), Failure> {
+) -> Result<(&'s ScheduleStore, ScheduleId), CommandFailure> {
     let Some(store) = store else {
         return Err(Error::NotFound { wanted: wanted.to_owned() }.into());
     };
@@ -88,21 +88,21 @@ async fn find<'s>(
 }
 
 /// Returns the ids of all schedules, for completion.
-pub(super) async fn schedule_names(context: &Context) -> Result<Vec<String>, Failure> {
+pub(super) async fn schedule_names(context: &Context) -> Result<Vec<String>, CommandFailure> {
     let path = store_path(&context.home()?.dir());
-    let Some(store) = Store::open_existing(path).await? else { return Ok(Vec::new()) };
+    let Some(store) = ScheduleStore::open_existing(path).await? else { return Ok(Vec::new()) };
     let all = store.list().await?;
     Ok(all.into_iter().filter_map(Result::ok).map(|schedule| schedule.id.to_string()).collect())
 }
 
 /// Returns who runs the schedules of the profile.
-async fn runner(context: &Context) -> Result<SchedulesRunner, Failure> {
+async fn runner(context: &Context) -> Result<SchedulesRunner, CommandFailure> {
     let home = context.home()?;
     Ok(vestal_gateway::schedules_runner(&home.dir(), home.profile().as_str()).await)
 }
 
 /// Says that nothing will run the schedules, if that is so.
-async fn tell_runner(context: &Context) -> Result<(), Failure> {
+async fn tell_runner(context: &Context) -> Result<(), CommandFailure> {
     if let Some(reason) = runner(context).await?.reason {
         context.console.warn(&format!("nothing runs schedules now: {reason}"));
     }

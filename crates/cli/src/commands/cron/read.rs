@@ -8,12 +8,14 @@ use jiff::Timestamp;
 use vestal_api::{
     ScheduleRunView, ScheduleStatusView, ScheduleView, SchedulesRunner, dollars, is_overdue,
 };
-use vestal_schedules::{Delivered, Run, RunStatus, Schedule, ScheduleState, Store, Trigger};
+use vestal_schedules::{
+    Delivered, Schedule, ScheduleRun, ScheduleRunStatus, ScheduleState, ScheduleStore, Trigger,
+};
 
 use super::{find, local, runner};
 use crate::console::{Cell, DIM, GREEN, RED, Table, YELLOW, text};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 /// Records that are looked at for what went wrong lately.
@@ -38,9 +40,9 @@ pub(super) struct ListArgs {
 
 pub(super) async fn list(
     context: &Context,
-    store: Option<&Store>,
+    store: Option<&ScheduleStore>,
     args: &ListArgs,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let now = Timestamp::now();
     let (schedules, unreadable) = all(store).await?;
     for error in &unreadable {
@@ -99,7 +101,9 @@ fn overdue(next: Timestamp, now: Timestamp, runner: Option<&SchedulesRunner>) ->
 }
 
 /// Returns all schedules, and why some cannot be read.
-async fn all(store: Option<&Store>) -> Result<(Vec<Schedule>, Vec<String>), Failure> {
+async fn all(
+    store: Option<&ScheduleStore>,
+) -> Result<(Vec<Schedule>, Vec<String>), CommandFailure> {
     let (mut schedules, mut unreadable) = (Vec::new(), Vec::new());
     if let Some(store) = store {
         for schedule in store.list().await? {
@@ -112,12 +116,16 @@ async fn all(store: Option<&Store>) -> Result<(Vec<Schedule>, Vec<String>), Fail
     Ok((schedules, unreadable))
 }
 
-fn style(status: RunStatus) -> anstyle::Style {
+fn style(status: ScheduleRunStatus) -> anstyle::Style {
     match status {
-        RunStatus::Succeeded => GREEN,
-        RunStatus::Failed | RunStatus::TimedOut | RunStatus::Lost => RED,
-        RunStatus::Interrupted | RunStatus::Missed | RunStatus::Skipped => YELLOW,
-        RunStatus::Requested | RunStatus::Waiting | RunStatus::Running => DIM,
+        ScheduleRunStatus::Succeeded => GREEN,
+        ScheduleRunStatus::Failed | ScheduleRunStatus::TimedOut | ScheduleRunStatus::Lost => RED,
+        ScheduleRunStatus::Interrupted | ScheduleRunStatus::Missed | ScheduleRunStatus::Skipped => {
+            YELLOW
+        }
+        ScheduleRunStatus::Requested | ScheduleRunStatus::Waiting | ScheduleRunStatus::Running => {
+            DIM
+        }
     }
 }
 
@@ -140,9 +148,9 @@ pub(super) struct ShowArgs {
 
 pub(super) async fn show(
     context: &Context,
-    store: Option<&Store>,
+    store: Option<&ScheduleStore>,
     args: &ShowArgs,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let (store, id) = find(store, &args.id).await?;
     let schedule = store.get(&id).await?;
     let now = Timestamp::now();
@@ -236,9 +244,9 @@ pub(super) struct RunsArgs {
 
 pub(super) async fn runs(
     context: &Context,
-    store: Option<&Store>,
+    store: Option<&ScheduleStore>,
     args: &RunsArgs,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let id = match &args.id {
         Some(wanted) => Some(find(store, wanted).await?.1),
         None => None,
@@ -280,7 +288,7 @@ pub(super) async fn runs(
     Ok(Exit::Success)
 }
 
-fn row(run: &Run) -> Vec<Cell> {
+fn row(run: &ScheduleRun) -> Vec<Cell> {
     let or_none = |value: Option<String>| value.unwrap_or_else(|| "-".to_owned());
     let conversation = run.conversation.as_deref().and_then(|id| id.rsplit('-').next());
     vec![
@@ -296,13 +304,13 @@ fn row(run: &Run) -> Vec<Cell> {
     ]
 }
 
-fn took(run: &Run) -> Option<String> {
+fn took(run: &ScheduleRun) -> Option<String> {
     let (from, to) = run.started_at.zip(run.ended_at)?;
     Some(text::took(Duration::try_from(to.duration_since(from)).ok()?))
 }
 
 /// Returns what a person should know of a run besides its status.
-fn trouble_words(run: &Run) -> Option<String> {
+fn trouble_words(run: &ScheduleRun) -> Option<String> {
     let missed = (run.missed > 1).then(|| format!("{} moments were missed", run.missed));
     let delivery = (run.delivered == Delivered::Failed)
         .then(|| format!("not delivered: {}", run.delivery_error.as_deref().unwrap_or("unknown")));
@@ -310,7 +318,7 @@ fn trouble_words(run: &Run) -> Option<String> {
     (!words.is_empty()).then(|| words.join("; "))
 }
 
-fn print_outputs(context: &Context, runs: &[Run]) -> Result<Exit, Failure> {
+fn print_outputs(context: &Context, runs: &[ScheduleRun]) -> Result<Exit, CommandFailure> {
     let console = context.console;
     for (number, run) in runs.iter().enumerate() {
         if number > 0 {
@@ -358,9 +366,9 @@ pub(super) struct StatusArgs {
 
 pub(super) async fn status(
     context: &Context,
-    store: Option<&Store>,
+    store: Option<&ScheduleStore>,
     args: &StatusArgs,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let now = Timestamp::now();
     let (schedules, unreadable) = all(store).await?;
     let runs = match store {
@@ -391,11 +399,12 @@ pub(super) async fn status(
 }
 
 /// Returns the last ended entry of each schedule where that is trouble.
-fn trouble(runs: &[Run]) -> Vec<&Run> {
+fn trouble(runs: &[ScheduleRun]) -> Vec<&ScheduleRun> {
     let mut seen = BTreeSet::new();
     let ended = runs.iter().filter(|run| !run.status.is_open());
     let last = ended.filter(|run| seen.insert(run.schedule.clone()));
-    let is_trouble = |run: &&Run| run.status.is_trouble() || run.delivered == Delivered::Failed;
+    let is_trouble =
+        |run: &&ScheduleRun| run.status.is_trouble() || run.delivered == Delivered::Failed;
     last.filter(is_trouble).take(TROUBLE).collect()
 }
 
@@ -403,7 +412,7 @@ fn print_status(
     context: &Context,
     view: &ScheduleStatusView,
     schedules: &[Schedule],
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let console = context.console;
     let line = |label: &str, value: &str| {
         let label = console.paint(DIM, &format!("{label:<9}"));

@@ -8,20 +8,21 @@ use clap::Args;
 use jiff::Timestamp;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
-use vestal_agent::{Event, EventSink};
+use vestal_agent::{EventSink, TurnEvent};
 use vestal_api::ScheduleRunView;
-use vestal_runtime::{Runtime, Termination, Terminations};
+use vestal_runtime::{Runtime, Termination};
 use vestal_schedules::{
-    Clock, Delivered, DeliveryError, Executor, Owner, Run, RunId, RunJob, RunOutcome, RunReport,
-    Schedule, Store, keys, run_claimed,
+    Clock, Delivered, DeliveryError, Executor, RunJob, RunOutcome, RunOwner, RunReport, Schedule,
+    ScheduleRun, ScheduleRunId, ScheduleStore, keys, run_claimed,
 };
 
 use super::{find, runner};
 use crate::agent;
 use crate::console::{Console, Sink, text};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
+use crate::signals;
 
 const RUN_HELP: &str = "\
 Runs the schedule in this process and shows what the agent says; the run is recorded like any other,
@@ -54,13 +55,13 @@ pub(super) struct RunArgs {
 
 pub(super) async fn run(
     context: &Context,
-    store: Option<&Store>,
+    store: Option<&ScheduleStore>,
     args: &RunArgs,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let (store, id) = find(store, &args.id).await?;
     if args.background {
         if let Some(reason) = runner(context).await?.reason {
-            return Err(Failure::new("nobody is there to run it in the background")
+            return Err(CommandFailure::new("nobody is there to run it in the background")
                 .advise(reason)
                 .advise("to run it here: the same command without --background")
                 .with_exit(Exit::No));
@@ -90,23 +91,22 @@ fn conclude(context: &Context, report: &RunReport) -> Exit {
         RunOutcome::Interrupted => Exit::Terminated(Termination::Interrupt),
     };
     let why = report.error.clone().unwrap_or_else(|| "the run did not succeed".to_owned());
-    context.console.explain(&Failure::new(why).with_exit(exit));
+    context.console.explain(&CommandFailure::new(why).with_exit(exit));
     exit
 }
 
 async fn in_foreground(
     context: &Context,
-    store: &Store,
+    store: &ScheduleStore,
     id: &vestal_schedules::ScheduleId,
     is_silent: bool,
-) -> Result<(RunReport, RunId), Failure> {
+) -> Result<(RunReport, ScheduleRunId), CommandFailure> {
     let settings = context.settings()?;
     let timeout = settings.get(&keys::CRON_TIMEOUT_SECONDS)?.value.duration();
-    let mut signals =
-        Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
+    let mut signals = signals::listen_or_fail()?;
     let runtime = agent::build(context, &settings, &[]).await?;
     let engine = runtime.agent().engine().clone();
-    let owner = Owner::current()?;
+    let owner = RunOwner::current()?;
     let (schedule, run) = store.begin(id, &owner, Timestamp::now()).await?;
     let (events, received) = unbounded_channel();
     let executor = Arc::new(Foreground { runtime: runtime.clone(), events });
@@ -124,7 +124,7 @@ async fn in_foreground(
             _ = signals.next() => {
                 if stop.is_cancelled() {
                     // The next process finds the run as lost.
-                    return Err(Failure::new("left before the run had ended")
+                    return Err(CommandFailure::new("left before the run had ended")
                         .with_exit(Exit::Terminated(Termination::Interrupt)));
                 }
                 stop.cancel();
@@ -151,12 +151,12 @@ async fn in_foreground(
 
 /// Delivers what the run said, unless a gateway was faster.
 async fn deliver(
-    store: &Store,
+    store: &ScheduleStore,
     executor: &Foreground,
-    owner: &Owner,
-    run: RunId,
-) -> Result<(), Failure> {
-    let is_own = |other: RunId| other == run;
+    owner: &RunOwner,
+    run: ScheduleRunId,
+) -> Result<(), CommandFailure> {
+    let is_own = |other: ScheduleRunId| other == run;
     for (schedule, run) in store.take_deliveries(owner, Timestamp::now(), is_own).await? {
         match executor.deliver(&schedule, &run).await {
             Ok(()) => store.delivered(run.id, Delivered::Done, None).await?,
@@ -174,7 +174,7 @@ async fn deliver(
 /// Runs a schedule in this process.
 struct Foreground {
     runtime: Runtime,
-    events: UnboundedSender<Event>,
+    events: UnboundedSender<TurnEvent>,
 }
 
 #[async_trait]
@@ -189,7 +189,7 @@ impl Executor for Foreground {
         Box::pin(vestal_gateway::run_schedule(&self.runtime, &job, &sink, &stop)).await
     }
 
-    async fn deliver(&self, schedule: &Schedule, run: &Run) -> Result<(), DeliveryError> {
+    async fn deliver(&self, schedule: &Schedule, run: &ScheduleRun) -> Result<(), DeliveryError> {
         vestal_gateway::deliver_output(&self.runtime, schedule, run).await
     }
 }
@@ -198,13 +198,13 @@ impl Executor for Foreground {
 /// has ended.
 async fn show(
     console: Console,
-    mut events: UnboundedReceiver<Event>,
+    mut events: UnboundedReceiver<TurnEvent>,
     is_silent: bool,
     ended: CancellationToken,
-) -> Result<(), Failure> {
-    let out = Sink::stdout().map_err(|error| Failure::output(&error))?;
+) -> Result<(), CommandFailure> {
+    let out = Sink::stdout().map_err(|error| CommandFailure::output(&error))?;
     let write = async |text: String| {
-        out.write(Bytes::from(text)).await.map_err(|error| Failure::output(&error))
+        out.write(Bytes::from(text)).await.map_err(|error| CommandFailure::output(&error))
     };
     let mut is_within_line = false;
     loop {
@@ -219,13 +219,15 @@ async fn show(
             continue;
         }
         match event {
-            Event::Text { text } if !text.is_empty() => {
+            TurnEvent::Text { text } if !text.is_empty() => {
                 let shown = text::harmless(&text);
                 is_within_line = !shown.ends_with('\n');
                 write(shown).await?;
                 continue;
             }
-            Event::ModelCalled { .. } | Event::ToolEnded { .. } | Event::Warning { .. }
+            TurnEvent::ModelCalled { .. }
+            | TurnEvent::ToolEnded { .. }
+            | TurnEvent::Warning { .. }
                 if is_within_line =>
             {
                 is_within_line = false;
@@ -234,11 +236,11 @@ async fn show(
             _ => {}
         }
         match event {
-            Event::ToolEnded { name, is_error, took, .. } => {
+            TurnEvent::ToolEnded { name, is_error, took, .. } => {
                 let mark = if is_error { "✗" } else { "·" };
                 console.aside(&format!("{mark} {name} ({})", text::took(took)));
             }
-            Event::Warning { text } => console.warn(&text),
+            TurnEvent::Warning { text } => console.warn(&text),
             _ => {}
         }
     }

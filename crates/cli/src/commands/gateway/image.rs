@@ -6,13 +6,13 @@
 use std::time::Duration;
 
 use vestal_config::Environment;
-use vestal_supervisor::{ControlError, Manager, Request, ask, read_desired};
+use vestal_supervisor::{ControlError, Manager, SupervisorRequest, ask, read_desired};
 
 use super::lifecycle::{no_answer, start_supervised};
 use super::slots::HomeSlots;
 use crate::commands::supervise;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 /// Set by the image.
@@ -44,21 +44,21 @@ pub(super) fn is_on(environment: &Environment, name: &str) -> bool {
 
 /// Refuses to serve as root inside the image: files that root leaves in the data directory cannot be
 /// read by the user whom the image runs as. Nothing is written, for the same reason.
-pub(super) fn refuse_root(environment: &Environment) -> Result<(), Failure> {
+pub(super) fn refuse_root(environment: &Environment) -> Result<(), CommandFailure> {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root || !is_on(environment, IMAGE) || is_on(environment, ALLOW_ROOT) {
         return Ok(());
     }
-    Err(Failure::new("a gateway does not run as root inside the image")
+    Err(CommandFailure::new("a gateway does not run as root inside the image")
         .advise("run the container as the user of its data directory: docker run --user …")
         .advise(format!("to run it as root all the same: {ALLOW_ROOT}=1"))
         .with_exit(Exit::Permanent))
 }
 
 /// Returns who is to supervise a gateway; nothing outside the image.
-pub(super) async fn supervision(context: &Context) -> Result<Option<Supervision>, Failure> {
+pub(super) async fn supervision(context: &Context) -> Result<Option<Supervision>, CommandFailure> {
     let is_image = is_on(context.environment(), IMAGE);
-    let list = Request::List { slots: Some(Vec::new()) };
+    let list = SupervisorRequest::List { slots: Some(Vec::new()) };
     match ask(&HomeSlots::new(context)?.run_dir(), &list, ANSWER_WITHIN).await {
         Ok(answer) if is_image || answer.holder.manager == Manager::Container => {
             Ok(Some(Supervision::Running))
@@ -73,7 +73,7 @@ pub(super) async fn supervision(context: &Context) -> Result<Option<Supervision>
 pub(super) async fn run_supervised(
     context: &Context,
     supervision: Supervision,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let profile = context.home()?.profile().clone();
     context.console.note(&format!(
         "inside the image the gateway of profile {profile} runs supervised: it is started again when it ends. To serve in this process: --no-supervise or {NO_SUPERVISE}=1"

@@ -8,12 +8,12 @@ use std::time::Duration;
 use clap::Args;
 use vestal_api::UnitView;
 use vestal_config::Environment;
-use vestal_supervisor::{ControlError, Manager, Request, UnitScope, ask, unit_text};
+use vestal_supervisor::{ControlError, Manager, SupervisorRequest, UnitScope, ask, unit_text};
 
 use super::lifecycle::no_answer;
 use super::slots::HomeSlots;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -59,32 +59,35 @@ pub(super) struct UninstallArgs {
     json: bool,
 }
 
-struct Unit {
+struct SystemdUnit {
     name: String,
     path: PathBuf,
     system: bool,
 }
 
-pub(super) async fn install(context: &Context, args: &InstallArgs) -> Result<Exit, Failure> {
+pub(super) async fn install(context: &Context, args: &InstallArgs) -> Result<Exit, CommandFailure> {
     let slots = HomeSlots::new(context)?;
-    let unit = Unit::of(context, &slots, args.system)?;
+    let unit = SystemdUnit::of(context, &slots, args.system)?;
     // Its lock would keep the service from starting.
-    let list = Request::List { slots: Some(Vec::new()) };
+    let list = SupervisorRequest::List { slots: Some(Vec::new()) };
     match ask(&slots.run_dir(), &list, ANSWER_WITHIN).await {
         Ok(answer) if answer.holder.manager != Manager::Systemd => {
             let pid = answer.holder.process.pid;
-            return Err(Failure::new(format!("a supervisor runs for this home (pid {pid})"))
-                .advise("to end it with its gateways: vestal supervise --stop")
-                .with_exit(Exit::No));
+            return Err(CommandFailure::new(format!(
+                "a supervisor runs for this home (pid {pid})"
+            ))
+            .advise("to end it with its gateways: vestal supervise --stop")
+            .with_exit(Exit::No));
         }
         Ok(_) | Err(ControlError::NotRunning(_)) => {}
         Err(error) => return Err(no_answer(&error)),
     }
     let root = slots.root().root();
     std::fs::create_dir_all(root)
-        .map_err(|error| Failure::io(&format!("make {}", root.display()), &error))?;
+        .map_err(|error| CommandFailure::io(&format!("make {}", root.display()), &error))?;
     let scope = if args.system {
-        let owner = root.metadata().map_err(|error| Failure::io("look at the home", &error))?;
+        let owner =
+            root.metadata().map_err(|error| CommandFailure::io("look at the home", &error))?;
         UnitScope::System { uid: owner.uid() }
     } else {
         UnitScope::User
@@ -96,7 +99,7 @@ pub(super) async fn install(context: &Context, args: &InstallArgs) -> Result<Exi
         std::fs::write(&unit.path, text)
     };
     write().map_err(|error| {
-        let failure = Failure::io(&format!("write {}", unit.path.display()), &error);
+        let failure = CommandFailure::io(&format!("write {}", unit.path.display()), &error);
         if args.system && error.kind() == std::io::ErrorKind::PermissionDenied {
             return failure.advise("units of the system are root's: run this with sudo");
         }
@@ -111,17 +114,16 @@ pub(super) async fn install(context: &Context, args: &InstallArgs) -> Result<Exi
     unit.tell(context, args.json)
 }
 
-pub(super) fn uninstall(context: &Context, args: &UninstallArgs) -> Result<Exit, Failure> {
+pub(super) fn uninstall(context: &Context, args: &UninstallArgs) -> Result<Exit, CommandFailure> {
     let slots = HomeSlots::new(context)?;
-    let unit = Unit::of(context, &slots, args.system)?;
+    let unit = SystemdUnit::of(context, &slots, args.system)?;
     if !unit.path.exists() {
-        return Err(
-            Failure::new(format!("{} is not installed", unit.path.display())).with_exit(Exit::No)
-        );
+        return Err(CommandFailure::new(format!("{} is not installed", unit.path.display()))
+            .with_exit(Exit::No));
     }
     unit.systemctl(&["disable", "--now", &unit.name])?;
     std::fs::remove_file(&unit.path)
-        .map_err(|error| Failure::io(&format!("remove {}", unit.path.display()), &error))?;
+        .map_err(|error| CommandFailure::io(&format!("remove {}", unit.path.display()), &error))?;
     unit.systemctl(&["daemon-reload"])?;
     if !args.json {
         context.console.print(&format!("removed {}", unit.path.display()))?;
@@ -129,8 +131,8 @@ pub(super) fn uninstall(context: &Context, args: &UninstallArgs) -> Result<Exit,
     unit.tell(context, args.json)
 }
 
-impl Unit {
-    fn of(context: &Context, slots: &HomeSlots, system: bool) -> Result<Self, Failure> {
+impl SystemdUnit {
+    fn of(context: &Context, slots: &HomeSlots, system: bool) -> Result<Self, CommandFailure> {
         let environment = context.environment();
         let root = slots.root().root();
         let user_home = environment.user_home();
@@ -146,12 +148,12 @@ impl Unit {
             let config = environment.non_empty("XDG_CONFIG_HOME").map(PathBuf::from);
             let config = config.filter(|path| path.is_absolute());
             let config = config.or_else(|| user_home.map(|home| home.join(".config")));
-            config.ok_or_else(|| Failure::new("HOME is not set"))?.join("systemd/user")
+            config.ok_or_else(|| CommandFailure::new("HOME is not set"))?.join("systemd/user")
         };
         Ok(Self { path: dir.join(&name), name, system })
     }
 
-    fn systemctl(&self, arguments: &[&str]) -> Result<(), Failure> {
+    fn systemctl(&self, arguments: &[&str]) -> Result<(), CommandFailure> {
         let mut command = Command::new("systemctl");
         if !self.system {
             command.arg("--user");
@@ -159,17 +161,17 @@ impl Unit {
         command.args(arguments);
         let words = arguments.join(" ");
         let output = command.output().map_err(|error| {
-            Failure::io("run systemctl", &error)
+            CommandFailure::io("run systemctl", &error)
                 .advise("without systemd, `vestal gateway start` starts a supervisor, and `vestal supervise` runs one in the foreground")
         })?;
         if output.status.success() {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-        Err(Failure::new(format!("systemctl {words} failed: {said}")))
+        Err(CommandFailure::new(format!("systemctl {words} failed: {said}")))
     }
 
-    fn tell(&self, context: &Context, json: bool) -> Result<Exit, Failure> {
+    fn tell(&self, context: &Context, json: bool) -> Result<Exit, CommandFailure> {
         if json {
             let (unit, path) = (self.name.clone(), self.path.display().to_string());
             context.console.print_json(&UnitView { unit, path })?;

@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use vestal_api::{GatewayLogLineView, LogSource, log_sources};
-use vestal_logs::{Filter, Level, LogWatch, Merged, SourcedEntry};
+use vestal_logs::{Level, LogFilter, LogWatch, Merged, SourcedEntry};
 
-use super::Which;
+use super::ChosenGateways;
 use crate::console::{json, text};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::values::{PointInTime, parse_point_in_time};
 
@@ -45,7 +45,7 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub(super) struct LogsArgs {
     #[command(flatten)]
-    which: Which,
+    which: ChosenGateways,
 
     /// Keep printing new entries.
     #[arg(short, long)]
@@ -77,7 +77,7 @@ pub(super) struct LogsArgs {
     json: bool,
 }
 
-pub(super) async fn run(context: &Context, args: &LogsArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context, args: &LogsArgs) -> Result<Exit, CommandFailure> {
     let home = context.home()?;
     let root = context.profiles()?.root().clone();
     let own = [home.profile().clone()];
@@ -88,15 +88,15 @@ pub(super) async fn run(context: &Context, args: &LogsArgs) -> Result<Exit, Fail
         [] => &LogSource::OF_PROFILE[..],
         wanted => wanted,
     };
-    let filter = Filter {
+    let filter = LogFilter {
         level: args.level,
         session: args.session.clone(),
         since: args.since.map(|since| since.time(Timestamp::now())),
     };
-    let takes_all = filter == Filter::default() && args.source.is_empty();
+    let takes_all = filter == LogFilter::default() && args.source.is_empty();
     let mut merged = Merged::new(log_sources(&root, profiles, wanted), filter);
     // Watched before they are read: what is written in between is noticed.
-    let changes = if args.follow { Changes::watch(&merged) } else { Changes::Untold };
+    let changes = if args.follow { LogChanges::watch(&merged) } else { LogChanges::Untold };
     let last = merged.last(args.entries);
     if last.is_empty() && !args.follow && !args.json {
         context.console.note(if takes_all {
@@ -116,8 +116,8 @@ async fn follow(
     context: &Context,
     args: &LogsArgs,
     mut merged: Merged,
-    mut changes: Changes,
-) -> Result<Exit, Failure> {
+    mut changes: LogChanges,
+) -> Result<Exit, CommandFailure> {
     loop {
         changes.next().await;
         print(context, args, merged.look())?;
@@ -129,14 +129,14 @@ async fn follow(
 }
 
 /// How a follower learns that there may be more to read.
-enum Changes {
+enum LogChanges {
     /// The system tells.
     Told(AsyncFd<LogWatch>),
     /// It does not, so that the logs are looked at from time to time.
     Untold,
 }
 
-impl Changes {
+impl LogChanges {
     fn watch(merged: &Merged) -> Self {
         #[expect(deprecated, reason = "an owned descriptor stays the same one, as it has to")]
         let watch = LogWatch::new(merged.files())
@@ -169,7 +169,11 @@ impl Changes {
     }
 }
 
-fn print(context: &Context, args: &LogsArgs, entries: Vec<SourcedEntry>) -> Result<(), Failure> {
+fn print(
+    context: &Context,
+    args: &LogsArgs,
+    entries: Vec<SourcedEntry>,
+) -> Result<(), CommandFailure> {
     let mut shown = String::new();
     for entry in entries {
         let view = GatewayLogLineView::from(entry);

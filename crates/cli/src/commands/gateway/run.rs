@@ -6,7 +6,7 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use vestal_config::{Environment, Settings};
-use vestal_gateway::{Gateway, GatewayEnd, GatewayError, GatewaySettings, Shutdown};
+use vestal_gateway::{Gateway, GatewayEnd, GatewayError, GatewaySettings, ShutdownCause};
 use vestal_supervisor::{
     PLANNED_STOP_VARIABLE, PlannedAction, PlannedStop, READY_VARIABLE, announce_ready,
 };
@@ -15,7 +15,7 @@ use super::image;
 use crate::agent;
 use crate::commands::kanban;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const RUN_HELP: &str = "\
@@ -54,7 +54,7 @@ impl RunArgs {
     }
 }
 
-pub(super) async fn run(context: &Context, args: &RunArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context, args: &RunArgs) -> Result<Exit, CommandFailure> {
     image::refuse_root(context.environment())?;
     let is_own = args.supervised
         || args.no_supervise
@@ -67,14 +67,14 @@ pub(super) async fn run(context: &Context, args: &RunArgs) -> Result<Exit, Failu
     let gateway = match Gateway::claim(&home.dir(), home.profile().as_str()) {
         Ok(gateway) => gateway,
         Err(error @ GatewayError::AlreadyRunning { .. }) => {
-            return Err(Failure::new(error.to_string())
+            return Err(CommandFailure::new(error.to_string())
                 .advise(format!(
                     "to see it: vestal -p {0} gateway status; to end it: vestal -p {0} gateway stop",
                     home.profile()
                 ))
                 .with_exit(Exit::Permanent));
         }
-        Err(error) => return Err(Failure::new(error.to_string())),
+        Err(error) => return Err(CommandFailure::new(error.to_string())),
     };
     // From here on whatever keeps it from starting is on record.
     let end = match serve(context, &gateway, &loaded, args).await {
@@ -86,12 +86,12 @@ pub(super) async fn run(context: &Context, args: &RunArgs) -> Result<Exit, Failu
     };
     if end.stuck > 0 {
         let message = format!("{} turns did not end although they were interrupted", end.stuck);
-        return Err(Failure::new(message));
+        return Err(CommandFailure::new(message));
     }
     Ok(match end.shutdown {
-        Shutdown::Planned => Exit::Success,
-        Shutdown::Unplanned => Exit::No,
-        Shutdown::Restart => Exit::Restart,
+        ShutdownCause::Planned => Exit::Success,
+        ShutdownCause::Unplanned => Exit::No,
+        ShutdownCause::Restart => Exit::Restart,
     })
 }
 
@@ -100,13 +100,13 @@ async fn serve(
     gateway: &Gateway,
     loaded: &Settings,
     args: &RunArgs,
-) -> Result<GatewayEnd, Failure> {
+) -> Result<GatewayEnd, CommandFailure> {
     let wanted = GatewaySettings::new(loaded)
-        .map_err(|error| Failure::from(error).with_exit(Exit::Permanent))?
-        .map_err(|error| Failure::new(error.to_string()).with_exit(Exit::Permanent))?;
+        .map_err(|error| CommandFailure::from(error).with_exit(Exit::Permanent))?
+        .map_err(|error| CommandFailure::new(error.to_string()).with_exit(Exit::Permanent))?;
     let (sender, receiver) = mpsc::channel(4);
     listen_for_signals(context.environment(), sender.clone())
-        .map_err(|error| Failure::io("listen for signals", &error))?;
+        .map_err(|error| CommandFailure::io("listen for signals", &error))?;
     let dispatcher =
         if wanted.dispatch { Some(kanban::hosted_dispatcher(context).await?) } else { None };
     let runtime = agent::build(context, loaded, &[]).await?;
@@ -125,7 +125,7 @@ async fn serve(
         Ok(end) => end,
         Err(error) => {
             let exit = if error.is_permanent() { Exit::Permanent } else { Exit::Failed };
-            return Err(Failure::new(error.to_string()).with_exit(exit));
+            return Err(CommandFailure::new(error.to_string()).with_exit(exit));
         }
     };
     context.close(&engine).await;
@@ -158,7 +158,7 @@ fn serving(wanted: &GatewaySettings, settings: &Settings) -> String {
 /// should come back, SIGUSR1 asks to be started again.
 pub(in crate::commands) fn listen_for_signals(
     environment: &Environment,
-    sender: mpsc::Sender<Shutdown>,
+    sender: mpsc::Sender<ShutdownCause>,
 ) -> std::io::Result<()> {
     let note = environment.non_empty(PLANNED_STOP_VARIABLE).map(PathBuf::from);
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -168,10 +168,10 @@ pub(in crate::commands) fn listen_for_signals(
     tokio::spawn(async move {
         loop {
             let shutdown = tokio::select! {
-                _ = interrupt.recv() => Shutdown::Planned,
+                _ = interrupt.recv() => ShutdownCause::Planned,
                 _ = terminate.recv() => meaning_of_sigterm(note.as_deref()),
-                _ = hang_up.recv() => Shutdown::Unplanned,
-                _ = restart.recv() => Shutdown::Restart,
+                _ = hang_up.recv() => ShutdownCause::Unplanned,
+                _ = restart.recv() => ShutdownCause::Restart,
             };
             if sender.send(shutdown).await.is_err() {
                 return;
@@ -182,14 +182,16 @@ pub(in crate::commands) fn listen_for_signals(
 }
 
 /// Returns what SIGTERM means: a supervisor leaves a note when the end is planned.
-fn meaning_of_sigterm(note: Option<&Path>) -> Shutdown {
+fn meaning_of_sigterm(note: Option<&Path>) -> ShutdownCause {
     match note.map(PlannedStop::of_this_process) {
-        Some(Ok(Some(PlannedStop { action: PlannedAction::Stop, .. }))) => Shutdown::Planned,
-        Some(Ok(Some(PlannedStop { action: PlannedAction::Restart, .. }))) => Shutdown::Restart,
-        Some(Ok(None)) | None => Shutdown::Unplanned,
+        Some(Ok(Some(PlannedStop { action: PlannedAction::Stop, .. }))) => ShutdownCause::Planned,
+        Some(Ok(Some(PlannedStop { action: PlannedAction::Restart, .. }))) => {
+            ShutdownCause::Restart
+        }
+        Some(Ok(None)) | None => ShutdownCause::Unplanned,
         Some(Err(error)) => {
             tracing::warn!(%error, "the note about a planned stop cannot be read");
-            Shutdown::Unplanned
+            ShutdownCause::Unplanned
         }
     }
 }

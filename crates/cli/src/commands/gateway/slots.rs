@@ -10,11 +10,11 @@ use std::time::Duration;
 use vestal_api::DASHBOARD_SLOT;
 use vestal_config::{Environment, Home, ProfileName, Settings};
 use vestal_profiles::Profiles;
-use vestal_supervisor::{BootRule, Found, Service, Slot, SlotName, SlotSource};
+use vestal_supervisor::{BootRule, FoundSlot, Slot, SlotName, SlotService, SlotSource};
 
 use super::image::is_on;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 
 /// What follows `vestal -p NAME` in the slot of a profile.
 const GATEWAY_COMMAND: [&str; 3] = ["gateway", "run", "--supervised"];
@@ -41,10 +41,10 @@ pub(crate) struct HomeSlots {
 }
 
 impl HomeSlots {
-    pub(crate) fn new(context: &Context) -> Result<Self, Failure> {
+    pub(crate) fn new(context: &Context) -> Result<Self, CommandFailure> {
         let profiles = context.profiles()?;
         let program = std::env::current_exe()
-            .map_err(|error| Failure::io("find the program vestal", &error))?;
+            .map_err(|error| CommandFailure::io("find the program vestal", &error))?;
         let environment = environment(context, profiles.root());
         let captured = context.environment().clone();
         Ok(Self { profiles, program, environment, captured })
@@ -61,13 +61,13 @@ impl HomeSlots {
     }
 
     /// Makes the directory of profiles, so that the first one that is made is noticed.
-    pub(crate) fn make_profiles_dir(&self) -> Result<(), Failure> {
+    pub(crate) fn make_profiles_dir(&self) -> Result<(), CommandFailure> {
         let dir = self.root().profiles_dir();
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(&dir)
-            .map_err(|error| Failure::io(&format!("make {}", dir.display()), &error))
+            .map_err(|error| CommandFailure::io(&format!("make {}", dir.display()), &error))
     }
 
     /// Returns the command line of a supervisor that is started detached.
@@ -90,7 +90,7 @@ impl HomeSlots {
     }
 
     /// Returns the slot of a profile, which need not exist.
-    pub(crate) fn slot(&self, profile: &ProfileName) -> Result<Slot, Failure> {
+    pub(crate) fn slot(&self, profile: &ProfileName) -> Result<Slot, CommandFailure> {
         let home = self.root().sibling(profile.clone()).dir();
         // Settings that cannot be read are the gateway's to complain about.
         let drain = self.settings(profile).get(&vestal_api::keys::AGENT_RESTART_DRAIN_TIMEOUT);
@@ -98,7 +98,7 @@ impl HomeSlots {
         let mut argv: Vec<OsString> =
             vec![self.program.clone().into(), "-p".into(), profile.as_str().into()];
         argv.extend(GATEWAY_COMMAND.map(OsString::from));
-        let service = Service {
+        let service = SlotService {
             argv,
             env: self.environment.clone(),
             dir: self.root().root().to_owned(),
@@ -113,12 +113,12 @@ impl HomeSlots {
     }
 
     /// Returns the slot of the dashboard, which serves all profiles.
-    pub(crate) fn dashboard(&self) -> Result<Slot, Failure> {
+    pub(crate) fn dashboard(&self) -> Result<Slot, CommandFailure> {
         let root = self.root().root();
         let mut argv: Vec<OsString> = vec![self.program.clone().into()];
         argv.extend(DASHBOARD_COMMAND.map(OsString::from));
         let is_asked_for = is_on(&self.captured, DASHBOARD_VARIABLE);
-        let service = Service {
+        let service = SlotService {
             argv,
             env: self.environment.clone(),
             dir: root.to_owned(),
@@ -138,20 +138,20 @@ impl HomeSlots {
     }
 }
 
-fn slot(name: &str, service: Service) -> Result<Slot, Failure> {
-    let name = SlotName::new(name).map_err(|error| Failure::new(error.to_string()))?;
+fn slot(name: &str, service: SlotService) -> Result<Slot, CommandFailure> {
+    let name = SlotName::new(name).map_err(|error| CommandFailure::new(error.to_string()))?;
     Ok(Slot { name, service })
 }
 
 impl SlotSource for HomeSlots {
-    fn slots(&self) -> Vec<Found> {
+    fn slots(&self) -> Vec<FoundSlot> {
         let names = self.root().profiles();
         let slots = names.iter().map(|name| self.slot(name)).chain([self.dashboard()]);
-        let strays = self.profiles.strays().into_iter().map(|stray| Found::Broken {
+        let strays = self.profiles.strays().into_iter().map(|stray| FoundSlot::Broken {
             name: stray.path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             reason: stray.reason,
         });
-        let slots = slots.filter_map(Result::ok).map(|slot| Found::Slot(Box::new(slot)));
+        let slots = slots.filter_map(Result::ok).map(|slot| FoundSlot::Slot(Box::new(slot)));
         slots.chain(strays).collect()
     }
 

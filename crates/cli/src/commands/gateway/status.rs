@@ -8,16 +8,16 @@ use vestal_api::{DASHBOARD_SLOT, GatewayStatusView, GatewayView};
 use vestal_config::ProfileName;
 use vestal_gateway::StatusAnswer;
 use vestal_supervisor::{
-    Answer, ControlError, PartState, Request, SlotSource as _, SlotState, SlotStatus, SlotStatuses,
-    ask, list_offline,
+    ControlError, PartState, SlotSource as _, SlotState, SlotStatus, SlotStatuses,
+    SupervisorAnswer, SupervisorRequest, ask, list_offline,
 };
 
-use super::Which;
+use super::ChosenGateways;
 use super::lifecycle::no_answer;
 use super::slots::HomeSlots;
 use crate::console::{Cell, DIM, GREEN, RED, Table, YELLOW, text};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 /// A supervisor answers at once; one that takes longer is stuck or boots.
@@ -36,14 +36,14 @@ Examples:
 #[command(after_help = STATUS_HELP)]
 pub(super) struct StatusArgs {
     #[command(flatten)]
-    which: Which,
+    which: ChosenGateways,
 
     /// Print a JSON object.
     #[arg(long)]
     json: bool,
 }
 
-pub(super) async fn status(context: &Context, args: &StatusArgs) -> Result<Exit, Failure> {
+pub(super) async fn status(context: &Context, args: &StatusArgs) -> Result<Exit, CommandFailure> {
     let view = find(context, args.which.slots(context)?).await?;
     let dashboard = view.dashboard.iter().filter(|_| args.which.dashboard);
     let all_run = view.gateways.iter().chain(dashboard).all(GatewayView::is_healthy);
@@ -54,8 +54,8 @@ pub(super) async fn status(context: &Context, args: &StatusArgs) -> Result<Exit,
     }
     context.console.print(&format!("Manager: {}", view.manager.line()))?;
     let shown = |dashboard: &&GatewayView| match args.which {
-        Which { dashboard: true, .. } => true,
-        Which { all, .. } => all && is_in_use(dashboard),
+        ChosenGateways { dashboard: true, .. } => true,
+        ChosenGateways { all, .. } => all && is_in_use(dashboard),
     };
     for gateway in view.gateways.iter().chain(view.dashboard.iter().filter(shown)) {
         show(context, gateway)?;
@@ -68,7 +68,7 @@ fn is_in_use(dashboard: &GatewayView) -> bool {
     dashboard.state != SlotState::Stopped || dashboard.reason.is_some()
 }
 
-fn show(context: &Context, gateway: &GatewayView) -> Result<(), Failure> {
+fn show(context: &Context, gateway: &GatewayView) -> Result<(), CommandFailure> {
     let console = context.console;
     console.print("")?;
     let line = |label: &str, value: &str| {
@@ -122,7 +122,7 @@ pub(super) struct ListArgs {
     json: bool,
 }
 
-pub(super) async fn list(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
+pub(super) async fn list(context: &Context, args: &ListArgs) -> Result<Exit, CommandFailure> {
     let view = find(context, None).await?;
     if args.json {
         context.console.print_json(&view.gateways)?;
@@ -195,12 +195,12 @@ async fn show_unsupervised(slots: &HomeSlots, status: &mut SlotStatus) {
 pub(in crate::commands) async fn find(
     context: &Context,
     which: Option<Vec<String>>,
-) -> Result<GatewayStatusView, Failure> {
+) -> Result<GatewayStatusView, CommandFailure> {
     let slots = HomeSlots::new(context)?;
     let offline = || list_offline(&slots.run_dir(), &slots.gateway_logs(), slots.slots());
-    let request = Request::List { slots: which.clone() };
+    let request = SupervisorRequest::List { slots: which.clone() };
     let (holder, mut found) = match ask(&slots.run_dir(), &request, ANSWER_WITHIN).await {
-        Ok(Answer { holder, slots, services, .. }) => {
+        Ok(SupervisorAnswer { holder, slots, services, .. }) => {
             (Some(holder), SlotStatuses { slots, services })
         }
         Err(ControlError::NotRunning(_)) => (None, offline()),

@@ -10,7 +10,7 @@ use vestal_board::{Error, Status};
 use super::board_context::BoardContext;
 use super::values::absolute;
 use crate::console::{Cell, DIM, GREEN, RED, Table, YELLOW, text};
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const BOARDS_HELP: &str = "\
@@ -47,7 +47,7 @@ enum BoardsVerb {
     Workdir(WorkdirArgs),
 }
 
-pub(super) async fn run(ctx: &BoardContext<'_>, args: BoardsArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(ctx: &BoardContext<'_>, args: BoardsArgs) -> Result<Exit, CommandFailure> {
     match args.verb {
         BoardsVerb::List(args) => list(ctx, &args).await,
         BoardsVerb::Create(args) => create(ctx, args).await,
@@ -61,7 +61,7 @@ pub(super) async fn run(ctx: &BoardContext<'_>, args: BoardsArgs) -> Result<Exit
 }
 
 /// Reads the slug of a board. An invalid slug is reported like an unknown one.
-fn named(slug: &str) -> Result<Slug, Failure> {
+fn named(slug: &str) -> Result<Slug, CommandFailure> {
     Ok(Slug::new(slug).map_err(BoardsError::from).map_err(Error::from)?)
 }
 
@@ -85,7 +85,7 @@ pub(super) struct ListArgs {
     json: bool,
 }
 
-pub(super) async fn list(ctx: &BoardContext<'_>, args: &ListArgs) -> Result<Exit, Failure> {
+pub(super) async fn list(ctx: &BoardContext<'_>, args: &ListArgs) -> Result<Exit, CommandFailure> {
     let boards = ctx.boards().list(args.all).await?;
     let views: Vec<BoardView> = boards.iter().map(|board| view(ctx, board)).collect();
     if args.json {
@@ -185,7 +185,10 @@ pub(super) struct CreateArgs {
     json: bool,
 }
 
-pub(super) async fn create(ctx: &BoardContext<'_>, args: CreateArgs) -> Result<Exit, Failure> {
+pub(super) async fn create(
+    ctx: &BoardContext<'_>,
+    args: CreateArgs,
+) -> Result<Exit, CommandFailure> {
     let slug = named(&args.slug)?;
     let new = NewBoard {
         name: args.name,
@@ -248,7 +251,7 @@ pub(super) struct RmArgs {
     json: bool,
 }
 
-pub(super) async fn rm(ctx: &BoardContext<'_>, args: &RmArgs) -> Result<Exit, Failure> {
+pub(super) async fn rm(ctx: &BoardContext<'_>, args: &RmArgs) -> Result<Exit, CommandFailure> {
     let slug = named(&args.slug)?;
     if args.delete {
         ctx.boards().delete(&slug).await.map_err(|error| ctx.explain(error))?;
@@ -286,7 +289,10 @@ pub(super) struct RestoreArgs {
     json: bool,
 }
 
-pub(super) async fn restore(ctx: &BoardContext<'_>, args: &RestoreArgs) -> Result<Exit, Failure> {
+pub(super) async fn restore(
+    ctx: &BoardContext<'_>,
+    args: &RestoreArgs,
+) -> Result<Exit, CommandFailure> {
     let slug = named(&args.slug)?;
     ctx.boards().restore(&slug).await.map_err(|error| ctx.explain(error))?;
     if args.json {
@@ -314,7 +320,10 @@ pub(super) struct SwitchArgs {
     json: bool,
 }
 
-pub(super) async fn switch(ctx: &BoardContext<'_>, args: &SwitchArgs) -> Result<Exit, Failure> {
+pub(super) async fn switch(
+    ctx: &BoardContext<'_>,
+    args: &SwitchArgs,
+) -> Result<Exit, CommandFailure> {
     let slug = named(&args.slug)?;
     ctx.boards().switch(&slug).await.map_err(|error| ctx.explain(error))?;
     if args.json {
@@ -344,7 +353,7 @@ pub(super) struct ShowArgs {
     json: bool,
 }
 
-pub(super) async fn show(ctx: &BoardContext<'_>, args: &ShowArgs) -> Result<Exit, Failure> {
+pub(super) async fn show(ctx: &BoardContext<'_>, args: &ShowArgs) -> Result<Exit, CommandFailure> {
     let slug = ctx.slug().clone();
     let info = match ctx.board_if_any().await? {
         Some(board) => board.info().await?,
@@ -354,7 +363,7 @@ pub(super) async fn show(ctx: &BoardContext<'_>, args: &ShowArgs) -> Result<Exit
             let found = listed.into_iter().find(|board| board.slug == slug);
             match found {
                 Some(found) => found.info,
-                None => return Err(Failure::new(format!("board {slug} is not listed"))),
+                None => return Err(CommandFailure::new(format!("board {slug} is not listed"))),
             }
         }
     };
@@ -409,7 +418,10 @@ pub(super) struct RenameArgs {
     json: bool,
 }
 
-pub(super) async fn rename(ctx: &BoardContext<'_>, args: &RenameArgs) -> Result<Exit, Failure> {
+pub(super) async fn rename(
+    ctx: &BoardContext<'_>,
+    args: &RenameArgs,
+) -> Result<Exit, CommandFailure> {
     let slug = named(&args.slug)?;
     let info = ctx.boards().rename(&slug, &args.name).await.map_err(|error| ctx.explain(error))?;
     if args.json {
@@ -446,7 +458,10 @@ struct WorkdirArgs {
     json: bool,
 }
 
-async fn set_default_workdir(ctx: &BoardContext<'_>, args: &WorkdirArgs) -> Result<Exit, Failure> {
+async fn set_default_workdir(
+    ctx: &BoardContext<'_>,
+    args: &WorkdirArgs,
+) -> Result<Exit, CommandFailure> {
     let slug = named(&args.slug)?;
     let path = args.path.as_deref().map(absolute).transpose()?;
     let info = ctx

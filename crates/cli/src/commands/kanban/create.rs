@@ -7,17 +7,17 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use vestal_api::TaskView;
-use vestal_board::verbs::{Edit, Initial, NewTask};
+use vestal_board::verbs::{Initial, NewTask, TaskEdit};
 use vestal_board::{Status, Task, Time};
 use vestal_config::ProfileName;
 
 use super::board_context::BoardContext;
-use super::display::{self, TaskChange};
+use super::display::{self, ShownChange};
 use super::import;
 use super::values::{
     TimeArgs, WorkspaceChoice, parse_assignee, parse_object, parse_workspace, text_or_stdin,
 };
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::values::parse_duration;
 
@@ -131,7 +131,7 @@ enum InitialStatus {
     Blocked,
 }
 
-pub(super) async fn run(ctx: &BoardContext<'_>, args: CreateArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(ctx: &BoardContext<'_>, args: CreateArgs) -> Result<Exit, CommandFailure> {
     if let Some(file) = &args.from {
         return import::run(ctx, file, args.created_by.as_deref(), args.json).await;
     }
@@ -184,15 +184,19 @@ pub(super) async fn run(ctx: &BoardContext<'_>, args: CreateArgs) -> Result<Exit
 }
 
 /// Returns where a task begins, of what was asked for.
-fn initial(triage: bool, status: InitialStatus, at: Option<Time>) -> Result<Initial, Failure> {
+fn initial(
+    triage: bool,
+    status: InitialStatus,
+    at: Option<Time>,
+) -> Result<Initial, CommandFailure> {
     match (triage, status, at) {
         (false, InitialStatus::Running, None) => Ok(Initial::Queue),
         (false, InitialStatus::Running, Some(at)) => Ok(Initial::At(at)),
         (true, InitialStatus::Running, None) => Ok(Initial::Triage),
         (false, InitialStatus::Blocked, None) => Ok(Initial::Blocked),
-        _ => {
-            Err(Failure::usage("use only one of --triage, --initial-status blocked, --at and --in"))
-        }
+        _ => Err(CommandFailure::usage(
+            "use only one of --triage, --initial-status blocked, --at and --in",
+        )),
     }
 }
 
@@ -230,7 +234,7 @@ impl Hints {
 
 /// Says what keeps tasks from being worked on: a profile that is not there, or
 /// nobody who dispatches. Each thing once, however many tasks there are.
-pub(super) fn hint(ctx: &BoardContext<'_>, hints: &Hints) -> Result<Exit, Failure> {
+pub(super) fn hint(ctx: &BoardContext<'_>, hints: &Hints) -> Result<Exit, CommandFailure> {
     for profile in &hints.profiles {
         ctx.warn_of_unknown(profile)?;
     }
@@ -329,7 +333,7 @@ fn parse_limit(text: &str) -> Result<RuntimeLimit, String> {
 }
 
 impl EditArgs {
-    async fn edit(self) -> Result<Edit, Failure> {
+    async fn edit(self) -> Result<TaskEdit, CommandFailure> {
         let body = match self.body {
             Some(text) => Some(text_or_stdin(text).await?),
             None => None,
@@ -339,7 +343,7 @@ impl EditArgs {
             None => None,
         };
         let reviewer = self.reviewer.as_deref().map(parse_assignee).transpose()?;
-        Ok(Edit {
+        Ok(TaskEdit {
             title: self.title,
             body,
             priority: self.priority,
@@ -363,17 +367,17 @@ fn given(text: String) -> Option<String> {
     (text != "none" && !text.trim().is_empty()).then_some(text)
 }
 
-pub(super) async fn edit(ctx: &BoardContext<'_>, args: EditArgs) -> Result<Exit, Failure> {
+pub(super) async fn edit(ctx: &BoardContext<'_>, args: EditArgs) -> Result<Exit, CommandFailure> {
     let (board, id) = ctx.task(&args.id).await?;
     let json = args.json;
     let edit = args.edit().await?;
-    if edit == Edit::default() {
-        return Err(Failure::usage("nothing to change")
+    if edit == TaskEdit::default() {
+        return Err(CommandFailure::usage("nothing to change")
             .advise("for example: vestal kanban edit ID --priority 5; --help lists the options"));
     }
     if let Some(Some(reviewer)) = &edit.reviewer {
         ctx.warn_of_unknown(reviewer)?;
     }
     let task = board.edit(&ctx.by(), &id, edit).await?;
-    display::finish(ctx, &board, TaskChange::alone(task, "changed"), json).await
+    display::finish(ctx, &board, ShownChange::alone(task, "changed"), json).await
 }

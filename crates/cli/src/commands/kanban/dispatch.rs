@@ -14,7 +14,6 @@ use vestal_dispatcher::{
     DispatchEvent, DispatchMode, Dispatcher, DispatcherOptions, GcPolicy, OpenBoards, PATIENCE,
     ProgramLauncher, WatchLock,
 };
-use vestal_runtime::Terminations;
 
 use vestal_gateway::DispatcherHost;
 
@@ -23,6 +22,7 @@ use super::display;
 use crate::console::{Console, DIM, GREEN, RED, YELLOW, json, text};
 use crate::error::CommandFailure;
 use crate::exit::Exit;
+use crate::signals;
 
 const DISPATCH_HELP: &str = "\
 Without --watch, one board is dispatched once: stuck tasks are repaired, scheduled tasks that are

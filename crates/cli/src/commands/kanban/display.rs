@@ -11,7 +11,7 @@ use vestal_board::{Board, Run, Status, Task, TaskId, Time};
 
 use super::board_context::BoardContext;
 use crate::console::{Console, DIM, GREEN, RED, YELLOW, text};
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 /// Returns the sign of a status.
@@ -104,7 +104,7 @@ fn tell_end(console: Console, run: &Run, end: WorkerEnd) {
 
 /// A change that was made, and the words for it.
 #[derive(Debug)]
-pub(super) struct TaskChange {
+pub(super) struct ShownChange {
     moved: Moved,
     /// What was done, to be read before the name of the task.
     done: &'static str,
@@ -112,7 +112,7 @@ pub(super) struct TaskChange {
     why: Option<String>,
 }
 
-impl TaskChange {
+impl ShownChange {
     pub(super) fn new(moved: Moved, done: &'static str) -> Self {
         Self { moved, done, why: None }
     }
@@ -146,8 +146,8 @@ struct SettledChange {
 
 /// Sees to the worker that lost its task by a change: one on this host is
 /// stopped at once, so that nobody pays for work that counts no more.
-async fn settle(ctx: &BoardContext<'_>, board: &Board, step: TaskChange) -> SettledChange {
-    let TaskChange { moved: Moved { task, ended, promoted }, done, why } = step;
+async fn settle(ctx: &BoardContext<'_>, board: &Board, step: ShownChange) -> SettledChange {
+    let ShownChange { moved: Moved { task, ended, promoted }, done, why } = step;
     let ended = match ended {
         Some(run) => {
             // The change is made, whatever becomes of the worker.
@@ -166,9 +166,9 @@ async fn settle(ctx: &BoardContext<'_>, board: &Board, step: TaskChange) -> Sett
 pub(super) async fn finish(
     ctx: &BoardContext<'_>,
     board: &Board,
-    step: TaskChange,
+    step: ShownChange,
     json: bool,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let settled = settle(ctx, board, step).await;
     if json {
         ctx.print(&settled.view())?;
@@ -185,7 +185,7 @@ impl SettledChange {
     }
 
     /// Says it to people: a line for the task, and notes for the rest.
-    pub(super) fn tell(&self, ctx: &BoardContext<'_>) -> Result<(), Failure> {
+    pub(super) fn tell(&self, ctx: &BoardContext<'_>) -> Result<(), CommandFailure> {
         let console = ctx.console();
         let task = &self.task;
         let mut line = format!("{} {}", self.done, task.id);
@@ -225,9 +225,9 @@ pub(super) async fn for_each_task<F>(
     names: &[String],
     json: bool,
     act: impl Fn(Board, TaskId) -> F,
-) -> Result<Exit, Failure>
+) -> Result<Exit, CommandFailure>
 where
-    F: Future<Output = vestal_board::Result<TaskChange>>,
+    F: Future<Output = vestal_board::Result<ShownChange>>,
 {
     let mut views = Vec::with_capacity(names.len());
     let mut exit = Exit::Success;
@@ -235,7 +235,7 @@ where
         let done = async {
             let (board, id) = ctx.task(name).await?;
             let step = act(board.clone(), id).await?;
-            Ok::<_, Failure>(settle(ctx, &board, step).await)
+            Ok::<_, CommandFailure>(settle(ctx, &board, step).await)
         };
         match done.await {
             Ok(settled) => {

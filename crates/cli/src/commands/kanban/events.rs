@@ -12,15 +12,15 @@ use clap::Args;
 use serde_json::Value;
 use vestal_api::{EventView, TaskLogView};
 use vestal_board::store::EventQuery;
-use vestal_board::{Board, Event, Status, TaskId, log_path};
-use vestal_runtime::Terminations;
+use vestal_board::{Board, Status, TaskEvent, TaskId, log_path};
 
 use super::board_context::BoardContext;
 use super::display;
 use crate::console::{DIM, GREEN, RED, Sink, YELLOW, text};
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::follow::unless_terminated;
+use crate::signals;
 
 const WATCH_HELP: &str = "\
 Ctrl-C ends it.
@@ -56,7 +56,7 @@ pub(super) struct WatchArgs {
     json: bool,
 }
 
-pub(super) async fn watch(ctx: &BoardContext<'_>, args: WatchArgs) -> Result<Exit, Failure> {
+pub(super) async fn watch(ctx: &BoardContext<'_>, args: WatchArgs) -> Result<Exit, CommandFailure> {
     let watching = async {
         let (board, after) = match ctx.board_if_any().await? {
             Some(board) => {
@@ -83,7 +83,7 @@ pub(super) async fn watch(ctx: &BoardContext<'_>, args: WatchArgs) -> Result<Exi
 }
 
 /// Waits until the board exists.
-async fn wait_for_board(ctx: &BoardContext<'_>) -> Result<Board, Failure> {
+async fn wait_for_board(ctx: &BoardContext<'_>) -> Result<Board, CommandFailure> {
     ctx.console().note(&format!("board {} has no task yet; waiting for the first", ctx.slug()));
     loop {
         if let Some(board) = ctx.board_if_any().await? {
@@ -95,10 +95,9 @@ async fn wait_for_board(ctx: &BoardContext<'_>) -> Result<Board, Failure> {
 
 /// Runs endless work until a signal asks this process to end.
 async fn until_signal(
-    work: impl Future<Output = Result<Infallible, Failure>>,
-) -> Result<Exit, Failure> {
-    let mut signals =
-        Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
+    work: impl Future<Output = Result<Infallible, CommandFailure>>,
+) -> Result<Exit, CommandFailure> {
+    let mut signals = signals::listen_or_fail()?;
     match unless_terminated(&mut signals, work).await {
         Ok(Ok(never)) => match never {},
         Ok(Err(failure)) => Err(failure),
@@ -112,7 +111,7 @@ async fn follow_events(
     board: &Board,
     mut query: EventQuery,
     json: bool,
-) -> Result<Infallible, Failure> {
+) -> Result<Infallible, CommandFailure> {
     // Before the first look: no change is missed between the two.
     let mut changes = board.changes()?;
     loop {
@@ -138,7 +137,7 @@ async fn follow_events(
 }
 
 /// Returns the title of an event's task; nothing where it is gone.
-async fn title_of(board: &Board, event: &Event) -> Option<String> {
+async fn title_of(board: &Board, event: &TaskEvent) -> Option<String> {
     Some(board.get(&event.task_id).await.ok()?.title)
 }
 
@@ -168,7 +167,7 @@ pub(super) struct TailArgs {
     json: bool,
 }
 
-pub(super) async fn tail(ctx: &BoardContext<'_>, args: &TailArgs) -> Result<Exit, Failure> {
+pub(super) async fn tail(ctx: &BoardContext<'_>, args: &TailArgs) -> Result<Exit, CommandFailure> {
     let (board, id) = ctx.task(&args.id).await?;
     let mut read = board.read().await?;
     let (past, after) = (read.events(&id, args.last).await?, read.last_event().await?);
@@ -197,7 +196,11 @@ const TITLE: usize = 40;
 const LONGEST: usize = 120;
 
 /// Prints an event on a line, with the title of its task where there are several.
-fn print_event(ctx: &BoardContext<'_>, event: &Event, title: Option<&str>) -> Result<(), Failure> {
+fn print_event(
+    ctx: &BoardContext<'_>,
+    event: &TaskEvent,
+    title: Option<&str>,
+) -> Result<(), CommandFailure> {
     let console = ctx.console();
     let style = match event.kind.as_str() {
         "completed" | "promoted" | "promoted_manual" | "unblocked" | "submitted" => GREEN,
@@ -222,7 +225,7 @@ fn print_event(ctx: &BoardContext<'_>, event: &Event, title: Option<&str>) -> Re
 }
 
 /// Returns what is known about an event beside its kind, in short.
-pub(super) fn details(event: &Event) -> String {
+pub(super) fn details(event: &TaskEvent) -> String {
     let mut parts: Vec<String> = Vec::new();
     if let Some(run) = event.run_id {
         parts.push(format!("run {run}"));
@@ -298,7 +301,7 @@ pub(super) struct LogArgs {
     json: bool,
 }
 
-pub(super) async fn log(ctx: &BoardContext<'_>, args: &LogArgs) -> Result<Exit, Failure> {
+pub(super) async fn log(ctx: &BoardContext<'_>, args: &LogArgs) -> Result<Exit, CommandFailure> {
     let (board, id) = ctx.task(&args.id).await?;
     let path = log_path(board.dir(), &id);
     if args.json {
@@ -308,9 +311,8 @@ pub(super) async fn log(ctx: &BoardContext<'_>, args: &LogArgs) -> Result<Exit, 
         ctx.print(&TaskLogView { task_id: id.to_string(), path, exists: found.is_some(), size })?;
         return Ok(Exit::Success);
     }
-    let sink = Sink::stdout().map_err(|error| Failure::output(&error))?;
-    let mut signals =
-        Terminations::listen().map_err(|error| Failure::io("listen for signals", &error))?;
+    let sink = Sink::stdout().map_err(|error| CommandFailure::output(&error))?;
+    let mut signals = signals::listen_or_fail()?;
     let printing = print_log(ctx, &board, &id, path, args, &sink);
     match unless_terminated(&mut signals, printing).await {
         Ok(done) => done,
@@ -325,7 +327,7 @@ async fn print_log(
     path: PathBuf,
     args: &LogArgs,
     sink: &Sink,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let mut log = Log::open(&path, args.tail)?;
     loop {
         // Before the reading: what is printed up to the end of the work is read.
@@ -364,8 +366,9 @@ struct Log {
 impl Log {
     /// Opens a log at its beginning, or so much before its end; nothing if
     /// there is none.
-    fn open(path: &Path, tail: Option<u64>) -> Result<Option<Self>, Failure> {
-        let failed = |error: &io::Error| Failure::io(&format!("read {}", path.display()), error);
+    fn open(path: &Path, tail: Option<u64>) -> Result<Option<Self>, CommandFailure> {
+        let failed =
+            |error: &io::Error| CommandFailure::io(&format!("read {}", path.display()), error);
         let mut file = match File::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -391,18 +394,17 @@ impl Log {
     }
 
     /// Passes on the bytes that are there now.
-    async fn pass_on(&mut self, sink: &Sink) -> Result<(), Failure> {
+    async fn pass_on(&mut self, sink: &Sink) -> Result<(), CommandFailure> {
         let mut piece = vec![0; PIECE];
         loop {
-            let read = self
-                .file
-                .read(&mut piece)
-                .map_err(|error| Failure::io(&format!("read {}", self.path.display()), &error))?;
+            let read = self.file.read(&mut piece).map_err(|error| {
+                CommandFailure::io(&format!("read {}", self.path.display()), &error)
+            })?;
             if read == 0 {
                 return Ok(());
             }
             let bytes = Bytes::copy_from_slice(&piece[..read]);
-            sink.write(bytes).await.map_err(|error| Failure::output(&error))?;
+            sink.write(bytes).await.map_err(|error| CommandFailure::output(&error))?;
         }
     }
 }
@@ -416,7 +418,7 @@ mod tests {
 
     #[test]
     fn details_leave_out_what_says_nothing() {
-        let event = Event {
+        let event = TaskEvent {
             id: 1,
             task_id: "t_000000000000".parse().unwrap(),
             run_id: Some(RunId::new(3)),

@@ -14,7 +14,7 @@ use super::board_context::BoardContext;
 use super::create::{self, Hints};
 use super::values::{self, STDIN, WorkspaceChoice, parse_assignee, parse_moment, parse_workspace};
 use crate::console::{JsonList, text};
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::values::parse_duration;
 
@@ -58,7 +58,7 @@ enum Lines {
 }
 
 impl Lines {
-    async fn of(file: &Path) -> Result<Self, Failure> {
+    async fn of(file: &Path) -> Result<Self, CommandFailure> {
         if file.as_os_str() == STDIN {
             return Ok(Self::Stdin(values::stdin_up_to(MOST, "standard input").await?));
         }
@@ -69,11 +69,12 @@ impl Lines {
         Ok(Self::File(file.to_owned()))
     }
 
-    fn open(&self) -> Result<ImportReader<'_>, Failure> {
+    fn open(&self) -> Result<ImportReader<'_>, CommandFailure> {
         let from: Box<dyn BufRead + '_> = match self {
             Self::File(path) => {
                 let file = File::open(path);
-                let failed = |error| Failure::io(&format!("read {}", path.display()), &error);
+                let failed =
+                    |error| CommandFailure::io(&format!("read {}", path.display()), &error);
                 Box::new(BufReader::new(file.map_err(failed)?))
             }
             Self::Stdin(text) => Box::new(text.as_bytes()),
@@ -126,7 +127,7 @@ pub(super) async fn run(
     file: &Path,
     created_by: Option<&str>,
     json: bool,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let lines = Lines::of(file).await?;
     let named = match &lines {
         Lines::Stdin(_) if file.as_os_str() == STDIN => "standard input".to_owned(),
@@ -147,12 +148,14 @@ pub(super) async fn run(
         let find = |parent: &String| names.get(parent).or_else(|| import.parents.get(parent));
         let parents: Option<Vec<TaskId>> =
             line.parents.iter().map(|own| find(own).cloned()).collect();
-        let changed = || Failure::new(format!("{place}: the file was changed while it was read"));
+        let changed =
+            || CommandFailure::new(format!("{place}: the file was changed while it was read"));
         let parents = parents.ok_or_else(changed).map_err(no_task)?;
         let name = line.name.clone();
         let new = import.task(line, parents).map_err(|failure| no_task(failure.about(&place)))?;
         let created = creation.add(&new).await;
-        let created = created.map_err(|error| no_task(Failure::from(error).about(&place)))?;
+        let created =
+            created.map_err(|error| no_task(CommandFailure::from(error).about(&place)))?;
         existed += u64::from(created.existed);
         hints.add(&created.task);
         names.extend(name.map(|name| (name, created.task.id.clone())));
@@ -187,13 +190,13 @@ fn within_line(error: &serde_json::Error) -> String {
     }
 }
 
-fn no_task(failure: Failure) -> Failure {
+fn no_task(failure: CommandFailure) -> CommandFailure {
     failure.advise("no task was created")
 }
 
 impl Import<'_> {
     /// Looks for mistakes before anything is made and anybody has to wait for it.
-    async fn check(&mut self) -> Result<(), Failure> {
+    async fn check(&mut self) -> Result<(), CommandFailure> {
         let mut lines = self.lines.open()?;
         let mut names = BTreeSet::new();
         let mut count = 0_u64;
@@ -202,8 +205,8 @@ impl Import<'_> {
             for parent in &line.parents {
                 if !names.contains(parent) && !self.parents.contains_key(parent) {
                     let found = self.board.find(parent).await;
-                    let found =
-                        found.map_err(|error| no_task(Failure::from(error).about(&place)))?;
+                    let found = found
+                        .map_err(|error| no_task(CommandFailure::from(error).about(&place)))?;
                     self.parents.insert(parent.clone(), found);
                 }
             }
@@ -212,12 +215,12 @@ impl Import<'_> {
                 // taken to mean.
                 if self.parents.contains_key(name) {
                     let late = format!("{place}: an earlier line waits for the ref {name:?}");
-                    return Err(no_task(Failure::usage(late))
+                    return Err(no_task(CommandFailure::usage(late))
                         .advise("a ref must come before the lines that wait for it"));
                 }
                 if !names.insert(name.clone()) {
                     let again = format!("{place}: an earlier line has the ref {name:?} already");
-                    return Err(no_task(Failure::usage(again)));
+                    return Err(no_task(CommandFailure::usage(again)));
                 }
             }
             let new = self.task(line, Vec::new());
@@ -225,27 +228,29 @@ impl Import<'_> {
             checked.map_err(|failure| no_task(failure.about(&place)))?;
         }
         if count == 0 {
-            return Err(Failure::usage(format!("no task in {}", self.named)));
+            return Err(CommandFailure::usage(format!("no task in {}", self.named)));
         }
         Ok(())
     }
 
     /// Reads the next line, and says where it is.
-    fn line(&self, lines: &mut ImportReader<'_>) -> Result<Option<(ImportLine, String)>, Failure> {
+    fn line(
+        &self,
+        lines: &mut ImportReader<'_>,
+    ) -> Result<Option<(ImportLine, String)>, CommandFailure> {
         let read = match lines.next() {
             Ok(None) => return Ok(None),
-            Ok(Some(text)) => {
-                serde_json::from_str(text).map_err(|error| Failure::usage(within_line(&error)))
-            }
-            Err(error) => Err(Failure::io("read it", &error)),
+            Ok(Some(text)) => serde_json::from_str(text)
+                .map_err(|error| CommandFailure::usage(within_line(&error))),
+            Err(error) => Err(CommandFailure::io("read it", &error)),
         };
         let place = format!("{}, line {}", self.named, lines.number);
         let line = read.map_err(|failure| no_task(failure.about(&place)))?;
         Ok(Some((line, place)))
     }
 
-    fn task(&self, line: ImportLine, parents: Vec<TaskId>) -> Result<NewTask, Failure> {
-        let wrong = |what: &str, reason: String| Failure::usage(format!("{what}: {reason}"));
+    fn task(&self, line: ImportLine, parents: Vec<TaskId>) -> Result<NewTask, CommandFailure> {
+        let wrong = |what: &str, reason: String| CommandFailure::usage(format!("{what}: {reason}"));
         let place = match &line.workspace {
             Some(text) => parse_workspace(text).map_err(|reason| wrong("workspace", reason))?,
             None => WorkspaceChoice::Scratch,
@@ -259,7 +264,7 @@ impl Import<'_> {
             (false, false, Some(at)) => Initial::At(at),
             (true, false, None) => Initial::Triage,
             (false, true, None) => Initial::Blocked,
-            _ => return Err(Failure::usage("use only one of triage, blocked and at")),
+            _ => return Err(CommandFailure::usage("use only one of triage, blocked and at")),
         };
         Ok(NewTask {
             title: line.title,

@@ -5,14 +5,14 @@ use std::ops::ControlFlow;
 use clap::Args;
 use vestal_api::{BoardTaskView, TaskView};
 use vestal_board::boards::{BoardsError, Make, Slug};
-use vestal_board::store::{Order, Query, Read};
+use vestal_board::store::{Order, Read, TaskQuery};
 use vestal_board::{Error, Status, Task};
 
 use super::board_context::BoardContext;
 use super::display;
 use super::values::parse_assignee;
 use crate::console::{Cell, DIM, JsonList, RED, Table, YELLOW, text};
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
@@ -94,13 +94,13 @@ pub(super) struct ListArgs {
 }
 
 impl ListArgs {
-    fn query(&self, ctx: &BoardContext<'_>) -> Result<Query, Failure> {
+    fn query(&self, ctx: &BoardContext<'_>) -> Result<TaskQuery, CommandFailure> {
         let assignee = match (&self.assignee, self.mine) {
             (Some(name), _) => Some(parse_assignee(name)?.map(|name| name.to_string())),
             (None, true) => Some(Some(ctx.context.home()?.profile().to_string())),
             (None, false) => None,
         };
-        Ok(Query {
+        Ok(TaskQuery {
             statuses: self.statuses.clone(),
             with_archived: self.archived,
             assignee,
@@ -128,7 +128,7 @@ impl ListArgs {
     }
 }
 
-pub(super) async fn run(ctx: &BoardContext<'_>, args: ListArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(ctx: &BoardContext<'_>, args: ListArgs) -> Result<Exit, CommandFailure> {
     if args.all_boards {
         return everywhere(ctx, &args).await;
     }
@@ -163,7 +163,7 @@ pub(super) async fn run(ctx: &BoardContext<'_>, args: ListArgs) -> Result<Exit, 
 }
 
 /// Prints tasks as an array of JSON, one at a time: a board may have more of them than memory takes.
-async fn stream(read: &mut dyn Read, query: &Query) -> Result<Exit, Failure> {
+async fn stream(read: &mut dyn Read, query: &TaskQuery) -> Result<Exit, CommandFailure> {
     let mut list = JsonList::on_stdout();
     let mut printed = Ok(());
     let each = &mut |task: Task| {
@@ -177,8 +177,8 @@ async fn stream(read: &mut dyn Read, query: &Query) -> Result<Exit, Failure> {
 }
 
 /// Lists what needs a person, of all boards.
-async fn everywhere(ctx: &BoardContext<'_>, args: &ListArgs) -> Result<Exit, Failure> {
-    let query = Query { limit: (!args.all).then_some(args.limit), ..args.query(ctx)? };
+async fn everywhere(ctx: &BoardContext<'_>, args: &ListArgs) -> Result<Exit, CommandFailure> {
+    let query = TaskQuery { limit: (!args.all).then_some(args.limit), ..args.query(ctx)? };
     let mut found: Vec<(Slug, Task)> = Vec::new();
     for slug in ctx.boards().names()? {
         let board = match ctx.boards().open(&slug, Make::Never).await {
@@ -213,7 +213,7 @@ async fn everywhere(ctx: &BoardContext<'_>, args: &ListArgs) -> Result<Exit, Fai
     Ok(Exit::Success)
 }
 
-fn nothing(ctx: &BoardContext<'_>, args: &ListArgs) -> Result<Exit, Failure> {
+fn nothing(ctx: &BoardContext<'_>, args: &ListArgs) -> Result<Exit, CommandFailure> {
     if args.json {
         ctx.print(&[(); 0])?;
     } else if args.is_plain() {
@@ -270,8 +270,8 @@ fn table<'t>(
 }
 
 /// Says which tasks of the board need a person, whatever was asked for.
-async fn footer(ctx: &BoardContext<'_>, read: &mut dyn Read) -> Result<(), Failure> {
-    let mut query = Query { needs_attention: true, limit: Some(NAMED), ..Query::default() };
+async fn footer(ctx: &BoardContext<'_>, read: &mut dyn Read) -> Result<(), CommandFailure> {
+    let mut query = TaskQuery { needs_attention: true, limit: Some(NAMED), ..TaskQuery::default() };
     let named = read.list(&query).await?;
     if named.is_empty() {
         return Ok(());

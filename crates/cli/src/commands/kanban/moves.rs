@@ -5,12 +5,12 @@ use clap::Args;
 use serde_json::Value;
 use vestal_api::DeletedTaskView;
 use vestal_board::BlockKind;
-use vestal_board::verbs::{Block, Completion, Promotion};
+use vestal_board::verbs::{Block, Promotion, TaskCompletion};
 
 use super::board_context::BoardContext;
-use super::display::{self, TaskChange};
+use super::display::{self, ShownChange};
 use super::values::{TimeArgs, joined, parse_object, text_or_stdin};
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const COMPLETE_HELP: &str = "\
@@ -55,26 +55,29 @@ struct DoneArgs {
 
 impl DoneArgs {
     /// Returns the words of an end that a person makes.
-    pub(super) async fn completion(self) -> Result<Completion, Failure> {
+    pub(super) async fn completion(self) -> Result<TaskCompletion, CommandFailure> {
         let result = match self.result {
             Some(text) => Some(text_or_stdin(text).await?),
             None => None,
         };
         let Self { summary, metadata, .. } = self;
-        Ok(Completion { summary, result, metadata, ..Completion::default() })
+        Ok(TaskCompletion { summary, result, metadata, ..TaskCompletion::default() })
     }
 }
 
-pub(super) async fn complete(ctx: &BoardContext<'_>, args: CompleteArgs) -> Result<Exit, Failure> {
+pub(super) async fn complete(
+    ctx: &BoardContext<'_>,
+    args: CompleteArgs,
+) -> Result<Exit, CommandFailure> {
     if args.ids.len() > 1 && (args.done.summary.is_some() || args.done.metadata.is_some()) {
-        return Err(Failure::usage("--summary and --metadata belong to one task")
+        return Err(CommandFailure::usage("--summary and --metadata belong to one task")
             .advise("complete the tasks one by one"));
     }
     let by = ctx.by();
     let done = args.done.completion().await?;
     display::for_each_task(ctx, &args.ids, args.json, |board, id| {
         let (by, done) = (&by, done.clone());
-        async move { Ok(TaskChange::new(board.complete(by, &id, done).await?, "completed")) }
+        async move { Ok(ShownChange::new(board.complete(by, &id, done).await?, "completed")) }
     })
     .await
 }
@@ -101,10 +104,13 @@ pub(super) struct SubmitArgs {
     json: bool,
 }
 
-pub(super) async fn submit(ctx: &BoardContext<'_>, args: SubmitArgs) -> Result<Exit, Failure> {
+pub(super) async fn submit(
+    ctx: &BoardContext<'_>,
+    args: SubmitArgs,
+) -> Result<Exit, CommandFailure> {
     let (board, id) = ctx.task(&args.id).await?;
     let moved = board.submit(&ctx.by(), &id, args.done.completion().await?).await?;
-    display::finish(ctx, &board, TaskChange::new(moved, "submitted"), args.json).await
+    display::finish(ctx, &board, ShownChange::new(moved, "submitted"), args.json).await
 }
 
 const CHANGES_HELP: &str = "\
@@ -131,13 +137,16 @@ pub(super) struct ChangesArgs {
     json: bool,
 }
 
-pub(super) async fn changes(ctx: &BoardContext<'_>, args: &ChangesArgs) -> Result<Exit, Failure> {
+pub(super) async fn changes(
+    ctx: &BoardContext<'_>,
+    args: &ChangesArgs,
+) -> Result<Exit, CommandFailure> {
     let Some(reason) = joined(&args.reason) else {
-        return Err(Failure::usage("the reason is empty"));
+        return Err(CommandFailure::usage("the reason is empty"));
     };
     let (board, id) = ctx.task(&args.id).await?;
     let moved = board.request_changes(&ctx.by(), &id, &reason).await?;
-    let step = TaskChange::new(moved, "asked for changes to").because(Some(reason));
+    let step = ShownChange::new(moved, "asked for changes to").because(Some(reason));
     display::finish(ctx, &board, step, args.json).await
 }
 
@@ -176,17 +185,21 @@ pub(super) struct BlockArgs {
     json: bool,
 }
 
-pub(super) async fn block(ctx: &BoardContext<'_>, args: &BlockArgs) -> Result<Exit, Failure> {
+pub(super) async fn block(
+    ctx: &BoardContext<'_>,
+    args: &BlockArgs,
+) -> Result<Exit, CommandFailure> {
     let by = ctx.by();
     let Some(reason) = joined(&args.reason) else {
-        return Err(Failure::usage("the reason is empty"));
+        return Err(CommandFailure::usage("the reason is empty"));
     };
     let ids: Vec<String> = std::iter::once(&args.id).chain(&args.ids).cloned().collect();
     display::for_each_task(ctx, &ids, args.json, |board, id| {
         let (by, reason) = (&by, reason.clone());
         async move {
             let block = Block { reason: reason.clone(), kind: args.kind };
-            Ok(TaskChange::new(board.block(by, &id, block).await?, "blocked").because(Some(reason)))
+            Ok(ShownChange::new(board.block(by, &id, block).await?, "blocked")
+                .because(Some(reason)))
         }
     })
     .await
@@ -225,7 +238,10 @@ pub(super) struct ScheduleArgs {
     json: bool,
 }
 
-pub(super) async fn schedule(ctx: &BoardContext<'_>, args: &ScheduleArgs) -> Result<Exit, Failure> {
+pub(super) async fn schedule(
+    ctx: &BoardContext<'_>,
+    args: &ScheduleArgs,
+) -> Result<Exit, CommandFailure> {
     let by = ctx.by();
     let at = args.when.moment();
     let reason = joined(&args.reason);
@@ -234,7 +250,7 @@ pub(super) async fn schedule(ctx: &BoardContext<'_>, args: &ScheduleArgs) -> Res
         let (by, why) = (&by, reason.clone());
         async move {
             let moved = board.schedule(by, &id, why.as_deref().unwrap_or_default(), at).await?;
-            Ok(TaskChange::new(moved, "scheduled").because(why))
+            Ok(ShownChange::new(moved, "scheduled").because(why))
         }
     })
     .await
@@ -265,13 +281,16 @@ pub(super) struct UnblockArgs {
     json: bool,
 }
 
-pub(super) async fn unblock(ctx: &BoardContext<'_>, args: &UnblockArgs) -> Result<Exit, Failure> {
+pub(super) async fn unblock(
+    ctx: &BoardContext<'_>,
+    args: &UnblockArgs,
+) -> Result<Exit, CommandFailure> {
     let by = ctx.by();
     display::for_each_task(ctx, &args.ids, args.json, |board, id| {
         let (by, reason) = (&by, args.reason.clone());
         async move {
             let moved = board.unblock(by, &id, reason.as_deref()).await?;
-            Ok(TaskChange::new(moved, "unblocked").because(reason))
+            Ok(ShownChange::new(moved, "unblocked").because(reason))
         }
     })
     .await
@@ -313,7 +332,10 @@ pub(super) struct PromoteArgs {
     json: bool,
 }
 
-pub(super) async fn promote(ctx: &BoardContext<'_>, args: &PromoteArgs) -> Result<Exit, Failure> {
+pub(super) async fn promote(
+    ctx: &BoardContext<'_>,
+    args: &PromoteArgs,
+) -> Result<Exit, CommandFailure> {
     let by = ctx.by();
     let reason = joined(&args.reason);
     let ids: Vec<String> = std::iter::once(&args.id).chain(&args.ids).cloned().collect();
@@ -328,7 +350,7 @@ pub(super) async fn promote(ctx: &BoardContext<'_>, args: &PromoteArgs) -> Resul
         async move {
             let moved = board.promote(by, &id, promotion).await?;
             let done = if args.dry_run { "would promote" } else { "promoted" };
-            Ok(TaskChange::new(moved, done).because(why))
+            Ok(ShownChange::new(moved, done).because(why))
         }
     })
     .await
@@ -357,11 +379,14 @@ pub(super) struct ReopenArgs {
     json: bool,
 }
 
-pub(super) async fn reopen(ctx: &BoardContext<'_>, args: &ReopenArgs) -> Result<Exit, Failure> {
+pub(super) async fn reopen(
+    ctx: &BoardContext<'_>,
+    args: &ReopenArgs,
+) -> Result<Exit, CommandFailure> {
     let (board, id) = ctx.task(&args.id).await?;
     let reason = joined(&args.reason);
     let moved = board.reopen(&ctx.by(), &id, reason.as_deref().unwrap_or_default()).await?;
-    let step = TaskChange::new(moved, "reopened").because(reason);
+    let step = ShownChange::new(moved, "reopened").because(reason);
     display::finish(ctx, &board, step, args.json).await
 }
 
@@ -390,26 +415,32 @@ pub(super) struct ArchiveArgs {
     json: bool,
 }
 
-pub(super) async fn archive(ctx: &BoardContext<'_>, args: &ArchiveArgs) -> Result<Exit, Failure> {
+pub(super) async fn archive(
+    ctx: &BoardContext<'_>,
+    args: &ArchiveArgs,
+) -> Result<Exit, CommandFailure> {
     let by = ctx.by();
     if args.delete {
         return delete_archived(ctx, args).await;
     }
     display::for_each_task(ctx, &args.ids, args.json, |board, id| {
         let by = &by;
-        async move { Ok(TaskChange::new(board.archive(by, &id).await?, "archived")) }
+        async move { Ok(ShownChange::new(board.archive(by, &id).await?, "archived")) }
     })
     .await
 }
 
-async fn delete_archived(ctx: &BoardContext<'_>, args: &ArchiveArgs) -> Result<Exit, Failure> {
+async fn delete_archived(
+    ctx: &BoardContext<'_>,
+    args: &ArchiveArgs,
+) -> Result<Exit, CommandFailure> {
     let mut views = Vec::new();
     let mut exit = Exit::Success;
     for name in &args.ids {
         let deleted = async {
             let (board, id) = ctx.task(name).await?;
             board.delete(&ctx.by(), &id).await?;
-            Ok::<_, Failure>(id)
+            Ok::<_, CommandFailure>(id)
         };
         match deleted.await {
             Ok(id) => {

@@ -7,11 +7,11 @@ use vestal_api::{AssigneeView, AttachedFileView, AttachmentView, CommentedView, 
 use vestal_board::{AttachmentSource, NewAttachment, Status};
 
 use super::board_context::BoardContext;
-use super::display::{self, TaskChange};
+use super::display::{self, ShownChange};
 use super::stats;
 use super::values::{joined, parse_assignee, text_or_stdin};
 use crate::console::{Cell, DIM, GREEN, Table, YELLOW, text};
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const AFTER_ASSIGN: &str = "\
@@ -59,7 +59,10 @@ pub(super) struct ReassignArgs {
     reason: String,
 }
 
-pub(super) async fn assign(ctx: &BoardContext<'_>, args: &AssignArgs) -> Result<Exit, Failure> {
+pub(super) async fn assign(
+    ctx: &BoardContext<'_>,
+    args: &AssignArgs,
+) -> Result<Exit, CommandFailure> {
     let (board, id) = ctx.task(&args.id).await?;
     let to = parse_assignee(&args.to)?;
     let task = board.assign(&ctx.by(), &id, to.clone()).await?;
@@ -69,13 +72,16 @@ pub(super) async fn assign(ctx: &BoardContext<'_>, args: &AssignArgs) -> Result<
     display::finish(
         ctx,
         &board,
-        TaskChange::alone(task, "assigned").because(Some(args.to.clone())),
+        ShownChange::alone(task, "assigned").because(Some(args.to.clone())),
         args.json,
     )
     .await
 }
 
-pub(super) async fn reassign(ctx: &BoardContext<'_>, args: &ReassignArgs) -> Result<Exit, Failure> {
+pub(super) async fn reassign(
+    ctx: &BoardContext<'_>,
+    args: &ReassignArgs,
+) -> Result<Exit, CommandFailure> {
     let ReassignArgs { assign, reclaim, reason } = args;
     let (board, id) = ctx.task(&assign.id).await?;
     let to = parse_assignee(&assign.to)?;
@@ -89,7 +95,7 @@ pub(super) async fn reassign(ctx: &BoardContext<'_>, args: &ReassignArgs) -> Res
     if let Some(profile) = &to {
         ctx.warn_of_unknown(profile)?;
     }
-    let step = TaskChange::ending(task, ended, "assigned").because(Some(assign.to.clone()));
+    let step = ShownChange::ending(task, ended, "assigned").because(Some(assign.to.clone()));
     display::finish(ctx, &board, step, assign.json).await
 }
 
@@ -111,7 +117,7 @@ pub(super) struct AssigneesArgs {
 pub(super) async fn assignees(
     ctx: &BoardContext<'_>,
     args: &AssigneesArgs,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let mut by_assignee = stats::board_stats(ctx).await?.by_assignee;
     let mut views: Vec<AssigneeView> = Vec::new();
     for profile in ctx.profiles()? {
@@ -186,22 +192,25 @@ struct Pair {
     json: bool,
 }
 
-pub(super) async fn link(ctx: &BoardContext<'_>, args: &LinkArgs) -> Result<Exit, Failure> {
+pub(super) async fn link(ctx: &BoardContext<'_>, args: &LinkArgs) -> Result<Exit, CommandFailure> {
     let Pair { parent, child, json } = &args.pair;
     let (board, parent) = ctx.task(parent).await?;
     let child = board.find(child).await?;
     let task = board.link(&ctx.by(), &parent, &child).await?;
-    let step = TaskChange::alone(task, "linked").because(Some(format!("waits for {parent}")));
+    let step = ShownChange::alone(task, "linked").because(Some(format!("waits for {parent}")));
     display::finish(ctx, &board, step, *json).await
 }
 
-pub(super) async fn unlink(ctx: &BoardContext<'_>, args: &UnlinkArgs) -> Result<Exit, Failure> {
+pub(super) async fn unlink(
+    ctx: &BoardContext<'_>,
+    args: &UnlinkArgs,
+) -> Result<Exit, CommandFailure> {
     let Pair { parent, child, json } = &args.pair;
     let (board, parent) = ctx.task(parent).await?;
     let child = board.find(child).await?;
     let task = board.unlink(&ctx.by(), &parent, &child).await?;
     let why = format!("waits for {parent} no longer");
-    display::finish(ctx, &board, TaskChange::alone(task, "unlinked").because(Some(why)), *json)
+    display::finish(ctx, &board, ShownChange::alone(task, "unlinked").because(Some(why)), *json)
         .await
 }
 
@@ -233,7 +242,10 @@ pub(super) struct CommentArgs {
     json: bool,
 }
 
-pub(super) async fn comment(ctx: &BoardContext<'_>, args: CommentArgs) -> Result<Exit, Failure> {
+pub(super) async fn comment(
+    ctx: &BoardContext<'_>,
+    args: CommentArgs,
+) -> Result<Exit, CommandFailure> {
     let (board, id) = ctx.task(&args.id).await?;
     let text = text_or_stdin(joined(&args.text).unwrap_or_default()).await?;
     let by = ctx.in_name_of(args.author.as_deref());
@@ -282,11 +294,14 @@ pub(super) struct AttachArgs {
     json: bool,
 }
 
-pub(super) async fn attach(ctx: &BoardContext<'_>, args: AttachArgs) -> Result<Exit, Failure> {
+pub(super) async fn attach(
+    ctx: &BoardContext<'_>,
+    args: AttachArgs,
+) -> Result<Exit, CommandFailure> {
     let (board, id) = ctx.task(&args.id).await?;
     let own = || args.path.file_name().map(|name| name.to_string_lossy().into_owned());
     let Some(name) = args.name.clone().or_else(own) else {
-        return Err(Failure::usage(format!("{} is not a file", args.path.display())));
+        return Err(CommandFailure::usage(format!("{} is not a file", args.path.display())));
     };
     let new = NewAttachment {
         name,
@@ -329,7 +344,7 @@ pub(super) struct AttachmentsArgs {
 pub(super) async fn attachments(
     ctx: &BoardContext<'_>,
     args: &AttachmentsArgs,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let (board, id) = ctx.task(&args.id).await?;
     let files = board.show(&id).await?.attachments;
     let views: Vec<AttachedFileView> =
@@ -377,9 +392,12 @@ pub(super) struct DetachArgs {
     json: bool,
 }
 
-pub(super) async fn detach(ctx: &BoardContext<'_>, args: &DetachArgs) -> Result<Exit, Failure> {
+pub(super) async fn detach(
+    ctx: &BoardContext<'_>,
+    args: &DetachArgs,
+) -> Result<Exit, CommandFailure> {
     let missing = || {
-        Failure::new(format!("there is no attachment {}", args.number))
+        CommandFailure::new(format!("there is no attachment {}", args.number))
             .with_exit(Exit::No)
             .advise("to see those of a task: vestal kanban attachments ID")
     };

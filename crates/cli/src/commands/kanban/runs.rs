@@ -8,15 +8,16 @@ use vestal_api::{HeartbeatView, TaskRunView};
 use vestal_board::verbs::{Claim, Heartbeat};
 use vestal_board::{Role, Run, RunId, Status, TaskId, keys, log_path, settings as board_settings};
 use vestal_runtime::Terminations;
-use vestal_worker::{Log, ProcessLimits, SweepParts, WorkerExit, WorkerParts};
+use vestal_worker::{ProcessLimits, SweepParts, TaskLog, WorkerExit, WorkerParts};
 
 use super::board_context::BoardContext;
-use super::display::{self, TaskChange};
+use super::display::{self, ShownChange};
 use super::values::parse_assignee;
 use crate::agent;
 use crate::console::{Cell, DIM, GREEN, Table, YELLOW, text};
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
+use crate::signals;
 use crate::values::parse_duration;
 
 /// How long a person holds a task unless they say otherwise.
@@ -51,7 +52,10 @@ pub(super) struct ClaimArgs {
     json: bool,
 }
 
-pub(super) async fn claim(ctx: &BoardContext<'_>, args: &ClaimArgs) -> Result<Exit, Failure> {
+pub(super) async fn claim(
+    ctx: &BoardContext<'_>,
+    args: &ClaimArgs,
+) -> Result<Exit, CommandFailure> {
     let (board, id) = ctx.task(&args.id).await?;
     let profile = match &args.worker {
         Some(name) => parse_assignee(name)?,
@@ -106,7 +110,7 @@ pub(super) struct HeartbeatArgs {
 pub(super) async fn heartbeat(
     ctx: &BoardContext<'_>,
     args: HeartbeatArgs,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let (board, id) = ctx.task(&args.id).await?;
     let beat = Heartbeat { lease: args.ttl, activity: true, note: args.note };
     let (run, expires_at) = board.renew(&ctx.by(), &id, beat).await?;
@@ -141,10 +145,13 @@ pub(super) struct ReclaimArgs {
     json: bool,
 }
 
-pub(super) async fn reclaim(ctx: &BoardContext<'_>, args: &ReclaimArgs) -> Result<Exit, Failure> {
+pub(super) async fn reclaim(
+    ctx: &BoardContext<'_>,
+    args: &ReclaimArgs,
+) -> Result<Exit, CommandFailure> {
     let (board, id) = ctx.task(&args.id).await?;
     let moved = board.reclaim(&ctx.by(), &id, &args.reason).await?;
-    display::finish(ctx, &board, TaskChange::new(moved, "took back"), args.json).await
+    display::finish(ctx, &board, ShownChange::new(moved, "took back"), args.json).await
 }
 
 const RUNS_HELP: &str = "\
@@ -169,7 +176,7 @@ pub(super) struct RunsArgs {
     json: bool,
 }
 
-pub(super) async fn run(ctx: &BoardContext<'_>, args: &RunsArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(ctx: &BoardContext<'_>, args: &RunsArgs) -> Result<Exit, CommandFailure> {
     let (board, id) = ctx.task(&args.id).await?;
     let runs = board.read().await?.runs(&id, args.limit).await?;
     if args.json {
@@ -244,13 +251,16 @@ pub(super) struct WorkerArgs {
     sweep: bool,
 }
 
-pub(super) async fn worker(ctx: &BoardContext<'_>, args: WorkerArgs) -> Result<Exit, Failure> {
+pub(super) async fn worker(
+    ctx: &BoardContext<'_>,
+    args: WorkerArgs,
+) -> Result<Exit, CommandFailure> {
     // Before anything else: from here on a signal ends the worker in good order.
-    let signals = Terminations::listen();
+    let signals = signals::listen();
     let done = match signals {
         Ok(signals) if args.sweep => sweep_run(ctx, &args, signals).await,
         Ok(signals) => work_on_task(ctx, &args, signals).await,
-        Err(error) => Err(Failure::io("listen for signals", &error)),
+        Err(error) => Err(CommandFailure::io("listen for signals", &error)),
     };
     done.map_err(|failure| failure.with_exit(Exit::Worker(WorkerExit::Failed)))
 }
@@ -259,7 +269,7 @@ async fn work_on_task(
     ctx: &BoardContext<'_>,
     args: &WorkerArgs,
     signals: Terminations,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let settings = Arc::new(ctx.context.settings()?);
     let redactor = agent::begin_log(&settings)?;
     let given = settings.environment().non_empty(LEASE_VARIABLE).and_then(|text| text.to_str());
@@ -289,13 +299,14 @@ async fn sweep_run(
     ctx: &BoardContext<'_>,
     args: &WorkerArgs,
     mut signals: Terminations,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let settings = Arc::new(ctx.context.settings()?);
     let redactor = agent::begin_log(&settings)?;
     let board = ctx.existing(args.task.as_str()).await?;
     let path = log_path(board.dir(), &args.task);
-    let log = Log::open(&path, board_settings::worker_log(&settings)?, redactor);
-    let log = log.map_err(|error| Failure::io(&format!("open {}", path.display()), &error))?;
+    let log = TaskLog::open(&path, board_settings::worker_log(&settings)?, redactor);
+    let log =
+        log.map_err(|error| CommandFailure::io(&format!("open {}", path.display()), &error))?;
     let engine = ctx.context.engine()?;
     let parts = SweepParts {
         board,
@@ -313,6 +324,6 @@ async fn sweep_run(
     ctx.context.close(&engine).await;
     match swept {
         Ok(()) => Ok(Exit::Success),
-        Err(error) => Err(Failure::new(format!("not all could be cleaned up: {error}"))),
+        Err(error) => Err(CommandFailure::new(format!("not all could be cleaned up: {error}"))),
     }
 }

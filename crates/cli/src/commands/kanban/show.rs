@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use clap::Args;
 use vestal_api::{TaskContextView, TaskDetailsView};
 use vestal_board::verbs::Sheet;
-use vestal_board::{BlockKind, Board, Event, Status, Task, TaskId};
+use vestal_board::{BlockKind, Board, Status, Task, TaskEvent, TaskId};
 
 use super::board_context::BoardContext;
 use super::{display, events, runs};
 use crate::console::{BOLD, Cell, Console, DIM, RED, Table, YELLOW, text};
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const SHOW_HELP: &str = "\
@@ -31,7 +31,7 @@ pub(super) struct ShowArgs {
     json: bool,
 }
 
-pub(super) async fn run(ctx: &BoardContext<'_>, args: &ShowArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(ctx: &BoardContext<'_>, args: &ShowArgs) -> Result<Exit, CommandFailure> {
     let (board, id) = ctx.task(&args.id).await?;
     let sheet = board.show(&id).await?;
     if args.json {
@@ -125,12 +125,12 @@ fn workspace(task: &Task) -> String {
     line
 }
 
-fn heading(console: Console, name: &str) -> Result<(), Failure> {
+fn heading(console: Console, name: &str) -> Result<(), CommandFailure> {
     console.print(&format!("\n{}", console.paint(BOLD, name)))
 }
 
 /// Prints a text under a heading, a little to the right; nothing for no text.
-fn section(console: Console, name: &str, words: &str) -> Result<(), Failure> {
+fn section(console: Console, name: &str, words: &str) -> Result<(), CommandFailure> {
     if words.trim().is_empty() {
         return Ok(());
     }
@@ -142,7 +142,7 @@ fn section(console: Console, name: &str, words: &str) -> Result<(), Failure> {
     indented(console, words)
 }
 
-fn indented(console: Console, words: &str) -> Result<(), Failure> {
+fn indented(console: Console, words: &str) -> Result<(), CommandFailure> {
     let lines = text::harmless(words.trim_end());
     for line in lines.lines() {
         console
@@ -151,7 +151,7 @@ fn indented(console: Console, words: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-fn relatives(console: Console, sheet: &Sheet) -> Result<(), Failure> {
+fn relatives(console: Console, sheet: &Sheet) -> Result<(), CommandFailure> {
     for (name, relatives) in [("waits for", &sheet.parents), ("wanted by", &sheet.children)] {
         for relative in relatives {
             let status = display::painted_status(console, relative.status);
@@ -163,7 +163,7 @@ fn relatives(console: Console, sheet: &Sheet) -> Result<(), Failure> {
     Ok(())
 }
 
-fn files(console: Console, board: &Board, sheet: &Sheet) -> Result<(), Failure> {
+fn files(console: Console, board: &Board, sheet: &Sheet) -> Result<(), CommandFailure> {
     if sheet.attachments.is_empty() {
         return Ok(());
     }
@@ -180,7 +180,7 @@ fn files(console: Console, board: &Board, sheet: &Sheet) -> Result<(), Failure> 
     console.print_table(&table)
 }
 
-fn comments(console: Console, sheet: &Sheet) -> Result<(), Failure> {
+fn comments(console: Console, sheet: &Sheet) -> Result<(), CommandFailure> {
     if sheet.comments.is_empty() {
         return Ok(());
     }
@@ -194,7 +194,7 @@ fn comments(console: Console, sheet: &Sheet) -> Result<(), Failure> {
     Ok(())
 }
 
-fn happened(console: Console, events: &[Event]) -> Result<(), Failure> {
+fn happened(console: Console, events: &[TaskEvent]) -> Result<(), CommandFailure> {
     if events.is_empty() {
         return Ok(());
     }
@@ -252,7 +252,10 @@ pub(super) struct ContextArgs {
     json: bool,
 }
 
-pub(super) async fn context(ctx: &BoardContext<'_>, args: &ContextArgs) -> Result<Exit, Failure> {
+pub(super) async fn context(
+    ctx: &BoardContext<'_>,
+    args: &ContextArgs,
+) -> Result<Exit, CommandFailure> {
     let (board, id) = ctx.task(&args.id).await?;
     let context = board.context(&id).await?;
     if args.json {

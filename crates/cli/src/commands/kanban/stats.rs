@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use clap::Args;
 use vestal_api::{BoardPlaceView, CollectedView};
-use vestal_board::verbs::{Finding, Severity, Stats, Thresholds};
+use vestal_board::verbs::{BoardStats, Severity, TaskFinding, Thresholds};
 use vestal_board::{Status, Time, settings};
-use vestal_dispatcher::{Collected, GcPolicy};
+use vestal_dispatcher::{CollectedLeftovers, GcPolicy};
 
 use super::board_context::BoardContext;
 use super::{dispatch, display};
 use crate::console::{Cell, DIM, RED, Table, YELLOW, text};
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const INIT_HELP: &str = "\
@@ -30,7 +30,7 @@ pub(super) struct InitArgs {
     json: bool,
 }
 
-pub(super) fn init(ctx: &BoardContext<'_>, args: &InitArgs) -> Result<Exit, Failure> {
+pub(super) fn init(ctx: &BoardContext<'_>, args: &InitArgs) -> Result<Exit, CommandFailure> {
     let dir = ctx.dir();
     let view = BoardPlaceView {
         board: ctx.slug().to_string(),
@@ -66,10 +66,10 @@ pub(super) struct StatsArgs {
 }
 
 /// Returns the statistics of the board; those of an empty board if it does not exist yet.
-pub(super) async fn board_stats(ctx: &BoardContext<'_>) -> Result<Stats, Failure> {
+pub(super) async fn board_stats(ctx: &BoardContext<'_>) -> Result<BoardStats, CommandFailure> {
     match ctx.board_if_any().await? {
         Some(board) => Ok(board.stats().await?),
-        None => Ok(Stats {
+        None => Ok(BoardStats {
             by_status: BTreeMap::new(),
             by_assignee: BTreeMap::new(),
             oldest_ready_age_seconds: None,
@@ -79,7 +79,7 @@ pub(super) async fn board_stats(ctx: &BoardContext<'_>) -> Result<Stats, Failure
     }
 }
 
-pub(super) async fn run(ctx: &BoardContext<'_>, args: &StatsArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(ctx: &BoardContext<'_>, args: &StatsArgs) -> Result<Exit, CommandFailure> {
     let stats = board_stats(ctx).await?;
     if args.json {
         ctx.print(&stats)?;
@@ -111,7 +111,7 @@ pub(super) async fn run(ctx: &BoardContext<'_>, args: &StatsArgs) -> Result<Exit
     Ok(Exit::Success)
 }
 
-fn profiles(stats: &Stats, status: Status) -> String {
+fn profiles(stats: &BoardStats, status: Status) -> String {
     let counts = stats.by_assignee.iter().filter_map(|(profile, counts)| {
         counts.get(&status).map(|count| format!("{profile} {count}"))
     });
@@ -146,7 +146,7 @@ pub(super) struct DiagnosticsArgs {
 pub(super) async fn diagnostics(
     ctx: &BoardContext<'_>,
     args: &DiagnosticsArgs,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, CommandFailure> {
     let mut findings = match ctx.board_if_any().await? {
         Some(board) => board.diagnostics(&thresholds(ctx)?).await?,
         None => Vec::new(),
@@ -164,7 +164,7 @@ pub(super) async fn diagnostics(
     Ok(if findings.is_empty() { Exit::Success } else { Exit::No })
 }
 
-fn thresholds(ctx: &BoardContext<'_>) -> Result<Thresholds, Failure> {
+fn thresholds(ctx: &BoardContext<'_>) -> Result<Thresholds, CommandFailure> {
     let set = settings::thresholds(ctx.settings())?;
     let profiles = ctx.profiles()?.iter().map(ToString::to_string).collect();
     Ok(Thresholds {
@@ -179,7 +179,7 @@ fn thresholds(ctx: &BoardContext<'_>) -> Result<Thresholds, Failure> {
     })
 }
 
-fn print_findings(ctx: &BoardContext<'_>, findings: &[Finding]) -> Result<(), Failure> {
+fn print_findings(ctx: &BoardContext<'_>, findings: &[TaskFinding]) -> Result<(), CommandFailure> {
     let console = ctx.console();
     if findings.is_empty() {
         console.note("no problems found");
@@ -238,7 +238,7 @@ pub(super) struct GcArgs {
 
 const DAY: Duration = Duration::from_hours(24);
 
-pub(super) async fn gc(ctx: &BoardContext<'_>, args: &GcArgs) -> Result<Exit, Failure> {
+pub(super) async fn gc(ctx: &BoardContext<'_>, args: &GcArgs) -> Result<Exit, CommandFailure> {
     let mut policy = GcPolicy { dry_run: args.dry_run, ..GcPolicy::from_settings(ctx.settings())? };
     if let Some(days) = args.event_retention_days {
         policy.retention.events = DAY * days;
@@ -251,7 +251,7 @@ pub(super) async fn gc(ctx: &BoardContext<'_>, args: &GcArgs) -> Result<Exit, Fa
             let launcher = dispatch::launcher(ctx)?;
             vestal_dispatcher::gc(&board, &policy, Some(&launcher)).await?
         }
-        None => Collected::default(),
+        None => CollectedLeftovers::default(),
     };
     if args.json {
         ctx.print(&CollectedView::from(&collected))?;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use jiff::civil::{DateTime, Time as ClockTime};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _, Zoned};
-use vestal_board::{Time, Workspace};
+use vestal_board::{TaskWorkspace, Time};
 use vestal_config::ProfileName;
 
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::values::parse_duration;
 
 /// The word for "from standard input".
@@ -107,24 +107,26 @@ impl WorkspaceChoice {
         home: &Path,
         default: Option<&Path>,
         branch: Option<String>,
-    ) -> Result<Workspace, Failure> {
+    ) -> Result<TaskWorkspace, CommandFailure> {
         let kind = match &self {
             Self::Scratch => "scratch",
             Self::Dir(_) => "dir",
             Self::Worktree(_) => "worktree",
         };
         if branch.is_some() && !matches!(self, Self::Worktree(_)) {
-            return Err(Failure::usage(format!("--branch does not apply to a {kind} workspace"))
-                .advise("to work on a branch: --workspace worktree:REPOSITORY"));
+            return Err(CommandFailure::usage(format!(
+                "--branch does not apply to a {kind} workspace"
+            ))
+            .advise("to work on a branch: --workspace worktree:REPOSITORY"));
         }
         let path = match self {
-            Self::Scratch => return Ok(Workspace::Scratch),
+            Self::Scratch => return Ok(TaskWorkspace::Scratch),
             Self::Dir(path) | Self::Worktree(path) => match path.as_deref().or(default) {
                 Some(path) => absolute(path)?,
                 None => {
                     let message =
                         format!("a {kind} workspace needs a path, and the board has no default");
-                    return Err(Failure::usage(message)
+                    return Err(CommandFailure::usage(message)
                         .advise(format!("name it: --workspace {kind}:PATH"))
                         .advise("or give the board one: vestal kanban boards set-default-workdir SLUG PATH"));
                 }
@@ -132,20 +134,20 @@ impl WorkspaceChoice {
         };
         if vestal_config::is_within(&path, home) {
             let message = format!("{} is in Vestal's own home, {}", path.display(), home.display());
-            return Err(Failure::usage(message)
+            return Err(CommandFailure::usage(message)
                 .advise("a worker there could change settings, secrets and boards; choose another directory"));
         }
         if kind == "dir" {
-            Ok(Workspace::Dir { path })
+            Ok(TaskWorkspace::Dir { path })
         } else {
-            Ok(Workspace::Worktree { path, branch })
+            Ok(TaskWorkspace::Worktree { path, branch })
         }
     }
 }
 
 /// Returns a path from the root, whatever it was relative to.
-pub(super) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    let failed = |error| Failure::io("find the current directory", &error);
+pub(super) fn absolute(path: &Path) -> Result<PathBuf, CommandFailure> {
+    let failed = |error| CommandFailure::io("find the current directory", &error);
     let path = std::path::absolute(path).map_err(failed)?;
     // `..` is taken out by name: whoever works there later must end up where
     // the name says, not where a link led at the moment of asking.
@@ -161,31 +163,31 @@ pub(super) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Returns a text, or what standard input has where it is `-`.
-pub(super) async fn text_or_stdin(text: String) -> Result<String, Failure> {
+pub(super) async fn text_or_stdin(text: String) -> Result<String, CommandFailure> {
     if text == STDIN { stdin("standard input").await } else { Ok(text) }
 }
 
 /// Reads standard input to its end.
-pub(super) async fn stdin(what: &str) -> Result<String, Failure> {
+pub(super) async fn stdin(what: &str) -> Result<String, CommandFailure> {
     stdin_up_to(MOST, what).await
 }
 
 /// As [`stdin`], with another bound.
-pub(super) async fn stdin_up_to(most: u64, what: &str) -> Result<String, Failure> {
+pub(super) async fn stdin_up_to(most: u64, what: &str) -> Result<String, CommandFailure> {
     let read = tokio::task::spawn_blocking(move || read_text(io::stdin().lock(), most));
     let read = read.await.map_err(io::Error::other).and_then(|read| read);
-    read.map_err(|error| Failure::io("read standard input", &error))?
-        .map_err(|reason| Failure::usage(format!("{what} {reason}")))
+    read.map_err(|error| CommandFailure::io("read standard input", &error))?
+        .map_err(|reason| CommandFailure::usage(format!("{what} {reason}")))
 }
 
 /// Reads a file as text, up to a bound.
-pub(super) async fn file_up_to(path: &Path, most: u64) -> Result<String, Failure> {
+pub(super) async fn file_up_to(path: &Path, most: u64) -> Result<String, CommandFailure> {
     let file = path.to_owned();
     let read =
         tokio::task::spawn_blocking(move || read_text(std::fs::File::open(file)?, most)).await;
     let read = read.map_err(io::Error::other).and_then(|read| read);
-    read.map_err(|error| Failure::io(&format!("read {}", path.display()), &error))?
-        .map_err(|reason| Failure::usage(format!("{} {reason}", path.display())))
+    read.map_err(|error| CommandFailure::io(&format!("read {}", path.display()), &error))?
+        .map_err(|reason| CommandFailure::usage(format!("{} {reason}", path.display())))
 }
 
 fn read_text(from: impl io::Read, most: u64) -> io::Result<Result<String, String>> {
@@ -205,7 +207,7 @@ pub(super) fn joined(words: &[String]) -> Option<String> {
 }
 
 /// Reads the name of a profile, or `none`.
-pub(super) fn parse_assignee(name: &str) -> Result<Option<ProfileName>, Failure> {
+pub(super) fn parse_assignee(name: &str) -> Result<Option<ProfileName>, CommandFailure> {
     match name.trim() {
         "none" | "" => Ok(None),
         name => Ok(Some(ProfileName::new(name)?)),
@@ -272,13 +274,13 @@ mod tests {
         let resolve = |text: &str, default, branch: Option<&str>| {
             parse_workspace(text).unwrap().resolve(home, default, branch.map(str::to_owned)).ok()
         };
-        let dir = |path: &str| Some(Workspace::Dir { path: path.into() });
+        let dir = |path: &str| Some(TaskWorkspace::Dir { path: path.into() });
         assert_eq!(resolve("dir:/a/../b", Some(board), None), dir("/b"));
         assert_eq!(resolve("dir", Some(board), None), dir("/board"));
         assert_eq!(resolve("dir", None, None), None);
         assert_eq!(
             resolve("worktree", Some(board), Some("b")),
-            Some(Workspace::Worktree { path: board.into(), branch: Some("b".to_owned()) })
+            Some(TaskWorkspace::Worktree { path: board.into(), branch: Some("b".to_owned()) })
         );
         assert_eq!(resolve("scratch", Some(board), Some("b")), None, "scratch has no branch");
         for own in [

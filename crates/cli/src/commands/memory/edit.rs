@@ -9,10 +9,10 @@ use std::process::Command;
 
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
-use vestal_memory::{MemoryError, NoteChange, Target};
+use vestal_memory::{MemoryError, NoteChange, NotesTarget};
 
 use super::MemoryContext;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
@@ -28,15 +28,15 @@ Example:
 pub(super) struct EditArgs {
     /// Notes to edit: memory or user.
     #[arg(value_name = "NOTES", default_value = "memory")]
-    target: Target,
+    target: NotesTarget,
 }
 
-pub(super) fn run(ctx: &MemoryContext<'_>, args: EditArgs) -> Result<Exit, Failure> {
+pub(super) fn run(ctx: &MemoryContext<'_>, args: EditArgs) -> Result<Exit, CommandFailure> {
     let target = args.target;
     let from = ctx.files.read_text(target).map_err(MemoryError::from)?;
     let dir = ctx.context.home()?.dir().join("run");
     let draft = write_draft(&dir, target, &from);
-    let draft = draft.map_err(|error| Failure::io("make a draft", &error))?;
+    let draft = draft.map_err(|error| CommandFailure::io("make a draft", &error))?;
     let edited = edit(&editor(ctx), &draft).and_then(|()| read_draft(&draft));
     let text = match edited {
         Ok(text) => text,
@@ -60,7 +60,7 @@ pub(super) fn run(ctx: &MemoryContext<'_>, args: EditArgs) -> Result<Exit, Failu
 }
 
 /// Says where the draft is, unless there is nothing new in it.
-fn kept(failure: Failure, draft: &Path, from: &str) -> Failure {
+fn kept(failure: CommandFailure, draft: &Path, from: &str) -> CommandFailure {
     if fs::read(draft).is_ok_and(|text| text == from.as_bytes()) {
         fs::remove_file(draft).ok();
         return failure;
@@ -75,24 +75,26 @@ fn editor(ctx: &MemoryContext<'_>) -> OsString {
 }
 
 /// Waits for the editor, whose name may come with options as in `code --wait`.
-fn edit(editor: &OsStr, draft: &Path) -> Result<(), Failure> {
+fn edit(editor: &OsStr, draft: &Path) -> Result<(), CommandFailure> {
     // Ctrl-C is a key of the editor's, and comes to this process as well.
     let _keys = [SignalKind::interrupt(), SignalKind::quit()].map(signal);
     let mut text = editor.to_owned();
     text.push(" \"$@\"");
     let ended = Command::new("sh").arg("-c").arg(text).arg(editor).arg(draft).status();
-    let ended = ended.map_err(|error| Failure::io("start the editor", &error))?;
+    let ended = ended.map_err(|error| CommandFailure::io("start the editor", &error))?;
     if ended.success() {
         return Ok(());
     }
     let shown = editor.to_string_lossy();
-    Err(Failure::new(format!("the editor {shown:?} ended with {ended}; nothing was changed"))
-        .advise("to use another one: VISUAL=nano vestal memory edit"))
+    Err(CommandFailure::new(format!(
+        "the editor {shown:?} ended with {ended}; nothing was changed"
+    ))
+    .advise("to use another one: VISUAL=nano vestal memory edit"))
 }
 
 /// Makes a draft under a name that no other has: one that was kept stays, also
 /// when the number of its process comes again.
-fn write_draft(dir: &Path, target: Target, text: &str) -> std::io::Result<PathBuf> {
+fn write_draft(dir: &Path, target: NotesTarget, text: &str) -> std::io::Result<PathBuf> {
     DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let own = format!("edit-{}", std::process::id());
     for number in 1_u32.. {
@@ -109,9 +111,10 @@ fn write_draft(dir: &Path, target: Target, text: &str) -> std::io::Result<PathBu
     Err(ErrorKind::AlreadyExists.into())
 }
 
-fn read_draft(draft: &Path) -> Result<String, Failure> {
-    let bytes = fs::read(draft).map_err(|error| Failure::io("read what you wrote", &error))?;
-    String::from_utf8(bytes).map_err(|_| Failure::new("what you wrote is not UTF-8"))
+fn read_draft(draft: &Path) -> Result<String, CommandFailure> {
+    let bytes =
+        fs::read(draft).map_err(|error| CommandFailure::io("read what you wrote", &error))?;
+    String::from_utf8(bytes).map_err(|_| CommandFailure::new("what you wrote is not UTF-8"))
 }
 
 #[cfg(test)]
@@ -121,8 +124,8 @@ mod tests {
     #[test]
     fn a_draft_that_was_kept_is_in_nobodys_way() {
         let dir = tempfile::tempdir().unwrap();
-        let kept = write_draft(dir.path(), Target::Memory, "kept").unwrap();
-        let draft = write_draft(dir.path(), Target::Memory, "new").unwrap();
+        let kept = write_draft(dir.path(), NotesTarget::Memory, "kept").unwrap();
+        let draft = write_draft(dir.path(), NotesTarget::Memory, "new").unwrap();
         assert_eq!(fs::read_to_string(kept).unwrap(), "kept");
         assert_eq!(fs::read_to_string(draft).unwrap(), "new");
     }
@@ -130,7 +133,7 @@ mod tests {
     #[tokio::test]
     async fn a_key_that_interrupts_is_the_editors() {
         let dir = tempfile::tempdir().unwrap();
-        let draft = write_draft(dir.path(), Target::Memory, "").unwrap();
+        let draft = write_draft(dir.path(), NotesTarget::Memory, "").unwrap();
         edit(OsStr::new("kill -INT $PPID; kill -QUIT $PPID; echo written >"), &draft).unwrap();
         assert_eq!(read_draft(&draft).unwrap(), "written\n");
     }

@@ -2,12 +2,12 @@
 
 use clap::Args;
 use serde::Serialize;
-use vestal_memory::{Entries, NoteChange, Target};
+use vestal_memory::{Entries, NoteChange, NotesTarget};
 
 use super::{MemoryContext, TargetOption, words};
 use crate::confirm;
 use crate::console::{BOLD, Console, DIM, json, text};
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const SHOW_HELP: &str = "\
@@ -31,19 +31,20 @@ pub(super) struct ShowArgs {
 pub(super) struct NotesSelection {
     /// Notes to show: memory or user [default: both].
     #[arg(value_name = "NOTES")]
-    target: Option<Target>,
+    target: Option<NotesTarget>,
 
     /// Print a JSON array.
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn show(ctx: &MemoryContext<'_>, args: NotesSelection) -> Result<Exit, Failure> {
+pub(super) fn show(ctx: &MemoryContext<'_>, args: NotesSelection) -> Result<Exit, CommandFailure> {
     let console = ctx.context.console;
     let mut exit = Exit::Success;
     let mut views = Vec::new();
     let mut shown = Vec::new();
-    for target in Target::ALL.into_iter().filter(|own| args.target.is_none_or(|it| it == *own)) {
+    for target in NotesTarget::ALL.into_iter().filter(|own| args.target.is_none_or(|it| it == *own))
+    {
         let (entries, error) = match ctx.files.read(target) {
             Ok(entries) => (entries, None),
             Err(error) => (Entries::default(), Some(error.to_string())),
@@ -67,11 +68,11 @@ pub(super) fn show(ctx: &MemoryContext<'_>, args: NotesSelection) -> Result<Exit
     Ok(exit)
 }
 
-fn notes_text(ctx: &MemoryContext<'_>, target: Target, entries: &Entries) -> String {
+fn notes_text(ctx: &MemoryContext<'_>, target: NotesTarget, entries: &Entries) -> String {
     let console = ctx.context.console;
     let heading = match target {
-        Target::Memory => "memory: the agent's own notes",
-        Target::User => "user: about you",
+        NotesTarget::Memory => "memory: the agent's own notes",
+        NotesTarget::User => "user: about you",
     };
     let off = if ctx.enabled.has(target) { "" } else { ", disabled" };
     let usage = format!("({}{off})", usage(ctx, target, entries));
@@ -93,10 +94,10 @@ Example:
 pub(super) struct PathArgs {
     /// Notes: memory or user [default: the directory of both].
     #[arg(value_name = "NOTES")]
-    target: Option<Target>,
+    target: Option<NotesTarget>,
 }
 
-pub(super) fn path(ctx: &MemoryContext<'_>, args: PathArgs) -> Result<Exit, Failure> {
+pub(super) fn path(ctx: &MemoryContext<'_>, args: PathArgs) -> Result<Exit, CommandFailure> {
     let path = args.target.map_or_else(|| ctx.files.dir().to_owned(), |it| ctx.files.path(it));
     ctx.context.console.print(&path.to_string_lossy())?;
     Ok(Exit::Success)
@@ -126,7 +127,7 @@ pub(super) struct AddArgs {
     json: bool,
 }
 
-pub(super) fn add(ctx: &MemoryContext<'_>, args: &AddArgs) -> Result<Exit, Failure> {
+pub(super) fn add(ctx: &MemoryContext<'_>, args: &AddArgs) -> Result<Exit, CommandFailure> {
     let entry = words(&args.text)?;
     let change = NoteChange::Add { entry: &entry };
     let exit = ctx.change(args.target.target, change, "added", args.json)?;
@@ -158,7 +159,7 @@ pub(super) struct ReplaceArgs {
     json: bool,
 }
 
-pub(super) fn replace(ctx: &MemoryContext<'_>, args: &ReplaceArgs) -> Result<Exit, Failure> {
+pub(super) fn replace(ctx: &MemoryContext<'_>, args: &ReplaceArgs) -> Result<Exit, CommandFailure> {
     let entry = words(&args.text)?;
     let change = NoteChange::Replace { old: &args.old, entry: &entry };
     let exit = ctx.change(args.target.target, change, "replaced", args.json)?;
@@ -186,7 +187,7 @@ pub(super) struct RemoveArgs {
     json: bool,
 }
 
-pub(super) fn remove(ctx: &MemoryContext<'_>, args: &RemoveArgs) -> Result<Exit, Failure> {
+pub(super) fn remove(ctx: &MemoryContext<'_>, args: &RemoveArgs) -> Result<Exit, CommandFailure> {
     ctx.change(args.target.target, NoteChange::Remove { old: &args.old }, "removed", args.json)
 }
 
@@ -202,7 +203,7 @@ Example:
 pub(super) struct ClearArgs {
     /// Notes to remove: memory or user.
     #[arg(value_name = "NOTES")]
-    target: Target,
+    target: NotesTarget,
 
     /// Do not ask for confirmation.
     #[arg(short, long)]
@@ -213,7 +214,7 @@ pub(super) struct ClearArgs {
     json: bool,
 }
 
-pub(super) fn clear(ctx: &MemoryContext<'_>, args: ClearArgs) -> Result<Exit, Failure> {
+pub(super) fn clear(ctx: &MemoryContext<'_>, args: ClearArgs) -> Result<Exit, CommandFailure> {
     let console = ctx.context.console;
     let notes = ctx.files.read(args.target).map_err(vestal_memory::MemoryError::from)?;
     if !args.yes && !notes.is_empty() {
@@ -234,13 +235,13 @@ pub(super) fn clear(ctx: &MemoryContext<'_>, args: ClearArgs) -> Result<Exit, Fa
 }
 
 /// Says how full a file is.
-pub(super) fn usage(ctx: &MemoryContext<'_>, target: Target, entries: &Entries) -> String {
+pub(super) fn usage(ctx: &MemoryContext<'_>, target: NotesTarget, entries: &Entries) -> String {
     let (used, limit) = (entries.characters(), ctx.files.limit(target));
     let notes = crate::console::text::count(entries.len(), "note");
     format!("{notes}, {used} of {limit} characters")
 }
 
 /// Prints a value as JSON: on one line for programs, indented for people.
-pub(super) fn print(console: Console, value: &impl Serialize) -> Result<(), Failure> {
+pub(super) fn print(console: Console, value: &impl Serialize) -> Result<(), CommandFailure> {
     console.print(&json::shown(value)?)
 }

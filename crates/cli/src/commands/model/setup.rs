@@ -7,13 +7,13 @@ use std::time::Duration;
 use clap::Args;
 use vestal_agent::keys;
 use vestal_agent::settings::{self, KeyOwner, ProviderCandidate};
-use vestal_config::{AnyKey as _, EnvName, Resolved, Settings, Source};
-use vestal_model::{Endpoint, Message, ModelError, ModelInfo, ModelOptions, Models, Request};
+use vestal_config::{AnyKey as _, EnvName, Resolved, Settings, ValueSource};
+use vestal_model::{Endpoint, Message, ModelError, ModelInfo, ModelOptions, ModelRequest, Models};
 
 use self::questions::{AfterFailure, ProviderKey, SetupQuestions};
 use crate::agent;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 /// Tokens that a model may take to say that it is there. Some think before
@@ -29,9 +29,9 @@ const LIST_IDLE: Duration = Duration::from_secs(15);
 #[derive(Debug, Args)]
 pub(super) struct SetupArgs {}
 
-pub(super) async fn run(context: &Context, _: SetupArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(context: &Context, _: SetupArgs) -> Result<Exit, CommandFailure> {
     if !agent::is_present() {
-        return Err(Failure::usage("questions need a terminal, and there is none")
+        return Err(CommandFailure::usage("questions need a terminal, and there is none")
             .advise("without one: vestal config set model.provider NAME, vestal model set NAME")
             .advise("and the key in .env beside the file that `vestal config path` names"));
     }
@@ -40,7 +40,7 @@ pub(super) async fn run(context: &Context, _: SetupArgs) -> Result<Exit, Failure
 
 /// Asks who is to be asked, tries it, and keeps what works. Nothing is written
 /// before the last question is answered; returns whether anything was.
-pub(crate) async fn set_up(context: &Context) -> Result<bool, Failure> {
+pub(crate) async fn set_up(context: &Context) -> Result<bool, CommandFailure> {
     let settings = context.settings()?;
     let Some(answers) = Setup::new(context, &settings)?.ask().await? else {
         context.console.note("nothing was changed; to be asked again: vestal model setup");
@@ -79,7 +79,7 @@ struct Setup<'a> {
 }
 
 impl<'a> Setup<'a> {
-    fn new(context: &'a Context, settings: &'a Settings) -> Result<Self, Failure> {
+    fn new(context: &'a Context, settings: &'a Settings) -> Result<Self, CommandFailure> {
         // A server that is only tried leaves nothing in the kept lists.
         let options =
             ModelOptions { retries: 0, lists: None, ..settings::model_options(settings)? };
@@ -92,7 +92,7 @@ impl<'a> Setup<'a> {
         })
     }
 
-    async fn ask(&self) -> Result<Option<SetupAnswers>, Failure> {
+    async fn ask(&self) -> Result<Option<SetupAnswers>, CommandFailure> {
         let mut corrected = None;
         loop {
             let candidate = match corrected.take() {
@@ -112,7 +112,7 @@ impl<'a> Setup<'a> {
     async fn ask_about(
         &self,
         mut candidate: ProviderCandidate,
-    ) -> Result<NextQuestion<SetupAnswers>, Failure> {
+    ) -> Result<NextQuestion<SetupAnswers>, CommandFailure> {
         let Some(mut key) = self.questions.key(&candidate)? else { return Ok(NextQuestion::Leave) };
         let offered = match self.offered(&mut candidate, &mut key).await? {
             NextQuestion::With(offered) => offered,
@@ -135,7 +135,7 @@ impl<'a> Setup<'a> {
         &self,
         candidate: &mut ProviderCandidate,
         key: &mut ProviderKey,
-    ) -> Result<NextQuestion<Vec<ModelInfo>>, Failure> {
+    ) -> Result<NextQuestion<Vec<ModelInfo>>, CommandFailure> {
         loop {
             let error = match self.list(candidate, key).await {
                 Ok(offered) => return Ok(NextQuestion::With(offered)),
@@ -176,7 +176,7 @@ impl<'a> Setup<'a> {
         candidate: &ProviderCandidate,
         key: &mut ProviderKey,
         offered: &[ModelInfo],
-    ) -> Result<NextQuestion<String>, Failure> {
+    ) -> Result<NextQuestion<String>, CommandFailure> {
         let mut chosen: Option<String> = None;
         loop {
             let model = match chosen.take() {
@@ -236,10 +236,10 @@ impl<'a> Setup<'a> {
     ) -> Result<(), ModelError> {
         let chat = self.models.chat(vec![endpoint(candidate, key, name)]);
         let messages = [Message::user(HELLO)];
-        let request = Request {
+        let request = ModelRequest {
             messages: &messages,
             max_output_tokens: Some(HELLO_TOKENS),
-            ..Request::default()
+            ..ModelRequest::default()
         };
         let began = std::time::Instant::now();
         let what = format!("asking {name} to say hello");
@@ -297,13 +297,13 @@ pub(super) fn keep(
     context: &Context,
     settings: &Settings,
     answers: &SetupAnswers,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let SetupAnswers { candidate, key, model } = answers;
     let place = KeyPlace::find(settings, candidate, key)?;
     if place == KeyPlace::AfterAnother {
         take_back(context, settings, candidate)?;
     }
-    let set = |key: &str, value: &str| -> Result<(), Failure> {
+    let set = |key: &str, value: &str| -> Result<(), CommandFailure> {
         let outcome = vestal_config::set(settings, key, value)?;
         let message = format!("set {} to {value} in {}", outcome.name, outcome.path.display());
         context.console.note(&message);
@@ -338,7 +338,7 @@ impl KeyPlace {
         settings: &Settings,
         candidate: &ProviderCandidate,
         key: &ProviderKey,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandFailure> {
         let owner = settings::key_owner(settings)?;
         let Resolved { value, source } = settings.get(&keys::MODEL_API_KEY)?;
         let stays_elsewhere = candidate.is_built_in() && matches!(owner, KeyOwner::Address(_));
@@ -347,7 +347,7 @@ impl KeyPlace {
             Some(_) if stays_elsewhere => Ok(Self::Own),
             Some(_) if candidate.may_take(&owner) => Ok(Self::Model),
             Some(own) if key.get() == Some(own) => Ok(Self::Model),
-            Some(_) if matches!(source, Source::DotEnv { .. }) => Ok(Self::AfterAnother),
+            Some(_) if matches!(source, ValueSource::DotEnv { .. }) => Ok(Self::AfterAnother),
             Some(_) => {
                 let whose = match owner {
                     KeyOwner::Address(base_url) => format!("is the key of {base_url}"),
@@ -357,7 +357,8 @@ impl KeyPlace {
                 let label = candidate.label();
                 let name = keys::MODEL_API_KEY.name();
                 let what = format!("{name} from {source} {whose}, and would be sent to {label}");
-                Err(Failure::new(what).advise("take it out of there, then: vestal model setup"))
+                Err(CommandFailure::new(what)
+                    .advise("take it out of there, then: vestal model setup"))
             }
         }
     }
@@ -368,10 +369,10 @@ fn take_back(
     context: &Context,
     settings: &Settings,
     candidate: &ProviderCandidate,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let Some(variable) = model_key_variable() else { return Ok(()) };
     let path = vestal_config::set_variable(settings, &variable, "")
-        .map_err(|error| Failure::new(error.to_string()))?;
+        .map_err(|error| CommandFailure::new(error.to_string()))?;
     let label = candidate.label();
     context.console.note(&format!(
         "took the key in {variable} out of {}: it is not the key of {label}",
@@ -383,7 +384,7 @@ fn take_back(
         return Ok(());
     }
     let name = keys::MODEL_API_KEY.name();
-    Err(Failure::new(format!("{name} from {source} would be sent to {label}"))
+    Err(CommandFailure::new(format!("{name} from {source} would be sent to {label}"))
         .advise("take it out of there, then: vestal model setup"))
 }
 
@@ -398,7 +399,7 @@ fn keep_key(
     candidate: &ProviderCandidate,
     key: &ProviderKey,
     place: KeyPlace,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let ProviderKey::New(given) = key else { return Ok(()) };
     let variable = match place {
         KeyPlace::Model => model_key_variable(),
@@ -406,7 +407,7 @@ fn keep_key(
     };
     let Some(variable) = variable else { return Ok(()) };
     let path = vestal_config::set_variable(settings, &variable, given)
-        .map_err(|error| Failure::new(error.to_string()))?;
+        .map_err(|error| CommandFailure::new(error.to_string()))?;
     let message = format!("kept the key as {variable} in {}, for you alone", path.display());
     context.console.note(&message);
     // The environment of the process goes before the file.

@@ -2,16 +2,16 @@
 
 use clap::Args;
 use vestal_api::{CreatedProfileView, DeletedProfileView, RenamedProfileView};
-use vestal_config::{Environment, Home, Settings, Source};
+use vestal_config::{Environment, Home, Settings, ValueSource};
 use vestal_profiles::ProfileStart;
-use vestal_sandbox::{ProfileSandboxes, ProfileSandboxesError, Summary, keys};
+use vestal_sandbox::{ProfileSandboxes, ProfileSandboxesError, SandboxSummary, keys};
 
 use super::named;
 use crate::commands::gateway;
 use crate::confirm;
 use crate::console::text;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::values::quoted;
 
@@ -48,7 +48,7 @@ pub(super) struct CreateArgs {
     json: bool,
 }
 
-pub(super) fn create(context: &Context, args: &CreateArgs) -> Result<Exit, Failure> {
+pub(super) fn create(context: &Context, args: &CreateArgs) -> Result<Exit, CommandFailure> {
     let name = named(&args.name)?;
     let start = match (&args.clone_from, args.clone) {
         (Some(source), _) => ProfileStart::CloneOf(named(source)?),
@@ -69,7 +69,7 @@ pub(super) fn create(context: &Context, args: &CreateArgs) -> Result<Exit, Failu
         Vec::new(),
     );
     if let Ok(dir) = settings.get(&keys::SANDBOX_DIR)
-        && matches!(dir.source, Source::File { .. } | Source::DotEnv { .. })
+        && matches!(dir.source, ValueSource::File { .. } | ValueSource::DotEnv { .. })
     {
         console.warn(&format!(
             "{} sets terminal.sandbox_dir, which two profiles cannot share; change it",
@@ -141,7 +141,7 @@ pub(super) struct RenameArgs {
     json: bool,
 }
 
-pub(super) async fn rename(context: &Context, args: RenameArgs) -> Result<Exit, Failure> {
+pub(super) async fn rename(context: &Context, args: RenameArgs) -> Result<Exit, CommandFailure> {
     let (from, to) = (named(&args.from)?, named(&args.to)?);
     let profiles = context.profiles()?;
     let (old, _) = profiles.check_rename(&from, &to)?;
@@ -200,7 +200,7 @@ pub(super) struct DeleteArgs {
     json: bool,
 }
 
-pub(super) async fn delete(context: &Context, args: DeleteArgs) -> Result<Exit, Failure> {
+pub(super) async fn delete(context: &Context, args: DeleteArgs) -> Result<Exit, CommandFailure> {
     let name = named(&args.name)?;
     let profiles = context.profiles()?;
     let home = profiles.check_delete(&name)?;
@@ -241,7 +241,7 @@ pub(super) async fn delete(context: &Context, args: DeleteArgs) -> Result<Exit, 
 async fn find_sandboxes(
     context: &Context,
     home: &Home,
-) -> Result<Option<ProfileSandboxes>, Failure> {
+) -> Result<Option<ProfileSandboxes>, CommandFailure> {
     if !ProfileSandboxes::may_exist(home) {
         return Ok(None);
     }
@@ -254,14 +254,14 @@ fn removal_plans(sandboxes: &ProfileSandboxes) -> Vec<String> {
     sandboxes.instances().map(removal_plan).collect()
 }
 
-fn removal_plan(own: &Summary) -> String {
+fn removal_plan(own: &SandboxSummary) -> String {
     let jobs = text::count(own.jobs_running, "running job");
     let is_a_system = own.description.image.is_some() || own.description.tier.is_some();
     let installed = if is_a_system { ", with everything installed in it" } else { "" };
     format!("{}: the sandbox on {} with {jobs} will be removed{installed}", own.task, own.backend)
 }
 
-impl From<ProfileSandboxesError> for Failure {
+impl From<ProfileSandboxesError> for CommandFailure {
     fn from(error: ProfileSandboxesError) -> Self {
         let failure = Self::new(error.to_string());
         match error {

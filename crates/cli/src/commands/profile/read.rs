@@ -6,7 +6,7 @@ use vestal_api::ChosenProfileView;
 use super::named;
 use crate::console::{Cell, DIM, GREEN, Table, text};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const LIST_HELP: &str = "\
@@ -25,7 +25,7 @@ pub(super) struct ListArgs {
     json: bool,
 }
 
-pub(super) fn list(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
+pub(super) fn list(context: &Context, args: &ListArgs) -> Result<Exit, CommandFailure> {
     let current = context.home_if_any();
     let listing = context.profiles()?.list(current.as_ref());
     let console = context.console;
@@ -78,7 +78,7 @@ pub(super) struct ShowArgs {
     json: bool,
 }
 
-pub(super) fn show(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
+pub(super) fn show(context: &Context, args: &ShowArgs) -> Result<Exit, CommandFailure> {
     let current = context.home_if_any();
     let name = match &args.name {
         Some(name) => named(name)?,
@@ -135,7 +135,7 @@ pub(super) struct UseArgs {
     json: bool,
 }
 
-pub(super) fn choose(context: &Context, args: &UseArgs) -> Result<Exit, Failure> {
+pub(super) fn choose(context: &Context, args: &UseArgs) -> Result<Exit, CommandFailure> {
     let name = named(&args.name)?;
     context.profiles()?.choose(&name)?;
     if args.json {

@@ -11,7 +11,7 @@ use super::skills;
 use crate::confirm;
 use crate::console::text;
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 /// Names of scripts that are shown before something is installed.
@@ -52,7 +52,7 @@ pub(super) struct InstallArgs {
     json: bool,
 }
 
-pub(super) fn install(context: &Context, args: &InstallArgs) -> Result<Exit, Failure> {
+pub(super) fn install(context: &Context, args: &InstallArgs) -> Result<Exit, CommandFailure> {
     let (skills, console) = (skills(context)?, context.console);
     let name = args.name.as_deref().map(SkillName::new).transpose()?;
     let proposal = skills.propose(&args.source, name.as_ref())?;
@@ -144,7 +144,7 @@ pub(super) struct RemoveArgs {
     json: bool,
 }
 
-pub(super) fn remove(context: &Context, args: &RemoveArgs) -> Result<Exit, Failure> {
+pub(super) fn remove(context: &Context, args: &RemoveArgs) -> Result<Exit, CommandFailure> {
     let (skills, console) = (skills(context)?, context.console);
     let catalogue = skills.catalogue();
     let there = catalogue.get(&args.name).map(|skill| skill.dir.clone());
@@ -198,19 +198,23 @@ pub(super) struct DisableArgs {
     name: String,
 }
 
-pub(super) fn enable(context: &Context, args: &EnableArgs) -> Result<Exit, Failure> {
+pub(super) fn enable(context: &Context, args: &EnableArgs) -> Result<Exit, CommandFailure> {
     let switched = skills(context)?.enable(&args.name)?;
     let did = if switched.is_changed { "enabled" } else { "was enabled already:" };
     tell_switched(context, did, &switched)
 }
 
-pub(super) fn disable(context: &Context, args: &DisableArgs) -> Result<Exit, Failure> {
+pub(super) fn disable(context: &Context, args: &DisableArgs) -> Result<Exit, CommandFailure> {
     let switched = skills(context)?.disable(&args.name)?;
     let did = if switched.is_changed { "disabled" } else { "was disabled already:" };
     tell_switched(context, did, &switched)
 }
 
-fn tell_switched(context: &Context, did: &str, switched: &SwitchedSkill) -> Result<Exit, Failure> {
+fn tell_switched(
+    context: &Context,
+    did: &str,
+    switched: &SwitchedSkill,
+) -> Result<Exit, CommandFailure> {
     context.console.print(&format!("{did} {}", switched.name))?;
     if let Some(warning) = &switched.warning {
         context.console.warn(warning);

@@ -12,7 +12,7 @@ use vestal_skills::Survey;
 use super::skills;
 use crate::console::{BOLD, Cell, DIM, Table, YELLOW, text};
 use crate::context::Context;
-use crate::error::Failure;
+use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 const LIST_HELP: &str = "\
@@ -31,7 +31,7 @@ pub(super) struct ListArgs {
     json: bool,
 }
 
-pub(super) fn list(context: &Context, args: &ListArgs) -> Result<Exit, Failure> {
+pub(super) fn list(context: &Context, args: &ListArgs) -> Result<Exit, CommandFailure> {
     let (skills, console) = (skills(context)?, context.console);
     let catalogue = skills.catalogue();
     let views: Vec<SkillView> =
@@ -94,7 +94,7 @@ pub(super) struct ShowArgs {
     json: bool,
 }
 
-pub(super) fn show(context: &Context, args: &ShowArgs) -> Result<Exit, Failure> {
+pub(super) fn show(context: &Context, args: &ShowArgs) -> Result<Exit, CommandFailure> {
     let (skills, console) = (skills(context)?, context.console);
     let skill = skills.installed(&args.name)?;
     let content = skills.read_instructions(&skill)?;
@@ -154,7 +154,7 @@ pub(super) struct CheckArgs {
     json: bool,
 }
 
-pub(super) fn check(context: &Context, args: &CheckArgs) -> Result<Exit, Failure> {
+pub(super) fn check(context: &Context, args: &CheckArgs) -> Result<Exit, CommandFailure> {
     let (skills, console) = (skills(context)?, context.console);
     let mut view = SkillCheckView::default();
     if let Some(path) = &args.path {

@@ -1,14 +1,14 @@
 //! What is printed, and where.
 
 use insta::assert_json_snapshot;
-use vestal_scripted_model::{Reply, Script, Usage};
+use vestal_scripted_model::{BilledUsage, Script, ScriptedReply};
 
 use super::world::{Chatting, terminal};
 use crate::support::World;
 
 #[test]
 fn the_answer_is_all_there_is_on_standard_output() {
-    let chat = Chatting::replies([Reply::text("\n\n  Hello\nworld.\n\n\n")]);
+    let chat = Chatting::replies([ScriptedReply::text("\n\n  Hello\nworld.\n\n\n")]);
     let outcome = chat.ask("greet").exits(0);
     assert_eq!(outcome.text(), "  Hello\nworld.\n");
     assert_eq!(outcome.stderr, "");
@@ -18,7 +18,7 @@ fn the_answer_is_all_there_is_on_standard_output() {
 fn a_tool_runs_in_the_sandbox_and_is_told_of_on_standard_error() {
     let chat = Chatting::replies([
         terminal("echo from-$((40 + 2))").with_text("Let me look."),
-        Reply::text("It said so."),
+        ScriptedReply::text("It said so."),
     ]);
     let outcome = chat.ask("look").exits(0);
     assert_eq!(outcome.text(), "Let me look.\nIt said so.\n");
@@ -29,8 +29,10 @@ fn a_tool_runs_in_the_sandbox_and_is_told_of_on_standard_error() {
 
 #[test]
 fn quiet_prints_the_final_answer_alone() {
-    let chat =
-        Chatting::replies([terminal("true").with_text("Let me look."), Reply::text("Done.")]);
+    let chat = Chatting::replies([
+        terminal("true").with_text("Let me look."),
+        ScriptedReply::text("Done."),
+    ]);
     let outcome = chat.vestal(["chat", "-Q", "-q", "look"]).exits(0);
     assert_eq!(outcome.text(), "Done.\n");
     assert!(!outcome.stderr.contains("terminal: true"), "{outcome:?}");
@@ -38,10 +40,11 @@ fn quiet_prints_the_final_answer_alone() {
 
 #[test]
 fn the_json_object_has_the_promised_shape() {
-    let usage = |input, output| Usage { input, output, cache_read: 5, ..Usage::default() };
+    let usage =
+        |input, output| BilledUsage { input, output, cache_read: 5, ..BilledUsage::default() };
     let chat = Chatting::replies([
         terminal("true").usage(usage(100, 10)),
-        Reply::text("Done.").with_reasoning("It is easy.").usage(usage(120, 20)),
+        ScriptedReply::text("Done.").with_reasoning("It is easy.").usage(usage(120, 20)),
     ]);
     let outcome = chat.vestal(["chat", "--json", "-q", "work"]).exits(0);
     assert_json_snapshot!(outcome.json(), {
@@ -54,8 +57,8 @@ fn the_json_object_has_the_promised_shape() {
 #[test]
 fn a_stream_that_had_to_be_repeated_leaves_nothing_behind_in_a_pipe() {
     let script = Script::replies([
-        Reply::text("A broken beginning that nobody should see.").cut_after(2),
-        Reply::text("Whole."),
+        ScriptedReply::text("A broken beginning that nobody should see.").cut_after(2),
+        ScriptedReply::text("Whole."),
     ]);
     let chat = Chatting::new(script);
     let mut command = chat.command(["chat", "-q", "go"]);
@@ -67,7 +70,7 @@ fn a_stream_that_had_to_be_repeated_leaves_nothing_behind_in_a_pipe() {
 
 #[test]
 fn a_turn_leaves_a_log_without_what_was_said() {
-    let chat = Chatting::replies([terminal("true"), Reply::text("A secret answer.")]);
+    let chat = Chatting::replies([terminal("true"), ScriptedReply::text("A secret answer.")]);
     chat.ask("a secret question").exits(0);
     let log = std::fs::read_to_string(chat.world.home().join("logs/agent.log")).unwrap();
     for told in ["turn started", "model answered", "tool ended", "turn ended"] {
@@ -99,11 +102,12 @@ fn the_help_explains_the_exit_codes() {
 
 #[test]
 fn a_conversation_goes_on_with_the_model_it_was_held_with() {
-    let chat = Chatting::replies(["one", "two", "three"].map(Reply::text));
+    let chat = Chatting::replies(["one", "two", "three"].map(ScriptedReply::text));
     chat.vestal(["chat", "-m", "other", "-q", "begin"]).exits(0);
     chat.vestal(["chat", "-c", "-q", "go on"]).exits(0);
     chat.vestal(["chat", "-q", "begin anew"]).exits(0);
     let requests = chat.model.requests();
-    let asked: Vec<&str> = requests.iter().map(vestal_scripted_model::Request::model).collect();
+    let asked: Vec<&str> =
+        requests.iter().map(vestal_scripted_model::ReceivedRequest::model).collect();
     assert_eq!(asked, ["other", "other", "scripted"]);
 }

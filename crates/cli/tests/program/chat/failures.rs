@@ -1,26 +1,29 @@
 //! A failed call is a failure, never an answer.
 
 use serde_json::json;
-use vestal_scripted_model::{Finish, Reply, Rule, Script};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedFinish, ScriptedReply};
 
 use super::world::{Chatting, terminal};
-use crate::support::{Outcome, World};
+use crate::support::{ProgramOutcome, World};
 
 /// Asks a model that replies with this alone.
-fn asked(reply: Reply) -> Outcome {
+fn asked(reply: ScriptedReply) -> ProgramOutcome {
     Chatting::new(Script::replies([reply])).ask("go")
 }
 
 #[test]
 fn a_provider_that_fails_is_exit_code_3_and_nothing_on_standard_output() {
     let replies = [
-        ("a wrong key", Reply::error(401, "no such key")),
-        ("a limit", Reply::error(429, "slow down")),
-        ("a bad request", Reply::error(400, "no such field")),
-        ("a broken server", Reply::error(500, "broken")),
-        ("a cut stream", Reply::text("Half of an answer that").cut_after(1)),
-        ("an error in the stream", Reply::text("Half of an answer").error_after(1, "broken")),
-        ("garbage", Reply::garbage("<html>hello</html>")),
+        ("a wrong key", ScriptedReply::error(401, "no such key")),
+        ("a limit", ScriptedReply::error(429, "slow down")),
+        ("a bad request", ScriptedReply::error(400, "no such field")),
+        ("a broken server", ScriptedReply::error(500, "broken")),
+        ("a cut stream", ScriptedReply::text("Half of an answer that").cut_after(1)),
+        (
+            "an error in the stream",
+            ScriptedReply::text("Half of an answer").error_after(1, "broken"),
+        ),
+        ("garbage", ScriptedReply::garbage("<html>hello</html>")),
     ];
     for (what, reply) in replies {
         let outcome = asked(reply).exits(3);
@@ -43,7 +46,7 @@ fn a_provider_that_cannot_be_reached_is_exit_code_3() {
 
 #[test]
 fn a_failed_turn_is_told_in_json_and_by_the_exit_code() {
-    let chat = Chatting::new(Script::replies([Reply::error(401, "no such key")]));
+    let chat = Chatting::new(Script::replies([ScriptedReply::error(401, "no such key")]));
     let outcome = chat.vestal(["chat", "--json", "-q", "go"]).exits(3);
     let json = outcome.json();
     assert_eq!(json["failed"], true);
@@ -57,10 +60,10 @@ fn a_failed_turn_is_told_in_json_and_by_the_exit_code() {
 #[test]
 fn a_spent_budget_is_exit_code_4_with_what_the_model_says_to_it() {
     let script = Script::rules([
-        Rule::when_user_contains("no more tools can be called")
+        ReplyRule::when_user_contains("no more tools can be called")
             .after_any_tool_results()
-            .reply(Reply::text("So far so good.")),
-        Rule::always().reply(terminal("date +%N")),
+            .reply(ScriptedReply::text("So far so good.")),
+        ReplyRule::always().reply(terminal("date +%N")),
     ]);
     let chat = Chatting::new(script);
     let outcome = chat.vestal(["chat", "-q", "go", "--max-turns", "2"]).exits(4);
@@ -70,7 +73,7 @@ fn a_spent_budget_is_exit_code_4_with_what_the_model_says_to_it() {
 
 #[test]
 fn a_model_that_goes_round_in_circles_is_exit_code_4() {
-    let chat = Chatting::new(Script::rules([Rule::always().reply(terminal("false"))]));
+    let chat = Chatting::new(Script::rules([ReplyRule::always().reply(terminal("false"))]));
     let args = ["chat", "-q", "go", "--set", "tool_loop_guardrails.stop_after=3"];
     let outcome = chat.vestal(args).exits(4);
     assert_eq!(outcome.text(), "");
@@ -79,7 +82,7 @@ fn a_model_that_goes_round_in_circles_is_exit_code_4() {
 
 #[test]
 fn a_refusal_is_exit_code_5() {
-    let outcome = asked(Reply::text("I can't.").finish(Finish::Refusal)).exits(5);
+    let outcome = asked(ScriptedReply::text("I can't.").finish(ScriptedFinish::Refusal)).exits(5);
     assert!(outcome.stderr.contains("refused to answer"), "{outcome:?}");
 }
 
@@ -100,7 +103,7 @@ fn without_a_model_it_is_said_in_two_lines_what_to_set_and_nothing_is_made() {
 
 #[test]
 fn a_store_that_cannot_be_used_is_exit_code_125() {
-    let chat = Chatting::replies([Reply::text("Never said.")]);
+    let chat = Chatting::replies([ScriptedReply::text("Never said.")]);
     std::fs::create_dir_all(chat.world.home()).unwrap();
     std::fs::write(
         chat.world.home().join("state.db"),
@@ -124,9 +127,9 @@ fn a_conversation_that_is_not_there_is_exit_code_1() {
 #[test]
 fn a_tool_or_arguments_that_make_no_sense_are_the_models_to_mend() {
     let chat = Chatting::replies([
-        Reply::tool_call("termnal", json!({"command": "true"})),
-        Reply::tool_call("terminal", "{\"command\": "),
-        Reply::text("Sorry."),
+        ScriptedReply::tool_call("termnal", json!({"command": "true"})),
+        ScriptedReply::tool_call("terminal", "{\"command\": "),
+        ScriptedReply::text("Sorry."),
     ]);
     assert_eq!(chat.ask("go").exits(0).text(), "Sorry.\n");
 }

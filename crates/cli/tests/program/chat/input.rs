@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use vestal_scripted_model::{Reply, Script};
+use vestal_scripted_model::{Script, ScriptedReply};
 
 use super::world::Chatting;
-use crate::support::{Outcome, World};
+use crate::support::{ProgramOutcome, World};
 
 /// Runs the program with this on standard input.
-fn piped(chat: &Chatting, args: &[&str], input: &[u8]) -> Outcome {
+fn piped(chat: &Chatting, args: &[&str], input: &[u8]) -> ProgramOutcome {
     use std::io::Write as _;
     let mut command = chat.command(args);
     let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
@@ -22,8 +22,11 @@ fn said(chat: &Chatting) -> Vec<String> {
 
 #[test]
 fn the_question_comes_from_the_command_line_or_standard_input_or_both() {
-    let chat =
-        Chatting::new(Script::replies([Reply::text("1"), Reply::text("2"), Reply::text("3")]));
+    let chat = Chatting::new(Script::replies([
+        ScriptedReply::text("1"),
+        ScriptedReply::text("2"),
+        ScriptedReply::text("3"),
+    ]));
     piped(&chat, &["chat"], b"only piped\n").exits(0);
     piped(&chat, &["chat", "-q", "-"], b"named\n").exits(0);
     piped(&chat, &["chat", "-q", "review this:"], b"  fn main() {}\n").exits(0);
@@ -43,7 +46,7 @@ fn asking_nothing_is_wrong_usage_and_says_what_to_type() {
 
 #[test]
 fn images_go_with_the_question_and_are_known_by_their_content() {
-    let chat = Chatting::replies([Reply::text("A dot.")]);
+    let chat = Chatting::replies([ScriptedReply::text("A dot.")]);
     let dir = chat.world.work();
     let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
     png.extend([0; 32]);
@@ -75,7 +78,7 @@ fn what_is_no_image_is_wrong_usage_and_nobody_is_asked() {
 
 #[test]
 fn another_model_is_asked_by_name_and_toolsets_are_chosen() {
-    let chat = Chatting::replies([Reply::text("Hi."), Reply::text("Hi.")]);
+    let chat = Chatting::replies([ScriptedReply::text("Hi."), ScriptedReply::text("Hi.")]);
     chat.vestal(["chat", "-m", "custom:other", "-q", "x"]).exits(0);
     chat.vestal(["chat", "-m", "colons:are:fine", "--toolsets", "terminal", "-q", "x"]).exits(0);
     let requests = chat.model.requests();
@@ -90,7 +93,8 @@ fn another_model_is_asked_by_name_and_toolsets_are_chosen() {
 
 #[test]
 fn a_file_that_is_mentioned_goes_with_the_question_and_one_that_is_not_there_is_told() {
-    let chat = Chatting::replies([Reply::text("Milk."), Reply::text("What notes?")]);
+    let chat =
+        Chatting::replies([ScriptedReply::text("Milk."), ScriptedReply::text("What notes?")]);
     std::fs::write(chat.world.work().join("notes.txt"), "buy milk\n").unwrap();
     let said = |chat: &Chatting| {
         serde_json::to_string(chat.model.requests().last().unwrap().messages()).unwrap()

@@ -3,11 +3,11 @@
 use std::fs;
 
 use rustix::process::Signal;
-use vestal_scripted_model::{Reply, Script, ScriptedModel};
+use vestal_scripted_model::{Script, ScriptedModel, ScriptedReply};
 use vestal_testkit::files::Fifo;
 
 use super::world::{Chatting, terminal};
-use crate::support::{Running, is_alive};
+use crate::support::{RunningProgram, is_alive};
 
 /// Makes a pipe that a command in the sandbox writes to when it runs.
 fn pipe(chat: &Chatting, name: &str) -> Fifo {
@@ -19,7 +19,7 @@ fn an_interrupt_kills_the_running_command_and_all_it_started() {
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
         let chat = Chatting::replies([terminal("setsid sleep 1000 & echo $$ $! > pids; wait")]);
         let pids = pipe(&chat, "pids");
-        let started = Running::start(chat.command(["chat", "-q", "go"]));
+        let started = RunningProgram::start(chat.command(["chat", "-q", "go"]));
         let pids = pids.read();
         started.signal(signal);
         let (exit, stderr) = started.end();
@@ -27,7 +27,7 @@ fn an_interrupt_kills_the_running_command_and_all_it_started() {
         assert!(pids.split_whitespace().count() == 2, "{pids}");
         assert!(pids.split_whitespace().all(|pid| !is_alive(pid)), "{pids}");
         // The sandbox is still there, and so is the conversation.
-        chat.model.push(Reply::text("Where were we?"));
+        chat.model.push(ScriptedReply::text("Where were we?"));
         let outcome = chat.vestal(["chat", "-c", "-q", "go on"]).exits(0);
         assert_eq!(outcome.text(), "Where were we?\n");
     }
@@ -46,12 +46,12 @@ fn a_command_that_outlives_its_killed_caller_is_not_run_again_and_its_result_is_
     let command = "echo > began; read word < go; echo the word is $word; echo ran >> runs";
     let chat = Chatting::replies([terminal(command)]);
     let (began, go) = (pipe(&chat, "began"), pipe(&chat, "go"));
-    let started = Running::start(chat.command(["chat", "-q", "go"]));
+    let started = RunningProgram::start(chat.command(["chat", "-q", "go"]));
     began.read();
     started.signal(Signal::KILL);
     started.end();
     // It still runs, and the next process says so.
-    chat.model.push(Reply::text("It runs."));
+    chat.model.push(ScriptedReply::text("It runs."));
     chat.vestal(["chat", "-c", "-q", "what of it?"]).exits(0);
     let running = told(&chat);
     let job = running["session_id"].as_str().unwrap().to_owned();
@@ -66,7 +66,7 @@ fn the_result_of_a_command_whose_caller_was_killed_is_the_result_of_its_call() {
     let command = "echo > began; read word < go; echo the word is $word; false";
     let chat = Chatting::replies([terminal(command)]);
     let (began, go) = (pipe(&chat, "began"), pipe(&chat, "go"));
-    let started = Running::start(chat.command(["chat", "-q", "go"]));
+    let started = RunningProgram::start(chat.command(["chat", "-q", "go"]));
     began.read();
     let jobs = chat.world.vestal(["jobs", "--json"]).exits(0).json();
     let job = jobs[0]["id"].as_str().unwrap().to_owned();
@@ -74,7 +74,7 @@ fn the_result_of_a_command_whose_caller_was_killed_is_the_result_of_its_call() {
     started.end();
     go.write("lantern\n");
     chat.world.vestal(["wait", &job]).exits(1);
-    chat.model.push(Reply::text("I see."));
+    chat.model.push(ScriptedReply::text("I see."));
     chat.vestal(["chat", "-c", "-q", "what of it?"]).exits(0);
     let found = told(&chat);
     assert_eq!(found["output"].as_str().unwrap().trim(), "the word is lantern");
@@ -89,8 +89,8 @@ fn the_result_of_a_command_whose_caller_was_killed_is_the_result_of_its_call() {
 
 #[test]
 fn an_interrupted_turn_is_told_in_json() {
-    let chat = Chatting::new(Script::replies([Reply::text("Words.").hold_after(9)]));
-    let mut started = Running::start(chat.command(["chat", "--json", "-q", "go"]));
+    let chat = Chatting::new(Script::replies([ScriptedReply::text("Words.").hold_after(9)]));
+    let mut started = RunningProgram::start(chat.command(["chat", "--json", "-q", "go"]));
     chat.until(|model| model.wait_for_holds(1));
     started.signal(Signal::INT);
     let json: serde_json::Value = serde_json::from_str(&started.line()).unwrap();
@@ -106,7 +106,7 @@ fn an_interrupted_turn_is_told_in_json() {
 fn a_second_interrupt_leaves_at_once() {
     let chat = Chatting::replies([terminal("echo > began; sleep 1000")]);
     let began = pipe(&chat, "began");
-    let mut started = Running::start(chat.command(["chat", "-q", "go"]));
+    let mut started = RunningProgram::start(chat.command(["chat", "-q", "go"]));
     began.read();
     // A guest that does not move cannot kill anything, so the turn does not end.
     let guest = chat.world.guest();

@@ -1,7 +1,7 @@
 //! A person at a terminal.
 
 use serde_json::json;
-use vestal_scripted_model::{Reply, Script, ScriptedModel};
+use vestal_scripted_model::{Script, ScriptedModel, ScriptedReply};
 use vestal_testkit::files::Fifo;
 
 use super::world::{Chatting, terminal};
@@ -16,7 +16,8 @@ fn sit_down(chat: &Chatting, args: &[&str]) -> Person {
 
 #[test]
 fn on_a_terminal_the_answer_is_seen_as_it_comes() {
-    let reply = Reply::text("\nFirst part, and here is the second.").chunked(12).hold_after(1);
+    let reply =
+        ScriptedReply::text("\nFirst part, and here is the second.").chunked(12).hold_after(1);
     let chat = Chatting::new(Script::replies([reply]));
     let mut person = sit_down(&chat, &["chat", "-q", "go"]);
     person.sees("First part,");
@@ -31,7 +32,7 @@ fn on_a_terminal_the_answer_is_seen_as_it_comes() {
 fn what_the_model_says_cannot_command_the_terminal() {
     let chat = Chatting::replies([
         terminal("printf '\\033[2J\\033]0;title\\007'").with_text("Now\x1b[2J then."),
-        Reply::text("Done."),
+        ScriptedReply::text("Done."),
     ]);
     let mut person = sit_down(&chat, &["chat", "-q", "go"]);
     person.sees("Now\\x1b[2J then.\r\n");
@@ -43,7 +44,7 @@ fn what_the_model_says_cannot_command_the_terminal() {
 
 #[test]
 fn a_tool_at_work_is_shown_with_the_last_line_it_printed() {
-    let chat = Chatting::replies([terminal("echo tick; cat go"), Reply::text("Done.")]);
+    let chat = Chatting::replies([terminal("echo tick; cat go"), ScriptedReply::text("Done.")]);
     let go = Fifo::create(chat.world.work().join("go"));
     let mut person = sit_down(&chat, &["chat", "-q", "go"]);
     person.sees("terminal: echo tick; cat go (");
@@ -57,8 +58,8 @@ fn a_tool_at_work_is_shown_with_the_last_line_it_printed() {
 #[test]
 fn a_repeated_answer_is_told_as_such() {
     let chat = Chatting::new(Script::replies([
-        Reply::text("A broken beginning.").chunked(9).cut_after(1),
-        Reply::text("Whole."),
+        ScriptedReply::text("A broken beginning.").chunked(9).cut_after(1),
+        ScriptedReply::text("Whole."),
     ]));
     let args = ["chat", "-q", "go", "--set", "agent.api_max_retries=1"];
     let variables = chat.variables();
@@ -76,8 +77,8 @@ fn a_repeated_answer_is_told_as_such() {
 
 #[test]
 fn ctrl_c_ends_the_request_and_what_was_said_is_kept() {
-    let reply = Reply::text("First part, and never the second.").chunked(12).hold_after(1);
-    let chat = Chatting::new(Script::replies([reply, Reply::text("Again.")]));
+    let reply = ScriptedReply::text("First part, and never the second.").chunked(12).hold_after(1);
+    let chat = Chatting::new(Script::replies([reply, ScriptedReply::text("Again.")]));
     let mut person = sit_down(&chat, &["chat", "-q", "go"]);
     person.sees("First part,");
     person.types("\x03");
@@ -98,8 +99,8 @@ fn something_dangerous_is_asked_about_and_done_only_with_a_yes() {
     std::fs::create_dir(&victim).unwrap();
     let command = format!("rm -rf {}", victim.display());
     let begin = || {
-        chat.model.push(Reply::tool_call("terminal", json!({"command": command})));
-        chat.model.push(Reply::text("Done."));
+        chat.model.push(ScriptedReply::tool_call("terminal", json!({"command": command})));
+        chat.model.push(ScriptedReply::text("Done."));
         sit_down(&chat, &["chat", "-q", "go"])
     };
     let mut person = begin();
@@ -129,9 +130,9 @@ fn silence_is_a_no_and_what_was_typed_before_the_question_is_no_answer() {
     let victim = chat.world.work().join("victim");
     std::fs::create_dir(&victim).unwrap();
     let command = format!("rm -rf {}", victim.display());
-    let call = Reply::tool_call("terminal", json!({"command": command}));
+    let call = ScriptedReply::tool_call("terminal", json!({"command": command}));
     chat.model.push(call.hold_after(0));
-    chat.model.push(Reply::text("Done."));
+    chat.model.push(ScriptedReply::text("Done."));
     let args = ["chat", "-q", "go", "--set", "approvals.timeout=1"];
     let mut person = sit_down(&chat, &args);
     chat.until(|model| model.wait_for_holds(1));
@@ -151,7 +152,7 @@ fn ctrl_c_at_a_question_is_a_no_and_ends_the_turn() {
     let victim = chat.world.work().join("victim");
     std::fs::create_dir(&victim).unwrap();
     let command = format!("rm -rf {}", victim.display());
-    chat.model.push(Reply::tool_call("terminal", json!({"command": command})));
+    chat.model.push(ScriptedReply::tool_call("terminal", json!({"command": command})));
     let mut person = sit_down(&chat, &["chat", "-q", "go"]);
     person.sees("[d]eny");
     person.types("\x03");
@@ -167,8 +168,8 @@ fn what_is_approved_for_always_is_not_asked_about_again() {
     let command = format!("rm -rf {}", victim.display());
     for turn in 0..2 {
         std::fs::create_dir(&victim).unwrap();
-        chat.model.push(Reply::tool_call("terminal", json!({"command": command})));
-        chat.model.push(Reply::text("Done."));
+        chat.model.push(ScriptedReply::tool_call("terminal", json!({"command": command})));
+        chat.model.push(ScriptedReply::text("Done."));
         let mut person = sit_down(&chat, &["chat", "-q", "go"]);
         if turn == 0 {
             person.sees("[a]lways");
@@ -185,7 +186,10 @@ fn what_is_approved_for_always_is_not_asked_about_again() {
 #[test]
 fn a_question_of_the_models_is_answered_by_number() {
     let arguments = json!({"question": "Which colour?", "choices": ["red", "blue"]});
-    let chat = Chatting::replies([Reply::tool_call("clarify", arguments), Reply::text("Done.")]);
+    let chat = Chatting::replies([
+        ScriptedReply::tool_call("clarify", arguments),
+        ScriptedReply::text("Done."),
+    ]);
     let mut person = sit_down(&chat, &["chat", "-q", "go"]);
     person.sees("the agent asks: Which colour?");
     person.sees("2) blue");

@@ -1,7 +1,7 @@
 //! The sandbox outlives the turn, the conversation and the process.
 
 use serde_json::json;
-use vestal_scripted_model::{Reply, Rule, Script};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 
 use super::world::{Chatting, terminal};
 
@@ -16,7 +16,7 @@ fn printed(chat: &Chatting) -> String {
 /// Lets the model run a command in a turn of its own and returns what it printed.
 fn turn(chat: &Chatting, args: &[&str], command: &str) -> String {
     chat.model.push(terminal(command));
-    chat.model.push(Reply::text("Done."));
+    chat.model.push(ScriptedReply::text("Done."));
     let args: Vec<&str> = [&["chat", "-q", "go"], args].concat();
     chat.vestal(args).exits(0);
     printed(chat)
@@ -55,11 +55,15 @@ fn a_conversation_is_gone_on_with_in_the_sandbox_it_was_begun_in() {
 #[test]
 fn a_conversation_sees_what_was_said_before() {
     let chat = Chatting::new(Script::rules([
-        Rule::when_user_contains("what did").reply_with(|request| {
+        ReplyRule::when_user_contains("what did").reply_with(|request| {
             let said = serde_json::to_string(request.messages()).unwrap();
-            Reply::text(if said.contains("the word is lantern") { "lantern" } else { "nothing" })
+            ScriptedReply::text(if said.contains("the word is lantern") {
+                "lantern"
+            } else {
+                "nothing"
+            })
         }),
-        Rule::always().reply(Reply::text("Noted.")),
+        ReplyRule::always().reply(ScriptedReply::text("Noted.")),
     ]));
     chat.ask("the word is lantern").exits(0);
     let outcome = chat.vestal(["chat", "-c", "-q", "what did I say?"]).exits(0);
@@ -74,8 +78,8 @@ fn what_is_dangerous_on_this_machine_needs_somebody_to_ask_or_yolo() {
     std::fs::create_dir(&victim).unwrap();
     let command = format!("rm -rf {}", victim.display());
     let ask = |args: &[&str]| {
-        chat.model.push(Reply::tool_call("terminal", json!({"command": command})));
-        chat.model.push(Reply::text("Done."));
+        chat.model.push(ScriptedReply::tool_call("terminal", json!({"command": command})));
+        chat.model.push(ScriptedReply::text("Done."));
         chat.vestal([&["chat", "-q", "go"], args].concat()).exits(0)
     };
     ask(&[]);
@@ -89,7 +93,7 @@ fn what_is_dangerous_on_this_machine_needs_somebody_to_ask_or_yolo() {
 
 #[test]
 fn a_one_shot_is_on_record_as_ended_and_can_be_gone_on_with() {
-    let chat = Chatting::replies([Reply::text("One."), Reply::text("Two.")]);
+    let chat = Chatting::replies([ScriptedReply::text("One."), ScriptedReply::text("Two.")]);
     chat.vestal(["chat", "-q", "go", "--title", "short"]).exits(0);
     chat.vestal(["chat", "-r", "short", "-q", "go on"]).exits(0);
     let listed = chat.vestal(["conversations", "list", "--json"]).exits(0).json();
@@ -104,7 +108,7 @@ fn a_key_that_this_process_knows_reaches_neither_the_model_nor_the_store() {
     let chat = Chatting::replies([]);
     let ask = |args: &[&str]| {
         chat.model.push(terminal("echo lantern''light42"));
-        chat.model.push(Reply::text("Done."));
+        chat.model.push(ScriptedReply::text("Done."));
         let mut command = chat.command([&["chat", "-q", "go"], args].concat());
         // It looks like nothing; that it is a key its name tells.
         command.env("GROQ_API_KEY", "lanternlight42");

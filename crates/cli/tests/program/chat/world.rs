@@ -4,9 +4,9 @@ use std::ffi::OsStr;
 use std::process::Command;
 
 use serde_json::json;
-use vestal_scripted_model::{Reply, Script, ScriptedModel};
+use vestal_scripted_model::{Script, ScriptedModel, ScriptedReply};
 
-use crate::support::{Outcome, World};
+use crate::support::{ProgramOutcome, World};
 
 /// A world and the model that is asked in it.
 pub(crate) struct Chatting {
@@ -20,7 +20,7 @@ impl Chatting {
         Self { world: World::new(), model: ScriptedModel::start(script) }
     }
 
-    pub(crate) fn replies(replies: impl IntoIterator<Item = Reply>) -> Self {
+    pub(crate) fn replies(replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
         Self::new(Script::replies(replies).strict())
     }
 
@@ -42,12 +42,15 @@ impl Chatting {
     }
 
     /// Runs the program to its end.
-    pub(crate) fn vestal<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Outcome {
+    pub(crate) fn vestal<A: AsRef<OsStr>>(
+        &self,
+        args: impl IntoIterator<Item = A>,
+    ) -> ProgramOutcome {
         crate::support::finish(self.command(args).spawn().unwrap())
     }
 
     /// Asks.
-    pub(crate) fn ask(&self, prompt: &str) -> Outcome {
+    pub(crate) fn ask(&self, prompt: &str) -> ProgramOutcome {
         self.vestal(["chat", "-q", prompt])
     }
 
@@ -62,6 +65,6 @@ impl Chatting {
 }
 
 /// Returns a call of the tool `terminal`.
-pub(crate) fn terminal(command: &str) -> Reply {
-    Reply::tool_call("terminal", json!({"command": command}))
+pub(crate) fn terminal(command: &str) -> ScriptedReply {
+    ScriptedReply::tool_call("terminal", json!({"command": command}))
 }

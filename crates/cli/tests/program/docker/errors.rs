@@ -1,10 +1,10 @@
 //! What goes wrong, each with what to do next.
 
-use crate::support::{BASE, Outcome, World, finish};
+use crate::support::{BASE, ProgramOutcome, World, finish};
 
 /// Checks that a failure of Vestal's own names these and left nothing behind.
 #[track_caller]
-fn fails(world: &World, outcome: Outcome, parts: &[&str]) {
+fn fails(world: &World, outcome: ProgramOutcome, parts: &[&str]) {
     let outcome = outcome.exits(125);
     for part in parts {
         assert!(outcome.stderr.contains(part), "{part}: {outcome:?}");

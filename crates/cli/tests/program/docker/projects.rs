@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::support::{Outcome, World, finish};
+use crate::support::{ProgramOutcome, World, finish};
 
 /// Two projects and a way to be in one of them.
 struct Projects(World);
@@ -26,7 +26,7 @@ impl Projects {
         format!("default@{}", self.dir(name).display())
     }
 
-    fn vestal(&self, name: &str, args: &[&str]) -> Outcome {
+    fn vestal(&self, name: &str, args: &[&str]) -> ProgramOutcome {
         finish(self.0.command(args).current_dir(self.dir(name)).spawn().unwrap())
     }
 }

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use crate::shell::Person;
-use crate::support::{Running, World};
+use crate::support::{RunningProgram, World};
 use rustix::process::Signal;
 
 const IMAGE: &str = "registry.example/tool:1";
@@ -104,7 +104,7 @@ fn a_pull_that_no_terminal_shows_is_told_in_a_line() {
     // What it says first tells that it is waiting for the image.
     let (reader, writer) = std::io::pipe().unwrap();
     command.stderr(writer);
-    let started = Running::start(command);
+    let started = RunningProgram::start(command);
     let mut line = String::new();
     BufReader::new(reader).read_line(&mut line).unwrap();
     assert_eq!(line, format!("note: pulling image {IMAGE}\n"));

@@ -1,6 +1,6 @@
 //! What is said to the program and not to the model.
 
-use vestal_scripted_model::{Model, Reply, Script};
+use vestal_scripted_model::{Model, Script, ScriptedReply};
 use vestal_testkit::files::Fifo;
 
 use super::world::{ENTER, INTERRUPT, Seat, columns};
@@ -8,7 +8,7 @@ use crate::chat::world::{Chatting, terminal};
 
 #[test]
 fn an_unknown_command_is_said_once_with_the_nearest_and_the_chat_goes_on() {
-    let chat = Chatting::replies([Reply::text("Still here.")]);
+    let chat = Chatting::replies([ScriptedReply::text("Still here.")]);
     let mut seat = Seat::take(&chat);
     seat.says("/modle");
     seat.sees("did you mean /model?");
@@ -37,7 +37,8 @@ fn the_models_of_the_chat_are_those_of_the_command_line() {
 #[test]
 fn another_model_is_asked_in_this_conversation_alone() {
     let models = ["other", "scripted"].map(|id| Model::new(id).context_length(8000));
-    let script = Script::replies(["One.", "Two.", "Three."].map(Reply::text)).models(models);
+    let script =
+        Script::replies(["One.", "Two.", "Three."].map(ScriptedReply::text)).models(models);
     let chat = Chatting::new(script);
     chat.vestal(["model"]).exits(0);
     let mut seat = Seat::take(&chat);
@@ -53,13 +54,14 @@ fn another_model_is_asked_in_this_conversation_alone() {
     seat.sees("Three.");
     assert_eq!(seat.leaves(), 0);
     let requests = chat.model.requests();
-    let asked: Vec<&str> = requests.iter().map(vestal_scripted_model::Request::model).collect();
+    let asked: Vec<&str> =
+        requests.iter().map(vestal_scripted_model::ReceivedRequest::model).collect();
     assert_eq!(asked, ["scripted", "other", "scripted"]);
 }
 
 #[test]
 fn a_model_that_is_set_in_the_chat_is_asked_in_its_next_conversation() {
-    let chat = Chatting::replies(["One.", "Two."].map(Reply::text));
+    let chat = Chatting::replies(["One.", "Two."].map(ScriptedReply::text));
     let config = format!("model:\n  default: first\n  base_url: {}\n", chat.model.base_url());
     std::fs::create_dir_all(chat.world.home()).unwrap();
     std::fs::write(chat.world.home().join("config.yaml"), config).unwrap();
@@ -73,7 +75,8 @@ fn a_model_that_is_set_in_the_chat_is_asked_in_its_next_conversation() {
     seat.sees("Two.");
     assert_eq!(seat.leaves(), 0);
     let requests = chat.model.requests();
-    let asked: Vec<&str> = requests.iter().map(vestal_scripted_model::Request::model).collect();
+    let asked: Vec<&str> =
+        requests.iter().map(vestal_scripted_model::ReceivedRequest::model).collect();
     assert_eq!(asked, ["first", "second"]);
 }
 
@@ -81,9 +84,9 @@ fn a_model_that_is_set_in_the_chat_is_asked_in_its_next_conversation() {
 fn a_new_conversation_works_in_the_same_sandbox() {
     let chat = Chatting::replies([
         terminal("echo kept > note"),
-        Reply::text("Written."),
+        ScriptedReply::text("Written."),
         terminal("cat note"),
-        Reply::text("Found."),
+        ScriptedReply::text("Found."),
     ]);
     let mut seat = Seat::take(&chat);
     seat.says("write");
@@ -101,7 +104,7 @@ fn a_new_conversation_works_in_the_same_sandbox() {
 
 #[test]
 fn what_was_undone_does_not_come_back() {
-    let chat = Chatting::replies(["One.", "Two.", "Three."].map(Reply::text));
+    let chat = Chatting::replies(["One.", "Two.", "Three."].map(ScriptedReply::text));
     let mut seat = Seat::take(&chat);
     seat.says("first");
     seat.sees("One.");
@@ -123,11 +126,11 @@ fn yolo_acts_at_once_and_only_here() {
     let dangerous = || terminal("rm -rf ./gone && echo removed");
     let chat = Chatting::replies([
         dangerous(),
-        Reply::text("Not allowed."),
+        ScriptedReply::text("Not allowed."),
         dangerous(),
-        Reply::text("Allowed."),
+        ScriptedReply::text("Allowed."),
         dangerous(),
-        Reply::text("Not any more."),
+        ScriptedReply::text("Not any more."),
     ]);
     let mut seat = Seat::take(&chat);
     seat.says("first");
@@ -195,11 +198,11 @@ fn the_sandbox_and_its_jobs_are_shown_and_ended() {
 #[test]
 fn the_end_of_a_background_job_is_told_while_nothing_goes_on() {
     let chat = Chatting::replies([
-        Reply::tool_call(
+        ScriptedReply::tool_call(
             "terminal",
             serde_json::json!({"command": "cat go; exit 3", "background": true}),
         ),
-        Reply::text("It runs."),
+        ScriptedReply::text("It runs."),
     ]);
     let go = Fifo::create(chat.world.work().join("go"));
     let mut seat = Seat::take(&chat);
@@ -214,7 +217,7 @@ fn the_end_of_a_background_job_is_told_while_nothing_goes_on() {
 
 #[test]
 fn the_name_of_a_skill_is_a_command() {
-    let chat = Chatting::replies([Reply::text("Deployed.")]);
+    let chat = Chatting::replies([ScriptedReply::text("Deployed.")]);
     with_skill(&chat);
     let mut seat = Seat::take(&chat);
     seat.says("/deploy to staging");
@@ -236,7 +239,7 @@ fn with_skill(chat: &Chatting) -> std::path::PathBuf {
 
 #[test]
 fn ctrl_c_at_a_question_of_a_command_is_a_no_and_the_chat_goes_on() {
-    let chat = Chatting::replies([Reply::text("Still here.")]);
+    let chat = Chatting::replies([ScriptedReply::text("Still here.")]);
     let skill = with_skill(&chat);
     let mut seat = Seat::take(&chat);
     seat.says("/skills remove deploy");

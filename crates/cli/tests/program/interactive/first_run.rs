@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use vestal_scripted_model::{Model, Reply, Script};
+use vestal_scripted_model::{Model, Script, ScriptedReply};
 
 use super::world::{ENTER, INTERRUPT, Seat, columns};
 use crate::chat::world::Chatting;
@@ -21,7 +21,8 @@ fn sit_down(chat: &Chatting, args: &[&str]) -> Seat {
 #[test]
 fn a_few_questions_and_the_chat_begins() {
     let models = ["large", "small"].map(|id| Model::new(id).context_length(8000));
-    let script = Script::replies([Reply::text("hello"), Reply::text("Here I am.")]).models(models);
+    let script = Script::replies([ScriptedReply::text("hello"), ScriptedReply::text("Here I am.")])
+        .models(models);
     let chat = unconfigured(script);
     let mut seat = sit_down(&chat, &[]);
     seat.sees("choose [1-4]:");
@@ -56,7 +57,7 @@ fn a_few_questions_and_the_chat_begins() {
 
 #[test]
 fn a_refused_key_is_asked_for_again() {
-    let refused = Reply::error(401, "no such key");
+    let refused = ScriptedReply::error(401, "no such key");
     let chat = unconfigured(Script::new().models_reply(refused));
     let mut seat = sit_down(&chat, &["model", "setup"]);
     seat.sees("choose [1-4]:");
@@ -77,7 +78,7 @@ fn a_refused_key_is_asked_for_again() {
 
 #[test]
 fn a_key_that_is_refused_only_by_the_model_is_asked_for_again() {
-    let replies = [Reply::error(401, "no such key"), Reply::text("hello")];
+    let replies = [ScriptedReply::error(401, "no such key"), ScriptedReply::text("hello")];
     let chat = unconfigured(Script::replies(replies).models([Model::new("only")]));
     let mut seat = sit_down(&chat, &["model", "setup"]);
     seat.sees("choose [1-4]:");
@@ -103,7 +104,8 @@ fn a_key_that_is_refused_only_by_the_model_is_asked_for_again() {
 
 #[test]
 fn an_address_without_its_path_is_completed() {
-    let chat = unconfigured(Script::replies([Reply::text("hello")]).models([Model::new("only")]));
+    let chat =
+        unconfigured(Script::replies([ScriptedReply::text("hello")]).models([Model::new("only")]));
     let mut seat = sit_down(&chat, &["model", "setup"]);
     seat.sees("choose [1-4]:");
     seat.types(&format!("http://{}\r", chat.model.address()));
@@ -120,7 +122,7 @@ fn an_address_without_its_path_is_completed() {
 
 #[test]
 fn a_server_that_cannot_be_reached_is_tried_again_with_the_same_key() {
-    let chat = unconfigured(Script::new().models_reply(Reply::error(503, "not yet")));
+    let chat = unconfigured(Script::new().models_reply(ScriptedReply::error(503, "not yet")));
     let mut seat = sit_down(&chat, &["model", "setup"]);
     seat.sees("choose [1-4]:");
     seat.types(&chat.model.base_url());
@@ -145,7 +147,7 @@ fn a_server_that_cannot_be_reached_is_tried_again_with_the_same_key() {
 #[test]
 fn a_key_that_the_environment_hides_is_told_of() {
     let chat = unconfigured(
-        Script::replies([Reply::error(401, "no such key"), Reply::text("hello")])
+        Script::replies([ScriptedReply::error(401, "no such key"), ScriptedReply::text("hello")])
             .models([Model::new("only")]),
     );
     let variables = [("VESTAL_API_KEY", "sk-old".to_owned())];
@@ -164,7 +166,7 @@ fn a_key_that_the_environment_hides_is_told_of() {
 
 #[test]
 fn the_key_of_one_server_is_not_shown_to_another() {
-    let script = Script::replies([Reply::text("hello")]).models([Model::new("only")]);
+    let script = Script::replies([ScriptedReply::text("hello")]).models([Model::new("only")]);
     let (chat, old) = (unconfigured(script), unconfigured(Script::new()));
     let home = chat.world.home();
     fs::create_dir_all(&home).unwrap();
@@ -192,8 +194,9 @@ fn the_key_of_one_server_is_not_shown_to_another() {
 
 #[test]
 fn a_model_that_does_not_answer_can_be_kept_all_the_same() {
-    let chat =
-        unconfigured(Script::replies([Reply::error(500, "broken")]).models([Model::new("only")]));
+    let chat = unconfigured(
+        Script::replies([ScriptedReply::error(500, "broken")]).models([Model::new("only")]),
+    );
     let mut seat = sit_down(&chat, &["model", "setup"]);
     seat.sees("choose [1-4]:");
     seat.types("4\r");
@@ -216,7 +219,8 @@ fn a_model_that_does_not_answer_can_be_kept_all_the_same() {
 
 #[test]
 fn an_address_that_nobody_answers_at_can_be_corrected() {
-    let chat = unconfigured(Script::replies([Reply::text("hello")]).models([Model::new("only")]));
+    let chat =
+        unconfigured(Script::replies([ScriptedReply::text("hello")]).models([Model::new("only")]));
     let mut seat = sit_down(&chat, &["model", "setup"]);
     seat.sees("choose [1-4]:");
     seat.types("4\r");
@@ -265,7 +269,7 @@ fn a_project_is_offered_once_and_the_answer_is_kept() {
     seat.types("y\r");
     seat.sees_prompt();
     chat.model.push(crate::chat::world::terminal("cat /workspace/here"));
-    chat.model.push(Reply::text("Seen."));
+    chat.model.push(ScriptedReply::text("Seen."));
     seat.says("look");
     seat.sees("Seen.");
     // The sandbox that is looked at is the one that has the project.
@@ -278,7 +282,7 @@ fn a_project_is_offered_once_and_the_answer_is_kept() {
     assert_eq!(seat.leaves(), 0);
     // A single question works on it as well, and the model is told where it is.
     chat.model.push(crate::chat::world::terminal("cat /workspace/here"));
-    chat.model.push(Reply::text("Seen again."));
+    chat.model.push(ScriptedReply::text("Seen again."));
     let mut command = chat.world.command(["chat", "-q", "look"]);
     command.envs(variables.iter().map(|(name, value)| (*name, value.as_str())));
     let outcome = crate::support::finish(command.spawn().unwrap()).exits(0);

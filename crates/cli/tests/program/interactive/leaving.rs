@@ -2,7 +2,7 @@
 //! sandbox stays.
 
 use rustix::process::Signal;
-use vestal_scripted_model::{Reply, Script, ScriptedModel};
+use vestal_scripted_model::{Script, ScriptedModel, ScriptedReply};
 use vestal_testkit::files::Fifo;
 use vestal_testkit::wait_until;
 
@@ -28,7 +28,7 @@ fn ctrl_c_interrupts_the_turn_and_its_command_and_the_chat_goes_on() {
     let chat = Chatting::new(Script::new());
     let go = pipe(&chat, "go");
     chat.model.push(terminal(&format!("echo be''gun; cat {}", go.display())));
-    chat.model.push(Reply::text("Here again."));
+    chat.model.push(ScriptedReply::text("Here again."));
     let mut seat = Seat::take(&chat);
     seat.says("work");
     seat.sees("begun");
@@ -73,8 +73,8 @@ fn the_terminal_is_as_it_was_when_the_chat_has_gone() {
 
 #[test]
 fn a_terminal_that_is_closed_during_a_turn_loses_no_word() {
-    let reply = Reply::text("First part, and never the second.").chunked(12).hold_after(1);
-    let chat = Chatting::new(Script::replies([reply, Reply::text("Going on.")]));
+    let reply = ScriptedReply::text("First part, and never the second.").chunked(12).hold_after(1);
+    let chat = Chatting::new(Script::replies([reply, ScriptedReply::text("Going on.")]));
     let mut seat = Seat::take(&chat);
     seat.says("tell me");
     seat.sees("First part,");
@@ -104,7 +104,7 @@ fn sigterm_during_a_tool_ends_the_command_and_keeps_what_was_said() {
     seat.signal(Signal::TERM);
     assert_eq!(seat.ends(), 143);
     wait_until("the command has ended", || !is_waited_at(&chat));
-    chat.model.push(Reply::text("Going on."));
+    chat.model.push(ScriptedReply::text("Going on."));
     chat.vestal(["chat", "-c", "-q", "go on"]).exits(0);
     let heard = serde_json::to_string(chat.model.requests()[1].messages()).unwrap();
     assert!(heard.contains("\"work\"") && heard.contains("echo be"), "{heard}");
@@ -114,9 +114,9 @@ fn sigterm_during_a_tool_ends_the_command_and_keeps_what_was_said() {
 fn a_killed_chat_loses_no_word_and_leaves_the_sandbox() {
     let chat = Chatting::new(Script::replies([
         terminal("echo kept > note; export STAGE=test"),
-        Reply::text("Written."),
+        ScriptedReply::text("Written."),
         terminal("cat note; echo stage=$STAGE"),
-        Reply::text("It is there."),
+        ScriptedReply::text("It is there."),
     ]));
     let mut seat = Seat::take(&chat);
     seat.says("write it down");
@@ -151,7 +151,7 @@ fn leave_with_a_sandbox_of_its_own(
     ];
     for (leaves, code) in ways {
         chat.model.push(terminal("echo be''gun"));
-        chat.model.push(Reply::text("Done."));
+        chat.model.push(ScriptedReply::text("Done."));
         let args = ["--set", "terminal.persist_across_processes=false", "chat"];
         let mut seat = Seat::start(chat, &args, columns(80), variables);
         seat.sees_prompt();
@@ -186,11 +186,11 @@ fn two_chats_in_one_sandbox_do_not_get_in_each_others_way() {
     let mut first = Seat::take(&chat);
     let mut second = Seat::take(&chat);
     chat.model.push(terminal("echo shared > between; cd /; export WHO=first"));
-    chat.model.push(Reply::text("First is done."));
+    chat.model.push(ScriptedReply::text("First is done."));
     first.says("one");
     first.sees("First is done.");
     chat.model.push(terminal("pwd; cat between; echo who=$WHO"));
-    chat.model.push(Reply::text("Second is done."));
+    chat.model.push(ScriptedReply::text("Second is done."));
     second.says("two");
     second.sees("Second is done.");
     let requests = chat.model.requests();
@@ -210,7 +210,7 @@ fn a_chat_in_which_nothing_was_said_leaves_no_conversation() {
 
 #[test]
 fn somebody_types_before_the_chat_is_ready() {
-    let chat = Chatting::replies([Reply::text("Good morning.")]);
+    let chat = Chatting::replies([ScriptedReply::text("Good morning.")]);
     let mut seat = Seat::take_with(&chat, &["chat"], columns(80));
     seat.types("early bird");
     seat.types(ENTER);

@@ -1,7 +1,7 @@
 //! Typing, streaming, tools, resizing, pasting.
 
 use serde_json::json;
-use vestal_scripted_model::{Reply, Script, ToolCall};
+use vestal_scripted_model::{Script, ScriptedReply, ScriptedToolCall};
 use vestal_testkit::files::Fifo;
 use vestal_testkit::wait_until;
 
@@ -33,7 +33,7 @@ fn main() {
 
 #[test]
 fn what_is_typed_is_seen_and_answered() {
-    let chat = Chatting::replies([Reply::text("Hello to you, too.")]);
+    let chat = Chatting::replies([ScriptedReply::text("Hello to you, too.")]);
     let mut seat = Seat::take(&chat);
     seat.says("hello there");
     seat.sees("Hello to you, too.");
@@ -45,7 +45,7 @@ fn what_is_typed_is_seen_and_answered() {
 
 #[test]
 fn an_answer_asked_for_in_quiet_cannot_command_the_terminal() {
-    let chat = Chatting::replies([Reply::text("before \x1b[2Jafter")]);
+    let chat = Chatting::replies([ScriptedReply::text("before \x1b[2Jafter")]);
     let mut seat = Seat::take_with(&chat, &["chat", "-Q", "-q", "hello"], columns(80));
     assert_eq!(seat.ends(), 0);
     let written = String::from_utf8_lossy(&seat.pty.written()).into_owned();
@@ -55,7 +55,8 @@ fn an_answer_asked_for_in_quiet_cannot_command_the_terminal() {
 
 #[test]
 fn an_answer_is_seen_as_it_comes() {
-    let reply = Reply::text("First part, and here is the second.").chunked(12).hold_after(1);
+    let reply =
+        ScriptedReply::text("First part, and here is the second.").chunked(12).hold_after(1);
     let chat = Chatting::new(Script::replies([reply]));
     let mut seat = Seat::take(&chat);
     seat.says("go");
@@ -69,7 +70,8 @@ fn an_answer_is_seen_as_it_comes() {
 
 #[test]
 fn a_tool_at_work_is_seen_and_typing_goes_on_meanwhile() {
-    let chat = Chatting::replies([terminal("echo tick; cat go; echo tock"), Reply::text("Done.")]);
+    let chat =
+        Chatting::replies([terminal("echo tick; cat go; echo tock"), ScriptedReply::text("Done.")]);
     let go = Fifo::create(chat.world.work().join("go"));
     let mut seat = Seat::take(&chat);
     seat.says("work");
@@ -87,7 +89,7 @@ fn a_tool_at_work_is_seen_and_typing_goes_on_meanwhile() {
 
 #[test]
 fn what_is_said_while_the_model_works_reaches_it() {
-    let chat = Chatting::replies([terminal("cat go"), Reply::text("As you wish.")]);
+    let chat = Chatting::replies([terminal("cat go"), ScriptedReply::text("As you wish.")]);
     let go = Fifo::create(chat.world.work().join("go"));
     let mut seat = Seat::take(&chat);
     seat.says("work");
@@ -107,7 +109,7 @@ fn what_is_said_while_the_model_works_reaches_it() {
 fn a_window_that_changes_its_size_shows_everything_once() {
     let words: Vec<String> = (0..400).map(|number| format!("word{number:03}")).collect();
     let text = words.chunks(10).map(|line| line.join(" ")).collect::<Vec<_>>().join("\n\n");
-    let reply = Reply::text(text).chunked(100).hold_after(8);
+    let reply = ScriptedReply::text(text).chunked(100).hold_after(8);
     let chat = Chatting::new(Script::replies([reply]));
     let mut seat = Seat::take(&chat);
     seat.says("go");
@@ -135,7 +137,7 @@ fn a_window_that_changes_its_size_shows_everything_once() {
 
 #[test]
 fn ten_thousand_pasted_lines_are_sent_whole() {
-    let chat = Chatting::replies([Reply::text("That was long.")]);
+    let chat = Chatting::replies([ScriptedReply::text("That was long.")]);
     let mut seat = Seat::take(&chat);
     let lines: Vec<String> = (0..10_000).map(|number| format!("line {number}\n")).collect();
     let lines = lines.concat();
@@ -155,12 +157,15 @@ fn ten_thousand_pasted_lines_are_sent_whole() {
 fn the_screen_fits_every_width() {
     for width in [60, 80, 140] {
         let calls = [
-            ToolCall::new("terminal", json!({"command": "printf 'one\\ntwo\\nthree\\n'"})),
-            ToolCall::new("write_file", json!({"path": "notes.txt", "content": "first\nsecond\n"})),
+            ScriptedToolCall::new("terminal", json!({"command": "printf 'one\\ntwo\\nthree\\n'"})),
+            ScriptedToolCall::new(
+                "write_file",
+                json!({"path": "notes.txt", "content": "first\nsecond\n"}),
+            ),
         ];
         let chat = Chatting::replies([
-            Reply::tool_calls(calls).with_text("Let me look."),
-            Reply::text(RICH),
+            ScriptedReply::tool_calls(calls).with_text("Let me look."),
+            ScriptedReply::text(RICH),
         ]);
         let mut seat = Seat::take_with(&chat, &["chat"], columns(width));
         seat.sees_prompt();

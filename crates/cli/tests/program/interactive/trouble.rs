@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use vestal_scripted_model::{Reply, Script};
+use vestal_scripted_model::{Script, ScriptedReply};
 
 use super::world::{Seat, columns};
 use crate::chat::world::Chatting;
@@ -19,7 +19,7 @@ fn told_once_and_goes_on(chat: &Chatting, told: &str) {
 }
 
 fn answering() -> Chatting {
-    let chat = Chatting::replies(["Still here.", "Here as well."].map(Reply::text));
+    let chat = Chatting::replies(["Still here.", "Here as well."].map(ScriptedReply::text));
     fs::create_dir_all(chat.world.home()).unwrap();
     chat
 }
@@ -51,8 +51,8 @@ fn a_malformed_skill() {
 #[test]
 fn a_provider_that_fails_leaves_the_words_for_another_try() {
     let chat = Chatting::new(Script::replies([
-        Reply::error(500, "the model is on fire"),
-        Reply::text("Better now."),
+        ScriptedReply::error(500, "the model is on fire"),
+        ScriptedReply::text("Better now."),
     ]));
     let mut seat = Seat::take(&chat);
     seat.says("hello");
@@ -66,7 +66,7 @@ fn a_provider_that_fails_leaves_the_words_for_another_try() {
 #[test]
 fn a_store_of_a_newer_version_is_refused_before_anything_is_drawn() {
     let chat = Chatting::new(Script::new());
-    chat.model.push(Reply::text("x"));
+    chat.model.push(ScriptedReply::text("x"));
     chat.ask("x").exits(0);
     let store = chat.world.home().join("state.db");
     let changed = std::process::Command::new("python3")

@@ -5,11 +5,11 @@ use std::fs;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use vestal_scripted_model::{Reply, Script};
+use vestal_scripted_model::{Script, ScriptedReply};
 
 use super::{create, done, json, kanban, profile, status, steady, task};
 use crate::chat::world::Chatting;
-use crate::support::{Running, World, finish, is_alive};
+use crate::support::{RunningProgram, World, finish, is_alive};
 
 /// Returns all files below a directory with what is in them. The database's own
 /// notes of who reads it, and a log with nothing in it, are no contents.
@@ -127,11 +127,11 @@ fn a_cap_that_is_none_is_said_once_and_holds_nothing_back() {
 
 /// A world whose profile `default` has a model, and what it asks never ends.
 fn hanging() -> Chatting {
-    saying([Reply::text("Words.").hold_after(9)])
+    saying([ScriptedReply::text("Words.").hold_after(9)])
 }
 
 /// A world whose profile `default` has a model that says this.
-fn saying(replies: impl IntoIterator<Item = Reply>) -> Chatting {
+fn saying(replies: impl IntoIterator<Item = ScriptedReply>) -> Chatting {
     let chat = Chatting::new(Script::replies(replies));
     fs::create_dir_all(chat.world.home()).unwrap();
     // Workers get their settings from their profile's files alone.
@@ -205,8 +205,8 @@ fn a_dispatcher_that_watches_starts_what_comes_and_ends_when_told() {
 
 #[test]
 fn the_end_of_a_worker_is_told_with_what_came_of_its_task() {
-    let done = Reply::tool_call("kanban_complete", json!({"summary": "all well"}));
-    let chat = saying([done, Reply::text("That was it.")]);
+    let done = ScriptedReply::tool_call("kanban_complete", json!({"summary": "all well"}));
+    let chat = saying([done, ScriptedReply::text("That was it.")]);
     let world = &chat.world;
     let mut watching = world.start(["kanban", "dispatch", "--watch", "--json"]);
     let mut next = || -> Value { serde_json::from_str(&watching.line()).unwrap() };
@@ -251,7 +251,7 @@ fn only_the_board_that_is_named_is_dispatched() {
     done(world, &["boards", "create", "web"]);
     let other = create(world, &["on default", "--assignee", "default"]);
     let args = ["kanban", "--board", "web", "dispatch", "--watch", "--json"];
-    let mut watching = Running::start(world.command(args));
+    let mut watching = RunningProgram::start(world.command(args));
     assert!(watching.line().contains("dispatching board web"));
     let id = create(world, &["--board", "web", "on web", "--assignee", "default"]);
     let told: Value = serde_json::from_str(&watching.line()).unwrap();

@@ -4,15 +4,15 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{create, done, kanban};
-use crate::support::{Running, World};
+use crate::support::{RunningProgram, World};
 
-fn event(watching: &mut Running) -> Value {
+fn event(watching: &mut RunningProgram) -> Value {
     serde_json::from_str(&watching.line()).unwrap()
 }
 
 /// Has something happen until a watcher tells of it: nothing else shows that it
 /// has begun to.
-fn until_told(world: &World, watching: &mut Running, id: &str) {
+fn until_told(world: &World, watching: &mut RunningProgram, id: &str) {
     let told = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -27,7 +27,7 @@ fn until_told(world: &World, watching: &mut Running, id: &str) {
 }
 
 /// Returns the next thing that happens beside those comments.
-fn next(watching: &mut Running) -> (String, String) {
+fn next(watching: &mut RunningProgram) -> (String, String) {
     loop {
         let event = event(watching);
         let text = |key: &str| event[key].as_str().unwrap().to_owned();

@@ -17,10 +17,10 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::support::{Outcome, World};
+use crate::support::{ProgramOutcome, World};
 
 /// Calls `vestal kanban`.
-fn kanban(world: &World, args: &[&str]) -> Outcome {
+fn kanban(world: &World, args: &[&str]) -> ProgramOutcome {
     world.vestal(["kanban"].iter().chain(args))
 }
 

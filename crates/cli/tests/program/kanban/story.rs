@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use vestal_scripted_model::{Reply, Rule, Script, ScriptedModel};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedModel, ScriptedReply};
 use vestal_testkit::processes::{is_alive, kill, signal};
 use vestal_testkit::wait_until;
 
 use super::{create, json, kanban, status, task};
-use crate::support::{BASE, PATIENCE, Running, World};
+use crate::support::{BASE, PATIENCE, RunningProgram, World};
 
 /// A world with a board, and the model that its workers ask.
 struct Story {
@@ -37,10 +37,10 @@ impl Story {
     }
 
     /// Starts a dispatcher that stays, on a host of this name.
-    fn dispatcher(&self, host: &str) -> Running {
+    fn dispatcher(&self, host: &str) -> RunningProgram {
         let mut command = self.world.command(["kanban", "dispatch", "--watch"]);
         command.env("VESTAL_KANBAN_HOST", host);
-        Running::start(command)
+        RunningProgram::start(command)
     }
 
     /// Waits for something to become true of a task.
@@ -83,20 +83,20 @@ impl Story {
     }
 }
 
-fn complete(summary: &str) -> Reply {
-    Reply::tool_call("kanban_complete", json!({"summary": summary}))
+fn complete(summary: &str) -> ScriptedReply {
+    ScriptedReply::tool_call("kanban_complete", json!({"summary": summary}))
 }
 
-fn terminal(command: &str) -> Reply {
-    Reply::tool_call("terminal", json!({"command": command}))
+fn terminal(command: &str) -> ScriptedReply {
+    ScriptedReply::tool_call("terminal", json!({"command": command}))
 }
 
 /// Ends a conversation whose report has been taken.
-fn farewell() -> Rule {
-    Rule::after_tool_result_contains("\"ok\":true").reply(Reply::text("That was it."))
+fn farewell() -> ReplyRule {
+    ReplyRule::after_tool_result_contains("\"ok\":true").reply(ScriptedReply::text("That was it."))
 }
 
-fn end(dispatcher: Running) {
+fn end(dispatcher: RunningProgram) {
     dispatcher.signal(Signal::TERM);
     assert_eq!(dispatcher.end().0, 143);
 }
@@ -110,17 +110,19 @@ fn a_chain_is_worked_off(world: World, backend: &str) {
     let script = Script::rules([
         farewell(),
         // Whoever draws reads of the measuring, too.
-        Rule::when_user_contains("draw the plan").reply_with(|request| {
+        ReplyRule::when_user_contains("draw the plan").reply_with(|request| {
             let told = request.last_user_text().unwrap_or_default();
             assert!(told.contains("four by five"), "a child knows what its parent left: {told}");
             terminal("cat ~/measured; hostname")
         }),
-        Rule::when_user_contains("draw the plan").after_tool_results(1).reply_with(|request| {
-            let printed = request.tool_results().concat();
-            complete(&printed)
-        }),
-        Rule::when_user_contains("measure the room").reply(terminal("hostname > ~/measured")),
-        Rule::when_user_contains("measure the room")
+        ReplyRule::when_user_contains("draw the plan").after_tool_results(1).reply_with(
+            |request| {
+                let printed = request.tool_results().concat();
+                complete(&printed)
+            },
+        ),
+        ReplyRule::when_user_contains("measure the room").reply(terminal("hostname > ~/measured")),
+        ReplyRule::when_user_contains("measure the room")
             .after_tool_results(1)
             .reply(complete("four by five")),
     ]);
@@ -163,8 +165,10 @@ fn podman_works_off_a_chain_of_tasks() {
 #[test]
 fn a_host_that_froze_past_its_lease_wakes_up_and_can_change_nothing() {
     let script = Script::rules([
-        Rule::when_user_contains("paint the door").reply(complete("stale").hold_after(0)).once(),
-        Rule::when_user_contains("paint the door").reply(complete("fresh")),
+        ReplyRule::when_user_contains("paint the door")
+            .reply(complete("stale").hold_after(0))
+            .once(),
+        ReplyRule::when_user_contains("paint the door").reply(complete("fresh")),
         farewell(),
     ]);
     let story = Story::in_world(World::new(), "local", script);
@@ -212,16 +216,16 @@ fn a_worker_that_is_killed_at_any_step_strands_no_task() {
         farewell(),
         // Killed while the model thinks, then while a command runs, then with
         // the report in hand; after that it is left in peace.
-        Rule::when_user_contains("dig the well").reply(terminal("true").hold_after(0)).once(),
-        Rule::when_user_contains("dig the well")
+        ReplyRule::when_user_contains("dig the well").reply(terminal("true").hold_after(0)).once(),
+        ReplyRule::when_user_contains("dig the well")
             .reply(terminal("touch ~/digging; sleep 1000"))
             .once(),
-        Rule::when_user_contains("dig the well").reply(terminal("true")).once(),
-        Rule::when_user_contains("dig the well")
+        ReplyRule::when_user_contains("dig the well").reply(terminal("true")).once(),
+        ReplyRule::when_user_contains("dig the well")
             .after_tool_results(1)
             .reply(complete("never said").hold_after(0))
             .once(),
-        Rule::when_user_contains("dig the well").reply(complete("dug")),
+        ReplyRule::when_user_contains("dig the well").reply(complete("dug")),
     ]);
     let story = Story::in_world(World::new(), "local", script);
     let world = &story.world;
@@ -254,8 +258,8 @@ fn a_worker_that_is_killed_at_any_step_strands_no_task() {
 #[test]
 fn a_finished_task_leaves_no_sandbox_to_anybody_who_worked_on_it() {
     let script = Script::rules([
-        Rule::when_user_contains("review kanban task").reply(complete("looks right")),
-        Rule::when_user_contains("tidy the desk").reply(complete("tidied")),
+        ReplyRule::when_user_contains("review kanban task").reply(complete("looks right")),
+        ReplyRule::when_user_contains("tidy the desk").reply(complete("tidied")),
         farewell(),
     ]);
     let story = Story::in_world(World::new(), "local", script);
@@ -267,7 +271,7 @@ fn a_finished_task_leaves_no_sandbox_to_anybody_who_worked_on_it() {
     let id = create(world, &args);
     let own = format!("kanban-{id}");
     // The directory is on this machine, so no host of another name would do.
-    let dispatcher = Running::start(world.command(["kanban", "dispatch", "--watch"]));
+    let dispatcher = RunningProgram::start(world.command(["kanban", "dispatch", "--watch"]));
     let sheet = story.until_done(&id);
     let who: Vec<&Value> =
         sheet["runs"].as_array().unwrap().iter().map(|run| &run["profile"]).collect();

@@ -1,6 +1,6 @@
 //! Turns, models, conversations.
 
-use vestal_scripted_model::{Model, Reply, Script};
+use vestal_scripted_model::{Model, Script, ScriptedReply};
 
 use super::Transcript;
 use crate::chat::world::Chatting;
@@ -9,7 +9,8 @@ use crate::support::World;
 
 #[test]
 fn turns_and_models() {
-    let script = Script::replies([Reply::text("Done."), Reply::error(401, "no such key")]);
+    let script =
+        Script::replies([ScriptedReply::text("Done."), ScriptedReply::error(401, "no such key")]);
     let chat = Chatting::new(script.models([Model::new("scripted").context_length(8000)]));
     let mut calls = Transcript::new(&chat.world);
     calls.variables = chat.variables();

@@ -1,6 +1,6 @@
 //! Schedules.
 
-use vestal_scripted_model::{Reply, Script, ScriptedModel, Usage};
+use vestal_scripted_model::{BilledUsage, Script, ScriptedModel, ScriptedReply};
 
 use super::Transcript;
 use crate::support::World;
@@ -8,8 +8,9 @@ use crate::support::World;
 #[test]
 fn schedules() {
     let world = World::new();
-    let usage = Usage { input: 120, output: 4, ..Usage::default() };
-    let model = ScriptedModel::start(Script::replies([Reply::text("all is quiet").usage(usage)]));
+    let usage = BilledUsage { input: 120, output: 4, ..BilledUsage::default() };
+    let model =
+        ScriptedModel::start(Script::replies([ScriptedReply::text("all is quiet").usage(usage)]));
     let mut calls = Transcript::new(&world);
     calls.variables = vec![
         ("TZ", "UTC".to_owned()),

@@ -8,13 +8,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use vestal_board::boards::{Boards, Slug};
 use vestal_board::store::Durability;
-use vestal_board::{Authority, Claim, Host, HostName, Role, RunId, TaskId};
+use vestal_board::{Authority, Claim, HostId, HostName, Role, RunId, TaskId};
 use vestal_config::ProfileName;
-use vestal_scripted_model::Reply;
+use vestal_scripted_model::ScriptedReply;
 
 use super::skill;
 use crate::chat::world::{Chatting, terminal};
-use crate::support::{Outcome, finish};
+use crate::support::{ProgramOutcome, finish};
 
 /// Puts a task on the board that names these skills.
 fn task(chat: &Chatting, skills: &[&str]) -> String {
@@ -29,7 +29,7 @@ fn task(chat: &Chatting, skills: &[&str]) -> String {
 fn claim(chat: &Chatting, id: &str) -> RunId {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let host = Host::this(HostName::of_this_machine()).unwrap();
+        let host = HostId::this(HostName::of_this_machine()).unwrap();
         let by = Authority::Dispatcher(host.name.clone());
         let boards = Boards::at(chat.world.home().join("kanban"), host.clone(), Durability::Normal);
         let board = boards.open_to_write(&Slug::default_board()).await.unwrap();
@@ -49,7 +49,7 @@ fn claim(chat: &Chatting, id: &str) -> RunId {
 }
 
 /// Has a worker work on a task to its end.
-fn work(chat: &Chatting, id: &str) -> Outcome {
+fn work(chat: &Chatting, id: &str) -> ProgramOutcome {
     let run = claim(chat, id).to_string();
     finish(chat.command(["kanban", "worker", "--task", id, "--run", &run]).spawn().unwrap())
 }
@@ -62,8 +62,8 @@ fn lacking(chat: &Chatting, id: &str) -> Vec<String> {
     said.filter(|words| words.contains("cannot be used")).collect()
 }
 
-fn complete() -> Reply {
-    Reply::tool_call("kanban_complete", json!({"summary": "Gone."}))
+fn complete() -> ScriptedReply {
+    ScriptedReply::tool_call("kanban_complete", json!({"summary": "Gone."}))
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_worker_begins_with_the_skills_of_its_task_open() {
 
 #[test]
 fn a_skill_that_cannot_be_used_is_said_once_on_the_board_and_the_work_goes_on() {
-    let wait = || Reply::tool_call("kanban_block", json!({"reason": "Which?"}));
+    let wait = || ScriptedReply::tool_call("kanban_block", json!({"reason": "Which?"}));
     let chat = Chatting::replies([wait(), complete()]);
     skill(&chat.world, "go", "");
     chat.vestal(["skills", "install", "go", "-y"]).exits(0);

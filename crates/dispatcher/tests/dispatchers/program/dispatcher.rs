@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use vestal_board::boards::Boards;
-use vestal_board::dispatch::{Backoff, Caps, FailurePolicy, Policy, Shown};
+use vestal_board::dispatch::{Backoff, Caps, DispatchPolicy, FailurePolicy, Shown};
 use vestal_board::store::Durability;
-use vestal_board::{Host, HostName, LogPolicy};
+use vestal_board::{HostId, HostName, LogPolicy};
 use vestal_config::Environment;
 use vestal_dispatcher::{DispatchMode, Dispatcher, DispatcherOptions, OpenBoards, ProgramLauncher};
-use vestal_process::Patience;
+use vestal_process::EndPatience;
 
 use super::{Anything, say, value};
 
@@ -21,12 +21,12 @@ pub(super) async fn run(environment: &Environment, arguments: &[String]) -> Resu
         Ok(Duration::from_millis(text(flag)?.parse()?))
     };
     let root = PathBuf::from(text("--root")?);
-    let host = Host::this(HostName::new(text("--host")?))?;
+    let host = HostId::this(HostName::new(text("--host")?))?;
     let failures = FailurePolicy {
         backoff: Backoff { first: Duration::ZERO, most: Duration::ZERO },
         ..FailurePolicy::default()
     };
-    let policy = Policy {
+    let policy = DispatchPolicy {
         host: host.clone(),
         caps: Caps::default(),
         default_assignee: None,
@@ -49,7 +49,7 @@ pub(super) async fn run(environment: &Environment, arguments: &[String]) -> Resu
         launcher: Arc::new(launcher),
         profiles: Arc::new(|| BTreeSet::from(["ada".to_owned()])),
         environment: environment.clone(),
-        patience: Patience { grace: millis("--grace")?, kill: Duration::from_secs(20) },
+        patience: EndPatience { grace: millis("--grace")?, kill: Duration::from_secs(20) },
         interval: millis("--interval")?,
         retention: None,
         on_event: Arc::new(|said| say(&said.to_string())),

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use vestal_board::boards::{Boards, Slug};
 use vestal_board::store::Durability;
-use vestal_board::verbs::{Block, Completion, Heartbeat};
-use vestal_board::{Authority, Board, Error, Fence, Host, HostName, Process, RunId, TaskId};
+use vestal_board::verbs::{Block, Heartbeat, TaskCompletion};
+use vestal_board::{Authority, Board, Error, Fence, HostId, HostName, RunId, RunProcess, TaskId};
 use vestal_config::{Environment, ProfileName};
 use vestal_process::{ProcessId, lead_session};
 
@@ -26,7 +26,7 @@ pub(super) async fn run(environment: &Environment, arguments: &[String]) -> Resu
     }
     lead_session()?;
     let host = environment.get("VESTAL_KANBAN_HOST").ok_or("VESTAL_KANBAN_HOST is missing")?;
-    let host = Host::this(HostName::new(&host.to_string_lossy()))?;
+    let host = HostId::this(HostName::new(&host.to_string_lossy()))?;
     let boards = Boards::at(home.join("kanban"), host, Durability::Normal);
     let board = boards.open_any(&Slug::new(text("--board")?)?).await?;
     let profile = ProfileName::new(text("-p")?)?;
@@ -84,11 +84,12 @@ impl Worker<'_> {
             "exit" => return Ok(Some(rest.parse()?)),
             "note-started" => {
                 let me = ProcessId::current()?;
-                let process = Process { host: board.host().clone(), pid: me.pid, start: me.start };
+                let process =
+                    RunProcess { host: board.host().clone(), pid: me.pid, start: me.start };
                 board.started(&self.fence, process, "scratch").await?;
             }
             "complete" => {
-                board.complete(&by, task, Completion::default()).await?;
+                board.complete(&by, task, TaskCompletion::default()).await?;
             }
             "block" => {
                 let block = Block { reason: rest.to_owned(), kind: None };

@@ -7,26 +7,26 @@ use axum::response::Response;
 use axum::response::sse::Event as SseEvent;
 use futures_util::stream;
 use serde_json::json;
-use vestal_agent::Event;
+use vestal_agent::TurnEvent;
 
-use super::{Answer, finish_reason};
+use super::{CompletionHead, finish_reason};
 use crate::http::error::ApiError;
 use crate::http::sse::{self, data};
-use crate::http::words::{Diverged, Words};
+use crate::http::words::{Diverged, StreamedWords};
 use crate::turns::StartedTurn;
 
 /// Streams the answer. The head is sent once there is something to send, so that a turn that
 /// fails at once has the status of its failure.
 pub(super) async fn response(
     turn: StartedTurn,
-    answer: Answer,
+    answer: CompletionHead,
     include_usage: bool,
 ) -> Result<Response, ApiError> {
     let mut chunks = Chunks {
         turn,
         answer,
         include_usage,
-        words: Words::default(),
+        words: StreamedWords::default(),
         ready: VecDeque::new(),
         is_over: false,
         is_diverged: false,
@@ -51,9 +51,9 @@ pub(super) async fn response(
 /// which interrupts it.
 struct Chunks {
     turn: StartedTurn,
-    answer: Answer,
+    answer: CompletionHead,
     include_usage: bool,
-    words: Words,
+    words: StreamedWords,
     /// What is to be sent next.
     ready: VecDeque<SseEvent>,
     is_over: bool,
@@ -89,10 +89,10 @@ impl Chunks {
         }
     }
 
-    fn take(&mut self, event: &Event) -> Option<ApiError> {
+    fn take(&mut self, event: &TurnEvent) -> Option<ApiError> {
         match event {
-            Event::Text { .. } if self.is_diverged => {}
-            Event::Text { text } => match self.words.add(text) {
+            TurnEvent::Text { .. } if self.is_diverged => {}
+            TurnEvent::Text { text } => match self.words.add(text) {
                 Ok("") => {}
                 Ok(new) => {
                     let chunk = self.answer.chunk(&json!({ "content": new }), None);
@@ -101,12 +101,12 @@ impl Chunks {
                 // The turn goes on to its end, so that the session has the whole answer.
                 Err(Diverged) => self.is_diverged = true,
             },
-            Event::Discarded { .. } => self.words.discard(),
-            Event::ModelCalled { .. } => self.words.settle(),
-            Event::ToolStarted { call, name, summary } => {
+            TurnEvent::Discarded { .. } => self.words.discard(),
+            TurnEvent::ModelCalled { .. } => self.words.settle(),
+            TurnEvent::ToolStarted { call, name, summary } => {
                 self.progress(call, name, summary, "running");
             }
-            Event::ToolEnded { call, name, is_error, preview, .. } => {
+            TurnEvent::ToolEnded { call, name, is_error, preview, .. } => {
                 let status = if *is_error { "failed" } else { "completed" };
                 self.progress(call, name, preview, status);
             }

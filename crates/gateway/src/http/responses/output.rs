@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 /// The output of a response, and the events of it that are to be sent.
 #[derive(Debug, Default)]
-pub(super) struct Output {
+pub(super) struct ResponseOutput {
     /// Items that are complete.
     items: Vec<Value>,
     /// The message that is being said.
@@ -19,7 +19,7 @@ struct OpenMessage {
     text: String,
 }
 
-impl Output {
+impl ResponseOutput {
     /// Returns the items.
     pub(super) fn items(&self) -> &[Value] {
         &self.items
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn every_item_is_added_and_done_at_its_place() {
-        let mut output = Output::default();
+        let mut output = ResponseOutput::default();
         output.say("resp_1", "let me ");
         output.say("resp_1", "look");
         output.call("c1", "terminal", "{}");

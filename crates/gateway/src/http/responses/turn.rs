@@ -9,16 +9,16 @@ use axum::response::sse::Event as SseEvent;
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use serde_json::{Value, json};
-use vestal_agent::{Event, TurnResult};
-use vestal_conversations::{ConversationId, Seq, Store};
+use vestal_agent::{TurnEvent, TurnResult};
+use vestal_conversations::{ConversationId, ConversationStore, Seq};
 use vestal_model::Message;
 
-use super::output::Output;
-use super::{Draft, Standing};
+use super::output::ResponseOutput;
+use super::{Draft, ResponseStanding};
 use crate::http::App;
 use crate::http::error::ApiError;
 use crate::http::sse;
-use crate::http::words::{Diverged, Words};
+use crate::http::words::{Diverged, StreamedWords};
 use crate::store::{GatewayStore, StoredResponse};
 use crate::turns::StartedTurn;
 
@@ -28,8 +28,8 @@ pub(super) struct ResponseTurn {
     // Before the session's end: the turn is interrupted before its session is forgotten.
     turn: StartedTurn,
     draft: Draft,
-    output: Output,
-    words: Words,
+    output: ResponseOutput,
+    words: StreamedWords,
     is_diverged: bool,
     log: SessionLog,
     responses: GatewayStore,
@@ -46,8 +46,8 @@ impl ResponseTurn {
         Self {
             turn,
             draft,
-            output: Output::default(),
-            words: Words::default(),
+            output: ResponseOutput::default(),
+            words: StreamedWords::default(),
             is_diverged: false,
             log: SessionLog { store, session, after, calls: HashMap::new(), results: Vec::new() },
             responses: app.store.clone(),
@@ -55,20 +55,20 @@ impl ResponseTurn {
         }
     }
 
-    async fn take(&mut self, event: &Event) -> Result<(), ApiError> {
-        if !matches!(event, Event::ToolEnded { .. }) {
+    async fn take(&mut self, event: &TurnEvent) -> Result<(), ApiError> {
+        if !matches!(event, TurnEvent::ToolEnded { .. }) {
             self.report_results().await?;
         }
         match event {
-            Event::Text { .. } if self.is_diverged => {}
-            Event::Text { text } => match self.words.add(text) {
+            TurnEvent::Text { .. } if self.is_diverged => {}
+            TurnEvent::Text { text } => match self.words.add(text) {
                 Ok(new) => self.output.say(&self.draft.id, new),
                 // The turn goes on to its end, so that the session has the whole answer.
                 Err(Diverged) => self.is_diverged = true,
             },
-            Event::Discarded { .. } => self.words.discard(),
-            Event::ModelCalled { .. } => self.words.settle(),
-            Event::ToolStarted { call, name, .. } => {
+            TurnEvent::Discarded { .. } => self.words.discard(),
+            TurnEvent::ModelCalled { .. } => self.words.settle(),
+            TurnEvent::ToolStarted { call, name, .. } => {
                 self.log.read().await?;
                 let arguments = self.log.calls.get(call).map_or("{}", String::as_str).to_owned();
                 self.output.call(call, name, &arguments);
@@ -124,8 +124,8 @@ impl ResponseTurn {
 
     fn body(&self, result: &TurnResult, failure: Option<&ApiError>) -> Value {
         let standing = match failure {
-            Some(error) => Standing::Failed(error),
-            None => Standing::Ended(result),
+            Some(error) => ResponseStanding::Failed(error),
+            None => ResponseStanding::Ended(result),
         };
         self.draft.response(&standing, self.output.items())
     }
@@ -143,8 +143,8 @@ pub(super) async fn whole_response(mut turn: ResponseTurn) -> Result<Response, A
 /// Streams the answer. The head is sent once there is something to send, so that a turn that
 /// fails at once has the status of its failure.
 pub(super) async fn stream_response(turn: ResponseTurn) -> Result<Response, ApiError> {
-    let mut events = Events { turn, sequence: 0, ready: VecDeque::new(), is_over: false };
-    let begun = events.turn.draft.response(&Standing::InProgress, &[]);
+    let mut events = ResponseEvents { turn, sequence: 0, ready: VecDeque::new(), is_over: false };
+    let begun = events.turn.draft.response(&ResponseStanding::InProgress, &[]);
     events.push(json!({ "type": "response.created", "response": begun }));
     events.push(json!({ "type": "response.in_progress", "response": begun }));
     let head = events.ready.len();
@@ -158,14 +158,14 @@ pub(super) async fn stream_response(turn: ResponseTurn) -> Result<Response, ApiE
 }
 
 /// The rest of a stream.
-struct Events {
+struct ResponseEvents {
     turn: ResponseTurn,
     sequence: u64,
     ready: VecDeque<SseEvent>,
     is_over: bool,
 }
 
-impl Events {
+impl ResponseEvents {
     async fn next(&mut self) -> Option<SseEvent> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -176,7 +176,7 @@ impl Events {
             }
             if let Err(error) = self.advance().await {
                 self.is_over = true;
-                let standing = Standing::Failed(&error);
+                let standing = ResponseStanding::Failed(&error);
                 let failed = self.turn.draft.response(&standing, self.turn.output.items());
                 self.push(json!({ "type": "response.failed", "response": failed }));
             }
@@ -220,7 +220,7 @@ impl Events {
 
 /// What the store has of the turn: arguments and results of tools, whole and with secrets masked.
 struct SessionLog {
-    store: Store,
+    store: ConversationStore,
     session: ConversationId,
     /// The last message that was read.
     after: Seq,
@@ -249,7 +249,7 @@ impl SessionLog {
 }
 
 /// Forgets a session that is not to be kept, once its turn has ended, also when nobody waits.
-struct ForgetSession(Option<(Store, ConversationId)>);
+struct ForgetSession(Option<(ConversationStore, ConversationId)>);
 
 /// How often and how long the end of an interrupted turn is waited for.
 const FORGET_ATTEMPTS: u32 = 300;
@@ -274,7 +274,7 @@ impl Drop for ForgetSession {
     }
 }
 
-async fn forget(store: &Store, session: &ConversationId) {
+async fn forget(store: &ConversationStore, session: &ConversationId) {
     for _ in 0..FORGET_ATTEMPTS {
         // The turn holds it while it runs.
         if let Ok(lease) = store.lease(session) {

@@ -16,9 +16,9 @@ use vestal_api::{DirectoryView, EntryView, FileView, FoundView, WrittenView};
 use vestal_sandbox::SearchQuery;
 use vestal_sandbox::files::{Depth, Links, Parents, WriteOptions};
 
-use super::Target;
+use super::SandboxTarget;
 use crate::http::error::ApiError;
-use crate::http::openapi::{Operation, Routes};
+use crate::http::openapi::{DescribedRoutes, Operation};
 
 /// How much of a file one answer has, unless the request says otherwise, and at most.
 const READ_BYTES: u64 = 1 << 20;
@@ -38,7 +38,7 @@ const SIZE: HeaderName = HeaderName::from_static("x-vestal-file-size");
 /// Whether the answer reaches to the end of the file.
 const EOF: HeaderName = HeaderName::from_static("x-vestal-file-eof");
 
-pub(super) fn routes(routes: Routes, tag: &'static str) -> Routes {
+pub(super) fn routes(routes: DescribedRoutes, tag: &'static str) -> DescribedRoutes {
     let operation = |summary: &'static str| Operation::new(tag, summary);
     routes
         .get("/api/sandboxes/{task}/files", get(read), operation("Returns bytes of a file")
@@ -162,7 +162,7 @@ fn queried<T>(query: Queried<T>) -> Result<T, ApiError> {
     query.map(|Query(query)| query).map_err(|error| ApiError::of_query(&error))
 }
 
-async fn read(target: Target, query: Queried<ReadQuery>) -> Result<Response, ApiError> {
+async fn read(target: SandboxTarget, query: Queried<ReadQuery>) -> Result<Response, ApiError> {
     let query = queried(query)?;
     let limit = query.limit.unwrap_or(READ_BYTES).min(MAX_READ_BYTES);
     let files = target.existing().await?.files(None).await?;
@@ -176,7 +176,7 @@ async fn read(target: Target, query: Queried<ReadQuery>) -> Result<Response, Api
 }
 
 async fn write(
-    target: Target,
+    target: SandboxTarget,
     query: Queried<WriteQuery>,
     body: Body,
 ) -> Result<Json<WrittenView>, ApiError> {
@@ -201,7 +201,7 @@ async fn write(
 }
 
 async fn delete(
-    target: Target,
+    target: SandboxTarget,
     query: Queried<DeleteQuery>,
 ) -> Result<Json<FileDeletedView>, ApiError> {
     let query = queried(query)?;
@@ -212,7 +212,10 @@ async fn delete(
     Ok(Json(FileDeletedView { object: "file.deleted", deleted: true, file: (&removed).into() }))
 }
 
-async fn list(target: Target, query: Queried<ListQuery>) -> Result<Json<DirectoryView>, ApiError> {
+async fn list(
+    target: SandboxTarget,
+    query: Queried<ListQuery>,
+) -> Result<Json<DirectoryView>, ApiError> {
     let query = queried(query)?;
     let limit = query.limit.unwrap_or(LISTED).min(MAX_LISTED);
     let files = target.existing().await?.files(None).await?;
@@ -221,7 +224,10 @@ async fn list(target: Target, query: Queried<ListQuery>) -> Result<Json<Director
     Ok(Json(DirectoryView { entries, more: page.more }))
 }
 
-async fn stat(target: Target, query: Queried<StatQuery>) -> Result<Json<FileView>, ApiError> {
+async fn stat(
+    target: SandboxTarget,
+    query: Queried<StatQuery>,
+) -> Result<Json<FileView>, ApiError> {
     let query = queried(query)?;
     let links = if query.follow == Some(false) { Links::Keep } else { Links::Follow };
     let files = target.existing().await?.files(None).await?;
@@ -229,7 +235,7 @@ async fn stat(target: Target, query: Queried<StatQuery>) -> Result<Json<FileView
 }
 
 async fn search(
-    target: Target,
+    target: SandboxTarget,
     body: Result<Json<SearchRequest>, JsonRejection>,
 ) -> Result<Json<FoundView>, ApiError> {
     let Json(request) = body?;

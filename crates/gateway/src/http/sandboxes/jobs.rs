@@ -19,11 +19,11 @@ use serde_json::{Value, json};
 use vestal_api::{JobView, OutputView};
 use vestal_sandbox::client::Connection;
 use vestal_sandbox::job::{self, AfterInput, JobEvent, JobFilter, JobStream};
-use vestal_sandbox::{AttachJob, Delivery, Input, JobId, JobInfo, JobState, Stream};
+use vestal_sandbox::{AttachJob, CommandInput, JobId, JobInfo, JobState, OutputDelivery, Stream};
 
-use super::Target;
+use super::SandboxTarget;
 use crate::http::error::ApiError;
-use crate::http::openapi::{Listed, Operation, Routes};
+use crate::http::openapi::{DescribedRoutes, Listed, Operation};
 use crate::http::sse;
 
 /// Most jobs that are listed.
@@ -36,7 +36,7 @@ const MAX_LOG_BYTES: u64 = 16 << 20;
 /// The longest wait of one request; a client that wants more asks again.
 const MAX_WAIT: u64 = 3600;
 
-pub(super) fn routes(routes: Routes, tag: &'static str) -> Routes {
+pub(super) fn routes(routes: DescribedRoutes, tag: &'static str) -> DescribedRoutes {
     let operation = |summary: &'static str| Operation::new(tag, summary);
     routes
         .get("/api/sandboxes/{task}/jobs", get(list), operation("Lists the jobs of a sandbox, oldest first")
@@ -133,7 +133,7 @@ pub(super) struct InputWrittenView {
 type JobPath = Path<(String, String)>;
 
 async fn list(
-    target: Target,
+    target: SandboxTarget,
     query: Result<Query<JobsQuery>, QueryRejection>,
 ) -> Result<Json<Listed<JobView>>, ApiError> {
     let Query(query) = query.map_err(|error| ApiError::of_query(&error))?;
@@ -144,13 +144,13 @@ async fn list(
     Ok(Json(Listed::new(jobs.collect(), found.more)))
 }
 
-async fn show(target: Target, Path((_, id)): JobPath) -> Result<Json<JobView>, ApiError> {
+async fn show(target: SandboxTarget, Path((_, id)): JobPath) -> Result<Json<JobView>, ApiError> {
     let (_, info) = find(&target, &id).await?;
     Ok(Json(JobView::new(target.task.as_str(), &info)))
 }
 
 async fn wait(
-    target: Target,
+    target: SandboxTarget,
     Path((_, id)): JobPath,
     body: Result<Json<WaitRequest>, JsonRejection>,
 ) -> Result<Json<JobView>, ApiError> {
@@ -162,7 +162,7 @@ async fn wait(
 }
 
 async fn kill(
-    target: Target,
+    target: SandboxTarget,
     Path((_, id)): JobPath,
     body: Result<Json<KillRequest>, JsonRejection>,
 ) -> Result<Json<JobView>, ApiError> {
@@ -182,7 +182,7 @@ async fn kill(
 }
 
 async fn write(
-    target: Target,
+    target: SandboxTarget,
     Path((_, id)): JobPath,
     body: Result<Json<WriteRequest>, JsonRejection>,
 ) -> Result<Json<InputWrittenView>, ApiError> {
@@ -202,12 +202,12 @@ async fn write(
     let connection = target.engine.observe(&target.task).await?;
     let after = if request.close { AfterInput::Close } else { AfterInput::KeepOpen };
     let written = bytes.len();
-    job::write(&connection, &id, Input::Bytes(bytes), after).await?;
+    job::write(&connection, &id, CommandInput::Bytes(bytes), after).await?;
     Ok(Json(InputWrittenView { id: id.to_string(), written, closed: request.close }))
 }
 
 async fn logs(
-    target: Target,
+    target: SandboxTarget,
     Path((_, id)): JobPath,
     headers: HeaderMap,
     query: Result<Query<LogsQuery>, QueryRejection>,
@@ -228,8 +228,8 @@ async fn logs(
         follow: query.follow,
         // A job that has ended cannot be slowed down, so nothing of it is passed over.
         delivery: match info.state {
-            JobState::Ended(_) => Delivery::EveryByte,
-            JobState::Starting | JobState::Running => Delivery::Lossy,
+            JobState::Ended(_) => OutputDelivery::EveryByte,
+            JobState::Starting | JobState::Running => OutputDelivery::Lossy,
         },
     };
     let following = target.engine.observe_job(&target.task, request).await?;
@@ -278,8 +278,8 @@ async fn collect(
     limit: u64,
 ) -> Result<LogsView, ApiError> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let mut out = Collected::default();
-    let mut err = Collected::default();
+    let mut out = CollectedOutput::default();
+    let mut err = CollectedOutput::default();
     let mut info = info.clone();
     while let Some(event) = following.next().await? {
         match event {
@@ -302,13 +302,13 @@ async fn collect(
 }
 
 #[derive(Debug, Default)]
-struct Collected {
+struct CollectedOutput {
     bytes: Vec<u8>,
     omitted: u64,
     is_full: bool,
 }
 
-impl Collected {
+impl CollectedOutput {
     fn take(&mut self, bytes: &[u8], limit: usize) {
         let room = if self.is_full { 0 } else { limit.saturating_sub(self.bytes.len()) };
         self.is_full |= bytes.len() > room;
@@ -379,7 +379,7 @@ const fn name_of(stream: Stream) -> &'static str {
     }
 }
 
-async fn find(target: &Target, id: &str) -> Result<(Connection, JobInfo), ApiError> {
+async fn find(target: &SandboxTarget, id: &str) -> Result<(Connection, JobInfo), ApiError> {
     let id = job_id(id)?;
     let connection = target.connect().await?;
     let info = job::wait(&connection, &id, Some(Duration::ZERO)).await?;

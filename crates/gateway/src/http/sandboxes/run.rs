@@ -9,11 +9,11 @@ use axum::routing::post;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use vestal_api::{RunSandboxView, RunView, SandboxBefore};
-use vestal_sandbox::{Cause, Command, Error, Input, Output, Overrides};
+use vestal_sandbox::{CapturedOutput, Cause, Command, CommandInput, Error, Overrides};
 
-use super::Target;
+use super::SandboxTarget;
 use crate::http::error::ApiError;
-use crate::http::openapi::{Operation, Routes};
+use crate::http::openapi::{DescribedRoutes, Operation};
 
 /// The session that commands run in unless another is named, as on the command line.
 const DEFAULT_SESSION: &str = "main";
@@ -64,7 +64,7 @@ pub(super) struct RunRequest {
     backend: Option<String>,
 }
 
-pub(super) fn routes(routes: Routes, tag: &'static str) -> Routes {
+pub(super) fn routes(routes: DescribedRoutes, tag: &'static str) -> DescribedRoutes {
     routes.post(
         "/api/sandboxes/{task}/run",
         post(run),
@@ -78,7 +78,7 @@ pub(super) fn routes(routes: Routes, tag: &'static str) -> Routes {
 }
 
 async fn run(
-    target: Target,
+    target: SandboxTarget,
     body: Result<Json<RunRequest>, JsonRejection>,
 ) -> Result<Json<RunView>, ApiError> {
     let Json(request) = body?;
@@ -151,14 +151,18 @@ fn command(request: RunRequest, limit: Option<Duration>) -> Result<Command, ApiE
         command = command.secret_env(name, value);
     }
     Ok(match request.stdin {
-        Some(text) => command.stdin(Input::Bytes(text.into_bytes())),
-        None if request.background => command.stdin(Input::Piped),
-        None => command.stdin(Input::Null),
+        Some(text) => command.stdin(CommandInput::Bytes(text.into_bytes())),
+        None if request.background => command.stdin(CommandInput::Piped),
+        None => command.stdin(CommandInput::Null),
     })
 }
 
 /// Sets the exit code as the command line has it.
-fn set_exit(view: &mut RunView, output: &Output, limit: Option<Duration>) -> Result<(), ApiError> {
+fn set_exit(
+    view: &mut RunView,
+    output: &CapturedOutput,
+    limit: Option<Duration>,
+) -> Result<(), ApiError> {
     match (output.exit.cause, output.exit.code) {
         (Cause::TimedOut, _) => {
             let seconds = limit.map_or(0, |limit| limit.as_secs());

@@ -2,23 +2,23 @@
 
 use std::time::Instant;
 
-use vestal_sandbox::{FilesOnRemoval, Task};
+use vestal_sandbox::{FilesOnRemoval, TaskName};
 
 use crate::Result;
 use crate::options::Plan;
 use crate::stage::Stage;
 use crate::workload::stateless;
-use vestal_bench::report::Row;
+use vestal_bench::report::BenchRow;
 use vestal_bench::sample::Samples;
 
 pub(super) const NEW: &str = "new sandbox, first command done";
 pub(super) const STOPPED: &str = "stopped sandbox, first command done";
 
-pub(super) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+pub(super) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let (mut new, mut stopped) = (Samples::default(), Samples::default());
     for number in 0..plan.containers.lives {
         let name = format!("life-{number}");
-        let task: Task = name.parse()?;
+        let task: TaskName = name.parse()?;
         first_command(stage, &name, &mut new).await?;
         if !stage.engine.stop(&task).await? {
             return Err("a sandbox that was to be stopped did not run".into());
@@ -26,7 +26,10 @@ pub(super) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
         first_command(stage, &name, &mut stopped).await?;
         stage.engine.remove(&task, FilesOnRemoval::Remove).await?;
     }
-    Ok(vec![Row::times(stage.label(NEW), &new), Row::times(stage.label(STOPPED), &stopped)])
+    Ok(vec![
+        BenchRow::times(stage.label(NEW), &new),
+        BenchRow::times(stage.label(STOPPED), &stopped),
+    ])
 }
 
 async fn first_command(stage: &Stage, task: &str, samples: &mut Samples) -> Result<()> {

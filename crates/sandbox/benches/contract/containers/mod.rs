@@ -12,8 +12,8 @@ pub(crate) use self::api::Api;
 use crate::Result;
 use crate::options::Plan;
 use crate::stage::{Ground, Theatre};
-use vestal_bench::program::Program;
-use vestal_bench::report::{Report, Row};
+use vestal_bench::program::BenchProgram;
+use vestal_bench::report::{BenchReport, BenchRow};
 
 /// An engine that may be given.
 struct Given {
@@ -30,7 +30,7 @@ const PODMAN: Given =
     Given { name: "podman", variable: "VESTAL_TEST_PODMAN_HOST", rows: &rows::PODMAN };
 
 /// Measures everything with Docker.
-pub(crate) fn docker(report: &mut Report, plan: Plan, ours: &Program) -> Result<()> {
+pub(crate) fn docker(report: &mut BenchReport, plan: Plan, ours: &BenchProgram) -> Result<()> {
     DOCKER.with(report, |api, theatre, report| {
         let api = &api;
         report.add(theatre.perform(async |stage| rows::commands(&stage, api, plan).await)?);
@@ -46,7 +46,7 @@ pub(crate) fn docker(report: &mut Report, plan: Plan, ours: &Program) -> Result<
 }
 
 /// Measures commands with Podman.
-pub(crate) fn podman(report: &mut Report, plan: Plan) -> Result<()> {
+pub(crate) fn podman(report: &mut BenchReport, plan: Plan) -> Result<()> {
     PODMAN.with(report, |api, theatre, report| {
         let api = &api;
         report.add(theatre.perform(async |stage| rows::reported(&stage, api, plan).await)?);
@@ -58,14 +58,14 @@ impl Given {
     /// Measures with the engine, if there is one.
     fn with(
         &self,
-        report: &mut Report,
-        act: impl FnOnce(Api, &Theatre, &mut Report) -> Result<()>,
+        report: &mut BenchReport,
+        act: impl FnOnce(Api, &Theatre, &mut BenchReport) -> Result<()>,
     ) -> Result<()> {
         let environment = Environment::capture();
         let host = environment.get(self.variable).and_then(|host| host.to_str());
         let Some(host) = host.filter(|host| !host.is_empty()) else {
             let why = format!("{} names no engine", self.variable);
-            let row = |what: &&str| Row::not_run(format!("{}: {what}", self.name), &*why);
+            let row = |what: &&str| BenchRow::not_run(format!("{}: {what}", self.name), &*why);
             report.add(self.rows.iter().map(row).collect());
             return Ok(());
         };

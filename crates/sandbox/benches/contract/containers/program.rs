@@ -11,8 +11,8 @@ use crate::options::Plan;
 use crate::program::{self, run_pair};
 use crate::stage::Stage;
 use crate::streaming::{complete, text, through_a_pipe};
-use vestal_bench::program::Program;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::program::BenchProgram;
+use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 
 pub(super) const RUN: &str = program::NAME;
@@ -28,10 +28,15 @@ pub(super) struct Programs<'a> {
 }
 
 /// `true`.
-pub(super) async fn run(stage: &Stage, api: &Api, plan: Plan, ours: &Program) -> Result<Vec<Row>> {
+pub(super) async fn run(
+    stage: &Stage,
+    api: &Api,
+    plan: Plan,
+    ours: &BenchProgram,
+) -> Result<Vec<BenchRow>> {
     let programs = match Programs::find(stage, api, ours).await? {
         Ok(programs) => programs,
-        Err(why) => return Ok(vec![Row::not_run(stage.label(RUN), why)]),
+        Err(why) => return Ok(vec![BenchRow::not_run(stage.label(RUN), why)]),
     };
     let exec = || match programs.docker(&TRUE) {
         Some(mut docker) => succeed(&mut docker),
@@ -40,7 +45,7 @@ pub(super) async fn run(stage: &Stage, api: &Api, plan: Plan, ours: &Program) ->
     let pair = run_pair(stage, programs.vestal, plan.containers.processes(), exec).await?;
     let row = match programs.docker {
         Some(_) => pair.row(stage, RUN),
-        None => no_docker(Row::times(stage.label(RUN), &pair.ours)),
+        None => no_docker(BenchRow::times(stage.label(RUN), &pair.ours)),
     };
     Ok(vec![row.bar(Bar::AtMost(Figure::Milliseconds(10.0))).bar(Bar::Faster(12.0))])
 }
@@ -50,11 +55,11 @@ pub(super) async fn stream(
     stage: &Stage,
     api: &Api,
     plan: Plan,
-    ours: &Program,
-) -> Result<Vec<Row>> {
+    ours: &BenchProgram,
+) -> Result<Vec<BenchRow>> {
     let programs = match Programs::find(stage, api, ours).await? {
         Ok(programs) => programs,
-        Err(why) => return Ok(vec![Row::not_run(stage.label(STREAM), why)]),
+        Err(why) => return Ok(vec![BenchRow::not_run(stage.label(STREAM), why)]),
     };
     let size = plan.containers.stream;
     let text = text(size);
@@ -70,7 +75,7 @@ pub(super) async fn stream(
             others.push(timed(&mut docker)?);
         }
     }
-    let row = Row::single(stage.label(STREAM), Figure::rate(size, ours.p50()));
+    let row = BenchRow::single(stage.label(STREAM), Figure::rate(size, ours.p50()));
     Ok(vec![match programs.docker {
         Some(_) => row.beside(Figure::rate(size, others.p50())),
         None => no_docker(row),
@@ -82,7 +87,7 @@ impl<'a> Programs<'a> {
     async fn find(
         stage: &'a Stage,
         api: &Api,
-        ours: &'a Program,
+        ours: &'a BenchProgram,
     ) -> Result<std::result::Result<Self, &'a str>> {
         let vestal = match ours {
             Ok(vestal) => vestal,
@@ -108,6 +113,6 @@ fn succeed(process: &mut Command) -> Result<()> {
     Err(format!("docker exec: {}", String::from_utf8_lossy(&output.stderr)).into())
 }
 
-fn no_docker(row: Row) -> Row {
+fn no_docker(row: BenchRow) -> BenchRow {
     row.note("there is no program docker to compare it with (Debian: docker.io)")
 }

@@ -10,7 +10,7 @@ use crate::memory;
 use crate::options::Plan;
 use crate::stage::Stage;
 use crate::streaming::{self, GUEST_GROWTH, HOST_GROWTH, THROUGH_A_JOB};
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::report::{Bar, BenchRow, Figure};
 
 const OVER_EXEC: &str = "true, stateless, through the engine";
 
@@ -46,7 +46,7 @@ pub(super) const TRUE: [&str; 1] = ["true"];
 const FILE: &str = "/workspace/small.txt";
 
 /// `true` beside the same by the engine's socket.
-pub(super) async fn commands(stage: &Stage, api: &Api, plan: Plan) -> Result<Vec<Row>> {
+pub(super) async fn commands(stage: &Stage, api: &Api, plan: Plan) -> Result<Vec<BenchRow>> {
     let (clean, session) = pairs(stage, api, plan).await?;
     let most = |milliseconds| Bar::AtMost(Figure::Milliseconds(milliseconds));
     Ok(vec![
@@ -56,7 +56,7 @@ pub(super) async fn commands(stage: &Stage, api: &Api, plan: Plan) -> Result<Vec
 }
 
 /// The same where there is no bar.
-pub(super) async fn reported(stage: &Stage, api: &Api, plan: Plan) -> Result<Vec<Row>> {
+pub(super) async fn reported(stage: &Stage, api: &Api, plan: Plan) -> Result<Vec<BenchRow>> {
     let (clean, session) = pairs(stage, api, plan).await?;
     Ok(vec![clean.row(stage, STATELESS), session.row(stage, SESSION)])
 }
@@ -71,17 +71,17 @@ async fn pairs(stage: &Stage, api: &Api, plan: Plan) -> Result<(commands::Pair, 
 }
 
 /// Operations on a small file.
-pub(super) async fn files(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+pub(super) async fn files(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     files::measure(stage, plan, Path::new(FILE)).await
 }
 
 /// What the guest weighs.
-pub(super) async fn memory(stage: &Stage, api: &Api) -> Result<Vec<Row>> {
+pub(super) async fn memory(stage: &Stage, api: &Api) -> Result<Vec<BenchRow>> {
     Ok(vec![memory::idle(stage, guest(stage, api).await?)?])
 }
 
 /// Much output beside the same by the engine's socket.
-pub(super) async fn streaming(stage: &Stage, api: &Api, plan: Plan) -> Result<Vec<Row>> {
+pub(super) async fn streaming(stage: &Stage, api: &Api, plan: Plan) -> Result<Vec<BenchRow>> {
     let container = container(stage, api).await?;
     let guest = guest(stage, api).await?;
     let exec = |text: &str| api.exec(&container, &["bash", "-c", text]);
@@ -90,11 +90,11 @@ pub(super) async fn streaming(stage: &Stage, api: &Api, plan: Plan) -> Result<Ve
 }
 
 /// `true` where host and container share no socket.
-pub(super) async fn over_exec(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+pub(super) async fn over_exec(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let stage = stage.with("terminal.docker_transport=exec")?;
     let nothing = || Ok(());
     let pair = stateless_pair(&stage, TASK_OVER_EXEC, plan.containers.commands(), nothing).await?;
-    Ok(vec![Row::times(stage.label(OVER_EXEC), &pair.ours)])
+    Ok(vec![BenchRow::times(stage.label(OVER_EXEC), &pair.ours)])
 }
 
 /// Returns the container of the sandbox that most rows use.

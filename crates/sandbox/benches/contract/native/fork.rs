@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
-use vestal_sandbox::{FilesOnRemoval, Task, WhileBusy};
+use vestal_sandbox::{FilesOnRemoval, TaskName, WhileBusy};
 
 use crate::Result;
 use crate::options::Plan;
 use crate::stage::Stage;
 use crate::workload::stateless;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 
 pub(super) const NAME: &str = "fork of a sandbox with 10000 small files";
@@ -23,8 +23,8 @@ const WRITE: &str = "text=$(printf 'some text %.0s' {1..100}); \
 const WARM_UP: usize = 2;
 
 /// Beside a plain copy of the same files.
-pub(super) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
-    let from: Task = "fork-from".parse()?;
+pub(super) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
+    let from: TaskName = "fork-from".parse()?;
     let sandbox = stage.sandbox("fork-from").await?;
     stateless(&sandbox, WRITE).await?;
     let workspace = stage.engine.sandboxes_dir().join(sandbox.key().dir_name()).join("workspace");
@@ -33,7 +33,7 @@ pub(super) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
     let copy = stage.home().join("plain-copy");
     let (mut ours, mut others) = (Samples::default(), Samples::default());
     for number in 0..WARM_UP + plan.forks {
-        let to: Task = format!("fork-{number}").parse()?;
+        let to: TaskName = format!("fork-{number}").parse()?;
         let start = Instant::now();
         let forked = stage.engine.fork(&from, None, &to, WhileBusy::Refuse).await?;
         let our_time = start.elapsed();
@@ -55,6 +55,6 @@ pub(super) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
         stage.engine.remove(&to, FilesOnRemoval::Remove).await?;
         std::fs::remove_dir_all(&copy)?;
     }
-    let row = Row::times(stage.label(NAME), &ours);
+    let row = BenchRow::times(stage.label(NAME), &ours);
     Ok(vec![row.beside(Figure::time(others.p50())).bar(Bar::Times(2.0))])
 }

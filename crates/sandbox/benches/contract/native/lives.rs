@@ -4,13 +4,13 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use vestal_sandbox::{FilesOnRemoval, Task};
+use vestal_sandbox::{FilesOnRemoval, TaskName};
 
 use crate::Result;
 use crate::options::Plan;
 use crate::stage::Stage;
 use crate::workload::stateless;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::report::{Bar, BenchRow, Figure};
 use vestal_bench::sample::Samples;
 
 pub(super) const NEW: &str = "new sandbox, first command done";
@@ -24,14 +24,14 @@ const SHOWN: [&str; 6] = ["/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"
 
 /// Beside bubblewrap, which runs the same shell text in a sandbox that shows
 /// and hides about the same and keeps nothing.
-pub(super) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+pub(super) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let mut other = bubblewrap(stage)?;
     let (mut new, mut stopped) = (Samples::default(), Samples::default());
     let mut others = Samples::default();
     for number in 0..WARM_UP + plan.lives {
         let counted = number >= WARM_UP;
         let name = format!("life-{number}");
-        let task: Task = name.parse()?;
+        let task: TaskName = name.parse()?;
         first_command(stage, &name, counted.then_some(&mut new)).await?;
         if let Some(other) = &mut other {
             let start = Instant::now();
@@ -50,12 +50,12 @@ pub(super) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
         first_command(stage, &name, counted.then_some(&mut stopped)).await?;
         stage.engine.remove(&task, FilesOnRemoval::Remove).await?;
     }
-    let row = Row::times(stage.label(NEW), &new).bar(Bar::Times(4.0));
+    let row = BenchRow::times(stage.label(NEW), &new).bar(Bar::Times(4.0));
     let row = match other {
         Some(_) => row.beside(Figure::time(others.p50())),
         None => row.note("bubblewrap is not installed"),
     };
-    Ok(vec![row, Row::times(stage.label(STOPPED), &stopped)])
+    Ok(vec![row, BenchRow::times(stage.label(STOPPED), &stopped)])
 }
 
 async fn first_command(stage: &Stage, task: &str, samples: Option<&mut Samples>) -> Result<()> {

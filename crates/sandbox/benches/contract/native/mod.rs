@@ -16,8 +16,8 @@ use crate::options::Plan;
 use crate::stage::{Ground, Stage, Theatre};
 use crate::streaming::{self, GUEST_GROWTH, HOST_GROWTH, THROUGH_A_JOB};
 use crate::{crowd, files, memory, program};
-use vestal_bench::program::Program;
-use vestal_bench::report::{Bar, Report, Row};
+use vestal_bench::program::BenchProgram;
+use vestal_bench::report::{Bar, BenchReport, BenchRow};
 
 /// How many sandboxes live at once.
 const CROWD: usize = 200;
@@ -26,10 +26,10 @@ const CROWD: usize = 200;
 const FILE: &str = "/workspace/small.txt";
 
 /// Measures everything, if sandboxes can be made of namespaces here.
-pub(crate) fn measure(report: &mut Report, plan: Plan, ours: &Program) -> Result<()> {
+pub(crate) fn measure(report: &mut BenchReport, plan: Plan, ours: &BenchProgram) -> Result<()> {
     let theatre = Theatre::open(&Ground::Native)?;
     if let Some(why) = theatre.perform(async |stage| Ok(missing(&stage).await))? {
-        let row = |what: &String| Row::not_run(format!("native: {what}"), &*why);
+        let row = |what: &String| BenchRow::not_run(format!("native: {what}"), &*why);
         report.add(names().iter().map(row).collect());
         return theatre.close();
     }
@@ -78,13 +78,13 @@ async fn missing(stage: &Stage) -> Option<String> {
     }
 }
 
-async fn guest_memory(stage: &Stage) -> Result<Vec<Row>> {
+async fn guest_memory(stage: &Stage) -> Result<Vec<BenchRow>> {
     let sandbox = stage.sandbox(TASK).await?;
     Ok(vec![memory::idle(stage, first_process(stage, &sandbox).await?)?])
 }
 
 /// Much output beside a plain pipe.
-async fn stream(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
+async fn stream(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let sandbox = stage.sandbox(TASK).await?;
     let guest = first_process(stage, &sandbox).await?;
     let other = |text: &str| streaming::through_a_pipe(&mut stage.bash_command(text));
@@ -92,7 +92,7 @@ async fn stream(stage: &Stage, plan: Plan) -> Result<Vec<Row>> {
 }
 
 /// Many sandboxes, what they take and what they weigh.
-async fn at_once(stage: &Stage) -> Result<Vec<Row>> {
+async fn at_once(stage: &Stage) -> Result<Vec<BenchRow>> {
     let before = weight::Host::now()?;
     let mut rows = crowd::measure(stage, CROWD, Some(Bar::Times(1.25))).await?;
     rows.push(weight::measure(stage, CROWD, &before).await?);

@@ -8,7 +8,7 @@ use crate::crowd;
 use crate::stage::Stage;
 use crate::workload::stateless;
 use vestal_bench::process::proportional;
-use vestal_bench::report::{Bar, Figure, Row};
+use vestal_bench::report::{Bar, BenchRow, Figure};
 
 /// What the kernel itself holds on to: objects, stacks, page tables, counters of
 /// each processor, and files in memory. Caches that it gives back are not in it.
@@ -38,7 +38,7 @@ pub(super) fn name(sandboxes: usize) -> String {
 /// Weighs the sandboxes of a crowd: what their processes take, each page shared
 /// out among those who have it, and what the kernel has needed for them. Each
 /// still answers.
-pub(super) async fn measure(stage: &Stage, sandboxes: usize, before: &Host) -> Result<Row> {
+pub(super) async fn measure(stage: &Stage, sandboxes: usize, before: &Host) -> Result<BenchRow> {
     let mut bytes = Host::now()?.0.saturating_sub(before.0);
     let mut processes = 0;
     for number in 0..sandboxes {
@@ -55,7 +55,7 @@ pub(super) async fn measure(stage: &Stage, sandboxes: usize, before: &Host) -> R
             return Err(format!("sandbox {number} does not answer").into());
         }
     }
-    let row = Row::single(stage.label(&name(sandboxes)), Figure::size(bytes));
+    let row = BenchRow::single(stage.label(&name(sandboxes)), Figure::size(bytes));
     Ok(row
         .bar(Bar::AtMost(Figure::Mebibytes(2048.0)))
         .note(format!("{processes} processes, and what the kernel holds on to for them")))

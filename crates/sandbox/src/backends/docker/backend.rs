@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use tokio::sync::OnceCell;
 use vestal_config::{ConfigError, Settings};
 
-use super::api::{self, Client};
+use super::api::{self, EngineClient};
 use super::guest::connect_exec;
 use super::identity::{DockerLocator, GuestTransport};
 use super::inspect::{self, find_container, is_descendant};
@@ -65,7 +65,7 @@ pub(crate) struct Docker {
     pub(super) home: HomeId,
     pub(super) run_dir: PathBuf,
     pub(super) cache: Cache,
-    client: OnceCell<Client>,
+    client: OnceCell<EngineClient>,
 }
 
 impl Docker {
@@ -77,8 +77,8 @@ impl Docker {
     }
 
     /// Returns the connection to the engine, opened at the first call.
-    pub(super) async fn client(&self) -> Result<Client, BackendError> {
-        let connect = || Client::connect(&self.settings, &self.run_dir);
+    pub(super) async fn client(&self) -> Result<EngineClient, BackendError> {
+        let connect = || EngineClient::connect(&self.settings, &self.run_dir);
         let client = self.client.get_or_try_init(connect).await?.clone();
         client.ensure_running().await?;
         Ok(client)
@@ -87,7 +87,7 @@ impl Docker {
     /// Returns the guest's program for the architecture of the engine's machine.
     pub(super) async fn guest_of_engine(
         &self,
-        client: &Client,
+        client: &EngineClient,
     ) -> Result<Cow<'static, [u8]>, BackendError> {
         let architecture = &client.info().await?.architecture;
         embedded::guest_for(architecture, &embedded::guests_dir(self.settings.home()))
@@ -98,7 +98,7 @@ impl Docker {
     async fn try_probe(&self) -> Result<Vec<String>, BackendError> {
         let client = match self.client.get() {
             Some(client) => client.clone(),
-            None => Client::connect_to_running(&self.settings, &self.run_dir).await?,
+            None => EngineClient::connect_to_running(&self.settings, &self.run_dir).await?,
         };
         let info = client.info().await?;
         let image = self.settings.get(&crate::settings::keys::DOCKER_IMAGE)?.value;
@@ -382,7 +382,7 @@ impl Docker {
     /// do not name one.
     pub(super) async fn check_engine(
         &self,
-        client: &Client,
+        client: &EngineClient,
         instance: &Instance,
     ) -> Result<(), BackendError> {
         let Some(locator) = DockerLocator::of_instance(instance) else {

@@ -5,14 +5,14 @@ use std::path::Path;
 use bollard::models::ContainerStateStatusEnum;
 use bollard::query_parameters::CreateContainerOptionsBuilder;
 
-use super::api::{self, Client, EngineFault, EngineInfo, ImageInfo, classify};
+use super::api::{self, EngineClient, EngineFault, EngineInfo, ImageInfo, classify};
 use super::backend::Docker;
 use super::boot;
 use super::guest::{GuestConfig, upload, wait_until_ready};
 use super::identity::DockerLocator;
 use super::images::{BaseImage, BaseSystem};
 use super::inspect::inspect;
-use super::lifecycle::{StartFailure, force_remove, remove_stopped, rename_aside, start};
+use super::lifecycle::{ContainerStartFailure, force_remove, remove_stopped, rename_aside, start};
 use super::mounts::{self, HostMounts};
 use super::plan::{
     self, Blueprint, ContainerLabels, PlannedContainer, Ulimits, limits_not_applied,
@@ -86,10 +86,10 @@ impl Docker {
             };
             match self.attempt(&client, &attempt, &dirs).await {
                 Ok(made) => return Ok(made),
-                Err(StartFailure::Rlimit) if ulimits.is_none() => {
+                Err(ContainerStartFailure::Rlimit) if ulimits.is_none() => {
                     ulimits = Some(self.remember_ulimits(&client).await?);
                 }
-                Err(StartFailure::Limits(kinds))
+                Err(ContainerStartFailure::Limits(kinds))
                     if kinds.iter().any(|kind| !left_out.contains(kind)) =>
                 {
                     left_out.extend(kinds);
@@ -107,7 +107,7 @@ impl Docker {
     /// container's system, the base image of that system.
     async fn image_for(
         &self,
-        client: &Client,
+        client: &EngineClient,
         settings: &DockerSettings,
         request: &InstanceRequest,
     ) -> Result<(ImageInfo, Option<BaseImage>), BackendError> {
@@ -123,7 +123,7 @@ impl Docker {
 
     async fn prepare_container(
         &self,
-        client: &Client,
+        client: &EngineClient,
         settings: &DockerSettings,
         image: &ImageInfo,
         request: &InstanceRequest,
@@ -147,10 +147,10 @@ impl Docker {
 
     async fn attempt(
         &self,
-        client: &Client,
+        client: &EngineClient,
         attempt: &CreateAttempt<'_>,
         dirs: &ContainerDirs,
-    ) -> Result<StartedInstance, StartFailure> {
+    ) -> Result<StartedInstance, ContainerStartFailure> {
         let CreateAttempt { request, image, prepared, .. } = attempt;
         let info = client.info().await?;
         let hash = request.spec.hash();
@@ -176,7 +176,7 @@ impl Docker {
             let transport =
                 wait_until_ready(client, &request.instance, &container, prepared.sharing).await?;
             attempt.mounts.confirm(&request.instance, dirs).await?;
-            Ok::<_, StartFailure>((dropped, transport))
+            Ok::<_, ContainerStartFailure>((dropped, transport))
         };
         let (dropped, transport) = match brought_up.await {
             Ok(up) => up,
@@ -217,7 +217,7 @@ impl Docker {
     /// is required.
     async fn dropped_limits(
         &self,
-        client: &Client,
+        client: &EngineClient,
         container: &str,
         plan: &PlannedContainer,
         attempt: &CreateAttempt<'_>,
@@ -316,7 +316,10 @@ impl CreateAttempt<'_> {
 
 /// Creates the container. A half-made container of the same sandbox that has its
 /// name is removed or renamed; any other container is left alone.
-async fn create(client: &Client, plan: &PlannedContainer) -> Result<String, StartFailure> {
+async fn create(
+    client: &EngineClient,
+    plan: &PlannedContainer,
+) -> Result<String, ContainerStartFailure> {
     let mut options = CreateContainerOptionsBuilder::new().name(&plan.name);
     if let Some(platform) = &plan.platform {
         options = options.platform(platform);
@@ -334,15 +337,17 @@ async fn create(client: &Client, plan: &PlannedContainer) -> Result<String, Star
             Err(error) if matches!(classify(&error), EngineFault::NameTaken(_)) => {
                 clear_name(client, plan).await?;
             }
-            Err(error) => return Err(StartFailure::classify(client, "create a container", error)),
+            Err(error) => {
+                return Err(ContainerStartFailure::classify(client, "create a container", error));
+            }
         }
     }
-    Err(StartFailure::Final(BackendError::NameTaken { name: plan.name.clone() }))
+    Err(ContainerStartFailure::Final(BackendError::NameTaken { name: plan.name.clone() }))
 }
 
 /// Frees the name of the container if another container of the same sandbox has
 /// it.
-async fn clear_name(client: &Client, plan: &PlannedContainer) -> Result<(), BackendError> {
+async fn clear_name(client: &EngineClient, plan: &PlannedContainer) -> Result<(), BackendError> {
     let taken = || BackendError::NameTaken { name: plan.name.clone() };
     let Some(seen) = inspect(client, &plan.name).await? else {
         return Ok(());

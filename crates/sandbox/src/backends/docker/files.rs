@@ -14,7 +14,7 @@ use bollard::models::ExecConfig;
 use bollard::query_parameters::{ListImagesOptions, UploadToContainerOptionsBuilder};
 use futures_util::StreamExt as _;
 
-use super::api::{self, Client};
+use super::api::{self, EngineClient};
 use super::backend::Docker;
 use super::helper::{HelperError, HelperProgram, HelperRequest, LineSink, end_copies_into};
 use super::identity::{DockerLocator, GuestTransport};
@@ -58,7 +58,7 @@ impl Docker {
     /// change them: an engine does not upload to a read-only volume.
     async fn upload_bundle(
         &self,
-        client: &Client,
+        client: &EngineClient,
         container: &str,
         instance: &Instance,
         name: &PublishedName,
@@ -136,7 +136,11 @@ fn archive(name: &PublishedName, version: &str, bundle: &Bundle) -> io::Result<V
 }
 
 /// Empties a directory of a running container, as root.
-async fn empty_inside(client: &Client, container: &str, dir: &str) -> Result<(), BackendError> {
+async fn empty_inside(
+    client: &EngineClient,
+    container: &str,
+    dir: &str,
+) -> Result<(), BackendError> {
     let body = ExecConfig {
         attach_stdout: Some(true),
         attach_stderr: Some(true),
@@ -341,7 +345,7 @@ impl Docker {
     }
 
     /// Returns any image that the engine has: the guest needs nothing in it.
-    pub(super) async fn any_image(&self, client: &Client) -> Result<String, BackendError> {
+    pub(super) async fn any_image(&self, client: &EngineClient) -> Result<String, BackendError> {
         let configured = self.settings.get(&crate::settings::keys::DOCKER_IMAGE)?.value;
         if api::exists(client, configured.as_str()).await? {
             return Ok(configured.as_str().to_owned());

@@ -17,13 +17,15 @@ use minicbor::bytes::ByteVec;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, sleep};
-use vestal_wire::{GuestSettings, Role};
+use vestal_wire::{GuestSettings, HostRole};
 
-use super::api::{Client, EngineFault, classify};
+use super::api::{EngineClient, EngineFault, classify};
 use super::boot;
 use super::identity::GuestTransport;
 use super::inspect::{InspectedContainer, inspect, is_descendant};
-use super::plan::{BOOT_DIR, GUEST_FILE, IO_DIR, JobUser, PlannedContainer, STATE_DIR, WORKSPACE};
+use super::plan::{
+    BOOT_DIR, GUEST_FILE, IO_DIR, ImageUser, PlannedContainer, STATE_DIR, WORKSPACE,
+};
 use super::prepare::Sharing;
 use super::storage::io_dir;
 use crate::backend::{BackendError, Instance, InstanceRequest, InstanceState};
@@ -57,7 +59,7 @@ pub(super) struct GuestConfig {
 }
 
 impl GuestConfig {
-    pub(super) fn new(plan: &PlannedContainer, user: &JobUser, sharing: Sharing) -> Self {
+    pub(super) fn new(plan: &PlannedContainer, user: &ImageUser, sharing: Sharing) -> Self {
         let mut hand_over = Vec::new();
         // A directory that the user mounts keeps its owner.
         if plan.own_workspace {
@@ -127,7 +129,7 @@ pub(super) struct ExecStream {
 
 /// Runs `guest connect` in the container, which forwards to the guest's socket.
 pub(super) async fn connect_exec(
-    client: &Client,
+    client: &EngineClient,
     container: &str,
     instance: &str,
 ) -> Result<ExecStream, BackendError> {
@@ -234,7 +236,7 @@ const MAX_OUTPUT: usize = 2000;
 /// Waits until the guest of a container that was just started listens. Returns how
 /// it is reached.
 pub(super) async fn wait_until_ready(
-    client: &Client,
+    client: &EngineClient,
     instance: &Instance,
     container: &str,
     sharing: Sharing,
@@ -270,7 +272,7 @@ pub(super) async fn wait_until_ready(
 
 /// Returns the container if it runs, or an error with its exit code and output.
 async fn inspect_running(
-    client: &Client,
+    client: &EngineClient,
     container: &str,
 ) -> Result<InspectedContainer, BackendError> {
     let failed = |reason: String| BackendError::GuestFailed { reason };
@@ -288,7 +290,7 @@ async fn inspect_running(
     Err(failed(format!("its container ended with {code}: {}", reasons.join("; "))))
 }
 
-async fn last_output(client: &Client, container: &str) -> String {
+async fn last_output(client: &EngineClient, container: &str) -> String {
     let options =
         LogsOptionsBuilder::new().stdout(true).stderr(true).tail("10").follow(false).build();
     let mut lines = client.api().logs(container, Some(options));
@@ -347,7 +349,7 @@ async fn try_socket(
 
 /// Tries to reach the guest through the engine once.
 async fn try_exec(
-    client: &Client,
+    client: &EngineClient,
     instance: &Instance,
     container: &str,
 ) -> Result<bool, BackendError> {
@@ -356,15 +358,19 @@ async fn try_exec(
         Err(BackendError::NotListening { .. }) => return Ok(false),
         Err(error) => return Err(error),
     };
-    let hello =
-        Connection::open_within(stream, Role::Observer, Some(instance.id.clone()), EXEC_TIMEOUT);
+    let hello = Connection::open_within(
+        stream,
+        HostRole::Observer,
+        Some(instance.id.clone()),
+        EXEC_TIMEOUT,
+    );
     Ok(hello.await.is_ok())
 }
 
 /// Uploads the guest's program and settings into the volume that a container has
 /// for them.
 pub(super) async fn upload(
-    client: &Client,
+    client: &EngineClient,
     name: &str,
     program: &[u8],
     settings: &[u8],

@@ -14,7 +14,7 @@ use bollard::query_parameters::{
 use futures_util::StreamExt as _;
 use tokio::time::{Instant, sleep};
 
-use super::api::{Client, EngineFault, classify};
+use super::api::{EngineClient, EngineFault, classify};
 use super::backend::Docker;
 use super::guest::upload;
 use super::lifecycle::force_remove;
@@ -146,7 +146,7 @@ impl Docker {
     /// engine needs them, and returns its output.
     pub(super) async fn run_helper(
         &self,
-        client: &Client,
+        client: &EngineClient,
         request: HelperRequest<'_>,
         args: Vec<String>,
         mounts: Vec<(&Path, &str)>,
@@ -165,13 +165,19 @@ impl Docker {
     }
 
     /// Returns explicit process limits if this engine is known to need them.
-    pub(super) async fn ulimits(&self, client: &Client) -> Result<Option<Ulimits>, BackendError> {
+    pub(super) async fn ulimits(
+        &self,
+        client: &EngineClient,
+    ) -> Result<Option<Ulimits>, BackendError> {
         let engine = &client.info().await?.id;
         Ok(self.cache.get::<bool>(&["ulimits", engine]).map(|_| Ulimits::within_reach()))
     }
 
     /// Records that this engine needs explicit process limits.
-    pub(super) async fn remember_ulimits(&self, client: &Client) -> Result<Ulimits, BackendError> {
+    pub(super) async fn remember_ulimits(
+        &self,
+        client: &EngineClient,
+    ) -> Result<Ulimits, BackendError> {
         let engine = &client.info().await?.id;
         self.cache.put(&["ulimits", engine], &true);
         Ok(Ulimits::within_reach())
@@ -199,7 +205,7 @@ impl HelperRequest<'_> {
 
 /// Runs a helper container and returns its standard output. The container is
 /// removed in every case.
-async fn run(client: &Client, helper: &Helper<'_>) -> Result<String, HelperError> {
+async fn run(client: &EngineClient, helper: &Helper<'_>) -> Result<String, HelperError> {
     let name = random_hex::<6>()
         .map(|random| format!("{NAME_PREFIX}{random}"))
         .map_err(BackendError::io("name a container"))?;
@@ -222,7 +228,7 @@ async fn run(client: &Client, helper: &Helper<'_>) -> Result<String, HelperError
 
 /// Removes a helper container when the future that runs it is dropped.
 struct RemoveOnDrop {
-    client: Client,
+    client: EngineClient,
     name: Option<String>,
 }
 
@@ -243,7 +249,7 @@ impl Drop for RemoveOnDrop {
 }
 
 /// Stops a helper that nobody waits for. It removes what it has made so far.
-async fn stop_abandoned(client: &Client, name: &str) {
+async fn stop_abandoned(client: &EngineClient, name: &str) {
     let options = StopContainerOptionsBuilder::new().t(STOP_SECONDS).build();
     client.api().stop_container(name, Some(options)).await.ok();
     if let Err(error) = remove(client, name).await {
@@ -254,7 +260,7 @@ async fn stop_abandoned(client: &Client, name: &str) {
 /// Removes the home's helper containers that copy to `target` or below it. They
 /// outlive a process that was killed.
 pub(super) async fn end_copies_into(
-    client: &Client,
+    client: &EngineClient,
     home: &HomeId,
     target: &Path,
 ) -> Result<(), BackendError> {
@@ -276,7 +282,7 @@ pub(super) async fn end_copies_into(
 }
 
 async fn run_program(
-    client: &Client,
+    client: &EngineClient,
     name: &str,
     helper: &Helper<'_>,
 ) -> Result<String, HelperError> {
@@ -343,7 +349,7 @@ impl LineBuffer {
     }
 }
 
-async fn exit_code(client: &Client, name: &str) -> Result<i64, BackendError> {
+async fn exit_code(client: &EngineClient, name: &str) -> Result<i64, BackendError> {
     let mut ends = client.api().wait_container(name, None::<WaitContainerOptions>);
     match ends.next().await {
         Some(Ok(end)) => Ok(end.status_code),
@@ -356,7 +362,7 @@ async fn exit_code(client: &Client, name: &str) -> Result<i64, BackendError> {
     }
 }
 
-async fn remove(client: &Client, name: &str) -> Result<(), BackendError> {
+async fn remove(client: &EngineClient, name: &str) -> Result<(), BackendError> {
     let deadline = Instant::now() + REMOVE_TIMEOUT;
     loop {
         match force_remove(client, name).await {
@@ -376,7 +382,7 @@ async fn remove(client: &Client, name: &str) -> Result<(), BackendError> {
 impl Helper<'_> {
     fn to_error(
         &self,
-        client: &Client,
+        client: &EngineClient,
         action: &str,
         error: bollard::errors::Error,
     ) -> HelperError {

@@ -11,7 +11,7 @@ use bollard::models::{
 use bollard::query_parameters::{InspectContainerOptions, ListContainersOptionsBuilder};
 use jiff::Timestamp;
 
-use super::api::{Client, EngineFault, classify};
+use super::api::{EngineClient, EngineFault, classify};
 use super::helper::{self, HELPER_LABEL};
 use super::identity::{ContainerIdentity, DockerLocator, GuestTransport, warn_unowned};
 use super::images::BaseImage;
@@ -59,7 +59,7 @@ impl InspectedContainer {
 /// Returns the container of an instance, by the id on record or by its label. A
 /// container that merely carries the label is not the instance's.
 pub(super) async fn find_container(
-    client: &Client,
+    client: &EngineClient,
     home: &HomeId,
     instance: &Instance,
 ) -> Result<Option<InspectedContainer>, BackendError> {
@@ -86,7 +86,7 @@ pub(super) async fn find_container(
 
 /// Inspects one container; `None` if there is none.
 pub(super) async fn inspect(
-    client: &Client,
+    client: &EngineClient,
     name: &str,
 ) -> Result<Option<InspectedContainer>, BackendError> {
     let (mut races, mut errors) = (0, 0);
@@ -150,7 +150,7 @@ fn time(text: &str) -> Option<Timestamp> {
     (time > Timestamp::UNIX_EPOCH).then_some(time)
 }
 
-async fn list(client: &Client, wanted: &str) -> Result<Vec<ContainerSummary>, BackendError> {
+async fn list(client: &EngineClient, wanted: &str) -> Result<Vec<ContainerSummary>, BackendError> {
     let filters: HashMap<String, Vec<String>> =
         [("label".to_owned(), vec![format!("{}=1", label::AGENT), wanted.to_owned()])].into();
     let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
@@ -183,7 +183,7 @@ fn is_internal(error: &bollard::errors::Error) -> bool {
 
 /// Returns the instances with the labels of a sandbox or a home.
 pub(super) async fn find_instances(
-    client: &Client,
+    client: &EngineClient,
     whose: InstanceFilter<'_>,
 ) -> Result<Vec<FoundInstance>, BackendError> {
     let wanted = match whose {
@@ -218,7 +218,7 @@ pub(super) struct NamedContainer {
 /// Returns the sandbox's own container that has a name. If the engine keeps failing
 /// to inspect it, the engine's list decides.
 pub(super) async fn find_by_name(
-    client: &Client,
+    client: &EngineClient,
     name: &str,
     key: &str,
 ) -> Result<Option<NamedContainer>, BackendError> {
@@ -257,7 +257,7 @@ pub(super) async fn find_by_name(
 /// Returns the instance of a container; `None` for one that merely carries the
 /// labels.
 fn to_found_instance(
-    client: &Client,
+    client: &EngineClient,
     engine: &str,
     listed: &ContainerSummary,
     seen: &InspectedContainer,

@@ -8,7 +8,7 @@ use bollard::query_parameters::{
 };
 use tokio::time::Instant;
 
-use super::api::{Client, EngineFault, classify};
+use super::api::{EngineClient, EngineFault, classify};
 use super::backend::Docker;
 use super::boot;
 use super::guest::{GuestConfig, upload, wait_until_ready};
@@ -108,7 +108,7 @@ impl Docker {
 
 /// Restores the name of a container that was set aside for one that was never
 /// made. A failure does no harm: the container is found without its name.
-async fn restore_name(client: &Client, request: &InstanceRequest, seen: &InspectedContainer) {
+async fn restore_name(client: &EngineClient, request: &InstanceRequest, seen: &InspectedContainer) {
     let name = container_name(&request.key, None);
     let is_aside = seen.response.name.as_deref().is_some_and(|now| now.contains("-aside-"));
     if request.owner.is_none() && is_aside {
@@ -119,17 +119,20 @@ async fn restore_name(client: &Client, request: &InstanceRequest, seen: &Inspect
     }
 }
 
-pub(super) async fn start(client: &Client, container: &str) -> Result<(), StartFailure> {
+pub(super) async fn start(
+    client: &EngineClient,
+    container: &str,
+) -> Result<(), ContainerStartFailure> {
     match client.api().start_container(container, None::<StartContainerOptions>).await {
         Ok(()) => Ok(()),
-        Err(error) => Err(StartFailure::classify(client, "start the container", error)),
+        Err(error) => Err(ContainerStartFailure::classify(client, "start the container", error)),
     }
 }
 
 /// Why a container could not be created or started, by what another attempt can
 /// change.
 #[derive(Debug)]
-pub(super) enum StartFailure {
+pub(super) enum ContainerStartFailure {
     /// The engine is not allowed to set its default process limits.
     Rlimit,
     /// The engine cannot enforce some of these limits.
@@ -138,13 +141,13 @@ pub(super) enum StartFailure {
     Final(BackendError),
 }
 
-impl From<BackendError> for StartFailure {
+impl From<BackendError> for ContainerStartFailure {
     fn from(error: BackendError) -> Self {
         Self::Final(error)
     }
 }
 
-impl StartFailure {
+impl ContainerStartFailure {
     pub(super) fn into_error(self) -> BackendError {
         let message = match self {
             Self::Final(error) => return error,
@@ -168,7 +171,11 @@ impl StartFailure {
         }
     }
 
-    pub(super) fn classify(client: &Client, action: &str, error: bollard::errors::Error) -> Self {
+    pub(super) fn classify(
+        client: &EngineClient,
+        action: &str,
+        error: bollard::errors::Error,
+    ) -> Self {
         if let EngineFault::Refused { message, .. } = classify(&error) {
             if is_rlimit(&message) {
                 return Self::Rlimit;
@@ -209,7 +216,7 @@ fn is_about_cgroups(message: &str) -> bool {
 
 /// Kills a container and waits until it has stopped.
 pub(super) async fn end(
-    client: &Client,
+    client: &EngineClient,
     home: &HomeId,
     instance: &Instance,
     patience: Duration,
@@ -239,7 +246,7 @@ pub(super) async fn end(
     Ok(())
 }
 
-async fn kill(client: &Client, container: &str) -> Result<(), BackendError> {
+async fn kill(client: &EngineClient, container: &str) -> Result<(), BackendError> {
     let options = KillContainerOptionsBuilder::new().signal("SIGKILL").build();
     ignore_wrong_state(client.api().kill_container(container, Some(options)).await, client, "kill")
 }
@@ -247,7 +254,7 @@ async fn kill(client: &Client, container: &str) -> Result<(), BackendError> {
 /// Ignores the error if the container is gone or has changed its state meanwhile.
 fn ignore_wrong_state(
     result: Result<(), bollard::errors::Error>,
-    client: &Client,
+    client: &EngineClient,
     verb: &str,
 ) -> Result<(), BackendError> {
     match result {
@@ -262,7 +269,7 @@ fn ignore_wrong_state(
 /// Removes a container and its anonymous volumes, running or not, and waits until
 /// it is gone.
 pub(super) async fn remove(
-    client: &Client,
+    client: &EngineClient,
     home: &HomeId,
     instance: &Instance,
 ) -> Result<(), BackendError> {
@@ -298,7 +305,7 @@ pub(super) async fn remove(
 
 /// Removes a container by its name or id. An absent container is not an error.
 pub(super) async fn force_remove(
-    client: &Client,
+    client: &EngineClient,
     name: &str,
 ) -> Result<(), bollard::errors::Error> {
     let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
@@ -309,7 +316,10 @@ pub(super) async fn force_remove(
 }
 
 /// Removes a container unless it runs. Returns whether it was removed.
-pub(super) async fn remove_stopped(client: &Client, container: &str) -> Result<bool, BackendError> {
+pub(super) async fn remove_stopped(
+    client: &EngineClient,
+    container: &str,
+) -> Result<bool, BackendError> {
     let options = RemoveContainerOptionsBuilder::new().force(false).v(true).build();
     match client.api().remove_container(container, Some(options)).await {
         Ok(()) => Ok(true),
@@ -326,7 +336,7 @@ pub(super) async fn remove_stopped(client: &Client, container: &str) -> Result<b
 /// Callers end an instance first, or have failed to inspect it. So a container that
 /// runs is one of which the engine could not say so: it may have running jobs, and
 /// is left as it is.
-pub(super) async fn set_aside(client: &Client, key: &Key) -> Result<(), BackendError> {
+pub(super) async fn set_aside(client: &EngineClient, key: &Key) -> Result<(), BackendError> {
     let name = container_name(key, None);
     // A container of another owner that has the name is left alone. The creation of
     // the next container reports it.
@@ -351,7 +361,7 @@ pub(super) async fn set_aside(client: &Client, key: &Key) -> Result<(), BackendE
 /// Renames a container so that its name is free. An absent container is not an
 /// error.
 pub(super) async fn rename_aside(
-    client: &Client,
+    client: &EngineClient,
     container: &str,
     name: &str,
 ) -> Result<(), BackendError> {

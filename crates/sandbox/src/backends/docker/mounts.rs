@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use vestal_config::{ConfigError, Settings};
-use vestal_wire::{FaultCode, Role};
+use vestal_wire::{FaultCode, HostRole};
 
 use super::inspect::InspectedContainer;
 use super::prepare::Sharing;
@@ -157,7 +157,8 @@ impl HostMounts {
         let stream = connect(&io_dir(&instance.dir), PeerExpectation::anyone()).await;
         let stream = stream.map_err(|error| unverified(&error))?;
         let id = Some(instance.id.clone());
-        let connection = Connection::open_within(stream, Role::Observer, id, ANSWER_TIMEOUT).await;
+        let connection =
+            Connection::open_within(stream, HostRole::Observer, id, ANSWER_TIMEOUT).await;
         let files = Files::new(connection.map_err(|error| unverified(&error))?);
         let boot = std::fs::symlink_metadata(&dirs.boot).map_err(|error| unverified(&error))?;
         self.compare_inodes(&files, boot.ino()).await

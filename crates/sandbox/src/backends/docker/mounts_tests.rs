@@ -1,5 +1,5 @@
 use vestal_wire::{
-    Fault, FileCall, FileKind, FileOp, FileReply, Metadata, Reply, Request, Version,
+    CallReply, CallRequest, Fault, FileCall, FileKind, FileOp, FileReply, FileVersion, Metadata,
 };
 
 use super::*;
@@ -45,20 +45,20 @@ fn a_container_without_its_covers_is_noticed() {
 /// Answers one stat with an inode or a fault.
 async fn answer_stat(guest: &mut FakeGuest, answer: Result<u64, FaultCode>) {
     let (channel, request) = guest.request().await;
-    let Request::File(FileCall { op: FileOp::Stat { path, .. }, .. }) = request else {
+    let CallRequest::File(FileCall { op: FileOp::Stat { path, .. }, .. }) = request else {
         panic!("{request:?}")
     };
     let reply = match answer {
-        Ok(inode) => Reply::File(FileReply::Stat(Metadata {
+        Ok(inode) => CallReply::File(FileReply::Stat(Metadata {
             path,
             kind: FileKind::Directory,
             mode: 0o755,
             uid: 0,
             gid: 0,
-            version: Version { inode, size: 0, mtime_ns: 0 },
+            version: FileVersion { inode, size: 0, mtime_ns: 0 },
             target: None,
         })),
-        Err(code) => Reply::Fault(Fault::new(code, "no answer")),
+        Err(code) => CallReply::Fault(Fault::new(code, "no answer")),
     };
     guest.reply(channel, &reply).await;
 }

@@ -7,11 +7,11 @@ use crate::settings::DockerTransport;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::api::{Client, ImageInfo};
+use super::api::{EngineClient, ImageInfo};
 use super::backend::Docker;
 use super::helper::{HelperError, HelperProgram, HelperRequest};
 use super::images::KnownUser;
-use super::plan::{IO_DIR, JobUser};
+use super::plan::{IO_DIR, ImageUser};
 use super::settings::DockerSettings;
 use crate::HomeId;
 use crate::backend::BackendError;
@@ -50,7 +50,7 @@ pub(super) enum Sharing {
 #[derive(Debug, Clone)]
 pub(super) struct Prepared {
     pub(super) sharing: Sharing,
-    pub(super) user: JobUser,
+    pub(super) user: ImageUser,
     /// The user that was looked up; `None` for root.
     requested: Option<String>,
 }
@@ -94,7 +94,7 @@ impl Docker {
     /// Finds out what has to be known, from the cache where possible.
     pub(super) async fn prepare(
         &self,
-        client: &Client,
+        client: &EngineClient,
         settings: &DockerSettings,
         image: &ImageInfo,
         input: &PrepareInput<'_>,
@@ -153,7 +153,7 @@ impl Docker {
     /// returns whether the container saw those directories.
     async fn prepare_shared(
         &self,
-        client: &Client,
+        client: &EngineClient,
         request: HelperRequest<'_>,
         input: &PrepareInput<'_>,
         fill: Option<&Path>,
@@ -177,7 +177,7 @@ impl Docker {
 
     async fn prepare_separate(
         &self,
-        client: &Client,
+        client: &EngineClient,
         request: HelperRequest<'_>,
     ) -> Result<UserReport, HelperError> {
         let guest = self.guest_of_engine(client).await?;
@@ -187,8 +187,8 @@ impl Docker {
     }
 }
 
-impl From<JobUser> for UserReport {
-    fn from(user: JobUser) -> Self {
+impl From<ImageUser> for UserReport {
+    fn from(user: ImageUser) -> Self {
         Self { uid: user.uid, gid: user.gid, name: user.name, home: user.home }
     }
 }
@@ -203,9 +203,9 @@ impl UserReport {
         })
     }
 
-    fn into_user(self) -> JobUser {
+    fn into_user(self) -> ImageUser {
         let home = if can_hold_home(&self.home) { self.home } else { FALLBACK_HOME.to_owned() };
-        JobUser { uid: self.uid, gid: self.gid, name: self.name, home }
+        ImageUser { uid: self.uid, gid: self.gid, name: self.name, home }
     }
 }
 

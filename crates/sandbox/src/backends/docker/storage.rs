@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use bollard::models::VolumeCreateRequest;
 use bollard::query_parameters::{ListVolumesOptionsBuilder, RemoveVolumeOptionsBuilder};
 
-use super::api::{Client, EngineFault, classify};
+use super::api::{EngineClient, EngineFault, classify};
 use super::boot::make_open_dir;
 use super::mounts;
 use super::plan::{MountSource, label};
@@ -89,7 +89,7 @@ impl ContainerDirs {
 /// Checks that the directories to mount exist. The engine would report it only
 /// after the previous container has been given up.
 pub(super) fn check_sources(
-    client: &Client,
+    client: &EngineClient,
     settings: &DockerSettings,
 ) -> Result<(), BackendError> {
     mounts::check_binds(settings, client.is_remote())?;
@@ -183,7 +183,7 @@ impl MountSources {
     /// Creates the missing volumes, with labels to find them by.
     pub(super) async fn make_volumes(
         &self,
-        client: &Client,
+        client: &EngineClient,
         key: &Key,
         home: &HomeId,
     ) -> Result<(), BackendError> {
@@ -210,7 +210,7 @@ impl MountSources {
     }
 }
 
-async fn volume_exists(client: &Client, name: &str) -> bool {
+async fn volume_exists(client: &EngineClient, name: &str) -> bool {
     client.api().inspect_volume(name).await.is_ok()
 }
 
@@ -220,7 +220,7 @@ fn volume_name(key: &Key, what: &str) -> String {
 }
 
 /// Returns the names of the volumes with a sandbox's files.
-pub(super) async fn volumes(client: &Client, key: &str) -> Result<Vec<String>, BackendError> {
+pub(super) async fn volumes(client: &EngineClient, key: &str) -> Result<Vec<String>, BackendError> {
     let mut names = all_volumes(client, key).await?;
     names.retain(|name| !is_state(name));
     Ok(names)
@@ -230,7 +230,7 @@ fn is_state(name: &str) -> bool {
     name.ends_with("-state")
 }
 
-async fn all_volumes(client: &Client, key: &str) -> Result<Vec<String>, BackendError> {
+async fn all_volumes(client: &EngineClient, key: &str) -> Result<Vec<String>, BackendError> {
     let wanted = [("label", vec![format!("{}={key}", label::KEY)])];
     let filters = wanted.map(|(name, values)| (name.to_owned(), values)).into_iter().collect();
     let options = ListVolumesOptionsBuilder::new().filters(&filters).build();
@@ -247,7 +247,7 @@ async fn all_volumes(client: &Client, key: &str) -> Result<Vec<String>, BackendE
 
 /// Removes a sandbox's volumes except those that are kept.
 pub(super) async fn remove_volumes(
-    client: &Client,
+    client: &EngineClient,
     key: &str,
     kept: KeptVolumes,
 ) -> Result<(), BackendError> {

@@ -14,7 +14,7 @@ use tokio::sync::OnceCell;
 use vestal_config::{ConfigError, Settings};
 
 use super::enforce::LimitMechanism;
-use super::facts::Facts;
+use super::facts::HostFacts;
 use super::probe::ProbeResult;
 use super::records::{self, Label, NativeLocator};
 use super::settings::{self, NativeSettings};
@@ -30,7 +30,7 @@ use crate::backends::own_system::{BOOT_DIR, WORKSPACE};
 use crate::backends::scope::SystemdScope;
 use crate::backends::{boot, guest_process};
 use crate::client::socket::{PeerExpectation, connect};
-use crate::embedded::{GUEST_PROGRAM, Program, STAGE_PROGRAM};
+use crate::embedded::{EmbeddedProgram, GUEST_PROGRAM, STAGE_PROGRAM};
 use crate::settings::SandboxSettings as _;
 use crate::store::{InstanceMark, StoreError, remove_tree};
 use crate::{Bundle, Overrides, ProgressSink, PublishedName, Spec};
@@ -90,7 +90,7 @@ impl Native {
         self.install(&GUEST_PROGRAM, "guest")
     }
 
-    fn install(&self, program: &Program, name: &str) -> Result<PathBuf, BackendError> {
+    fn install(&self, program: &EmbeddedProgram, name: &str) -> Result<PathBuf, BackendError> {
         let into = self.run_dir.display();
         program
             .install(&self.run_dir)
@@ -115,8 +115,8 @@ impl Native {
 
 /// Returns every user that a sandbox of this user can have had, so that the files
 /// of all of them can be removed or copied.
-pub(super) fn all_possible_users() -> vestal_wire::Users {
-    plan::users(super::tier::Tier::Rootfs, &Facts::gather())
+pub(super) fn all_possible_users() -> vestal_wire::UserMapping {
+    plan::users(super::tier::Tier::Rootfs, &HostFacts::gather())
 }
 
 #[async_trait]

@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::backend::Native;
 use super::etc::{self, EtcSnapshot};
-use super::facts::Facts;
+use super::facts::HostFacts;
 use super::private::{self, PrivatePaths};
 use super::records::Label;
 use super::rootfs::{self, Rootfs};
@@ -38,7 +38,7 @@ impl Native {
     pub(super) async fn private_paths(
         &self,
         tier: Tier,
-        facts: &Facts,
+        facts: &HostFacts,
     ) -> Result<PrivatePaths, BackendError> {
         if tier != Tier::Overlay {
             return Ok(PrivatePaths::default());

@@ -28,7 +28,7 @@ impl Controller {
 
 /// The cgroup interface of a hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Version {
+pub(super) enum CgroupVersion {
     /// cgroup v1: a hierarchy per controller.
     One,
     /// cgroup v2: one hierarchy for all controllers.
@@ -38,7 +38,7 @@ pub(super) enum Version {
 /// The group of this process in a hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OwnGroup {
-    pub(super) version: Version,
+    pub(super) version: CgroupVersion,
     pub(super) dir: PathBuf,
 }
 
@@ -57,7 +57,7 @@ impl Hierarchies {
     }
 
     pub(super) fn parse(own: &str, mounts: &str) -> Self {
-        let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::parse).collect();
+        let mounts: Vec<MountLine> = mounts.lines().filter_map(MountLine::parse).collect();
         let mut found = Self::default();
         for line in own.lines() {
             let mut fields = line.splitn(3, ':');
@@ -87,8 +87,8 @@ impl Hierarchies {
     pub(super) fn own(&self, controller: Controller) -> Option<OwnGroup> {
         let one = self.one.iter().find(|(name, _)| name == controller.name());
         match (one, &self.two) {
-            (Some((_, dir)), _) => Some(OwnGroup { version: Version::One, dir: dir.clone() }),
-            (None, Some(dir)) => Some(OwnGroup { version: Version::Two, dir: dir.clone() }),
+            (Some((_, dir)), _) => Some(OwnGroup { version: CgroupVersion::One, dir: dir.clone() }),
+            (None, Some(dir)) => Some(OwnGroup { version: CgroupVersion::Two, dir: dir.clone() }),
             (None, None) => None,
         }
     }
@@ -100,8 +100,8 @@ impl Hierarchies {
             let writable = rustix::fs::access(&own.dir, rustix::fs::Access::WRITE_OK).is_ok();
             let read = |file: &str| fs::read_to_string(own.dir.join(file));
             let has = match own.version {
-                Version::One => true,
-                Version::Two => read("cgroup.controllers").is_ok_and(|text| {
+                CgroupVersion::One => true,
+                CgroupVersion::Two => read("cgroup.controllers").is_ok_and(|text| {
                     text.split_whitespace().any(|name| name == controller.name())
                 }),
             };
@@ -117,8 +117,8 @@ pub(in crate::backends) fn memory_kills(pid: u32) -> Option<u64> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let group = Hierarchies::parse(&own, &mounts).own(Controller::Memory)?;
     let file = match group.version {
-        Version::One => "memory.oom_control",
-        Version::Two => "memory.events",
+        CgroupVersion::One => "memory.oom_control",
+        CgroupVersion::Two => "memory.events",
     };
     parse_oom_kills(&fs::read_to_string(group.dir.join(file)).ok()?)
 }
@@ -128,14 +128,14 @@ fn parse_oom_kills(text: &str) -> Option<u64> {
 }
 
 /// A line of `mountinfo`.
-struct Mount<'a> {
+struct MountLine<'a> {
     root: String,
     point: String,
     kind: &'a str,
     options: &'a str,
 }
 
-impl<'a> Mount<'a> {
+impl<'a> MountLine<'a> {
     fn parse(line: &'a str) -> Option<Self> {
         let (before, after) = line.split_once(" - ")?;
         let mut before = before.split(' ').skip(3);
@@ -251,7 +251,7 @@ fn limit(
     controller: Controller,
     value: u64,
 ) -> io::Result<PathBuf> {
-    if own.version == Version::Two {
+    if own.version == CgroupVersion::Two {
         delegate(&own.dir, controller)?;
     }
     let dir = own.dir.join(name(instance));
@@ -275,7 +275,7 @@ fn limit(
 /// Checks that the kernel accepted a memory limit; it rounds to pages.
 fn check_memory(
     dir: &Path,
-    version: Version,
+    version: CgroupVersion,
     controller: Controller,
     value: u64,
 ) -> io::Result<()> {
@@ -283,8 +283,8 @@ fn check_memory(
         return Ok(());
     }
     let path = dir.join(match version {
-        Version::One => "memory.limit_in_bytes",
-        Version::Two => "memory.max",
+        CgroupVersion::One => "memory.limit_in_bytes",
+        CgroupVersion::Two => "memory.max",
     });
     let text = fs::read_to_string(&path).map_err(|error| with_path(&path, &error))?;
     match text.trim().parse::<u64>() {
@@ -315,26 +315,28 @@ fn delegate(dir: &Path, controller: Controller) -> io::Result<()> {
 /// Returns what to write for a limit: file, text, and whether a failure to write
 /// it is an error.
 fn settings(
-    version: Version,
+    version: CgroupVersion,
     controller: Controller,
     value: u64,
 ) -> Vec<(&'static str, String, bool)> {
     // From thousandths of a CPU to microseconds per period.
     let quota = (value.saturating_mul(PERIOD) / 1000).max(1000);
     match (version, controller) {
-        (Version::One, Controller::Cpu) => vec![
+        (CgroupVersion::One, Controller::Cpu) => vec![
             ("cpu.cfs_period_us", PERIOD.to_string(), true),
             ("cpu.cfs_quota_us", quota.to_string(), true),
         ],
-        (Version::Two, Controller::Cpu) => vec![("cpu.max", format!("{quota} {PERIOD}"), true)],
+        (CgroupVersion::Two, Controller::Cpu) => {
+            vec![("cpu.max", format!("{quota} {PERIOD}"), true)]
+        }
         // Swap is limited to the size of the memory, where the kernel accounts swap.
         // memsw must never be below the memory limit, so it is lifted first.
-        (Version::One, Controller::Memory) => vec![
+        (CgroupVersion::One, Controller::Memory) => vec![
             ("memory.memsw.limit_in_bytes", "-1".to_owned(), false),
             ("memory.limit_in_bytes", value.to_string(), true),
             ("memory.memsw.limit_in_bytes", value.saturating_mul(2).to_string(), false),
         ],
-        (Version::Two, Controller::Memory) => vec![
+        (CgroupVersion::Two, Controller::Memory) => vec![
             ("memory.max", value.to_string(), true),
             ("memory.swap.max", value.to_string(), false),
         ],

@@ -56,15 +56,18 @@ fn amounts_are_in_the_kernels_terms() {
         let settings = settings(version, controller, value);
         settings.into_iter().map(|(file, text, _)| format!("{file}={text}")).collect::<Vec<_>>()
     };
-    assert_eq!(text(Version::Two, Controller::Cpu, 1500), ["cpu.max=150000 100000"]);
+    assert_eq!(text(CgroupVersion::Two, Controller::Cpu, 1500), ["cpu.max=150000 100000"]);
     assert_eq!(
-        text(Version::One, Controller::Cpu, 1),
+        text(CgroupVersion::One, Controller::Cpu, 1),
         ["cpu.cfs_period_us=100000", "cpu.cfs_quota_us=1000"],
         "the kernel takes no less"
     );
-    assert_eq!(text(Version::Two, Controller::Memory, 5), ["memory.max=5", "memory.swap.max=5"]);
     assert_eq!(
-        text(Version::One, Controller::Memory, 5),
+        text(CgroupVersion::Two, Controller::Memory, 5),
+        ["memory.max=5", "memory.swap.max=5"]
+    );
+    assert_eq!(
+        text(CgroupVersion::One, Controller::Memory, 5),
         [
             "memory.memsw.limit_in_bytes=-1",
             "memory.limit_in_bytes=5",
@@ -133,7 +136,7 @@ fn each_controller_is_found_in_the_hierarchy_it_is_mounted_in() {
         39 31 0:36 / /odd\\040place rw - cgroup cgroup rw,pids\n\
         41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
     let found = Hierarchies::parse(own, mounts);
-    let at = |dir: &str| Some(OwnGroup { version: Version::One, dir: dir.into() });
+    let at = |dir: &str| Some(OwnGroup { version: CgroupVersion::One, dir: dir.into() });
     assert_eq!(found.own(Controller::Cpu), at("/sys/fs/cgroup/cpu,cpuacct"));
     assert_eq!(found.own(Controller::Memory), at("/sys/fs/cgroup/memory/job/7"));
     assert_eq!(found.own(Controller::Pids), at("/odd place"));
@@ -151,7 +154,7 @@ fn one_hierarchy_serves_all_and_a_group_outside_of_it_none() {
     let mounts = "29 1 0:26 /docker/a /sys/fs/cgroup ro - cgroup2 cgroup rw,nsdelegate\n";
     let found = Hierarchies::parse("0::/docker/a/b\n", mounts);
     for controller in [Controller::Cpu, Controller::Memory, Controller::Pids] {
-        let expected = OwnGroup { version: Version::Two, dir: "/sys/fs/cgroup/b".into() };
+        let expected = OwnGroup { version: CgroupVersion::Two, dir: "/sys/fs/cgroup/b".into() };
         assert_eq!(found.own(controller), Some(expected));
     }
     for outside in ["0::/../elsewhere\n", "0::/other\n", "", "garbage"] {

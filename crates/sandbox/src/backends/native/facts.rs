@@ -38,7 +38,7 @@ pub(in crate::backends::native) struct SubordinateIds {
 
 /// What is known about the host and the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::backends::native) struct Facts {
+pub(in crate::backends::native) struct HostFacts {
     pub uid: u32,
     pub gid: u32,
     /// The user's name, or the number if it has none.
@@ -126,7 +126,7 @@ impl UserIds {
     }
 }
 
-impl Facts {
+impl HostFacts {
     /// Gathers the facts about this host.
     pub(in crate::backends::native) fn gather() -> Self {
         let mut facts = Self::gather_from(Path::new("/"), UserIds::current());
@@ -140,7 +140,7 @@ impl Facts {
     /// Gathers the facts about a host whose `/` is at `root`. What cannot be read
     /// counts as absent; the probe shows whether it was needed.
     pub(in crate::backends::native) fn gather_from(root: &Path, user_ids: UserIds) -> Self {
-        let host = Host { root };
+        let host = HostRoot { root };
         let passwd = host.text("/etc/passwd");
         let user =
             accounts::user_name(&passwd, user_ids.uid).unwrap_or_else(|| user_ids.uid.to_string());
@@ -179,11 +179,11 @@ impl Facts {
 }
 
 /// A host whose `/` is at `root`.
-struct Host<'a> {
+struct HostRoot<'a> {
     root: &'a Path,
 }
 
-impl Host<'_> {
+impl HostRoot<'_> {
     /// Returns the location of a path of the host.
     fn locate(&self, path: impl AsRef<Path>) -> PathBuf {
         let path = path.as_ref();

@@ -34,8 +34,8 @@ impl FakeHost {
         self
     }
 
-    fn facts(&self) -> Facts {
-        Facts::gather_from(self.0.path(), ADA)
+    fn facts(&self) -> HostFacts {
+        HostFacts::gather_from(self.0.path(), ADA)
     }
 
     fn kind(&self, path: &str, mode: u32) -> SystemDirKind {
@@ -170,7 +170,7 @@ fn helpers_count_where_they_have_the_rights_it_takes() {
 fn a_host_that_tells_nothing_has_nothing() {
     let host = FakeHost::new();
     let facts = host.facts();
-    let expected = Facts {
+    let expected = HostFacts {
         uid: 1000,
         gid: 1000,
         user: "1000".into(),

@@ -6,13 +6,13 @@ use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 
 use minicbor::bytes::ByteVec;
-use vestal_wire::{GuestSettings, Users};
+use vestal_wire::{GuestSettings, UserMapping};
 
 use super::backend::Native;
 use super::copy::LayerBase;
 use super::enforce::LimitMechanism;
-use super::facts::Facts;
-use super::plan::{self, DirToMake, HostDirs, PlanInput, Planned};
+use super::facts::HostFacts;
+use super::plan::{self, DirToMake, HostDirs, PlanInput, PlannedSandbox};
 use super::records::{self, Label, NativeLocator, NativeSystem};
 use super::rootfs::Rootfs;
 use super::settings::NativeSettings;
@@ -55,11 +55,11 @@ const START: Failpoints = Failpoints {
 
 /// An instance to be launched.
 #[derive(Debug)]
-struct Launch<'a> {
+struct NativeLaunch<'a> {
     request: InstanceRequest,
     settings: &'a NativeSettings,
     mounts: Mounts,
-    facts: &'a Facts,
+    facts: &'a HostFacts,
     tier: Tier,
     rootfs: Option<Rootfs>,
     failpoints: Failpoints,
@@ -73,7 +73,7 @@ impl Native {
     ) -> Result<backend::StartedInstance, BackendError> {
         let settings = NativeSettings::read(&self.settings, &request.overrides)?;
         plan::check_sources(&settings)?;
-        let facts = Facts::gather();
+        let facts = HostFacts::gather();
         let tier = tier::choose(&settings, &facts);
         let users = plan::users(tier, &facts);
         tier::check_users(&users)?;
@@ -87,7 +87,8 @@ impl Native {
         self.restore_layers(&request, &LayerBase { tier, rootfs: identity }).await?;
         failpoint::reach("native.create.filled");
         let (settings, facts) = (&settings, &facts);
-        let launch = Launch { request, settings, mounts, facts, tier, rootfs, failpoints: CREATE };
+        let launch =
+            NativeLaunch { request, settings, mounts, facts, tier, rootfs, failpoints: CREATE };
         self.launch(launch, users).await
     }
 
@@ -102,7 +103,7 @@ impl Native {
             .ok_or_else(|| failed("it is not recorded how it was made".to_owned()))?;
         let settings = NativeSettings::read(&self.settings, &request.overrides)?;
         plan::check_sources(&settings)?;
-        let facts = Facts::gather();
+        let facts = HostFacts::gather();
         let tier = tier::choose(&settings, &facts);
         let users = plan::users(tier, &facts);
         tier::check_users(&users)?;
@@ -124,16 +125,17 @@ impl Native {
         self.end_instance(&request.instance, super::END_PATIENCE).await?;
         failpoint::reach("native.start.prepared");
         let (settings, facts) = (&settings, &facts);
-        let launch = Launch { request, settings, mounts, facts, tier, rootfs, failpoints: START };
+        let launch =
+            NativeLaunch { request, settings, mounts, facts, tier, rootfs, failpoints: START };
         self.launch(launch, users).await
     }
 
     async fn launch(
         &self,
-        launch: Launch<'_>,
-        users: Users,
+        launch: NativeLaunch<'_>,
+        users: UserMapping,
     ) -> Result<backend::StartedInstance, BackendError> {
-        let Launch { request, settings, mounts, facts, tier, rootfs, failpoints } = launch;
+        let NativeLaunch { request, settings, mounts, facts, tier, rootfs, failpoints } = launch;
         let instance = request.instance.clone();
         let uid = users.uids.first().map_or(facts.uid, |range| range.outside);
         let owners = tier::owners(&users);
@@ -228,7 +230,7 @@ impl Native {
     fn write_boot_files(
         &self,
         dirs: &HostDirs,
-        planned: &Planned,
+        planned: &PlannedSandbox,
         request: &InstanceRequest,
     ) -> Result<(), BackendError> {
         make_dirs(&planned.dirs_to_make)?;
@@ -249,7 +251,7 @@ impl Native {
         &self,
         instance: &str,
         unenforced: Option<String>,
-        planned: &Planned,
+        planned: &PlannedSandbox,
         of_rootfs: Vec<String>,
     ) -> Vec<String> {
         let once = |text: String| cache::is_first_notice(&self.cache_dir(), &text).then_some(text);
@@ -282,7 +284,10 @@ pub(super) fn system_of(instance: &Instance) -> Option<NativeSystem> {
 }
 
 /// Returns the encoded settings of the guest.
-fn guest_settings(planned: &Planned, request: &InstanceRequest) -> Result<Vec<u8>, BackendError> {
+fn guest_settings(
+    planned: &PlannedSandbox,
+    request: &InstanceRequest,
+) -> Result<Vec<u8>, BackendError> {
     let path = |path: &Path| ByteVec::from(path.as_os_str().as_encoded_bytes().to_vec());
     let settings = GuestSettings {
         state_dir: path(Path::new(STATE_DIR)),

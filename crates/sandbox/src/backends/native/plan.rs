@@ -17,7 +17,7 @@ use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
-use vestal_wire::{Enclosure, Network, Purpose, Users};
+use vestal_wire::{Enclosure, Network, Purpose, UserMapping};
 
 use self::layout::{MountLayout, bytes};
 use self::mounts::{add_user_mounts, can_mount_at, resolve_target};
@@ -28,7 +28,7 @@ use self::system::{
 };
 pub(super) use self::users::users;
 use self::users::{capabilities, user_limits};
-use super::facts::Facts;
+use super::facts::HostFacts;
 use super::private::PrivatePaths;
 use super::seccomp::filters;
 use super::settings::NativeSettings;
@@ -42,10 +42,10 @@ use crate::mounts::Mounts;
 pub(super) struct PlanInput<'a> {
     pub dirs: &'a HostDirs,
     pub settings: &'a NativeSettings,
-    pub facts: &'a Facts,
+    pub facts: &'a HostFacts,
     pub tier: Tier,
     /// The sandbox's users and their ids on the host.
-    pub users: Users,
+    pub users: UserMapping,
     /// The host directories that passed the mount checks.
     pub mounts: &'a Mounts,
     /// Files of the system directories that not everyone may read; empty where
@@ -110,7 +110,7 @@ impl HostDirs {
 
 /// A planned sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Planned {
+pub(super) struct PlannedSandbox {
     /// The plan for the stage.
     pub enclosure: Enclosure,
     /// Directories to make on the host before, in this order.
@@ -138,7 +138,7 @@ pub(super) struct DirToMake {
 pub(super) const HOSTNAME: &str = "vestal";
 
 /// Plans the sandbox for settings and facts.
-pub(super) fn enclosure(input: &PlanInput<'_>) -> Result<Planned, BackendError> {
+pub(super) fn enclosure(input: &PlanInput<'_>) -> Result<PlannedSandbox, BackendError> {
     let mut layout = MountLayout::new(input);
     add_kernel_and_guest(&mut layout);
     add_user_mounts(&mut layout)?;
@@ -163,7 +163,7 @@ pub(super) fn enclosure(input: &PlanInput<'_>) -> Result<Planned, BackendError> 
         purpose: input.purpose.clone(),
         user_limits: Some(user_limits(&input.facts.quotas)),
     };
-    Ok(Planned {
+    Ok(PlannedSandbox {
         enclosure,
         dirs_to_make,
         start_dir,

@@ -7,9 +7,14 @@
 //! Scanning every file takes too long for a start, so the result is cached per
 //! directory, with the directory's times: a directory in which nothing was added,
 //! removed or renamed is not read again. A changed mode of a file does not change
-//! its directory. Therefore recently changed directories are read at every start,
+//! its directory. Therefore recently changed directories are read at every scan,
 //! and everything is read once an hour.
+//!
+//! Asking for the times of every directory still takes several milliseconds, so the
+//! starts of the ten seconds after a scan use its result. A sandbox that runs would
+//! see a file that appears in that time anyway.
 
+mod last;
 mod scan;
 
 use std::collections::BTreeMap;
@@ -24,7 +29,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
-use super::facts::{Facts, SystemDirKind};
+use self::last::LastScan;
+use super::facts::{HostFacts, SystemDirKind};
 use crate::mounts::MACHINE_DIR;
 use crate::store::replace;
 
@@ -43,7 +49,7 @@ impl PrivatePaths {
 
     /// Returns a placeholder path for each directory, for a probe: it shows whether
     /// paths can be left out at all.
-    pub(super) fn placeholders(facts: &Facts) -> Self {
+    pub(super) fn placeholders(facts: &HostFacts) -> Self {
         let name = || vec![PathBuf::from(".vestal-trial")];
         Self(sources(facts).into_iter().map(|source| (source, name())).collect())
     }
@@ -57,14 +63,27 @@ impl PrivatePaths {
 
 /// Scans the system directories that root's sandboxes show. The cache lies in a
 /// directory for all homes if there is one, else in `dir`.
-pub(super) fn scan(facts: &Facts, dir: &Path) -> io::Result<PrivatePaths> {
+pub(super) fn scan(facts: &HostFacts, dir: &Path) -> io::Result<PrivatePaths> {
     let machine = Path::new(MACHINE_DIR);
     let cache_dir = if is_private_dir(machine) { machine } else { dir };
-    scan_sources(&sources(facts), cache_dir, seconds_now())
+    scan_unless_recent(&sources(facts), cache_dir, seconds_now())
+}
+
+/// Returns the result of the last scan if it is recent, else scans.
+fn scan_unless_recent(sources: &[PathBuf], cache_dir: &Path, now: u64) -> io::Result<PrivatePaths> {
+    if let Some(private) = LastScan::read(cache_dir).and_then(|last| last.result(sources, now)) {
+        return Ok(private);
+    }
+    let private = scan_sources(sources, cache_dir, now)?;
+    if let Err(error) = LastScan::new(now, &private).write(cache_dir) {
+        // The next start scans, too.
+        tracing::debug!(%error, "cannot record the scan for private paths");
+    }
+    Ok(private)
 }
 
 /// Returns the system directories of the host.
-fn sources(facts: &Facts) -> Vec<PathBuf> {
+fn sources(facts: &HostFacts) -> Vec<PathBuf> {
     let kinds = facts.system.iter().map(|dir| &dir.kind);
     let kinds = kinds.chain(facts.packages.iter().map(|list| &list.kind));
     let sources = kinds.filter_map(|kind| match kind {

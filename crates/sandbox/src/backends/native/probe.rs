@@ -12,7 +12,7 @@ use vestal_wire::Purpose;
 
 use super::backend::Native;
 use super::enforce::LimitMechanism;
-use super::facts::Facts;
+use super::facts::HostFacts;
 use super::launch::make_dirs;
 use super::plan::{self, HostDirs, PlanInput};
 use super::private::PrivatePaths;
@@ -101,7 +101,7 @@ impl Native {
             .map_err(BackendError::from)?;
         // The user's volumes are not part of the probe.
         settings.volumes = crate::settings::Volumes::EMPTY;
-        let facts = Facts::gather();
+        let facts = HostFacts::gather();
         let tier = tier::choose(&settings, &facts);
         let users = plan::users(tier, &facts);
         tier::check_users(&users)?;

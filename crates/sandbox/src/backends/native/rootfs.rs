@@ -142,7 +142,7 @@ enum RootfsSource {
     Archive {
         /// The file, by its real path.
         path: PathBuf,
-        compression: Compression,
+        compression: ArchiveCompression,
     },
 }
 
@@ -233,7 +233,7 @@ fn refused(setting: &RootfsSetting, problem: &str, advice: &str) -> BackendError
 
 /// The compression of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Compression {
+enum ArchiveCompression {
     None,
     Gzip,
 }
@@ -249,12 +249,14 @@ struct UnsupportedFile {
 const USTAR_AT: usize = 257;
 
 /// Detects the compression of an archive from its first bytes.
-fn detect_compression(mut file: impl Read) -> io::Result<Result<Compression, UnsupportedFile>> {
+fn detect_compression(
+    mut file: impl Read,
+) -> io::Result<Result<ArchiveCompression, UnsupportedFile>> {
     let mut start = Vec::new();
     file.by_ref().take(512).read_to_end(&mut start)?;
     let unsupported = |problem, advice| Err(UnsupportedFile { problem, advice });
     Ok(match start.as_slice() {
-        [0x1f, 0x8b, ..] => Ok(Compression::Gzip),
+        [0x1f, 0x8b, ..] => Ok(ArchiveCompression::Gzip),
         [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => unsupported(
             "it is compressed with xz, which Vestal does not read",
             "unpack it: xz -d FILE",
@@ -267,7 +269,9 @@ fn detect_compression(mut file: impl Read) -> io::Result<Result<Compression, Uns
             "it is compressed with bzip2, which Vestal does not read",
             "unpack it: bzip2 -d FILE",
         ),
-        start if start.get(USTAR_AT..USTAR_AT + 5) == Some(b"ustar") => Ok(Compression::None),
+        start if start.get(USTAR_AT..USTAR_AT + 5) == Some(b"ustar") => {
+            Ok(ArchiveCompression::None)
+        }
         _ => unsupported(
             "it is not a tar archive",
             "name a directory or a tar archive, plain or compressed with gzip",

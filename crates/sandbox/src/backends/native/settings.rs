@@ -4,9 +4,9 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use vestal_config::kind::{Input, Refusal, expand, path};
+use vestal_config::kind::{SettingInput, ValueRefusal, expand, path};
 use vestal_config::{
-    AnyKey as _, ConfigError, Group, Protection, Setting, Settings, Source, Value,
+    AnyKey as _, ConfigError, Group, Protection, Setting, SettingValue, Settings, ValueSource,
 };
 
 use crate::backends::own_system::{self, Shaping};
@@ -57,7 +57,7 @@ impl Setting for RootfsChoice {
 
     const TILDE_IS_HOME: bool = true;
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         let path = path(input)?;
         if path.as_os_str() == OsStr::new(Self::HOST) {
             return Ok(Self::Host);
@@ -65,11 +65,13 @@ impl Setting for RootfsChoice {
         if path.is_absolute() || path.starts_with("~") {
             return Ok(Self::At(path));
         }
-        Err(Refusal::new("is a relative path, which would mean another place in every directory"))
+        Err(ValueRefusal::new(
+            "is a relative path, which would mean another place in every directory",
+        ))
     }
 
-    fn to_value(&self) -> Value {
-        Value::Text(match self {
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Text(match self {
             Self::Host => Self::HOST.to_owned(),
             Self::At(path) => path.to_string_lossy().into_owned(),
         })
@@ -123,7 +125,7 @@ pub(in crate::backends::native) struct RootfsSetting {
     /// A directory or an archive.
     pub path: PathBuf,
     /// Where that was said.
-    pub source: Source,
+    pub source: ValueSource,
 }
 
 impl NativeSettings {

@@ -98,7 +98,7 @@ fn what_may_isolate_more_is_never_ignored() {
 #[test]
 fn a_root_filesystem_is_known_with_where_it_was_named() {
     let made = read(&["terminal.native_rootfs=/srv/debian.tar"], &Overrides::default());
-    let source = Source::CommandLine { key: "terminal.native_rootfs".into() };
+    let source = ValueSource::CommandLine { key: "terminal.native_rootfs".into() };
     assert_eq!(made.rootfs, Some(RootfsSetting { path: "/srv/debian.tar".into(), source }));
     assert_eq!(made.limits.memory_mb, Limit { value: 5120, set_by_user: false });
 }
@@ -116,7 +116,8 @@ fn our_own_directories_are_known_wherever_they_are() {
 fn a_root_filesystem_is_the_hosts_or_named_by_its_whole_path() {
     let home = Some(Path::new("/home/ada"));
     let resolve = |text: &str| {
-        RootfsChoice::read(Input::Text(text.as_ref()), &()).map(|rootfs| rootfs.resolve(home))
+        RootfsChoice::read(SettingInput::Text(text.as_ref()), &())
+            .map(|rootfs| rootfs.resolve(home))
     };
     assert_eq!(resolve("host"), Ok(None));
     assert_eq!(resolve("/srv/debian"), Ok(Some(PathBuf::from("/srv/debian"))));
@@ -124,5 +125,5 @@ fn a_root_filesystem_is_the_hosts_or_named_by_its_whole_path() {
     for wrong in ["debian", "./debian", ""] {
         assert!(resolve(wrong).is_err(), "{wrong}");
     }
-    assert_eq!(RootfsChoice::Host.to_value(), Value::Text("host".to_owned()));
+    assert_eq!(RootfsChoice::Host.to_value(), SettingValue::Text("host".to_owned()));
 }

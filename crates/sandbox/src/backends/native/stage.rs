@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use tokio::process::Command;
-use vestal_wire::{Enclosure, Users};
+use vestal_wire::{Enclosure, UserMapping};
 
 use super::explain::{HostState, StageFailure, explain};
 use crate::backend::BackendError;
@@ -88,7 +88,7 @@ fn parse(text: &str, layers: &Path) -> Result<StageSuccess, BackendError> {
 /// waits for its end.
 pub(super) async fn run_within(
     stage: &Path,
-    users: &Users,
+    users: &UserMapping,
     program: &Path,
     arguments: &[&OsStr],
     action: &str,

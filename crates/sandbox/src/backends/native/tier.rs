@@ -4,9 +4,9 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use vestal_wire::{IdRange, Mapping, Users};
+use vestal_wire::{IdRange, Mapping, UserMapping};
 
-use super::facts::Facts;
+use super::facts::HostFacts;
 use super::settings::NativeSettings;
 use crate::backend::BackendError;
 
@@ -104,7 +104,7 @@ pub(super) fn missing(
 
 /// Returns the tier of a new sandbox. There is no fallback to another tier, which
 /// would surprise the user.
-pub(super) fn choose(settings: &NativeSettings, facts: &Facts) -> Tier {
+pub(super) fn choose(settings: &NativeSettings, facts: &HostFacts) -> Tier {
     if settings.rootfs.is_some() {
         Tier::Rootfs
     } else if facts.is_root() {
@@ -115,19 +115,19 @@ pub(super) fn choose(settings: &NativeSettings, facts: &Facts) -> Tier {
 }
 
 /// Returns what is missing for the next tier.
-pub(super) fn missing_for_next(tier: Tier, facts: &Facts, users: &Users) -> Vec<String> {
+pub(super) fn missing_for_next(tier: Tier, facts: &HostFacts, users: &UserMapping) -> Vec<String> {
     missing(tier, owners(users), facts.single_user_reason(), &facts.user)
 }
 
 /// Returns how many users a sandbox with this mapping can have.
-pub(super) fn owners(users: &Users) -> Owners {
+pub(super) fn owners(users: &UserMapping) -> Owners {
     let count: u64 = users.uids.iter().map(|range| u64::from(range.count)).sum();
     if count > 1 { Owners::Many } else { Owners::One }
 }
 
 /// Refuses an id mapping that needs root of the whole machine, if this process is only
 /// root of a container or user namespace.
-pub(super) fn check_users(users: &Users) -> Result<(), BackendError> {
+pub(super) fn check_users(users: &UserMapping) -> Result<(), BackendError> {
     if users.mapping != Mapping::Privileged {
         return Ok(());
     }
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn a_mapping_of_the_own_id_is_always_allowed() {
         let own = IdRange { inside: 0, outside: 1, count: 1 };
-        let users = Users { uids: vec![own], gids: vec![own], mapping: Mapping::Own };
+        let users = UserMapping { uids: vec![own], gids: vec![own], mapping: Mapping::Own };
         assert!(check_users(&users).is_ok());
     }
 }

@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 
 use vestal_sandbox::job::JobError;
-use vestal_sandbox::{Command, Engine, Error, StoreError, Task};
+use vestal_sandbox::{Command, Engine, Error, StoreError, TaskName};
 use vestal_wire::FaultCode;
 
 use crate::support::{Kind, World};
@@ -15,7 +15,7 @@ pub(crate) async fn a_newer_record_is_refused_and_left_alone(world: &World) {
     let text = std::fs::read_to_string(&path).unwrap();
     let newer = text.replace(r#""version": 1"#, r#""version": 99"#);
     std::fs::write(&path, &newer).unwrap();
-    let error = Engine::sandbox(&world.engine(), &Task::default_task()).await.unwrap_err();
+    let error = Engine::sandbox(&world.engine(), &TaskName::default_task()).await.unwrap_err();
     assert!(matches!(error, Error::Store(StoreError::Newer { found: 99, .. })), "{error}");
     assert!(error.to_string().contains("newer Vestal"), "{error}");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), newer);
@@ -28,7 +28,7 @@ pub(crate) async fn a_damaged_record_is_an_error_that_names_the_file(world: &Wor
     std::fs::create_dir_all(&dir).unwrap();
     let path = dir.join("sandbox.json");
     std::fs::write(&path, b"\x00\xff garbage").unwrap();
-    let error = Engine::sandbox(&world.engine(), &Task::default_task()).await.unwrap_err();
+    let error = Engine::sandbox(&world.engine(), &TaskName::default_task()).await.unwrap_err();
     assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
     std::fs::remove_dir_all(dir).unwrap();
 }
@@ -60,7 +60,7 @@ pub(crate) async fn a_full_disk_stops_nothing_and_loses_nothing_saved(world: &Wo
         "{error}"
     );
     assert!(!world.home_files().join("ran").exists());
-    world.engine().stop(&Task::default_task()).await.unwrap();
+    world.engine().stop(&TaskName::default_task()).await.unwrap();
     assert_eq!(world.run("echo $kept").await.stdout.bytes(), b"after\n");
 }
 
@@ -158,7 +158,7 @@ pub(crate) async fn a_required_limit_that_cannot_be_enforced_is_refused_before_a
     assert_eq!(output.stdout.bytes(), b"still here\n");
     assert_eq!(world.own_containers().len(), 1);
     // One that nobody has asked for is left out, and that is said.
-    let shown = world.engine().inspect(&Task::default_task()).await.unwrap();
+    let shown = world.engine().inspect(&TaskName::default_task()).await.unwrap();
     let unenforced = &shown[0].description.unenforced;
     assert!(unenforced.iter().any(|key| key == "terminal.container_disk"), "{unenforced:?}");
 }

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use vestal_sandbox::{Command, Error, FilesOnRemoval, Overrides, Reach, Sandbox, Task};
+use vestal_sandbox::{Command, Error, FilesOnRemoval, Overrides, Reach, Sandbox, TaskName};
 
 use crate::support::World;
 
 /// No directory of the world is in a container of its own accord.
 const NOTHING_ELSE: &str = "terminal.docker_volumes=[]";
 
-fn task() -> Task {
+fn task() -> TaskName {
     "kanban-t_1".parse().unwrap()
 }
 
@@ -51,7 +51,7 @@ pub(crate) async fn directories_of_the_host_are_at_the_same_path(world: &World) 
     assert_eq!(run(&later, "cat name").await, "a tree\n");
     // Nobody else's sandbox has them.
     if world.is_contained() {
-        let other = world.engine_with(&[NOTHING_ELSE]).sandbox(&Task::default_task()).await;
+        let other = world.engine_with(&[NOTHING_ELSE]).sandbox(&TaskName::default_task()).await;
         let look = format!("ls '{}' 2>/dev/null || echo none", tree.display());
         assert_eq!(run(&other.unwrap(), &look).await, "none\n");
         assert!(matches!(sandbox.reach().await, Reach::Mounts(openings) if openings.len() == 2));

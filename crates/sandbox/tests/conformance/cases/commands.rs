@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use vestal_sandbox::job::{Follow, JobError, JobEvent};
-use vestal_sandbox::{Command, Error, Input};
-use vestal_wire::{Cause, Exit, FaultCode, JobState, WindowSize};
+use vestal_sandbox::{Command, CommandInput, Error};
+use vestal_wire::{Cause, FaultCode, JobExit, JobState, WindowSize};
 
 use crate::support::{Gate, World, marker, processes_with, until};
 
@@ -13,7 +13,7 @@ pub(crate) async fn stdout_and_stderr_are_separate_and_byte_exact(world: &World)
     let output = world.run(text).await;
     assert_eq!(output.stdout.bytes(), b"a\0b\xff\n\r");
     assert_eq!(output.stderr.bytes(), b"e\0r\xfe");
-    assert_eq!(output.exit, Exit { code: Some(3), cause: Cause::Exited });
+    assert_eq!(output.exit, JobExit { code: Some(3), cause: Cause::Exited });
 }
 
 pub(crate) async fn output_is_bounded_with_an_exact_count_of_what_is_left_out(world: &World) {
@@ -42,7 +42,7 @@ pub(crate) async fn a_timed_out_command_leaves_no_process(world: &World) {
     );
     let limit = Duration::from_secs(2);
     let output = sandbox.run(Command::shell(text).timeout(limit)).await.unwrap();
-    assert_eq!(output.exit, Exit { code: Some(124), cause: Cause::TimedOut });
+    assert_eq!(output.exit, JobExit { code: Some(124), cause: Cause::TimedOut });
     assert_eq!(output.stdout.bytes(), b"up\n");
     assert_eq!(processes_with(&mark), Vec::<u32>::new());
 }
@@ -80,7 +80,7 @@ pub(crate) async fn an_interrupted_command_ends_with_130(world: &World) {
     let id = job.id().clone();
     sandbox.signal(&id, 2).await.unwrap();
     let info = job.finish().await.unwrap().into_info().unwrap();
-    assert_eq!(info.state, JobState::Ended(Exit { code: Some(130), cause: Cause::Signaled(2) }));
+    assert_eq!(info.state, JobState::Ended(JobExit { code: Some(130), cause: Cause::Signaled(2) }));
     assert_eq!(processes_with(&mark), Vec::<u32>::new());
     // Its end is told before it is known that it left nobody behind.
     until("nothing is left to be told", || async { sandbox.signal(&id, 2).await.is_err() }).await;
@@ -123,7 +123,7 @@ pub(crate) async fn standard_input_of_any_length_arrives(world: &World) {
     let bytes: Vec<u8> =
         (0..8_000_000_u32).map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()[1]).collect();
     let path = world.home_files().join("copy");
-    let command = Command::shell("cat > ~/copy; echo $?").stdin(Input::Bytes(bytes.clone()));
+    let command = Command::shell("cat > ~/copy; echo $?").stdin(CommandInput::Bytes(bytes.clone()));
     let output = world.sandbox().await.run(command).await.unwrap();
     assert_eq!(output.stdout.bytes(), b"0\n");
     assert!(std::fs::read(path).unwrap() == bytes, "what arrived is not what was sent");
@@ -155,7 +155,7 @@ pub(crate) async fn exit_codes_are_the_commands_own(world: &World) {
     for (text, code, cause) in cases {
         for command in [Command::shell(text), Command::shell(text).session("main")] {
             let output = sandbox.run(command).await.unwrap();
-            assert_eq!(output.exit, Exit { code, cause }, "{text}");
+            assert_eq!(output.exit, JobExit { code, cause }, "{text}");
         }
     }
 }
@@ -191,7 +191,7 @@ pub(crate) async fn a_terminal_has_a_size_that_can_change(world: &World) {
     let sandbox = world.sandbox().await;
     let command = Command::shell("stty size; read line; stty size; tty >/dev/null && echo tty")
         .pty(WindowSize { rows: 24, cols: 80 })
-        .stdin(Input::Piped);
+        .stdin(CommandInput::Piped);
     let mut job = sandbox.start(command, Follow::EveryByte).await.unwrap();
     let mut seen = Vec::new();
     while !seen.windows(5).any(|window| window == b"24 80") {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use vestal_sandbox::{Command, FAILPOINTS, SummaryState, Task};
+use vestal_sandbox::{Command, FAILPOINTS, SummaryState, TaskName};
 use vestal_testkit::random::{Random, soak};
 use vestal_wire::SessionState;
 
@@ -59,7 +59,7 @@ pub(crate) async fn a_process_may_die_at_any_step_of_a_creation(world: &World) {
         assert_whole(world, point).await;
         world
             .engine()
-            .remove(&Task::default_task(), vestal_sandbox::FilesOnRemoval::Remove)
+            .remove(&TaskName::default_task(), vestal_sandbox::FilesOnRemoval::Remove)
             .await
             .unwrap();
     }
@@ -68,7 +68,7 @@ pub(crate) async fn a_process_may_die_at_any_step_of_a_creation(world: &World) {
 pub(crate) async fn a_process_may_die_at_any_step_of_a_start(world: &World) {
     world.run("kept=1").await;
     for point in points(world, "start") {
-        world.engine().stop(&Task::default_task()).await.unwrap();
+        world.engine().stop(&TaskName::default_task()).await.unwrap();
         crash(world, &["attach", "default"], point).await;
         assert_whole(world, point).await;
         assert_eq!(world.run("echo $kept").await.stdout.bytes(), b"1\n", "{point}");
@@ -120,7 +120,7 @@ pub(crate) async fn a_process_may_die_at_any_step_of_a_removal(world: &World) {
         );
         world
             .engine()
-            .remove(&Task::default_task(), vestal_sandbox::FilesOnRemoval::Remove)
+            .remove(&TaskName::default_task(), vestal_sandbox::FilesOnRemoval::Remove)
             .await
             .unwrap();
     }
@@ -135,11 +135,11 @@ pub(crate) async fn a_guest_may_die_at_any_step(world: &World) {
         }
         // A guest that is to die at this point again and again was started by a
         // worker; one that this process starts is not.
-        world.engine().stop(&Task::default_task()).await.ok();
+        world.engine().stop(&TaskName::default_task()).await.ok();
         assert_whole(world, point).await;
         world
             .engine()
-            .remove(&Task::default_task(), vestal_sandbox::FilesOnRemoval::Remove)
+            .remove(&TaskName::default_task(), vestal_sandbox::FilesOnRemoval::Remove)
             .await
             .unwrap();
     }
@@ -181,7 +181,7 @@ async fn die_while_serving(world: &World, point: &str) {
         return;
     }
     assert!(alive(guest), "{point} is none of a command's");
-    world.engine().stop(&Task::default_task()).await.unwrap();
+    world.engine().stop(&TaskName::default_task()).await.unwrap();
     // Only a guest that dies before it has tidied up leaves its name behind.
     let instance = attached["instance"].as_str().unwrap();
     let left = world.socket_dir("default", instance).join("guest.json");
@@ -213,7 +213,7 @@ pub(crate) async fn a_stage_may_die_at_any_step(world: &World) {
         assert_whole(world, point).await;
         world
             .engine()
-            .remove(&Task::default_task(), vestal_sandbox::FilesOnRemoval::Remove)
+            .remove(&TaskName::default_task(), vestal_sandbox::FilesOnRemoval::Remove)
             .await
             .unwrap();
     }
@@ -224,7 +224,7 @@ const GUEST_FAILPOINTS: &[&str] = &vestal_guest::failpoint::NAMES;
 
 pub(crate) async fn what_a_crash_left_half_written_is_swept(world: &World) {
     world.run("true").await;
-    world.engine().stop(&Task::default_task()).await.unwrap();
+    world.engine().stop(&TaskName::default_task()).await.unwrap();
     let dir = world.sandbox_dir("default");
     std::fs::write(dir.join("sandbox.0123456789ab.tmp"), "{").unwrap();
     let trash = dir.with_file_name(".trash-0123456789ab");
@@ -302,7 +302,7 @@ pub(crate) async fn a_soak_of_random_kills_loses_nothing_and_leaves_nothing(worl
 pub(crate) async fn a_soak_of_killed_creations_leaves_one_sandbox_each(world: &World) {
     let rounds = soak("VESTAL_SOAK_ROUNDS", 20) / 4;
     let mut random = Random::from_environment();
-    let task = Task::default_task();
+    let task = TaskName::default_task();
     world.run("true").await;
     for round in 0..rounds {
         let remove = || async {

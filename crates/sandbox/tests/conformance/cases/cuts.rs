@@ -1,6 +1,6 @@
 //! A connection to a guest that is cut.
 
-use vestal_sandbox::{Command, Error, Task};
+use vestal_sandbox::{Command, Error, TaskName};
 
 use crate::support::{Gate, World};
 
@@ -37,7 +37,7 @@ pub(crate) async fn a_cut_connection_is_made_again_to_the_same_instance(world: &
 
 pub(crate) async fn an_owned_sandbox_outlives_a_cut_connection(world: &World) {
     let engine = world.engine_with(&["terminal.persist_across_processes=false"]);
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     let (instance, guests) = (sandbox.instance().await, world.guests());
     sandbox.run(Command::shell("kept=1").session("main")).await.unwrap();
     world.machine().cut();
@@ -49,7 +49,7 @@ pub(crate) async fn an_owned_sandbox_outlives_a_cut_connection(world: &World) {
 }
 
 pub(crate) async fn a_guest_that_cannot_be_reached_is_never_ended(world: &World) {
-    let task = Task::default_task();
+    let task = TaskName::default_task();
     let sandbox = world.engine().sandbox(&task).await.unwrap();
     let job = sandbox.spawn(Command::shell("sleep 1000")).await.unwrap();
     let (connection, guests) = (sandbox.connection().await.unwrap(), world.guests());

@@ -1,6 +1,6 @@
 //! Settings that changed since the instance was made.
 
-use vestal_sandbox::{Command, Engine, Error, Notice, Task};
+use vestal_sandbox::{Command, Engine, Error, Notice, TaskName};
 
 use crate::support::World;
 
@@ -21,7 +21,7 @@ pub(super) fn drifted(notices: &[Notice]) -> Vec<String> {
 pub(crate) async fn changed_settings_are_named_and_the_sandbox_goes_on(world: &World) {
     let first = world.sandbox().await;
     let changed = world.engine_with(&[CHANGED]);
-    let sandbox = changed.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = changed.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(sandbox.instance().await, first.instance().await);
     assert_eq!(drifted(sandbox.notices()), ["terminal.jobs_kept"]);
     assert_eq!(changed.list().await.unwrap()[0].drift.len(), 1);
@@ -32,12 +32,12 @@ pub(crate) async fn changed_settings_are_applied_to_an_idle_sandbox_on_request(w
     world.run("kept=1").await;
     let guests = world.guests();
     let engine = world.engine_with(&[CHANGED, "terminal.on_config_change=recreate"]);
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_ne!(world.guests(), guests, "it was started anew");
     assert_eq!(drifted(sandbox.notices()), Vec::<String>::new());
     let output = sandbox.run(Command::shell("echo $kept").session("main")).await.unwrap();
     assert_eq!(output.stdout.bytes(), b"1\n");
-    let again = world.engine_with(&[CHANGED]).sandbox(&Task::default_task()).await.unwrap();
+    let again = world.engine_with(&[CHANGED]).sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(drifted(again.notices()), Vec::<String>::new());
 }
 
@@ -46,7 +46,7 @@ pub(crate) async fn changed_settings_are_not_applied_under_a_running_job(world: 
     let job = first.spawn(Command::shell("sleep 1000")).await.unwrap();
     let guests = world.guests();
     let engine = world.engine_with(&[CHANGED, "terminal.on_config_change=recreate"]);
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(world.guests(), guests);
     assert_eq!(drifted(sandbox.notices()), ["terminal.jobs_kept"]);
     sandbox.kill(&job.id).await.unwrap();
@@ -55,7 +55,7 @@ pub(crate) async fn changed_settings_are_not_applied_under_a_running_job(world: 
 pub(crate) async fn kept_settings_are_not_mentioned(world: &World) {
     let first = world.sandbox().await;
     let engine = world.engine_with(&[CHANGED, "terminal.on_config_change=keep"]);
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(sandbox.instance().await, first.instance().await);
     assert_eq!(sandbox.notices(), []);
 }
@@ -68,7 +68,7 @@ pub(crate) async fn another_backend_is_refused_with_both_names(world: &World) {
     let recorded = format!(r#""backend": "{}""#, world.backend());
     let elsewhere = text.replace(&recorded, r#""backend": "elsewhere""#);
     std::fs::write(&path, elsewhere).unwrap();
-    let error = Engine::sandbox(&world.engine(), &Task::default_task()).await.unwrap_err();
+    let error = Engine::sandbox(&world.engine(), &TaskName::default_task()).await.unwrap_err();
     assert!(matches!(error, Error::BackendChanged { .. }), "{error}");
     let message = error.to_string();
     assert!(message.contains("elsewhere") && message.contains(world.backend()), "{message}");

@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use vestal_sandbox::Command;
 use vestal_sandbox::files::{Depth, Links, Overwrite, Parents, WriteOptions};
-use vestal_wire::{Edit, FileKind, SearchQuery};
+use vestal_wire::{FileEdit, FileKind, SearchQuery};
 
 use crate::support::World;
 
@@ -45,11 +45,12 @@ pub(crate) async fn bytes_that_are_no_text_survive_a_patch(world: &World) {
     let files = world.sandbox().await.files(None).await.unwrap();
     let path = world.home_files().join("latin1");
     std::fs::write(&path, b"caf\xe9\r\nna\xefve\0end").unwrap();
-    let edit = Edit { old: b"na\xefve".to_vec().into(), new: b"wise".to_vec().into(), all: false };
+    let edit =
+        FileEdit { old: b"na\xefve".to_vec().into(), new: b"wise".to_vec().into(), all: false };
     let written = files.patch("~/latin1", vec![edit], None).await.unwrap();
     assert_eq!(written.replaced, 1);
     assert_eq!(std::fs::read(path).unwrap(), b"caf\xe9\r\nwise\0end");
-    let ambiguous = Edit { old: b"e".to_vec().into(), new: b"x".to_vec().into(), all: false };
+    let ambiguous = FileEdit { old: b"e".to_vec().into(), new: b"x".to_vec().into(), all: false };
     assert!(files.patch("~/latin1", vec![ambiguous], None).await.is_err());
 }
 

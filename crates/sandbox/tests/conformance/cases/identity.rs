@@ -1,6 +1,6 @@
 //! Who gets which instance.
 
-use vestal_sandbox::{Command, Engine, Error, FilesOnRemoval, StateBefore, Task};
+use vestal_sandbox::{Command, Engine, Error, FilesOnRemoval, StateBefore, TaskName};
 
 use crate::support::World;
 
@@ -41,7 +41,7 @@ pub(crate) async fn a_stampede_of_threads_gets_one_instance(world: &World) {
                 let runtime =
                     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
                 runtime.block_on(async {
-                    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+                    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
                     sandbox.instance().await
                 })
             })
@@ -64,7 +64,7 @@ pub(crate) async fn tasks_never_share_an_instance(world: &World) {
 
 pub(crate) async fn homes_never_share_an_instance(world: &World) {
     let other = world.another();
-    let task = Task::default_task();
+    let task = TaskName::default_task();
     assert_ne!(world.engine().key(&task).hash(), other.engine().key(&task).hash());
     let here = world.sandbox().await.instance().await;
     let there = other.sandbox().await.instance().await;
@@ -105,7 +105,7 @@ pub(crate) async fn tasks_with_odd_names_have_sandboxes_of_their_own(world: &Wor
 pub(crate) async fn a_copied_home_leaves_the_original_alone_and_has_its_own_sandboxes(
     world: &World,
 ) {
-    let task = Task::default_task();
+    let task = TaskName::default_task();
     world.run("echo kept > kept; mark=here").await;
     let original = world.sandbox().await.instance().await;
     let copy = world.another();
@@ -137,12 +137,12 @@ pub(crate) async fn a_copied_home_leaves_the_original_alone_and_has_its_own_sand
 pub(crate) async fn a_directory_copied_from_another_home_is_refused(world: &World) {
     let other = world.another();
     other.run("true").await;
-    other.engine().stop(&Task::default_task()).await.unwrap();
+    other.engine().stop(&TaskName::default_task()).await.unwrap();
     let target = world.sandbox_dir("default");
     std::fs::create_dir_all(&target).unwrap();
     std::fs::copy(other.sandbox_dir("default").join("sandbox.json"), target.join("sandbox.json"))
         .unwrap();
-    let error = Engine::sandbox(&world.engine(), &Task::default_task()).await.unwrap_err();
+    let error = Engine::sandbox(&world.engine(), &TaskName::default_task()).await.unwrap_err();
     assert!(matches!(error, Error::Foreign { .. }), "{error}");
     std::fs::remove_dir_all(target).unwrap();
     other.finish().await;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use vestal_sandbox::job::{AfterInput, Follow, JobEvent, JobFilter, lookup};
-use vestal_sandbox::{Command, Error, Input, Sandbox, Task, WindowSize, new_job_id};
-use vestal_wire::{AttachJob, Cause, Delivery, Exit, JobId, JobState, Outcome};
+use vestal_sandbox::{Command, CommandInput, Error, Sandbox, TaskName, WindowSize, new_job_id};
+use vestal_wire::{AttachJob, Cause, CommandOutcome, JobExit, JobId, JobState, OutputDelivery};
 
 use crate::support::{World, marker, processes_with, until};
 
@@ -18,7 +18,7 @@ pub(crate) async fn a_killed_job_leaves_no_process_whatever_it_did(world: &World
     until("all of them run", || async { processes_with(&format!("sleep\0{mark}")).len() >= 19 })
         .await;
     let killed = sandbox.kill(&job.id).await.unwrap();
-    assert_eq!(killed.state, JobState::Ended(Exit { code: Some(137), cause: Cause::Killed }));
+    assert_eq!(killed.state, JobState::Ended(JobExit { code: Some(137), cause: Cause::Killed }));
     assert_eq!(killed.processes, 0);
     assert_eq!(processes_with(&mark), Vec::<u32>::new());
 }
@@ -37,14 +37,14 @@ pub(crate) async fn a_job_can_be_killed_by_another_process(world: &World) {
 
 pub(crate) async fn acting_on_a_job_starts_no_sandbox(world: &World) {
     let engine = world.engine();
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
-    let job = sandbox.spawn(Command::shell("cat").stdin(Input::Piped)).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
+    let job = sandbox.spawn(Command::shell("cat").stdin(CommandInput::Piped)).await.unwrap();
     let dropped = Command::shell("sleep 1000").kill_on_drop();
     let dropped = sandbox.start(dropped, Follow::EveryByte).await.unwrap();
     let connection = sandbox.connection().await.unwrap();
-    world.engine().stop(&Task::default_task()).await.unwrap();
+    world.engine().stop(&TaskName::default_task()).await.unwrap();
     connection.closed().await;
-    let input = Input::Bytes(b"x".to_vec());
+    let input = CommandInput::Bytes(b"x".to_vec());
     let size = WindowSize { rows: 24, cols: 80 };
     let refused = [
         sandbox.write(&job.id, input, AfterInput::KeepOpen).await.unwrap_err(),
@@ -69,18 +69,23 @@ pub(crate) async fn a_background_job_runs_in_its_directory(world: &World) {
     assert_eq!(log(&sandbox, &inherited.id).await, b"/etc\n");
     assert_eq!(log(&sandbox, &given.id).await, b"/usr\n");
     let info = sandbox.wait(&given.id, None).await.unwrap();
-    assert_eq!(info.state, JobState::Ended(Exit { code: Some(5), cause: Cause::Exited }));
+    assert_eq!(info.state, JobState::Ended(JobExit { code: Some(5), cause: Cause::Exited }));
 }
 
 pub(crate) async fn a_background_job_reads_what_is_written_to_it(world: &World) {
     let sandbox = world.sandbox().await;
-    let job = sandbox.spawn(Command::shell("cat; echo over").stdin(Input::Piped)).await.unwrap();
-    let write =
-        |bytes: &'static [u8], after| sandbox.write(&job.id, Input::Bytes(bytes.to_vec()), after);
+    let job =
+        sandbox.spawn(Command::shell("cat; echo over").stdin(CommandInput::Piped)).await.unwrap();
+    let write = |bytes: &'static [u8], after| {
+        sandbox.write(&job.id, CommandInput::Bytes(bytes.to_vec()), after)
+    };
     write(b"one\n", AfterInput::KeepOpen).await.unwrap();
     // Another process can write as well.
     let elsewhere = world.sandbox().await;
-    elsewhere.write(&job.id, Input::Bytes(b"two\n".to_vec()), AfterInput::Close).await.unwrap();
+    elsewhere
+        .write(&job.id, CommandInput::Bytes(b"two\n".to_vec()), AfterInput::Close)
+        .await
+        .unwrap();
     assert_eq!(log(&sandbox, &job.id).await, b"one\ntwo\nover\n");
     assert!(write(b"three\n", AfterInput::KeepOpen).await.is_err());
 }
@@ -94,7 +99,7 @@ pub(crate) async fn the_log_can_be_read_at_any_offset(world: &World) {
         stdout_from: 7,
         stderr_from: 4,
         follow: false,
-        delivery: Delivery::EveryByte,
+        delivery: OutputDelivery::EveryByte,
     };
     let mut following = sandbox.attach(request).await.unwrap();
     let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -146,14 +151,14 @@ pub(crate) async fn a_job_id_is_not_run_again_when_its_job_is_forgotten(world: &
     let id = new_job_id();
     let command = || Command::shell("echo ran >> ~/runs").job_id(id.clone());
     let run = async |command| {
-        let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+        let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
         sandbox.run(command).await
     };
     run(command()).await.unwrap();
     for _ in 0..3 {
         run(Command::shell("true")).await.unwrap();
     }
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     let kept = sandbox.jobs(JobFilter::All, 100).await.unwrap().jobs;
     assert!(kept.iter().all(|job| job.id != id), "it is forgotten");
     for _ in 0..2 {
@@ -176,27 +181,31 @@ pub(crate) async fn a_command_that_never_arrived_is_never_run(world: &World) {
     let welcome = connection.welcome().clone();
     let id = new_job_id();
     let outcome = lookup(&connection, &id, &welcome.incarnation, &welcome.boot).await.unwrap();
-    assert_eq!(outcome, Outcome::NeverStarted);
+    assert_eq!(outcome, CommandOutcome::NeverStarted);
     // What arrives late is refused, or the answer would have been a lie.
     let late = sandbox.run(Command::shell("echo ran").job_id(id)).await.unwrap_err();
     assert!(matches!(late, Error::Job(_)), "{late}");
     // Of another boot nobody can tell.
     let outcome = lookup(&connection, &new_job_id(), "another", "another").await.unwrap();
-    assert_eq!(outcome, Outcome::Unknown);
+    assert_eq!(outcome, CommandOutcome::Unknown);
 }
 
 pub(crate) async fn waiting_gives_the_exit_code_or_says_it_still_runs(world: &World) {
     let sandbox = world.sandbox().await;
-    let job = sandbox.spawn(Command::shell("read x; exit $x").stdin(Input::Piped)).await.unwrap();
+    let job =
+        sandbox.spawn(Command::shell("read x; exit $x").stdin(CommandInput::Piped)).await.unwrap();
     let waited = sandbox.wait(&job.id, Some(Duration::from_millis(50))).await.unwrap();
     assert_eq!(waited.state, JobState::Running);
     let waiting = tokio::spawn({
         let (sandbox, id) = (sandbox.clone(), job.id.clone());
         async move { sandbox.wait(&id, None).await.unwrap() }
     });
-    sandbox.write(&job.id, Input::Bytes(b"9\n".to_vec()), AfterInput::KeepOpen).await.unwrap();
+    sandbox
+        .write(&job.id, CommandInput::Bytes(b"9\n".to_vec()), AfterInput::KeepOpen)
+        .await
+        .unwrap();
     let ended = waiting.await.unwrap();
-    assert_eq!(ended.state, JobState::Ended(Exit { code: Some(9), cause: Cause::Exited }));
+    assert_eq!(ended.state, JobState::Ended(JobExit { code: Some(9), cause: Cause::Exited }));
     let unknown = sandbox.wait(&new_job_id(), None).await.unwrap_err();
     assert!(unknown.to_string().contains("job"), "{unknown}");
 }
@@ -238,7 +247,7 @@ pub(crate) async fn a_session_that_a_dead_process_left_is_ended_with_all_its_job
     assert_eq!(sandbox.jobs_of_session("mine").await.unwrap().len(), 3);
     drop((waited, sandbox));
 
-    let killed = world.engine().end_session(&Task::default_task(), "mine").await.unwrap();
+    let killed = world.engine().end_session(&TaskName::default_task(), "mine").await.unwrap();
     assert_eq!(killed.len(), 3);
     assert_eq!((running(&mark), running(&other)), (0, 2));
     let sandbox = world.sandbox().await;
@@ -251,7 +260,7 @@ pub(crate) async fn a_session_that_a_dead_process_left_is_ended_with_all_its_job
 }
 
 pub(crate) async fn ending_a_session_makes_and_starts_nothing(world: &World) {
-    let (engine, task) = (world.engine(), Task::default_task());
+    let (engine, task) = (world.engine(), TaskName::default_task());
     assert_eq!(engine.end_session(&task, "main").await.unwrap(), []);
     assert_eq!(engine.list().await.unwrap(), []);
     world.run("true").await;

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use vestal_sandbox::{Cleanup, Command, Error, FilesOnRemoval, SummaryState, Task};
-use vestal_wire::{Cause, Exit, JobState};
+use vestal_sandbox::{Cleanup, Command, Error, FilesOnRemoval, SummaryState, TaskName};
+use vestal_wire::{Cause, JobExit, JobState};
 
 use crate::support::{World, alive, marker, processes_with, until};
 
 pub(crate) async fn looking_is_not_using(world: &World) {
     world.run("true").await;
     let engine = world.engine();
-    let task = Task::default_task();
+    let task = TaskName::default_task();
     let used = engine.inspect(&task).await.unwrap()[0].last_used_at.unwrap();
     for _ in 0..3 {
         let connection = engine.observe(&task).await.unwrap();
@@ -25,7 +25,7 @@ pub(crate) async fn looking_is_not_using(world: &World) {
 
 pub(crate) async fn an_idle_sandbox_ends_by_itself_and_a_touched_one_does_not(world: &World) {
     let engine = world.engine_with(&["terminal.retention_seconds=4"]);
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     let guest = world.guests();
     // Used all the while, it lives well beyond the four seconds.
     for _ in 0..12 {
@@ -34,14 +34,14 @@ pub(crate) async fn an_idle_sandbox_ends_by_itself_and_a_touched_one_does_not(wo
         assert_eq!(world.guests(), guest);
     }
     until("the guest ends by itself", || async { !alive(guest[0]) }).await;
-    let summary = &world.engine().inspect(&Task::default_task()).await.unwrap()[0];
+    let summary = &world.engine().inspect(&TaskName::default_task()).await.unwrap()[0];
     assert_eq!(summary.state, SummaryState::Stopped);
 }
 
 pub(crate) async fn a_running_job_keeps_the_sandbox_from_idling_out(world: &World) {
     let engine =
         world.engine_with(&["terminal.retention_seconds=1", "terminal.lifetime_seconds=1"]);
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     // Longer than the retention and the lifetime together, and nobody waits
     // for it: an open call would be use by itself.
     let job = sandbox.spawn(Command::shell("sleep 4; echo > ~/still-here")).await.unwrap();
@@ -50,18 +50,18 @@ pub(crate) async fn a_running_job_keeps_the_sandbox_from_idling_out(world: &Worl
     })
     .await;
     let info = sandbox.wait(&job.id, None).await.unwrap();
-    assert_eq!(info.state, JobState::Ended(Exit { code: Some(0), cause: Cause::Exited }));
+    assert_eq!(info.state, JobState::Ended(JobExit { code: Some(0), cause: Cause::Exited }));
 }
 
 pub(crate) async fn the_idle_reaper_lets_go_and_the_sandbox_runs_on(world: &World) {
     let engine = world.engine();
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     let instance = sandbox.instance().await;
     sandbox.run(Command::shell("kept=1").session("main")).await.unwrap();
     assert_eq!(engine.release_idle(Duration::from_hours(1)).await, 0);
     assert_eq!(engine.release_idle(Duration::ZERO).await, 1);
     assert!(sandbox.wait_for_cleanup(Duration::from_secs(30)).await);
-    let again = engine.sandbox(&Task::default_task()).await.unwrap();
+    let again = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(again.instance().await, instance);
     let output = again.run(Command::shell("echo $kept").session("main")).await.unwrap();
     assert_eq!(output.stdout.bytes(), b"1\n");
@@ -76,7 +76,7 @@ pub(crate) async fn a_removed_sandbox_leaves_nothing(world: &World) {
     until("its process runs", || async { processes_with(&format!("sleep\0{mark}")).len() == 1 })
         .await;
     let engine = world.engine();
-    let task = Task::default_task();
+    let task = TaskName::default_task();
     let removal = engine.remove(&task, FilesOnRemoval::Keep).await.unwrap();
     assert_eq!(removal.instances, 1);
     assert_eq!(processes_with(&mark), Vec::<u32>::new());
@@ -121,11 +121,11 @@ pub(crate) async fn a_retention_that_changes_reaches_the_running_guest(world: &W
     let first = world.sandbox().await;
     let instance = first.instance().await;
     let engine = world.engine_with(&["terminal.retention_seconds=1h"]);
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(sandbox.instance().await, instance, "no new instance is needed");
     let left = sandbox.status().await.unwrap().expires_in_ms.unwrap();
     assert!(left <= 3_600_000, "{left}");
     let engine = world.engine_with(&["terminal.retention_seconds=0"]);
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(sandbox.status().await.unwrap().expires_in_ms, None);
 }

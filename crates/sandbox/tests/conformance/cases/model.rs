@@ -7,9 +7,10 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use rustix::process::{Pid, Signal, kill_process};
 use vestal_sandbox::job::AfterInput;
 use vestal_sandbox::{
-    Command, Engine, Error, FAILPOINTS, FilesOnRemoval, Input, Sandbox, SummaryState, Task,
+    Command, CommandInput, Engine, Error, FAILPOINTS, FilesOnRemoval, Sandbox, SummaryState,
+    TaskName,
 };
-use vestal_wire::{Cause, Exit, JobId, JobState};
+use vestal_wire::{Cause, JobExit, JobId, JobState};
 
 use crate::support::{Kind, World};
 
@@ -105,7 +106,7 @@ pub(crate) async fn any_sequence_of_happenings_leaves_one_whole_sandbox(world: &
 
 async fn happen(world: &World, model: Sandboxed, happening: &Happening) -> Sandboxed {
     let engine = world.engine();
-    let task = Task::default_task();
+    let task = TaskName::default_task();
     match happening {
         Happening::Use => count(world, model).await,
         Happening::Stop => {
@@ -205,7 +206,7 @@ struct Expected {
     id: JobId,
     pid: u32,
     code: u8,
-    exit: Option<Exit>,
+    exit: Option<JobExit>,
 }
 
 pub(crate) async fn any_sequence_of_job_operations_ends_each_job_once(world: &World) {
@@ -231,17 +232,17 @@ async fn take(world: &World, sandbox: &Sandbox, jobs: &mut Vec<Expected>, step: 
     match step {
         JobStep::Start(code) => {
             let text = format!("cat >/dev/null; exit {code}");
-            let job = sandbox.spawn(Command::shell(text).stdin(Input::Piped)).await.unwrap();
+            let job = sandbox.spawn(Command::shell(text).stdin(CommandInput::Piped)).await.unwrap();
             jobs.push(Expected { id: job.id, pid: job.pid.unwrap(), code: *code, exit: None });
         }
         JobStep::EndInput(number) => {
             let Some(job) = jobs.get_mut(chosen(number)) else {
                 return;
             };
-            let closed = sandbox.write(&job.id, Input::Null, AfterInput::Close).await;
+            let closed = sandbox.write(&job.id, CommandInput::Null, AfterInput::Close).await;
             if job.exit.is_none() {
                 closed.unwrap();
-                job.exit = Some(Exit { code: Some(job.code), cause: Cause::Exited });
+                job.exit = Some(JobExit { code: Some(job.code), cause: Cause::Exited });
             }
         }
         JobStep::Kill(number) => {
@@ -249,7 +250,7 @@ async fn take(world: &World, sandbox: &Sandbox, jobs: &mut Vec<Expected>, step: 
                 return;
             };
             sandbox.kill(&job.id).await.unwrap();
-            job.exit.get_or_insert(Exit { code: Some(137), cause: Cause::Killed });
+            job.exit.get_or_insert(JobExit { code: Some(137), cause: Cause::Killed });
         }
         JobStep::Terminate(number) => {
             let Some(job) = jobs.get_mut(chosen(number)) else {
@@ -258,7 +259,7 @@ async fn take(world: &World, sandbox: &Sandbox, jobs: &mut Vec<Expected>, step: 
             if job.exit.is_none() {
                 let pid = world.process(job.pid);
                 kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
-                job.exit = Some(Exit { code: Some(137), cause: Cause::Signaled(9) });
+                job.exit = Some(JobExit { code: Some(137), cause: Cause::Signaled(9) });
             }
         }
         JobStep::GuestKilled => {
@@ -270,7 +271,7 @@ async fn take(world: &World, sandbox: &Sandbox, jobs: &mut Vec<Expected>, step: 
             super::survival::kill_guest(world);
             connection.closed().await;
             for job in jobs.iter_mut() {
-                job.exit.get_or_insert(Exit { code: None, cause: Cause::Lost });
+                job.exit.get_or_insert(JobExit { code: None, cause: Cause::Lost });
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use vestal_sandbox::{
-    Command, FilesOnRemoval, Overrides, Sandbox, StateBefore, SummaryState, Task,
+    Command, FilesOnRemoval, Overrides, Sandbox, StateBefore, SummaryState, TaskName,
 };
 
 use super::drift::drifted;
@@ -16,7 +16,7 @@ async fn run(sandbox: &Sandbox, text: &str) -> String {
 const PROBE: &str = "pwd; [ -e /bin/bash ] && echo base || echo busybox";
 
 pub(crate) async fn an_image_and_a_directory_asked_for_one_task_stay_with_it(world: &World) {
-    let task: Task = "special".parse().unwrap();
+    let task: TaskName = "special".parse().unwrap();
     let asked = Overrides {
         image: Some("vestal-test/busybox:latest".into()),
         cwd: Some("/usr".into()),
@@ -50,7 +50,7 @@ pub(crate) async fn an_image_and_a_directory_asked_for_one_task_stay_with_it(wor
 }
 
 pub(crate) async fn a_backend_asked_for_one_task_stays_with_it(world: &World) {
-    let task: Task = "here".parse().unwrap();
+    let task: TaskName = "here".parse().unwrap();
     let asked = Overrides { backend: Some("local".into()), ..Overrides::default() };
     let here = world.engine().sandbox_with(&task, &asked).await.unwrap();
     assert_eq!((here.backend(), world.sandbox().await.backend()), ("local", world.backend()));
@@ -71,7 +71,7 @@ fn project(world: &World, name: &str) -> std::path::PathBuf {
 
 async fn mounting(world: &World, dir: &Path) -> Sandbox {
     let asked = Overrides { mount: Some(dir.into()), ..Overrides::default() };
-    world.engine().sandbox_with(&Task::default_task(), &asked).await.unwrap()
+    world.engine().sandbox_with(&TaskName::default_task(), &asked).await.unwrap()
 }
 
 pub(crate) async fn a_mounted_directory_is_part_of_the_task(world: &World) {
@@ -87,7 +87,7 @@ pub(crate) async fn a_mounted_directory_is_part_of_the_task(world: &World) {
 
     // By the name of its task it is found from anywhere.
     let engine = world.engine();
-    let task = engine.task_with_mount(&Task::default_task(), &a).unwrap();
+    let task = engine.task_with_mount(&TaskName::default_task(), &a).unwrap();
     assert_eq!(engine.sandbox(&task).await.unwrap().instance().await, first.instance().await);
     // What is the user's stays when everything of the sandbox goes.
     drop(first);
@@ -122,13 +122,13 @@ pub(crate) async fn a_directory_that_took_the_name_of_a_mounted_one_is_mounted_i
     let job = sandbox.spawn(Command::shell("sleep 1000")).await.unwrap();
     replace("third");
     let asked = Overrides { mount: Some(dir.clone()), ..Overrides::default() };
-    let refused = world.engine().sandbox_with(&Task::default_task(), &asked).await.unwrap_err();
+    let refused = world.engine().sandbox_with(&TaskName::default_task(), &asked).await.unwrap_err();
     assert!(refused.to_string().contains("another directory has the name"), "{refused}");
     sandbox.kill(&job.id).await.unwrap();
     assert_eq!(run(&mounting(world, &dir).await, "cat name").await, "third\n");
     // What may not be mounted ends nothing either.
     let engine = world.engine();
-    let task = engine.task_with_mount(&Task::default_task(), &dir).unwrap();
+    let task = engine.task_with_mount(&TaskName::default_task(), &dir).unwrap();
     std::fs::rename(&dir, root.path().join("before-link")).unwrap();
     std::os::unix::fs::symlink(world.home(), &dir).unwrap();
     let refused = engine.sandbox(&task).await.unwrap_err();

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use tokio::io::AsyncWriteExt as _;
 use vestal_sandbox::files::{Links, WriteOptions};
-use vestal_sandbox::{Command, Engine, ReapReason, StateBefore, Task};
+use vestal_sandbox::{Command, Engine, ReapReason, StateBefore, TaskName};
 
 use crate::support::{Kind, World, alive, until};
 
 const OWNED: &str = "terminal.persist_across_processes=false";
 
 async fn owned(engine: &Engine) -> vestal_sandbox::Sandbox {
-    engine.sandbox(&Task::default_task()).await.unwrap()
+    engine.sandbox(&TaskName::default_task()).await.unwrap()
 }
 
 pub(crate) async fn a_process_that_does_not_persist_gets_an_instance_of_its_own(world: &World) {
@@ -67,7 +67,7 @@ pub(crate) async fn a_killed_owner_takes_its_instance_along(world: &World) {
 }
 
 pub(crate) async fn a_turn_ends_only_what_keeps_no_files(world: &World) {
-    let task = Task::default_task();
+    let task = TaskName::default_task();
     let lasting = world.engine_with(&[OWNED]);
     let sandbox = owned(&lasting).await;
     lasting.turn_ended(&task).unwrap();
@@ -102,7 +102,7 @@ pub(crate) async fn an_idle_owned_sandbox_is_removed_unless_a_job_runs(world: &W
 }
 
 pub(crate) async fn a_conversation_closes_only_what_nobody_else_holds(world: &World) {
-    let task = Task::default_task();
+    let task = TaskName::default_task();
     let engine = world.engine_with(&[OWNED]);
     let sandbox = owned(&engine).await;
     engine.conversation_closed(&task).unwrap();

@@ -1,6 +1,6 @@
 //! What is kept where, in a sandbox with a system of its own.
 
-use vestal_sandbox::{Command, Engine, FilesOnRemoval, Task};
+use vestal_sandbox::{Command, Engine, FilesOnRemoval, TaskName};
 
 use crate::support::{Kind, World};
 
@@ -26,13 +26,13 @@ fn can_be_written(world: &World, place: &str) -> bool {
 async fn mark(engine: &Engine) {
     let places: Vec<&str> = PLACES.iter().map(|(place, ..)| *place).collect();
     let text = format!("for p in {}; do mkdir -p $p; echo > $p/mark; done; true", places.join(" "));
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(sandbox.run(Command::shell(text)).await.unwrap().exit.code, Some(0));
 }
 
 /// Returns which of the places still have their mark.
 async fn marked(engine: &Engine) -> Vec<bool> {
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     let mut marked = Vec::new();
     for (place, ..) in PLACES {
         let command = Command::shell(format!("[ -e {place}/mark ]"));
@@ -43,11 +43,11 @@ async fn marked(engine: &Engine) -> Vec<bool> {
 
 pub(crate) async fn files_are_kept_as_long_as_their_place_says(world: &World) {
     mark(&world.engine()).await;
-    world.engine().stop(&Task::default_task()).await.unwrap();
+    world.engine().stop(&TaskName::default_task()).await.unwrap();
     let expected = PLACES.map(|(place, stopped, _)| stopped && can_be_written(world, place));
     assert_eq!(marked(&world.engine()).await, expected);
     mark(&world.engine()).await;
-    world.engine().remove(&Task::default_task(), FilesOnRemoval::Keep).await.unwrap();
+    world.engine().remove(&TaskName::default_task(), FilesOnRemoval::Keep).await.unwrap();
     assert_eq!(marked(&world.engine()).await, PLACES.map(|(.., removed)| removed));
 }
 
@@ -55,12 +55,12 @@ pub(crate) async fn files_that_are_not_to_be_kept_are_never_on_disk(world: &Worl
     let fleeting = || world.engine_with(&["terminal.container_persistent=false"]);
     mark(&fleeting()).await;
     assert_eq!(world.left_of("default"), ["instances", "lock", "sandbox.json", "state"]);
-    fleeting().stop(&Task::default_task()).await.unwrap();
+    fleeting().stop(&TaskName::default_task()).await.unwrap();
     let expected = PLACES.map(|(place, stopped, _)| {
         stopped && !is_of_the_sandbox(place) && can_be_written(world, place)
     });
     assert_eq!(marked(&fleeting()).await, expected);
-    let removal = fleeting().remove(&Task::default_task(), FilesOnRemoval::Keep).await.unwrap();
+    let removal = fleeting().remove(&TaskName::default_task(), FilesOnRemoval::Keep).await.unwrap();
     assert_eq!((removal.instances, removal.kept), (1, Vec::new()));
     assert!(!world.sandbox_dir("default").exists(), "there is nothing to keep");
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use vestal_config::EnvName;
-use vestal_sandbox::{Command, Engine, Error, FilesOnRemoval, PublishError, Sandbox, Task};
+use vestal_sandbox::{Command, Engine, Error, FilesOnRemoval, PublishError, Sandbox, TaskName};
 
 use crate::support::World;
 
@@ -17,7 +17,7 @@ fn engine(world: &World) -> Engine {
 }
 
 async fn sandbox(world: &World) -> Sandbox {
-    engine(world).sandbox(&Task::default_task()).await.unwrap()
+    engine(world).sandbox(&TaskName::default_task()).await.unwrap()
 }
 
 async fn run(sandbox: &Sandbox, text: &str) -> String {
@@ -90,7 +90,7 @@ pub(crate) async fn published_files_outlive_a_stop_and_come_with_a_new_instance(
     let other = first.publish("skills/other", &gone).await.unwrap();
     let look = |at: &Path| format!("cat {}/text 2>/dev/null || echo none", at.display());
     drop(first);
-    assert!(engine(world).stop(&Task::default_task()).await.unwrap());
+    assert!(engine(world).stop(&TaskName::default_task()).await.unwrap());
     let started = sandbox(world).await;
     assert_eq!(run(&started, &look(&shown)).await, "kept\n");
     assert_eq!(run(&started, &look(&other)).await, "gone\n");
@@ -100,7 +100,7 @@ pub(crate) async fn published_files_outlive_a_stop_and_come_with_a_new_instance(
     run(&sandbox(world).await, "echo > ~/keeps-the-sandbox").await;
     fs::remove_dir_all(&gone).unwrap();
     fs::create_dir_all(world.sandbox_dir("default").join("workspace")).unwrap();
-    engine(world).remove(&Task::default_task(), FilesOnRemoval::Keep).await.unwrap();
+    engine(world).remove(&TaskName::default_task(), FilesOnRemoval::Keep).await.unwrap();
     let anew = sandbox(world).await;
     assert_ne!(anew.instance().await, instance);
     let instance = anew.instance().await;
@@ -182,7 +182,7 @@ pub(crate) async fn variables_that_are_asked_for_reach_a_sandbox_that_is_there(w
     let before = sandbox(world).await;
     let instance = before.instance().await;
     let engine = Engine::open(world.settings(&[NOTHING_ELSE], &extra)).unwrap();
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     let show = "echo ${#TAVILY_API_KEY} ${OPENAI_API_KEY-none}";
     let main = async |text: &str| {
         let output = sandbox.run(Command::shell(text).session("main")).await.unwrap();

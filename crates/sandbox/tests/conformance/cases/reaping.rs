@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use vestal_sandbox::{Engine, ReapReason, StateBefore, SummaryState, Task};
+use vestal_sandbox::{Engine, ReapReason, StateBefore, SummaryState, TaskName};
 
 use crate::support::{Kind, World, until};
 
@@ -44,7 +44,7 @@ async fn expire(world: &World, names: &[&str]) -> Vec<&'static str> {
 }
 
 async fn stopped(world: &World, name: &str) {
-    let task: Task = name.parse().unwrap();
+    let task: TaskName = name.parse().unwrap();
     // Its own sweep could come late, and upon what is aged next.
     let engine = world.engine_with(&["terminal.orphan_reaper=false"]);
     engine.sandbox(&task).await.unwrap();
@@ -109,10 +109,10 @@ pub(crate) async fn a_running_sandbox_is_never_reaped(world: &World) {
 pub(crate) async fn the_sandbox_about_to_be_used_is_never_reaped(world: &World) {
     world.run("kept=1").await;
     let instance = world.sandbox().await.instance().await;
-    world.engine().stop(&Task::default_task()).await.unwrap();
+    world.engine().stop(&TaskName::default_task()).await.unwrap();
     let settings = expire(world, &["default"]).await;
     let engine = world.engine_with(&settings);
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(engine.orphans_swept().await, 0);
     assert_eq!(sandbox.instance().await, instance);
     let output = world.run("echo $kept").await;
@@ -179,11 +179,11 @@ pub(crate) async fn a_disabled_reaper_does_nothing(world: &World) {
     let settings = expire(world, &["old"]).await;
     let disabled = [&settings[..], &["terminal.orphan_reaper=false"]].concat();
     let quiet = world.engine_with(&disabled);
-    quiet.sandbox(&Task::default_task()).await.unwrap();
+    quiet.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(quiet.orphans_swept().await, 0);
     // It is not to idle out and be the next to expire.
     let kept = world.engine_with(&["terminal.orphan_reaper=false"]);
-    kept.sandbox(&Task::default_task()).await.unwrap();
+    kept.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(tasks(&quiet).await, ["default", "old"]);
     let ordinary = world.engine_with(&settings);
     ordinary.sandbox(&"another".parse().unwrap()).await.unwrap();
@@ -199,17 +199,17 @@ pub(crate) async fn a_disabled_reaper_does_nothing(world: &World) {
 pub(crate) async fn a_process_that_attaches_to_a_running_sandbox_sweeps_too(world: &World) {
     let kept = ["terminal.orphan_reaper=false"];
     stopped(world, "old").await;
-    world.engine_with(&kept).sandbox(&Task::default_task()).await.unwrap();
+    world.engine_with(&kept).sandbox(&TaskName::default_task()).await.unwrap();
     let settings = expire(world, &["old"]).await;
     // What is wrong with the setting is in nobody's way.
     let wrong = [&settings[..], &["terminal.orphan_reaper=perhaps"]].concat();
     let engine = world.engine_with(&wrong);
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(sandbox.state_before(), StateBefore::Running);
     assert_eq!(engine.orphans_swept().await, 0, "nothing is removed on a guess");
     let none = [&settings[..], &["terminal.lifetime_seconds=0"]].concat();
     let engine = world.engine_with(&none);
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(sandbox.state_before(), StateBefore::Running);
     assert_eq!(engine.orphans_swept().await, 1);
     assert_eq!(tasks(&engine).await, ["default"]);
@@ -218,12 +218,12 @@ pub(crate) async fn a_process_that_attaches_to_a_running_sandbox_sweeps_too(worl
 pub(crate) async fn a_short_process_leaves_the_sweep_to_others_for_a_while(world: &World) {
     let kept = ["terminal.orphan_reaper=false"];
     stopped(world, "old").await;
-    world.engine_with(&kept).sandbox(&Task::default_task()).await.unwrap();
+    world.engine_with(&kept).sandbox(&TaskName::default_task()).await.unwrap();
     let settings = expire(world, &["old"]).await;
     let swept = world.home().join("run/swept");
     std::fs::write(&swept, "").unwrap();
     let engine = world.engine_with(&settings);
-    engine.sandbox(&Task::default_task()).await.unwrap();
+    engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(engine.finish_sweep().await, 0, "another process has just swept");
     assert_eq!(tasks(&engine).await, ["default", "old"]);
     age(&swept, DAY);
@@ -251,7 +251,7 @@ pub(crate) async fn what_a_dead_process_left_unfinished_is_finished_by_the_sweep
     assert!(worker.was_killed().await);
     assert_eq!(world.guests().len(), 1, "its guest runs, and nobody knows of it");
     let engine = world.engine();
-    engine.sandbox(&Task::default_task()).await.unwrap();
+    engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(engine.orphans_swept().await, 1);
     assert_eq!(world.guests().len(), 1, "only the new sandbox's");
     assert_eq!(tasks(&engine).await, ["default"]);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use vestal_sandbox::job::{Follow, JobEvent};
-use vestal_sandbox::{Command, Sandbox, Task};
+use vestal_sandbox::{Command, Sandbox, TaskName};
 use vestal_wire::SessionState;
 
 use crate::support::{Kind, World};
@@ -128,7 +128,7 @@ pub(crate) async fn the_callers_environment_comes_anew_each_time(world: &World) 
     let forward = [r#"terminal.docker_forward_env=["FROM_CALLER"]"#];
     let overrides = if world.is_contained() { &forward[..] } else { &[] };
     let with = |value: &str| world.engine_in(overrides, &[("FROM_CALLER", value)]);
-    let task = Task::default_task();
+    let task = TaskName::default_task();
     let first = with("one").sandbox(&task).await.unwrap();
     assert_eq!(main(&first, "echo $FROM_CALLER; export MINE=kept").await, "one\n");
     let second = with("two").sandbox(&task).await.unwrap();
@@ -157,7 +157,7 @@ pub(crate) async fn provider_keys_of_the_caller_are_stripped(world: &World) {
     let extra = [("OPENAI_API_KEY", "sk-1"), ("ANTHROPIC_API_KEY", "sk-2"), ("ORDINARY", "yes")];
     let shown = async |overrides: &[&str]| {
         let engine = world.engine_in(overrides, &extra);
-        let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+        let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
         let text = "echo ${OPENAI_API_KEY-none} ${ANTHROPIC_API_KEY-none} ${ORDINARY-none}";
         main(&sandbox, text).await
     };

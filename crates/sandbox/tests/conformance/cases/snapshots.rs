@@ -7,13 +7,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use vestal_sandbox::{
-    Command, CopyError, Engine, EngineOptions, Error, FilesOnRemoval, Output, Progress,
-    ProgressSink, Rebuild, SnapshotName, SummaryState, Task, WhileBusy,
+    CapturedOutput, Command, CopyError, Engine, EngineOptions, Error, FilesOnRemoval, Progress,
+    ProgressSink, Rebuild, SnapshotName, SummaryState, TaskName, WhileBusy,
 };
 
 use crate::support::{World, marker, processes_with, until};
 
-pub(crate) fn task(name: &str) -> Task {
+pub(crate) fn task(name: &str) -> TaskName {
     name.parse().unwrap()
 }
 
@@ -28,7 +28,7 @@ pub(crate) async fn run(world: &World, of: &str, text: &str) -> String {
     succeeded(&output, text)
 }
 
-fn succeeded(output: &Output, text: &str) -> String {
+fn succeeded(output: &CapturedOutput, text: &str) -> String {
     let (stdout, stderr) = (output.stdout.text(), output.stderr.text());
     assert_eq!(output.exit.code, Some(0), "{text}: {stdout}{stderr}");
     stdout

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use vestal_sandbox::{
-    Command, Error, FilesOnRemoval, Notice, Rebuild, StateBefore, Task, WhileBusy, new_job_id,
+    Command, Error, FilesOnRemoval, Notice, Rebuild, StateBefore, TaskName, WhileBusy, new_job_id,
 };
 use vestal_wire::{Cause, JobState};
 
@@ -56,9 +56,12 @@ pub(crate) async fn a_stopped_sandbox_is_started_with_its_files_and_sessions(wor
     assert_eq!(processes_with(&mark).len(), 1);
     let instance = first.instance().await;
     drop(first);
-    assert!(world.engine().stop(&Task::default_task()).await.unwrap());
+    assert!(world.engine().stop(&TaskName::default_task()).await.unwrap());
     assert_eq!(processes_with(&mark), Vec::<u32>::new(), "stopping ends its processes");
-    assert!(!world.engine().stop(&Task::default_task()).await.unwrap(), "it is stopped already");
+    assert!(
+        !world.engine().stop(&TaskName::default_task()).await.unwrap(),
+        "it is stopped already"
+    );
 
     let sandbox = world.sandbox().await;
     assert_eq!(sandbox.state_before(), StateBefore::Stopped);
@@ -137,7 +140,7 @@ pub(crate) async fn a_stuck_guest_is_replaced(world: &World) {
 pub(crate) async fn a_guest_that_keeps_its_dead_starters_lock_is_no_match_for_stop_and_removal(
     world: &World,
 ) {
-    let task = Task::default_task();
+    let task = TaskName::default_task();
     let instance = world.sandbox().await.instance().await;
     for removes in [false, true] {
         world.engine().stop(&task).await.unwrap();
@@ -184,7 +187,7 @@ fn keep_the_lock(world: &World, instance: &str) -> tokio::process::Child {
 
 /// What cannot start today may start tomorrow, with what was installed in it.
 pub(crate) async fn a_start_that_fails_loses_nothing(world: &World) {
-    let task = Task::default_task();
+    let task = TaskName::default_task();
     world.run("kept=1").await;
     // An ordinary user's has no system of its own to install anything in.
     let install = "(echo installed > /usr/tool) 2>/dev/null || echo read-only";
@@ -241,7 +244,7 @@ pub(crate) async fn ended_jobs_are_still_known_after_a_restart(world: &World) {
     let command = Command::shell("echo out; echo err >&2; exit 7").job_id(id.clone());
     sandbox.run(command).await.unwrap();
     drop(sandbox);
-    world.engine().stop(&Task::default_task()).await.unwrap();
+    world.engine().stop(&TaskName::default_task()).await.unwrap();
     let sandbox = world.sandbox().await;
     let info = sandbox.wait(&id, None).await.unwrap();
     assert!(matches!(info.state, JobState::Ended(exit) if exit.code == Some(7)), "{info:?}");

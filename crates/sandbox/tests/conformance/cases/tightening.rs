@@ -1,6 +1,6 @@
 //! Settings that isolate more, or less, than the container that is there.
 
-use vestal_sandbox::{Command, Error, Sandbox, Task};
+use vestal_sandbox::{Command, Error, Sandbox, TaskName};
 
 use super::drift::drifted;
 use crate::support::{Kind, World};
@@ -45,7 +45,7 @@ struct Change<'a> {
 /// is made anew with its files.
 async fn tighten(world: &World, change: &Change<'_>) {
     let Change { task, key, before, after, probe, was, is } = change;
-    let task: Task = task.parse().unwrap();
+    let task: TaskName = task.parse().unwrap();
     let first = world.engine_with(before).sandbox(&task).await.unwrap();
     run(&first, FURNISH).await;
     assert_eq!(run(&first, probe).await, *was, "{key}");
@@ -145,7 +145,7 @@ pub(crate) async fn a_mount_that_is_removed_is_gone(world: &World) {
 }
 
 pub(crate) async fn settings_that_isolate_less_are_only_named(world: &World) {
-    let task = Task::default_task();
+    let task = TaskName::default_task();
     let strict = [
         "terminal.docker_network=false",
         "terminal.container_pids=100",
@@ -159,7 +159,7 @@ pub(crate) async fn settings_that_isolate_less_are_only_named(world: &World) {
 }
 
 pub(crate) async fn settings_that_nobody_remembers_are_those_there_are_or_replaced(world: &World) {
-    let task = Task::default_task();
+    let task = TaskName::default_task();
     let record = world.sandbox_dir("default").join("sandbox.json");
     let strict = ["terminal.docker_network=false"];
     let first = world.engine_with(&strict).sandbox(&task).await.unwrap();
@@ -178,7 +178,7 @@ pub(crate) async fn settings_that_nobody_remembers_are_those_there_are_or_replac
 }
 
 pub(crate) async fn another_image_is_named_and_taken_on_request(world: &World) {
-    let task = Task::default_task();
+    let task = TaskName::default_task();
     let image = "terminal.docker_image=vestal-test/entrypoint:latest";
     let first = world.sandbox().await;
     run(&first, FURNISH).await;

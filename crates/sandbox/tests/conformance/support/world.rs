@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tokio::process::Command as Process;
 use vestal_config::{Environment, Home, Override, Settings};
-use vestal_sandbox::{Command, Engine, EngineOptions, FilesOnRemoval, Output, Sandbox, Task};
+use vestal_sandbox::{
+    CapturedOutput, Command, Engine, EngineOptions, FilesOnRemoval, Sandbox, TaskName,
+};
 use vestal_testkit::TestHome;
 use vestal_testkit::engines::EngineApi;
 use vestal_testkit::files::{entries, names};
@@ -275,11 +277,11 @@ impl World {
 
     /// Returns the sandbox of the default task through a new engine.
     pub(crate) async fn sandbox(&self) -> Sandbox {
-        self.engine().sandbox(&Task::default_task()).await.unwrap()
+        self.engine().sandbox(&TaskName::default_task()).await.unwrap()
     }
 
     /// Runs shell text in the session `main`.
-    pub(crate) async fn run(&self, text: &str) -> Output {
+    pub(crate) async fn run(&self, text: &str) -> CapturedOutput {
         self.sandbox().await.run(Command::shell(text).session("main")).await.unwrap()
     }
 
@@ -315,7 +317,7 @@ impl World {
     /// Returns the directory of a task's sandbox.
     pub(crate) fn sandbox_dir(&self, task: &str) -> PathBuf {
         let engine = self.engine();
-        let task: Task = task.parse().unwrap();
+        let task: TaskName = task.parse().unwrap();
         engine.sandboxes_dir().join(engine.key(&task).dir_name())
     }
 
@@ -436,11 +438,11 @@ impl World {
         let engine = self.engine();
         let instances = self.own_instances();
         let listed = engine.list().await.unwrap().into_iter().map(|summary| summary.task);
-        let mut tasks: Vec<Task> = listed.map(|task| task.parse().unwrap()).collect();
+        let mut tasks: Vec<TaskName> = listed.map(|task| task.parse().unwrap()).collect();
         // Files without a sandbox are in no list; where they are they have the
         // name of their task.
         tasks.extend(names(&self.home().join("sandboxes")).iter().flat_map(|name| name.parse()));
-        tasks.push(Task::default_task());
+        tasks.push(TaskName::default_task());
         for task in tasks {
             match engine.remove(&task, FilesOnRemoval::Remove).await {
                 Ok(_) | Err(vestal_sandbox::Error::NoSandbox { .. }) => {}

@@ -2,7 +2,7 @@
 //! engine's leads to the guest, and volumes hold the files.
 
 use serde_json::Value;
-use vestal_sandbox::{Command, FilesOnRemoval, Input, Task};
+use vestal_sandbox::{Command, CommandInput, FilesOnRemoval, TaskName};
 use vestal_wire::JobState;
 
 use crate::support::{
@@ -49,7 +49,7 @@ pub(crate) async fn much_goes_both_ways_through_the_engine_unharmed(world: World
     let sandbox = world.sandbox().await;
     let bytes: Vec<u8> =
         (0..8_u32 << 20).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    let command = Command::argv(["cat"]).stdin(Input::Bytes(bytes.clone()));
+    let command = Command::argv(["cat"]).stdin(CommandInput::Bytes(bytes.clone()));
     let output = sandbox.run(command.capture(16 << 20, 0)).await.unwrap();
     assert!(output.stdout.is_complete());
     assert!(output.stdout.bytes() == bytes, "not the same bytes");
@@ -81,7 +81,7 @@ pub(crate) async fn a_removal_keeps_the_volumes_unless_the_files_go_too(world: W
     let world = apart(world);
     world.out("echo 1 > ~/kept; echo 2 > kept").await;
     let engine = world.engine();
-    let removal = engine.remove(&Task::default_task(), FilesOnRemoval::Keep).await.unwrap();
+    let removal = engine.remove(&TaskName::default_task(), FilesOnRemoval::Keep).await.unwrap();
     assert_eq!(removal.instances, 1);
     let mut volumes = world.volumes();
     volumes.sort();
@@ -91,7 +91,7 @@ pub(crate) async fn a_removal_keeps_the_volumes_unless_the_files_go_too(world: W
     }
     assert_eq!(world.containers(), Vec::<Value>::new());
     assert_eq!(world.out("cat ~/kept kept").await, "1\n2\n");
-    world.engine().remove(&Task::default_task(), FilesOnRemoval::Remove).await.unwrap();
+    world.engine().remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
     assert_eq!(world.volumes(), Vec::<String>::new());
     assert_eq!(world.out("cat ~/kept || echo gone").await, "gone\n");
     world.finish().await;
@@ -100,7 +100,7 @@ pub(crate) async fn a_removal_keeps_the_volumes_unless_the_files_go_too(world: W
 pub(crate) async fn an_instance_of_one_process_leaves_no_volume(world: World) {
     let world = apart(world).set("terminal.container_persistent=false");
     let engine = world.engine_with(&["terminal.persist_across_processes=false"]);
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(out(&sandbox, "echo 1 > ~/x; cat ~/x").await, "1\n");
     let names: Vec<String> = world.container()["Mounts"]
         .as_array()
@@ -169,7 +169,7 @@ pub(crate) async fn published_files_are_sent_and_replaced(world: World) {
     assert_eq!(out(&sandbox, &look).await, "two\nscripts\ntext\n");
     out(&sandbox, "echo kept > ~/kept").await;
     drop(sandbox);
-    world.engine().remove(&Task::default_task(), FilesOnRemoval::Keep).await.unwrap();
+    world.engine().remove(&TaskName::default_task(), FilesOnRemoval::Keep).await.unwrap();
     let sandbox = world.sandbox().await;
     assert_eq!(out(&sandbox, &look).await, "two\nscripts\ntext\n");
     world.finish().await;

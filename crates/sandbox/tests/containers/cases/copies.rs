@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use vestal_sandbox::backend::BackendError;
-use vestal_sandbox::{Error, Task, WhileBusy};
+use vestal_sandbox::{Error, TaskName, WhileBusy};
 
 use crate::support::{Fate, Hold, OwnEngine, Request, World, given};
 
@@ -81,7 +81,7 @@ pub(crate) async fn an_engine_that_dies_while_a_copy_is_made_leaves_nothing_half
             },
         );
         let opened = world.engine();
-        let default = Task::default_task();
+        let default = TaskName::default_task();
         let saving = tokio::spawn(async move {
             opened.snapshot(&default, &"one".parse().unwrap(), None, WhileBusy::Stop).await
         });

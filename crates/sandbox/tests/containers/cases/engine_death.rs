@@ -1,7 +1,7 @@
 //! Engines that die and come back. Each case has an engine of its own.
 
 use vestal_sandbox::backend::BackendError;
-use vestal_sandbox::{Command, Error, StateBefore, Task, new_job_id};
+use vestal_sandbox::{Command, Error, StateBefore, TaskName, new_job_id};
 use vestal_wire::JobState;
 
 use crate::support::{Fate, Hold, OwnEngine, Request, World, out, until};
@@ -37,7 +37,7 @@ pub(crate) async fn an_engine_that_dies_while_a_sandbox_is_made_leaves_none_or_o
         );
         let opened = world.engine();
         let making =
-            tokio::spawn(async move { opened.sandbox(&Task::default_task()).await.map(drop) });
+            tokio::spawn(async move { opened.sandbox(&TaskName::default_task()).await.map(drop) });
         hold.reached().await;
         engine.kill().await;
         hold.release();
@@ -48,18 +48,18 @@ pub(crate) async fn an_engine_that_dies_while_a_sandbox_is_made_leaves_none_or_o
         assert_eq!(world.out("echo ok").await, "ok\n");
         assert_eq!(world.containers().len(), 1);
         let files = vestal_sandbox::FilesOnRemoval::Remove;
-        world.engine().remove(&Task::default_task(), files).await.unwrap();
+        world.engine().remove(&TaskName::default_task(), files).await.unwrap();
     }
     // The same for one that is there and is to be started.
     world.out("echo 1 > ~/kept; echo 2 > /usr/kept").await;
     let container = world.container_id();
-    world.engine().stop(&Task::default_task()).await.unwrap();
+    world.engine().stop(&TaskName::default_task()).await.unwrap();
     let hold = Hold::new();
     let held = hold.clone();
     proxy.rule(move |request| if request.starts() { Fate::Hold(held.clone()) } else { Fate::Pass });
     let opened = world.engine();
     let starting =
-        tokio::spawn(async move { opened.sandbox(&Task::default_task()).await.map(drop) });
+        tokio::spawn(async move { opened.sandbox(&TaskName::default_task()).await.map(drop) });
     hold.reached().await;
     engine.kill().await;
     hold.release();
@@ -134,7 +134,7 @@ pub(crate) async fn an_engine_that_was_restarted_is_no_stop_of_the_users() {
     world.out("echo 1 > ~/kept; echo 2 > kept; echo 3 > /usr/kept; echo 4 > /tmp/gone; x=5").await;
     let container = world.container_id();
     engine.halt().await;
-    let error = world.engine().sandbox(&Task::default_task()).await.unwrap_err();
+    let error = world.engine().sandbox(&TaskName::default_task()).await.unwrap_err();
     assert!(is_unreachable(&error), "{error:?}");
     engine.again().await;
     let sandbox = world.sandbox().await;

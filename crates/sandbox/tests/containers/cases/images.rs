@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use vestal_sandbox::client::CallError;
 use vestal_sandbox::files::{FileError, WriteOptions};
-use vestal_sandbox::{FilesOnRemoval, Task};
+use vestal_sandbox::{FilesOnRemoval, TaskName};
 use vestal_wire::FaultCode;
 
 use crate::support::{World, kill, kill_tree, out, restarted, run, use_all};
@@ -88,9 +88,9 @@ pub(crate) async fn the_home_is_filled_from_the_image_once(world: World) {
     world.out("rm ~/.image-marker; echo mine > ~/note.txt").await;
     let sandbox = restarted(&world).await;
     assert_eq!(out(&sandbox, "ls -A ~; cat ~/note.txt").await, "note.txt\nmine\n");
-    world.engine().remove(&Task::default_task(), FilesOnRemoval::Keep).await.unwrap();
+    world.engine().remove(&TaskName::default_task(), FilesOnRemoval::Keep).await.unwrap();
     assert_eq!(world.out("ls -A ~; cat ~/note.txt").await, "note.txt\nmine\n");
-    world.engine().remove(&Task::default_task(), FilesOnRemoval::Remove).await.unwrap();
+    world.engine().remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
     assert_eq!(
         world.out("cat ~/.image-marker ~/note.txt").await,
         "from the image\na file of app\n"
@@ -101,7 +101,7 @@ pub(crate) async fn the_home_is_filled_from_the_image_once(world: World) {
 pub(crate) async fn an_entrypoint_is_overridden_unless_it_is_to_be_kept(world: World) {
     let world = world.image("entrypoint");
     assert_eq!(world.out("echo [$MARK]").await, "[]\n");
-    world.engine().remove(&Task::default_task(), FilesOnRemoval::Remove).await.unwrap();
+    world.engine().remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
     let world = world.set("terminal.docker_keep_entrypoint=true");
     assert_eq!(world.out("echo [$MARK]").await, "[entry]\n");
     let sandbox = restarted(&world).await;
@@ -152,7 +152,7 @@ pub(crate) async fn what_an_image_keeps_in_a_volume_goes_with_the_container(worl
     let anonymous = volumes(&world);
     assert_eq!(anonymous.len(), 1);
     assert_eq!(out(&restarted(&world).await, "cat /data/more").await, "more\n");
-    world.engine().remove(&Task::default_task(), FilesOnRemoval::Keep).await.unwrap();
+    world.engine().remove(&TaskName::default_task(), FilesOnRemoval::Keep).await.unwrap();
     let left = world.api.ask("GET", &format!("/volumes/{}", anonymous[0]), None);
     assert_eq!(left.status, 404, "{}", left.body);
     assert_eq!(world.out("ls /data").await, "seed\n");

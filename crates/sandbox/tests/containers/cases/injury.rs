@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use vestal_sandbox::backend::BackendError;
 use vestal_sandbox::files::WriteOptions;
-use vestal_sandbox::{Error, FilesOnRemoval, StateBefore, Task};
+use vestal_sandbox::{Error, FilesOnRemoval, StateBefore, TaskName};
 
 use crate::support::{ClearOnDrop, Fate, Request, World, encode, kill, marker, out, run, until};
 
@@ -57,14 +57,14 @@ pub(crate) async fn an_image_may_go_from_under_its_container(world: World) {
     world.api.post(&format!("/images/vestal-test%2Fbase:latest/tag?repo={}&tag=1", encode(&name)));
     let world = world.set(&format!("terminal.docker_image={name}:1"));
     world.out("echo 1 > ~/kept; echo 3 > /usr/kept").await;
-    world.engine().stop(&Task::default_task()).await.unwrap();
+    world.engine().stop(&TaskName::default_task()).await.unwrap();
     let gone = world.api.ask("DELETE", &format!("/images/{}", encode(&format!("{name}:1"))), None);
     assert_eq!(gone.status, 200, "{}", gone.body);
     assert_eq!(world.out("cat ~/kept /usr/kept").await, "1\n3\n", "its container needs no name");
 
     // A new one does.
-    world.engine().remove(&Task::default_task(), FilesOnRemoval::Keep).await.unwrap();
-    let error = world.engine().sandbox(&Task::default_task()).await.unwrap_err();
+    world.engine().remove(&TaskName::default_task(), FilesOnRemoval::Keep).await.unwrap();
+    let error = world.engine().sandbox(&TaskName::default_task()).await.unwrap_err();
     let Error::Backend { source: BackendError::NoImage { image, .. }, .. } = &error else {
         panic!("{error:?}");
     };
@@ -105,7 +105,7 @@ pub(crate) async fn a_full_disk_inside_is_an_error_and_nothing_more(world: World
 
 /// Returns the name of the default task's container.
 fn name(world: &World) -> String {
-    let hash = world.engine().key(&Task::default_task()).hash();
+    let hash = world.engine().key(&TaskName::default_task()).hash();
     format!("vestal-default-{}", &hash[..12])
 }
 
@@ -120,7 +120,7 @@ pub(crate) async fn a_name_that_is_taken_by_a_stranger_is_an_error_that_names_it
     let made = world.api.ask("POST", &format!("/containers/create?name={name}"), Some(&stranger));
     assert_eq!(made.status, 201, "{}", made.body);
     let id = made.body["Id"].as_str().unwrap();
-    let error = world.engine().sandbox(&Task::default_task()).await.unwrap_err();
+    let error = world.engine().sandbox(&TaskName::default_task()).await.unwrap_err();
     let Error::Backend { source, .. } = &error else { panic!("{error:?}") };
     assert!(matches!(source, BackendError::NameTaken { name: taken } if *taken == name));
     assert!(source.advice().is_some());
@@ -148,7 +148,7 @@ pub(crate) async fn a_half_made_container_that_nobody_remembers_is_replaced(worl
         let after = world.container();
         assert_eq!(after["Name"].as_str().unwrap().trim_start_matches('/'), name(&world));
         assert_eq!(after["Id"] == before, is_resumed, "{point}");
-        world.engine().remove(&Task::default_task(), FilesOnRemoval::Remove).await.unwrap();
+        world.engine().remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
     }
     world.finish().await;
 }
@@ -178,7 +178,8 @@ pub(crate) async fn a_slow_engine_makes_one_container_for_all_who_ask(world: Wor
 pub(crate) async fn a_directory_to_mount_that_is_not_there_is_an_error_that_names_it(world: World) {
     let missing = world.scratch("missing");
     let volumes = format!(r#"terminal.docker_volumes=["{}:/x"]"#, missing.display());
-    let error = world.engine_with(&[&volumes]).sandbox(&Task::default_task()).await.unwrap_err();
+    let error =
+        world.engine_with(&[&volumes]).sandbox(&TaskName::default_task()).await.unwrap_err();
     assert!(error.to_string().contains(missing.to_str().unwrap()), "{error}");
     assert_eq!(world.containers(), Vec::<serde_json::Value>::new(), "nothing is left");
     assert!(!missing.exists());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use vestal_sandbox::backend::BackendError;
-use vestal_sandbox::{Command, Error, FilesOnRemoval, Notice, Sandbox, Task};
+use vestal_sandbox::{Command, Error, FilesOnRemoval, Notice, Sandbox, TaskName};
 
 use crate::support::{Fate, Hold, World, kill_tree, marker, out, processes_with, run, until};
 
@@ -61,7 +61,7 @@ pub(crate) async fn the_defaults_confine_and_the_engine_says_so(world: World) {
 pub(crate) async fn a_required_limit_holds_or_is_an_error(world: World) {
     let engine =
         world.engine_with(&["terminal.container_disk=100", "terminal.require_limits=true"]);
-    match engine.sandbox(&Task::default_task()).await {
+    match engine.sandbox(&TaskName::default_task()).await {
         Ok(_) => assert_eq!(world.container()["HostConfig"]["StorageOpt"]["size"], "100m"),
         Err(error) => {
             let Error::Backend { source: BackendError::Unenforceable { key, advice, .. }, .. } =
@@ -82,13 +82,13 @@ pub(crate) async fn a_limit_that_cannot_be_enforced_is_left_out_and_told_of_if_i
 ) {
     // A default is one, also when it stands in the settings.
     let engine = world.engine_with(&["terminal.container_disk=51200"]);
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     let limited = !world.container()["HostConfig"]["StorageOpt"]["size"].is_null();
     let unenforced = description(&world).await.unenforced;
     assert_eq!(remarks(&sandbox), Vec::<String>::new());
-    engine.remove(&Task::default_task(), FilesOnRemoval::Remove).await.unwrap();
+    engine.remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
     let engine = world.engine_with(&["terminal.container_disk=100"]);
-    let told = remarks(&engine.sandbox(&Task::default_task()).await.unwrap());
+    let told = remarks(&engine.sandbox(&TaskName::default_task()).await.unwrap());
     if limited {
         assert_eq!((unenforced.len(), told.len()), (0, 0));
     } else {
@@ -151,7 +151,7 @@ pub(crate) async fn settings_that_weaken_isolation_work_and_are_shown(world: Wor
 pub(crate) async fn an_unknown_argument_for_the_engine_is_an_error_that_names_it(world: World) {
     let settings = world.settings(&[r#"terminal.docker_extra_args=["--no-such-flag"]"#]);
     let error = match vestal_sandbox::Engine::open(settings) {
-        Ok(engine) => engine.sandbox(&Task::default_task()).await.unwrap_err().to_string(),
+        Ok(engine) => engine.sandbox(&TaskName::default_task()).await.unwrap_err().to_string(),
         Err(error) => error.to_string(),
     };
     assert!(error.contains("--no-such-flag"), "{error}");
@@ -177,7 +177,7 @@ pub(crate) async fn no_network_means_none_on_every_path(world: World) {
         Fate::Pass
     });
     let engine = world.engine();
-    let making = tokio::spawn(async move { engine.sandbox(&Task::default_task()).await });
+    let making = tokio::spawn(async move { engine.sandbox(&TaskName::default_task()).await });
     hold.reached().await;
     let errand = world.container();
     assert!(errand["Name"].as_str().unwrap().contains("vestal-errand-"));
@@ -186,7 +186,7 @@ pub(crate) async fn no_network_means_none_on_every_path(world: World) {
     let sandbox = making.await.unwrap().unwrap();
     assert_eq!(network(&world.container()), "none");
     assert_eq!(out(&sandbox, "ls /sys/class/net").await, "lo\n");
-    world.engine().remove(&Task::default_task(), FilesOnRemoval::Remove).await.unwrap();
+    world.engine().remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
 
     // With a network there is one, but for errands.
     let world = world.set("terminal.docker_network=true");
@@ -200,12 +200,12 @@ pub(crate) async fn a_network_that_is_taken_away_is_gone_for_the_next_caller(wor
     let sandbox = world.sandbox().await;
     let job = sandbox.spawn(Command::shell("sleep 1000")).await.unwrap();
     let tight = || world.engine_with(&["terminal.docker_network=false"]);
-    let error = tight().sandbox(&Task::default_task()).await.unwrap_err();
+    let error = tight().sandbox(&TaskName::default_task()).await.unwrap_err();
     let Error::Tightened { jobs, .. } = &error else { panic!("{error:?}") };
     assert_eq!(jobs.len(), 1, "{error:?}");
     sandbox.kill(&job.id).await.unwrap();
     drop(sandbox);
-    let sandbox = tight().sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = tight().sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(network(&world.container()), "none");
     assert_eq!(out(&sandbox, "ls /sys/class/net; cat ~/kept kept").await, "lo\n1\n2\n");
     world.finish().await;
@@ -219,7 +219,7 @@ pub(crate) async fn changed_limits_and_mounts_are_named_and_applied_on_request(w
     let volumes = format!(r#"terminal.docker_volumes=["{}:/mounted:ro"]"#, dir.display());
     let changed =
         ["terminal.container_memory=6144", "terminal.docker_image=vestal-test/debian:latest"];
-    let sandbox = world.engine_with(&changed).sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = world.engine_with(&changed).sandbox(&TaskName::default_task()).await.unwrap();
     let Some(Notice::Drift(drift)) =
         sandbox.notices().iter().find(|notice| matches!(notice, Notice::Drift(_)))
     else {
@@ -231,7 +231,7 @@ pub(crate) async fn changed_limits_and_mounts_are_named_and_applied_on_request(w
     drop(sandbox);
     let recreate =
         ["terminal.on_config_change=recreate", "terminal.container_memory=6144", &volumes];
-    let sandbox = world.engine_with(&recreate).sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = world.engine_with(&recreate).sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(world.container()["HostConfig"]["Memory"], 6144_i64 << 20);
     assert_eq!(out(&sandbox, "cat /mounted/file kept").await, "mounted\n2\n");
     assert_ne!(run(&sandbox, "echo x > /mounted/x").await.exit.code, Some(0));
@@ -256,7 +256,7 @@ pub(crate) async fn secrets_reach_jobs_and_nothing_that_can_be_inspected(world: 
     let state = world.sandbox_dir("default").join("state");
     assert!(!tree_contains(&state, secret.as_bytes()));
     let without = world.engine_with(&["terminal.docker_env={}"]);
-    let sandbox = without.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = without.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(out(&sandbox, "echo [$SECRET] $own").await, "[] 1\n");
     world.finish().await;
 }

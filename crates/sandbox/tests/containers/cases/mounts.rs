@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use vestal_sandbox::Task;
+use vestal_sandbox::TaskName;
 
 use crate::support::{World, out};
 
@@ -16,7 +16,7 @@ pub(crate) async fn a_mount_that_another_container_has_replaced_is_refused(world
     std::fs::write(mono.join("svc/file"), "mine\n").unwrap();
     let secret = world.scratch("secret");
     std::fs::create_dir(&secret).unwrap();
-    let (svc, attacker): (Task, Task) = ("svc".parse().unwrap(), "mono".parse().unwrap());
+    let (svc, attacker): (TaskName, TaskName) = ("svc".parse().unwrap(), "mono".parse().unwrap());
     let engine = world.engine_with(&[&volume(&mono.join("svc"), "/svc")]);
     let sandbox = engine.sandbox(&svc).await.unwrap();
     assert_eq!(out(&sandbox, "cat /svc/file").await, "mine\n");
@@ -47,7 +47,7 @@ pub(crate) async fn the_home_of_vestal_is_covered_in_a_container(world: World) {
     std::fs::create_dir_all(world.home()).unwrap();
     std::fs::write(world.home().join(".env"), "KEY=1\n").unwrap();
     let engine = world.engine_with(&[&volume(&above, "/all")]);
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     let name = world.home().file_name().unwrap().to_str().unwrap().to_owned();
     let text = format!(
         "cd /all && ls -A {name}; cat {name}/.env; mv {name} other; echo x > {name}/config.yaml; \
@@ -56,9 +56,9 @@ pub(crate) async fn the_home_of_vestal_is_covered_in_a_container(world: World) {
     assert_eq!(out(&sandbox, &format!("( {text} ) 2> /dev/null")).await, format!("{name}\n"));
     drop(sandbox);
     // It is so after a start, too.
-    engine.stop(&Task::default_task()).await.unwrap();
+    engine.stop(&TaskName::default_task()).await.unwrap();
     let sandbox = world.engine_with(&[&volume(&above, "/all")]);
-    let sandbox = sandbox.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = sandbox.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(out(&sandbox, &format!("ls -A /all/{name}")).await, "");
     drop(sandbox);
     world.finish().await;

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
-use vestal_sandbox::{Engine, ReapReason, Task};
+use vestal_sandbox::{Engine, ReapReason, TaskName};
 
 use crate::support::{EngineApi, Fate, Proxy, Request, World};
 
@@ -43,7 +43,7 @@ fn aged(api: &EngineApi, request: &Request, ends: &[(&str, End)]) -> Option<Fate
 
 /// Makes a stopped sandbox, and what its directory says of it as old as that.
 async fn stopped(world: &World, name: &str, age: Duration) {
-    let task: Task = name.parse().unwrap();
+    let task: TaskName = name.parse().unwrap();
     let engine = world.engine_with(&["terminal.orphan_reaper=false"]);
     engine.sandbox(&task).await.unwrap();
     engine.stop(&task).await.unwrap();
@@ -185,7 +185,7 @@ pub(crate) async fn an_engine_that_cannot_list_is_swept_of_nothing_and_used(worl
     stopped(&world, "old", 8 * DAY).await;
     lose(&world, "old");
     let label =
-        format!("vestal-home={}", world.engine().key(&Task::default_task()).home().as_str());
+        format!("vestal-home={}", world.engine().key(&TaskName::default_task()).home().as_str());
     proxy.rule(move |request| {
         // Only the sweep asks for all containers of the home.
         let sweeps = request.lists() && request.query.contains(&crate::support::encode(&label));
@@ -200,7 +200,7 @@ pub(crate) async fn an_engine_that_cannot_list_is_swept_of_nothing_and_used(worl
 
 /// Counts the questions of sweeps.
 fn sweeps(world: &World, proxy: &Proxy) -> usize {
-    let home = world.engine().key(&Task::default_task()).home().as_str().to_owned();
+    let home = world.engine().key(&TaskName::default_task()).home().as_str().to_owned();
     proxy.count(|request| request.lists() && request.query.contains(&home))
 }
 
@@ -225,7 +225,7 @@ pub(crate) async fn parallel_creators_sweep_once(world: World) {
     let creators: Vec<_> = (0..4)
         .map(|number| {
             let engine = engine.clone();
-            let task: Task = format!("task-{number}").parse().unwrap();
+            let task: TaskName = format!("task-{number}").parse().unwrap();
             tokio::spawn(async move { engine.sandbox(&task).await.unwrap() })
         })
         .collect();
@@ -241,7 +241,7 @@ pub(crate) async fn only_this_homes_containers_are_asked_for(world: World) {
     let (world, proxy) = world.proxied();
     sweep(&world.engine()).await;
     let label = |name: &str, value: &str| format!("{name}={value}");
-    let home = world.engine().key(&Task::default_task()).home().as_str().to_owned();
+    let home = world.engine().key(&TaskName::default_task()).home().as_str().to_owned();
     let key = world.engine().key(&"sweeper".parse().unwrap()).hash();
     let listed: Vec<Request> = proxy.take().into_iter().filter(Request::lists).collect();
     assert!(!listed.is_empty());

@@ -7,9 +7,9 @@ use vestal_sandbox::backend::BackendError;
 use vestal_sandbox::client::Connection;
 use vestal_sandbox::{
     Cleanup, Command, Error, FilesOnRemoval, Notice, Rebuild, Sandbox, StateBefore, SummaryState,
-    Task, WhileBusy, job,
+    TaskName, WhileBusy, job,
 };
-use vestal_wire::Role;
+use vestal_wire::HostRole;
 
 use crate::support::{Fate, Request, World, marker, out, run, until};
 
@@ -25,7 +25,7 @@ pub(crate) async fn labels_say_whose_a_container_is(world: World) {
         [("team/app:v1 🦀", "team_app_v1__".to_owned()), (&*"x".repeat(100), "x".repeat(63))];
     for (task, expected) in tasks {
         let engine = world.engine();
-        let task: Task = task.parse().unwrap();
+        let task: TaskName = task.parse().unwrap();
         let sandbox = engine.sandbox(&task).await.unwrap();
         let container = world.container();
         let label = labels(&container);
@@ -43,7 +43,7 @@ pub(crate) async fn labels_say_whose_a_container_is(world: World) {
     }
     // One that ends with its process says which that is.
     let engine = world.engine_with(&[OWNED]);
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     let label = labels(&world.container());
     assert_eq!(label("vestal-persist"), "0");
     let owner: Value = serde_json::from_str(&label("vestal-owner")).unwrap();
@@ -59,7 +59,7 @@ pub(crate) async fn labels_say_whose_a_container_is(world: World) {
 pub(crate) async fn a_profile_is_on_the_label_and_keeps_its_sandboxes_apart(world: World) {
     world.out("echo default > /workspace/whose").await;
     let work = world.engine_of("work");
-    let sandbox = work.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = work.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(out(&sandbox, "ls /workspace").await, "");
     let mut labels: Vec<String> = world
         .containers()
@@ -70,9 +70,9 @@ pub(crate) async fn a_profile_is_on_the_label_and_keeps_its_sandboxes_apart(worl
     assert_eq!(labels, ["default", "work"]);
     // Neither sees, nor reaps, what is the other's.
     assert_eq!(world.engine().list().await.unwrap().len(), 1);
-    world.engine().stop(&Task::default_task()).await.unwrap();
+    world.engine().stop(&TaskName::default_task()).await.unwrap();
     assert_eq!(work.prune(false).await.unwrap(), []);
-    work.remove(&Task::default_task(), FilesOnRemoval::Remove).await.unwrap();
+    work.remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
     assert_eq!(world.out("cat whose").await, "default\n");
     world.finish().await;
 }
@@ -112,7 +112,7 @@ pub(crate) async fn a_running_container_is_found_by_its_label_when_the_record_is
 pub(crate) async fn a_stopped_container_is_started_and_not_made(world: World) {
     let (world, proxy) = world.proxied();
     world.out("x=1").await;
-    world.engine().stop(&Task::default_task()).await.unwrap();
+    world.engine().stop(&TaskName::default_task()).await.unwrap();
     proxy.take();
     assert_eq!(world.out("echo $x").await, "1\n");
     assert_eq!(proxy.count(|request| request.is("POST", "/containers/create", "")), 0);
@@ -143,17 +143,17 @@ pub(crate) async fn only_a_container_that_is_lost_is_set_aside_for_a_fresh_one(w
     let (world, proxy) = world.proxied();
     world.out("echo 1 > ~/kept; echo 2 > kept; echo 3 > /usr/own").await;
     let (container, name) = (world.container_id(), world.names().remove(0));
-    world.engine().stop(&Task::default_task()).await.unwrap();
+    world.engine().stop(&TaskName::default_task()).await.unwrap();
     // What passes leaves it as it is.
     for words in ["no space left on device", "device or resource busy"] {
         answer_once(&proxy, Request::starts, words);
-        let error = world.engine().sandbox(&Task::default_task()).await.unwrap_err();
+        let error = world.engine().sandbox(&TaskName::default_task()).await.unwrap_err();
         assert!(matches!(error, Error::StartFailed { .. }), "{error:?}");
         assert_eq!(world.names(), [&*name]);
     }
     assert_eq!(world.out("cat /usr/own").await, "3\n");
     assert_eq!(world.container_id(), container);
-    world.engine().stop(&Task::default_task()).await.unwrap();
+    world.engine().stop(&TaskName::default_task()).await.unwrap();
     answer_once(&proxy, Request::starts, "layer does not exist");
     let sandbox = world.sandbox().await;
     assert!(recreated(&sandbox), "{:?}", sandbox.notices());
@@ -166,15 +166,15 @@ pub(crate) async fn a_container_that_cannot_be_looked_at_is_kept(world: World) {
     let (world, proxy) = world.proxied();
     world.out("echo 2 > kept; echo 3 > /usr/own").await;
     let (container, name) = (world.container_id(), world.names().remove(0));
-    world.engine().stop(&Task::default_task()).await.unwrap();
+    world.engine().stop(&TaskName::default_task()).await.unwrap();
     // What passes at once is not even noticed.
     fail_once(&proxy, Request::inspects);
     let engine = world.engine_with(&["terminal.orphan_reaper=false"]);
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(out(&sandbox, "cat kept /usr/own").await, "2\n3\n");
     assert_eq!((world.container_id(), world.names()), (container.clone(), vec![name.clone()]));
     drop(sandbox);
-    engine.stop(&Task::default_task()).await.unwrap();
+    engine.stop(&TaskName::default_task()).await.unwrap();
     // What does not is an error, and making it anew a person's word.
     let broken = serde_json::json!({ "message": "something broke" }).to_string();
     proxy.rule(
@@ -183,16 +183,19 @@ pub(crate) async fn a_container_that_cannot_be_looked_at_is_kept(world: World) {
         },
     );
     let engine = world.engine_with(&["terminal.orphan_reaper=false"]);
-    let error = engine.sandbox(&Task::default_task()).await.unwrap_err();
+    let error = engine.sandbox(&TaskName::default_task()).await.unwrap_err();
     assert!(error.to_string().contains("something broke"), "{error}");
     assert_eq!(world.names(), [&*name]);
     proxy.rule(move |request| {
         let is_old = request.inspects() && request.path.contains(&container);
         if is_old { Fate::failure() } else { Fate::Pass }
     });
-    engine.rebuild(&Task::default_task(), &Rebuild::default(), WhileBusy::Refuse).await.unwrap();
+    engine
+        .rebuild(&TaskName::default_task(), &Rebuild::default(), WhileBusy::Refuse)
+        .await
+        .unwrap();
     proxy.pass();
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(out(&sandbox, "cat kept; ls /usr/own || true").await, "2\n");
     aside(&world, &name);
     world.finish().await;
@@ -295,7 +298,7 @@ pub(crate) async fn an_idle_duplicate_is_stopped_and_a_busy_one_is_reported(worl
 pub(crate) async fn a_container_of_an_image_committed_from_a_sandbox_is_never_touched(
     world: World,
 ) {
-    let task = Task::default_task();
+    let task = TaskName::default_task();
     world.out("echo kept > kept").await;
     let own = world.container_id();
     let image = format!("vestal-test/committed-{}", marker());
@@ -333,7 +336,7 @@ async fn connect(world: &World, container: &str) -> Connection {
     let instances = world.sandbox_dir("default").join("instances");
     let socket = instances.join(&instance).join("io/guest.sock");
     let stream = tokio::net::UnixStream::connect(&socket).await.unwrap();
-    Connection::open(stream, Role::User, Some(instance)).await.unwrap()
+    Connection::open(stream, HostRole::User, Some(instance)).await.unwrap()
 }
 
 pub(crate) async fn without_persistence_nothing_is_looked_for(world: World) {
@@ -342,7 +345,7 @@ pub(crate) async fn without_persistence_nothing_is_looked_for(world: World) {
     let shared = world.container_id();
     proxy.take();
     let engine = world.engine_with(&[OWNED, "terminal.orphan_reaper=false"]);
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(sandbox.state_before(), StateBefore::Absent);
     assert_eq!(proxy.count(Request::creates), 1);
     assert_eq!(proxy.count(Request::lists), 0, "{:?}", proxy.take());
@@ -355,14 +358,14 @@ pub(crate) async fn without_persistence_nothing_is_looked_for(world: World) {
 pub(crate) async fn an_engine_that_is_not_there_is_an_error_and_changes_nothing(world: World) {
     world.out("x=1; echo 1 > ~/kept").await;
     let container = world.container_id();
-    world.engine().stop(&Task::default_task()).await.unwrap();
+    world.engine().stop(&TaskName::default_task()).await.unwrap();
     let missing = world.scratch("missing.sock");
     let deaf = world.scratch("deaf.sock");
     // A socket without anyone behind it.
     drop(std::os::unix::net::UnixListener::bind(&deaf).unwrap());
     for socket in [missing, deaf] {
         let engine = world.engine_at(&format!("unix://{}", socket.display()));
-        let error = engine.sandbox(&Task::default_task()).await.unwrap_err();
+        let error = engine.sandbox(&TaskName::default_task()).await.unwrap_err();
         let Error::Backend { source, .. } = &error else { panic!("{error:?}") };
         assert!(matches!(source, BackendError::Unreachable { .. }), "{source:?}");
         assert!(source.to_string().contains(socket.to_str().unwrap()), "{source}");
@@ -371,8 +374,8 @@ pub(crate) async fn an_engine_that_is_not_there_is_an_error_and_changes_nothing(
         let summary = engine.list().await.unwrap().remove(0);
         assert_eq!(summary.state, SummaryState::Unknown);
         assert!(summary.trouble.is_some());
-        assert!(engine.remove(&Task::default_task(), FilesOnRemoval::Remove).await.is_err());
-        assert!(engine.stop(&Task::default_task()).await.is_err());
+        assert!(engine.remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.is_err());
+        assert!(engine.stop(&TaskName::default_task()).await.is_err());
     }
     assert_eq!(world.out("echo $x; cat ~/kept").await, "1\n1\n");
     assert_eq!(world.container_id(), container);
@@ -382,7 +385,7 @@ pub(crate) async fn an_engine_that_is_not_there_is_an_error_and_changes_nothing(
 pub(crate) async fn cleanup_lets_go_and_force_removes(world: World) {
     let (world, proxy) = world.proxied();
     let engine = world.engine();
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert!(sandbox.wait_for_cleanup(Duration::ZERO).await, "nothing to wait for");
     run(&sandbox, "x=1; echo 2 > kept").await;
     let container = world.container_id();
@@ -390,7 +393,7 @@ pub(crate) async fn cleanup_lets_go_and_force_removes(world: World) {
     sandbox.cleanup(Cleanup::Release);
     assert!(sandbox.wait_for_cleanup(Duration::from_mins(1)).await);
     assert_eq!(proxy.take(), [], "neither stopped nor removed");
-    let again = engine.sandbox(&Task::default_task()).await.unwrap();
+    let again = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(out(&again, "echo $x").await, "1\n");
     assert_eq!(world.container_id(), container);
 
@@ -421,7 +424,7 @@ pub(crate) async fn a_sandbox_that_was_never_quite_made_leaves_nothing(world: Wo
             let failing = fate.clone();
             proxy.rule(move |request| if step(request) { failing.clone() } else { Fate::Pass });
             let engine = world.engine_with(&[set]);
-            let made = engine.sandbox(&Task::default_task()).await;
+            let made = engine.sandbox(&TaskName::default_task()).await;
             assert!(made.is_err(), "{number} {fate:?} {set}");
             engine.close(Duration::from_mins(1)).await;
             let left = world.names();
@@ -429,7 +432,7 @@ pub(crate) async fn a_sandbox_that_was_never_quite_made_leaves_nothing(world: Wo
         }
         proxy.pass();
         assert_eq!(world.out("echo ok").await, "ok\n");
-        world.engine().remove(&Task::default_task(), FilesOnRemoval::Remove).await.unwrap();
+        world.engine().remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
     }
     world.finish().await;
 }

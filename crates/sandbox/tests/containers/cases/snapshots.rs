@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use vestal_sandbox::backend::BackendError;
 use vestal_sandbox::{
-    Engine, Error, FilesOnRemoval, Notice, Progress, ProgressSink, Sandbox, SnapshotName, Task,
+    Engine, Error, FilesOnRemoval, Notice, Progress, ProgressSink, Sandbox, SnapshotName, TaskName,
     WhileBusy,
 };
 
 use crate::support::{ClearOnDrop, Fate, Hold, Request, World, out, until};
 
-fn task(name: &str) -> Task {
+fn task(name: &str) -> TaskName {
     name.parse().unwrap()
 }
 
@@ -20,17 +20,17 @@ fn name(name: &str) -> SnapshotName {
 }
 
 async fn snapshot(engine: &Engine, snapshot: &str) {
-    let default = Task::default_task();
+    let default = TaskName::default_task();
     engine.snapshot(&default, &name(snapshot), None, WhileBusy::Stop).await.unwrap();
 }
 
 async fn restore(engine: &Engine, snapshot: &str) {
-    engine.restore(&Task::default_task(), &name(snapshot), WhileBusy::Stop).await.unwrap();
+    engine.restore(&TaskName::default_task(), &name(snapshot), WhileBusy::Stop).await.unwrap();
 }
 
 async fn fork(engine: &Engine, from: Option<&str>, to: &str) {
     let from = from.map(name);
-    let default = Task::default_task();
+    let default = TaskName::default_task();
     engine.fork(&default, from.as_ref(), &task(to), WhileBusy::Stop).await.unwrap();
 }
 
@@ -123,7 +123,7 @@ pub(crate) async fn an_image_of_a_snapshot_says_nothing_of_us(world: World) {
 
     // While it is there the snapshot's image is in use, which is said and loses
     // nothing.
-    let removing = world.engine().remove_snapshot(&Task::default_task(), &name("one")).await;
+    let removing = world.engine().remove_snapshot(&TaskName::default_task(), &name("one")).await;
     let error = removing.unwrap_err().to_string();
     assert!(error.contains("in use"), "{error}");
     assert_eq!(world.images().len(), 1);
@@ -154,7 +154,7 @@ pub(crate) async fn a_copy_is_as_its_first_image_says(world: World) {
         fork(&world.engine(), None, "other").await;
         assert_eq!(out(&sandbox(&world, "other").await, look).await, expected, "{image}");
         // A copy of a copy still knows.
-        world.engine().remove_snapshot(&Task::default_task(), &name("one")).await.unwrap();
+        world.engine().remove_snapshot(&TaskName::default_task(), &name("one")).await.unwrap();
         let path = "echo $PATH";
         assert_eq!(world.out(path).await, out(&sandbox(&world, "other").await, path).await);
         world.finish().await;
@@ -186,7 +186,7 @@ pub(crate) async fn layers_do_not_pile_up(world: World) {
     assert_eq!(world.out("wc -l < /usr/rounds; whoami").await, "12\nroot\n");
     for round in 0..12 {
         let removed = name(&format!("s{round}"));
-        world.engine().remove_snapshot(&Task::default_task(), &removed).await.unwrap();
+        world.engine().remove_snapshot(&TaskName::default_task(), &removed).await.unwrap();
     }
     // What the container is made of is all that is left.
     assert_eq!(world.images().len(), 1, "{:?}", world.images());
@@ -225,11 +225,11 @@ pub(crate) async fn an_engine_that_cannot_share_layers_copies_all(world: World) 
 pub(crate) async fn a_snapshot_outlives_its_sandbox_and_goes_without_a_trace(world: World) {
     world.out("echo kept > /usr/kept; echo 1 > /workspace/w").await;
     snapshot(&world.engine(), "one").await;
-    world.engine().remove(&Task::default_task(), FilesOnRemoval::Keep).await.unwrap();
+    world.engine().remove(&TaskName::default_task(), FilesOnRemoval::Keep).await.unwrap();
     assert_eq!(world.images().len(), 1, "it is the snapshot's");
     fork(&world.engine(), Some("one"), "other").await;
     assert_eq!(out(&sandbox(&world, "other").await, "cat /usr/kept").await, "kept\n");
-    let default = Task::default_task();
+    let default = TaskName::default_task();
     world.engine().remove_snapshot(&default, &name("one")).await.unwrap();
     assert_eq!(world.images().len(), 1, "a container is made of it");
     assert_eq!(out(&sandbox(&world, "other").await, "cat /usr/kept").await, "kept\n");
@@ -332,7 +332,7 @@ pub(crate) async fn a_copy_is_no_drift_and_settings_that_need_another_give_it_up
     assert_eq!(out(&again, "cat /usr/kept").await, "kept\n");
     assert_eq!(again.notices(), []);
     let engine = world.engine_with(&["terminal.docker_network=false"]);
-    let anew = engine.sandbox(&Task::default_task()).await.unwrap();
+    let anew = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(out(&anew, "ls /usr/kept 2>/dev/null; cat /workspace/w").await, "1\n");
     let notices = anew.notices();
     let said = |notice: &Notice| matches!(notice, Notice::Remark(text) if text.contains("copy"));
@@ -345,7 +345,7 @@ pub(crate) async fn an_image_that_was_removed_is_an_error_and_changes_nothing(wo
     snapshot(&world.engine(), "one").await;
     let gone = world.api.ask("DELETE", &format!("/images/{}", world.images()[0]), None);
     assert_eq!(gone.status, 200, "{}", gone.body);
-    let default = Task::default_task();
+    let default = TaskName::default_task();
     let error = world.engine().restore(&default, &name("one"), WhileBusy::Stop).await.unwrap_err();
     let Error::Backend { source: BackendError::NoImage { reason, .. }, .. } = &error else {
         panic!("{error:?}");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use vestal_sandbox::{FilesOnRemoval, Task};
+use vestal_sandbox::{FilesOnRemoval, TaskName};
 use vestal_testkit::random::{Random, soak};
 
 use crate::support::{Worker, World, until};
@@ -49,7 +49,7 @@ pub(crate) async fn a_soak_of_racing_and_dying_processes_leaves_one_sandbox(worl
         assert_one(&world, &about);
     }
     clear_errands(&world).await;
-    world.engine().remove(&Task::default_task(), FilesOnRemoval::Remove).await.unwrap();
+    world.engine().remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
     world.finish().await;
 }
 

@@ -81,9 +81,9 @@ pub(crate) async fn settings_of_the_environment_shape_the_container(world: World
 }
 
 pub(crate) async fn each_image_asked_for_has_a_sandbox_of_its_own(world: World) {
-    use vestal_sandbox::{Overrides, Task};
+    use vestal_sandbox::{Overrides, TaskName};
     world.out("echo shared > ~/whose").await;
-    let task: Task = "with-an-image".parse().unwrap();
+    let task: TaskName = "with-an-image".parse().unwrap();
     let asked =
         Overrides { image: Some("vestal-test/busybox:latest".into()), ..Overrides::default() };
     let sandbox = world.engine().sandbox_with(&task, &asked).await.unwrap();

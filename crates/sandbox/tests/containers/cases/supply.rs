@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use vestal_sandbox::backend::BackendError;
-use vestal_sandbox::{Engine, Error, FilesOnRemoval, Progress, ProgressSink, Task};
+use vestal_sandbox::{Engine, Error, FilesOnRemoval, Progress, ProgressSink, TaskName};
 
 use crate::support::{EngineApi, World, encode, given, marker, out};
 
@@ -46,14 +46,14 @@ pub(crate) async fn an_image_that_cannot_be_had_is_an_error_and_leaves_nothing(w
     // One that the registry does not have, and one without a registry.
     for name in [format!("{registry}/vestal-test/none-{}:1", marker()), "127.0.0.1:9/x:1".into()] {
         let engine = world.engine_with(&[&format!("terminal.docker_image={name}")]);
-        let error = engine.sandbox(&Task::default_task()).await.unwrap_err();
+        let error = engine.sandbox(&TaskName::default_task()).await.unwrap_err();
         let Error::Backend { source, .. } = &error else { panic!("{error:?}") };
         let BackendError::NoImage { image, reason, advice } = source else { panic!("{error:?}") };
         assert_eq!(*image, name);
         assert!(!reason.is_empty() && !advice.is_empty(), "{error:?}");
         assert_eq!(world.containers(), Vec::<Value>::new());
         // It is no sandbox, so nothing is removed either.
-        let removed = engine.remove(&Task::default_task(), FilesOnRemoval::Remove).await;
+        let removed = engine.remove(&TaskName::default_task(), FilesOnRemoval::Remove).await;
         assert!(matches!(removed, Ok(_) | Err(Error::NoSandbox { .. })), "{removed:?}");
     }
     world.finish().await;
@@ -67,7 +67,7 @@ pub(crate) async fn an_image_is_pulled_with_progress_and_its_id_recorded(world: 
     let listening = Arc::clone(&told);
     let sink = ProgressSink::new(move |progress| listening.lock().unwrap().push(progress));
     let engine: Engine = world.engine_telling(&[], sink);
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     assert_eq!(out(&sandbox, "echo ok").await, "ok\n");
     let told = told.lock().unwrap().clone();
     let pulled = told.iter().position(|step| *step == Progress::Pulled { image: name.clone() });
@@ -88,16 +88,16 @@ pub(crate) async fn an_image_is_pulled_with_progress_and_its_id_recorded(world: 
     let repository = encode(repository);
     world.api.post(&format!("/images/vestal-test%2Fbase:latest/tag?repo={repository}&tag={tag}"));
     assert_ne!(image_id(&world.api, &name), id);
-    world.engine().stop(&Task::default_task()).await.unwrap();
+    world.engine().stop(&TaskName::default_task()).await.unwrap();
     let sandbox = world.sandbox().await;
     assert_eq!(sandbox.generation().await, 1);
     assert_eq!(out(&sandbox, "ls /bin/bash || echo none").await, "none\n");
     let summary = world.engine().list().await.unwrap().remove(0);
     assert!(same(summary.description.image_id.as_deref().unwrap(), &id));
     // A new one is made of what has the name now.
-    world.engine().remove(&Task::default_task(), FilesOnRemoval::Keep).await.unwrap();
+    world.engine().remove(&TaskName::default_task(), FilesOnRemoval::Keep).await.unwrap();
     assert_eq!(world.out("ls /bin/bash").await, "/bin/bash\n");
-    world.engine().remove(&Task::default_task(), FilesOnRemoval::Remove).await.unwrap();
+    world.engine().remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
     drop(guard);
     world.finish().await;
 }

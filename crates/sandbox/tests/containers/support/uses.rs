@@ -2,8 +2,8 @@
 
 use vestal_sandbox::files::WriteOptions;
 use vestal_sandbox::job::{Follow, JobEvent};
-use vestal_sandbox::{Command, Input, Sandbox, Task};
-use vestal_wire::{Cause, Exit, JobState, SearchQuery, WindowSize};
+use vestal_sandbox::{Command, CommandInput, Sandbox, TaskName};
+use vestal_wire::{Cause, JobExit, JobState, SearchQuery, WindowSize};
 
 use super::{World, marker, out, processes_with, run, until};
 
@@ -25,7 +25,8 @@ pub(crate) async fn use_all(sandbox: &Sandbox) {
     // A terminal.
     let size = WindowSize { rows: 24, cols: 80 };
     let command = Command::shell("stty size; read line; echo got $line").pty(size);
-    let mut job = sandbox.start(command.stdin(Input::Piped), Follow::EveryByte).await.unwrap();
+    let mut job =
+        sandbox.start(command.stdin(CommandInput::Piped), Follow::EveryByte).await.unwrap();
     assert!(job.write_input(b"it\n").await);
     let mut seen = Vec::new();
     while let Some(event) = job.next().await.unwrap() {
@@ -39,7 +40,7 @@ pub(crate) async fn use_all(sandbox: &Sandbox) {
     // A background job.
     let job = sandbox.spawn(Command::shell("echo out; exit 4").session("main")).await.unwrap();
     let info = sandbox.wait(&job.id, None).await.unwrap();
-    assert_eq!(info.state, JobState::Ended(Exit { code: Some(4), cause: Cause::Exited }));
+    assert_eq!(info.state, JobState::Ended(JobExit { code: Some(4), cause: Cause::Exited }));
     // And what cannot be carried out.
     let output = sandbox.run(Command::argv(["no-such-program"])).await.unwrap();
     assert_eq!(output.exit.code, Some(127));
@@ -69,12 +70,12 @@ pub(crate) async fn kill_tree(sandbox: &Sandbox) {
     until("all of them run", || async { processes_with(&format!("sleep\0{mark}")).len() == 4 })
         .await;
     let killed = sandbox.kill(&job.id).await.unwrap();
-    assert_eq!(killed.state, JobState::Ended(Exit { code: Some(137), cause: Cause::Killed }));
+    assert_eq!(killed.state, JobState::Ended(JobExit { code: Some(137), cause: Cause::Killed }));
     assert_eq!(processes_with(&mark), Vec::<u32>::new());
 }
 
 /// Stops the sandbox and returns it started again.
 pub(crate) async fn restarted(world: &World) -> Sandbox {
-    assert!(world.engine().stop(&Task::default_task()).await.unwrap());
+    assert!(world.engine().stop(&TaskName::default_task()).await.unwrap());
     world.sandbox().await
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::process::Command as Process;
 use vestal_config::{Environment, Home, Override, Settings};
 use vestal_sandbox::{
-    Command, Engine, EngineOptions, FilesOnRemoval, Output, ProgressSink, Sandbox, Task,
+    CapturedOutput, Command, Engine, EngineOptions, FilesOnRemoval, ProgressSink, Sandbox, TaskName,
 };
 use vestal_testkit::TestHome;
 
@@ -159,7 +159,7 @@ impl World {
 
     /// Returns the sandbox of the default task through a new engine.
     pub(crate) async fn sandbox(&self) -> Sandbox {
-        self.engine().sandbox(&Task::default_task()).await.unwrap()
+        self.engine().sandbox(&TaskName::default_task()).await.unwrap()
     }
 
     /// Returns what shell text prints that must succeed.
@@ -213,7 +213,7 @@ impl World {
     /// Returns the directory of a task's sandbox.
     pub(crate) fn sandbox_dir(&self, task: &str) -> PathBuf {
         let engine = self.engine();
-        let task: Task = task.parse().unwrap();
+        let task: TaskName = task.parse().unwrap();
         engine.sandboxes_dir().join(engine.key(&task).dir_name())
     }
 
@@ -289,7 +289,7 @@ impl World {
         // Of sandboxes that end with their process files may be left, which no
         // list shows.
         for task in listed.chain(["default".to_owned()]) {
-            let task: Task = task.parse().unwrap();
+            let task: TaskName = task.parse().unwrap();
             match engine.remove(&task, FilesOnRemoval::Remove).await {
                 Ok(_) | Err(vestal_sandbox::Error::NoSandbox { .. }) => {}
                 Err(error) => panic!("cannot remove {task}: {error}"),
@@ -372,7 +372,7 @@ impl Owner<'_> {
 }
 
 /// Runs shell text in the session `main`.
-pub(crate) async fn run(sandbox: &Sandbox, text: &str) -> Output {
+pub(crate) async fn run(sandbox: &Sandbox, text: &str) -> CapturedOutput {
     sandbox.run(Command::shell(text).session("main")).await.unwrap()
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use vestal_sandbox::files::{Depth, WriteOptions};
-use vestal_sandbox::{FilesOnRemoval, Rebuild, Task, WhileBusy};
+use vestal_sandbox::{FilesOnRemoval, Rebuild, TaskName, WhileBusy};
 
 use crate::cell::{Cell, run_in};
 
@@ -33,7 +33,7 @@ impl Victim {
 }
 
 async fn stop(cell: &Cell) {
-    cell.engine(&[]).stop(&Task::default_task()).await.unwrap();
+    cell.engine(&[]).stop(&TaskName::default_task()).await.unwrap();
 }
 
 /// Returns every file below a directory whose content tells of the victim.
@@ -66,7 +66,7 @@ pub(crate) async fn links_in_the_files_of_a_sandbox_are_not_followed_at_its_star
     assert_eq!(cell.run("echo runs").await, "runs\n");
     victim.assert_untouched();
     // Nor are they by whoever puts a file there: it leads to where it does inside.
-    let sandbox = cell.engine(&[]).sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = cell.engine(&[]).sandbox(&TaskName::default_task()).await.unwrap();
     let files = sandbox.files(None).await.unwrap();
     files.write("/workspace/y", b"changed", WriteOptions::default()).await.ok();
     files.write("/workspace/x/made", b"made", WriteOptions::default()).await.ok();
@@ -94,12 +94,12 @@ pub(crate) async fn links_where_something_is_to_be_mounted_are_not_followed(cell
     };
     // In a directory that may be the user's nothing is removed to make room.
     let engine = mounting(&["/workspace/data/made"]);
-    let refused = engine.sandbox(&Task::default_task()).await.unwrap_err();
+    let refused = engine.sandbox(&TaskName::default_task()).await.unwrap_err();
     assert!(refused.to_string().contains("/workspace/data/made"), "{refused}");
     victim.assert_untouched();
     // In the sandbox's own system it is.
     let engine = mounting(&["/data/made", "/up/made"]);
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     let text = "cat /data/made/content /up/made/content";
     assert_eq!(run_in(&sandbox, text).await, "mounted\nmounted\n");
     victim.assert_untouched();
@@ -107,7 +107,7 @@ pub(crate) async fn links_where_something_is_to_be_mounted_are_not_followed(cell
 
 pub(crate) async fn links_in_the_guests_directories_are_not_followed(cell: &Cell) {
     let victim = Victim::new(cell);
-    let task = Task::default_task();
+    let task = TaskName::default_task();
     let plant = |dir: &str, names: &str, make: &str| {
         format!("cd {dir} && for f in {names}; do rm -rf $f; {make} $f; done")
     };
@@ -146,7 +146,7 @@ pub(crate) async fn links_are_removed_and_not_what_they_name(cell: &Cell) {
     );
     cell.run(&text).await;
     let removed =
-        cell.engine(&[]).remove(&Task::default_task(), FilesOnRemoval::Remove).await.unwrap();
+        cell.engine(&[]).remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
     assert_eq!(removed.instances, 1);
     victim.assert_untouched();
 }
@@ -158,7 +158,7 @@ pub(crate) async fn links_are_copied_and_not_what_they_name(cell: &Cell) {
         victim.path()
     );
     cell.run(&text).await;
-    let (task, name) = (Task::default_task(), "before".parse().unwrap());
+    let (task, name) = (TaskName::default_task(), "before".parse().unwrap());
     let engine = cell.engine(&[]);
     engine.snapshot(&task, &name, None, WhileBusy::Stop).await.unwrap();
     assert_eq!(copies(&cell.world.home()), Vec::<PathBuf>::new());

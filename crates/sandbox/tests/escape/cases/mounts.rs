@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use vestal_config::{Environment, Home, Override, Settings};
-use vestal_sandbox::{Engine, FilesOnRemoval, Task};
+use vestal_sandbox::{Engine, FilesOnRemoval, TaskName};
 
 use crate::cell::{Cell, run_in};
 
@@ -15,7 +15,7 @@ fn volumes(mounts: &[(&Path, &str)]) -> String {
 }
 
 /// Returns why there is no such sandbox, with the advice.
-async fn refused(engine: &Engine, task: &Task) -> String {
+async fn refused(engine: &Engine, task: &TaskName) -> String {
     let error = engine.sandbox(task).await.unwrap_err();
     match &error {
         vestal_sandbox::Error::Backend { source, .. } => {
@@ -30,7 +30,7 @@ pub(crate) async fn a_mount_that_another_sandbox_has_replaced_is_refused(cell: &
     std::fs::create_dir_all(mono.join("svc")).unwrap();
     std::fs::write(mono.join("svc/file"), "mine\n").unwrap();
     let (of_svc, of_mono) = (volumes(&[(&mono.join("svc"), "/svc")]), volumes(&[(&mono, "/mono")]));
-    let (svc, later): (Task, Task) = ("svc".parse().unwrap(), "later".parse().unwrap());
+    let (svc, later): (TaskName, TaskName) = ("svc".parse().unwrap(), "later".parse().unwrap());
     let engine = cell.engine(&[&of_svc]);
     let sandbox = engine.sandbox(&svc).await.unwrap();
     assert_eq!(run_in(&sandbox, "cat /svc/file").await, "mine\n");
@@ -89,12 +89,12 @@ pub(crate) async fn the_home_of_vestal_is_covered_in_what_is_mounted(cell: &Cell
     // Nor can what is above it be moved, to put another home in its place.
     let deep = world.join("deep/er/vestal");
     let engine = engine_at(cell, &deep, &volumes(&[(&world, "/all")]));
-    let sandbox = engine.sandbox(&Task::default_task()).await.unwrap();
+    let sandbox = engine.sandbox(&TaskName::default_task()).await.unwrap();
     let text = "cd /all && for d in deep deep/er deep/er/vestal; do mv $d moved; rmdir $d; done; ls deep/er/vestal";
     assert_eq!(run_in(&sandbox, &format!("( {text} ) 2> /dev/null")).await, "");
     drop(sandbox);
     assert!(deep.join("sandboxes").is_dir());
-    engine.remove(&Task::default_task(), FilesOnRemoval::Remove).await.unwrap();
+    engine.remove(&TaskName::default_task(), FilesOnRemoval::Remove).await.unwrap();
     // It is not mounted itself, nor what is in it.
     for part in ["", "sandboxes"] {
         let itself = volumes(&[(&cell.world.home().join(part), "/own")]);

@@ -56,7 +56,8 @@ pub(crate) async fn processes_of_the_host_cannot_be_touched(cell: &Cell) {
 pub(crate) async fn a_signal_to_everybody_stays_inside(cell: &Cell) {
     let bystander = Bystander::new();
     // It takes its own supervisor along, so nobody is left to say how it ended.
-    let sandbox = cell.engine(&[]).sandbox(&vestal_sandbox::Task::default_task()).await.unwrap();
+    let sandbox =
+        cell.engine(&[]).sandbox(&vestal_sandbox::TaskName::default_task()).await.unwrap();
     let command = vestal_sandbox::Command::shell("cd; exec ./attack signal-all");
     sandbox.run(command).await.ok();
     assert!(bystander.is_well());

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use vestal_supervisor::{
-    BootRule, Found, Manager, Options, Service, Slot, SlotName, SlotSource, Supervisor,
+    BootRule, FoundSlot, Manager, Slot, SlotName, SlotService, SlotSource, Supervisor,
+    SupervisorOptions,
 };
 
 struct Profiles {
@@ -23,34 +24,34 @@ impl Profiles {
         dirs
     }
 
-    fn profile(&self, dir: &Path) -> Found {
+    fn profile(&self, dir: &Path) -> FoundSlot {
         let name = dir.file_name().unwrap();
         let Some(text) = name.to_str() else {
             let name = String::from_utf8_lossy(name.as_bytes()).into_owned();
-            return Found::Broken { name, reason: "its name is not UTF-8".to_owned() };
+            return FoundSlot::Broken { name, reason: "its name is not UTF-8".to_owned() };
         };
         match SlotName::new(text) {
-            Err(error) => Found::Broken { name: text.to_owned(), reason: error.to_string() },
+            Err(error) => FoundSlot::Broken { name: text.to_owned(), reason: error.to_string() },
             Ok(name) => {
                 let log_dir = self.root.join("logs/gateways").join(text);
                 let service = service(dir, log_dir, BootRule::AsBefore);
-                Found::Slot(Box::new(Slot { name, service }))
+                FoundSlot::Slot(Box::new(Slot { name, service }))
             }
         }
     }
 
-    fn service(&self, dir: &Path) -> Found {
+    fn service(&self, dir: &Path) -> FoundSlot {
         let name = dir.file_name().unwrap().to_str().unwrap();
         let always = dir.join("always").exists();
         let boot = if always { BootRule::Always } else { BootRule::IfDesired };
         let service = service(dir, self.root.join("logs").join(name), boot);
         let name = SlotName::new(&format!("@{name}")).unwrap();
-        Found::Slot(Box::new(Slot { name, service }))
+        FoundSlot::Slot(Box::new(Slot { name, service }))
     }
 }
 
 impl SlotSource for Profiles {
-    fn slots(&self) -> Vec<Found> {
+    fn slots(&self) -> Vec<FoundSlot> {
         let profiles = self.dirs("profiles");
         let services = self.dirs("services");
         let profiles = profiles.iter().map(|dir| self.profile(dir));
@@ -62,13 +63,13 @@ impl SlotSource for Profiles {
     }
 }
 
-fn service(dir: &Path, log_dir: PathBuf, boot: BootRule) -> Service {
+fn service(dir: &Path, log_dir: PathBuf, boot: BootRule) -> SlotService {
     let program = std::env::current_exe().unwrap();
     let milliseconds = |file: &str, default: u64| {
         let text = std::fs::read_to_string(dir.join(file)).ok();
         Duration::from_millis(text.map_or(default, |text| text.trim().parse().unwrap()))
     };
-    Service {
+    SlotService {
         argv: vec![program.into(), "child".into(), dir.into()],
         env: BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]),
         dir: dir.into(),
@@ -86,7 +87,7 @@ pub(crate) async fn run(root: PathBuf, reaps: bool) -> i32 {
         // Orphans come to this process, as to process 1.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())).unwrap();
     }
-    let options = Options {
+    let options = SupervisorOptions {
         run_dir: root.join("run"),
         logs_dir: root.join("logs"),
         source: Arc::new(Profiles { root }),

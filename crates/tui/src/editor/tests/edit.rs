@@ -10,7 +10,7 @@ fn enter_sends_and_the_input_is_empty_then() {
     let sent = editor.take();
     assert_eq!(sent, Submission { text: "hello".into(), shown: "hello".into() });
     assert!(editor.is_empty());
-    assert_eq!(press(&mut editor, &[Key::control('_')]), "|", "what was sent is not undone");
+    assert_eq!(press(&mut editor, &[KeyPress::control('_')]), "|", "what was sent is not undone");
 }
 
 #[test]
@@ -25,14 +25,16 @@ fn enter_on_blanks_is_not_for_the_editor() {
 #[test]
 fn four_ways_make_a_new_line() {
     let mut editor = editor();
-    let shift_enter =
-        Key { code: KeyCode::Enter, modifiers: Modifiers { shift: true, ..Modifiers::default() } };
+    let shift_enter = KeyPress {
+        code: KeyCode::Enter,
+        modifiers: Modifiers { shift: true, ..Modifiers::default() },
+    };
     write(&mut editor, "a");
     editor.key(alt(KeyCode::Enter));
     write(&mut editor, "b");
     editor.key(shift_enter);
     write(&mut editor, "c");
-    editor.key(Key::control('j'));
+    editor.key(KeyPress::control('j'));
     write(&mut editor, "d\\");
     assert_eq!(editor.key(plain(KeyCode::Enter)), Reaction::Changed);
     write(&mut editor, "e");
@@ -51,7 +53,7 @@ fn a_backslash_that_is_escaped_is_sent() {
 fn the_cursor_moves_by_characters_words_lines_and_to_the_ends() {
     let mut editor = editor();
     write(&mut editor, "one two-three\nvier 👩\u{200d}👩\u{200d}👧 fünf");
-    let ctrl = |c| Key::control(c);
+    let ctrl = |c| KeyPress::control(c);
     assert_eq!(
         press(&mut editor, &[alt_char('b')]),
         "one two-three\nvier 👩\u{200d}👩\u{200d}👧 |fünf"
@@ -91,7 +93,7 @@ fn the_cursor_moves_by_characters_words_lines_and_to_the_ends() {
 fn what_is_cut_is_put_in_again() {
     let mut editor = editor();
     write(&mut editor, "one two three");
-    let ctrl = |c| Key::control(c);
+    let ctrl = |c| KeyPress::control(c);
     assert_eq!(press(&mut editor, &[ctrl('w')]), "one two |");
     assert_eq!(press(&mut editor, &[ctrl('w')]), "one |");
     assert_eq!(
@@ -111,7 +113,7 @@ fn what_is_cut_is_put_in_again() {
 fn lines_are_cut_to_their_beginning_and_end() {
     let mut editor = editor();
     write(&mut editor, "one\ntwo words");
-    let ctrl = |c| Key::control(c);
+    let ctrl = |c| KeyPress::control(c);
     assert_eq!(press(&mut editor, &[alt_char('b'), ctrl('k')]), "one\ntwo |");
     assert_eq!(press(&mut editor, &[ctrl('u')]), "one\n|");
     assert_eq!(press(&mut editor, &[ctrl('u')]), "one|");
@@ -123,7 +125,7 @@ fn lines_are_cut_to_their_beginning_and_end() {
 fn characters_are_exchanged_and_words_recased() {
     let mut editor = editor();
     write(&mut editor, "hte");
-    let ctrl = |c| Key::control(c);
+    let ctrl = |c| KeyPress::control(c);
     assert_eq!(press(&mut editor, &[ctrl('a'), ctrl('f'), ctrl('t')]), "th|e");
     assert_eq!(press(&mut editor, &[ctrl('e'), ctrl('t')]), "teh|");
     assert_eq!(press(&mut editor, &[ctrl('a'), alt_char('c')]), "Teh|");
@@ -138,9 +140,9 @@ fn characters_are_exchanged_and_words_recased() {
 fn undo_goes_word_by_word_and_redo_back() {
     let mut editor = editor();
     write(&mut editor, "one two three");
-    let undo = Key::control('_');
+    let undo = KeyPress::control('_');
     assert_eq!(press(&mut editor, &[undo]), "one two |");
-    assert_eq!(press(&mut editor, &[Key::control('7')]), "one |", "as terminals send it");
+    assert_eq!(press(&mut editor, &[KeyPress::control('7')]), "one |", "as terminals send it");
     assert_eq!(press(&mut editor, &[alt_char('_')]), "one two |");
     write(&mut editor, "x");
     assert_eq!(press(&mut editor, &[alt_char('_')]), "one two x|", "nothing to do again");
@@ -155,13 +157,13 @@ fn undo_goes_word_by_word_and_redo_back() {
 fn control_c_clears_and_then_is_not_for_the_editor() {
     let mut editor = editor();
     write(&mut editor, "never mind");
-    let interrupt = Key::control('c');
+    let interrupt = KeyPress::control('c');
     assert_eq!(editor.key(interrupt), Reaction::Changed);
     assert!(editor.is_empty());
     assert_eq!(editor.key(interrupt), Reaction::Unused(interrupt));
-    assert_eq!(press(&mut editor, &[Key::control('_')]), "never mind|");
-    let leave = Key::control('d');
-    assert_eq!(press(&mut editor, &[Key::control('a'), leave]), "|ever mind");
+    assert_eq!(press(&mut editor, &[KeyPress::control('_')]), "never mind|");
+    let leave = KeyPress::control('d');
+    assert_eq!(press(&mut editor, &[KeyPress::control('a'), leave]), "|ever mind");
     editor.take();
     assert_eq!(editor.key(leave), Reaction::Unused(leave));
 }
@@ -171,10 +173,10 @@ fn keys_of_the_program_come_back() {
     let mut editor = editor();
     write(&mut editor, "text");
     for key in [
-        Key::control('l'),
-        Key::control('o'),
-        Key::control('g'),
-        Key::control('z'),
+        KeyPress::control('l'),
+        KeyPress::control('o'),
+        KeyPress::control('g'),
+        KeyPress::control('z'),
         plain(KeyCode::PageUp),
         plain(KeyCode::F(1)),
         alt_char('x'),

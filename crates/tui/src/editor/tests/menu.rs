@@ -1,10 +1,10 @@
 //! The menu of completions.
 
 use super::*;
-use crate::complete::Completion;
+use crate::complete::Suggestion;
 
-fn completion(replaces: Range<usize>, text: &str) -> Completion {
-    Completion { replaces, text: text.into(), label: text.into(), about: format!("about {text}") }
+fn completion(replaces: Range<usize>, text: &str) -> Suggestion {
+    Suggestion { replaces, text: text.into(), label: text.into(), about: format!("about {text}") }
 }
 
 fn tab(editor: &mut Editor, texts: &[&str]) {
@@ -21,7 +21,7 @@ fn the_only_completion_is_accepted() {
     tab(&mut editor, &["/help "]);
     assert_eq!(seen(&editor), "/help |");
     assert!(!editor.is_busy());
-    assert_eq!(press(&mut editor, &[Key::control('_')]), "/he|");
+    assert_eq!(press(&mut editor, &[KeyPress::control('_')]), "/he|");
 }
 
 #[test]

@@ -22,22 +22,22 @@ fn with_history(messages: &[&str]) -> Editor {
     Editor::new(history)
 }
 
-fn plain(code: KeyCode) -> Key {
-    Key::plain(code)
+fn plain(code: KeyCode) -> KeyPress {
+    KeyPress::plain(code)
 }
 
-fn alt(code: KeyCode) -> Key {
-    Key { code, modifiers: Modifiers { alt: true, ..Modifiers::default() } }
+fn alt(code: KeyCode) -> KeyPress {
+    KeyPress { code, modifiers: Modifiers { alt: true, ..Modifiers::default() } }
 }
 
-fn alt_char(c: char) -> Key {
+fn alt_char(c: char) -> KeyPress {
     alt(KeyCode::Char(c))
 }
 
 fn write(editor: &mut Editor, text: &str) {
     for c in text.chars() {
         let key = match c {
-            '\n' => Key::control('j'),
+            '\n' => KeyPress::control('j'),
             c => plain(KeyCode::Char(c)),
         };
         assert_eq!(editor.key(key), Reaction::Changed);
@@ -51,7 +51,7 @@ fn seen(editor: &Editor) -> String {
     text
 }
 
-fn press(editor: &mut Editor, keys: &[Key]) -> String {
+fn press(editor: &mut Editor, keys: &[KeyPress]) -> String {
     for key in keys {
         editor.key(*key);
     }

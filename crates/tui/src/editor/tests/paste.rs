@@ -16,7 +16,7 @@ fn a_large_paste_is_one_thing_and_sent_whole() {
     }
     editor.key(plain(KeyCode::Backspace));
     assert_eq!(editor.text(), "look: ", "deleted as one");
-    editor.key(Key::control('_'));
+    editor.key(KeyPress::control('_'));
     assert!(editor.text().starts_with(&format!("look: {}", large())), "undo brings it back");
     let sent = editor.take();
     assert_eq!(sent.shown, "look: [pasted 10,000 lines] ok?");
@@ -55,7 +55,7 @@ fn setting_the_text_that_is_there_keeps_its_pastes() {
     assert_eq!(editor.shown(), "[pasted 10,000 lines]");
     editor.set_text("other");
     assert_eq!(seen(&editor), "other|");
-    editor.key(Key::control('_'));
+    editor.key(KeyPress::control('_'));
     assert_eq!(editor.shown(), "[pasted 10,000 lines]");
 }
 
@@ -64,9 +64,9 @@ fn pastes_are_cut_and_put_in_as_one() {
     let mut editor = editor();
     editor.paste(large());
     write(&mut editor, " b");
-    press(&mut editor, &[Key::control('u')]);
+    press(&mut editor, &[KeyPress::control('u')]);
     assert!(editor.is_empty());
-    press(&mut editor, &[Key::control('y'), Key::control('y')]);
+    press(&mut editor, &[KeyPress::control('y'), KeyPress::control('y')]);
     assert_eq!(editor.shown(), "[pasted 10,000 lines] b[pasted 10,000 lines] b");
     press(&mut editor, &[alt(KeyCode::Backspace), alt(KeyCode::Backspace)]);
     assert_eq!(editor.shown(), "[pasted 10,000 lines] b");
@@ -86,11 +86,11 @@ fn a_key_costs_the_same_whatever_was_pasted_or_set() {
         plain(KeyCode::Left),
         alt_char('b'),
         plain(KeyCode::Up),
-        Key::control('a'),
+        KeyPress::control('a'),
         plain(KeyCode::Char('x')),
-        Key::control('w'),
-        Key::control('y'),
-        Key::control('_'),
+        KeyPress::control('w'),
+        KeyPress::control('y'),
+        KeyPress::control('_'),
     ];
     let mut pasted = editor();
     pasted.paste(large());

@@ -14,7 +14,7 @@ fn history_is_gone_through_and_the_draft_is_kept() {
     assert_eq!(press(&mut editor, &[down, down]), "third|");
     assert_eq!(press(&mut editor, &[down]), "draft|");
     assert_eq!(press(&mut editor, &[down]), "draft|");
-    assert_eq!(press(&mut editor, &[up, up, Key::control('_')]), "draft|", "one step");
+    assert_eq!(press(&mut editor, &[up, up, KeyPress::control('_')]), "draft|", "one step");
     assert_eq!(press(&mut editor, &[up]), "third|", "from the newest again");
 }
 
@@ -51,22 +51,22 @@ fn a_draft_is_kept_when_the_terminal_goes_away() {
 fn history_is_searched_character_by_character() {
     let mut editor = with_history(&["cargo test", "git log", "Cargo build", "cargo test"]);
     write(&mut editor, "draft");
-    assert_eq!(editor.key(Key::control('r')), Reaction::Changed);
+    assert_eq!(editor.key(KeyPress::control('r')), Reaction::Changed);
     assert!(editor.is_busy());
     assert_eq!(rows(&mut editor, 40, 5), ["› draft", "search: "]);
     write_query(&mut editor, "cargo");
     assert_eq!(rows(&mut editor, 40, 5), ["› cargo test", "search: cargo"]);
     assert_eq!(editor.view(40, 5, &Span::plain("› ")).cursor, Some((1, 13)));
-    editor.key(Key::control('r'));
+    editor.key(KeyPress::control('r'));
     assert_eq!(rows(&mut editor, 40, 5), ["› Cargo build", "search: cargo"]);
-    editor.key(Key::control('r'));
-    editor.key(Key::control('r'));
+    editor.key(KeyPress::control('r'));
+    editor.key(KeyPress::control('r'));
     assert_eq!(rows(&mut editor, 40, 5), ["› cargo test", "no such message: cargo"]);
-    editor.key(Key::control('s'));
+    editor.key(KeyPress::control('s'));
     assert_eq!(rows(&mut editor, 40, 5), ["› Cargo build", "search: cargo"]);
     assert_eq!(editor.key(plain(KeyCode::Enter)), Reaction::Changed, "to look at it first");
     assert_eq!(seen(&editor), "Cargo| build");
-    assert_eq!(press(&mut editor, &[Key::control('_')]), "draft|");
+    assert_eq!(press(&mut editor, &[KeyPress::control('_')]), "draft|");
 }
 
 fn write_query(editor: &mut Editor, query: &str) {
@@ -77,10 +77,10 @@ fn write_query(editor: &mut Editor, query: &str) {
 
 #[test]
 fn a_search_that_is_given_up_leaves_the_draft() {
-    for key in [plain(KeyCode::Escape), Key::control('g'), Key::control('c')] {
+    for key in [plain(KeyCode::Escape), KeyPress::control('g'), KeyPress::control('c')] {
         let mut editor = with_history(&["cargo test"]);
         write(&mut editor, "draft");
-        editor.key(Key::control('r'));
+        editor.key(KeyPress::control('r'));
         write_query(&mut editor, "car");
         assert_eq!(editor.key(key), Reaction::Changed);
         assert_eq!(seen(&editor), "draft|");
@@ -91,11 +91,11 @@ fn a_search_that_is_given_up_leaves_the_draft() {
 #[test]
 fn a_key_that_is_not_of_the_search_is_for_what_was_found() {
     let mut editor = with_history(&["one", "cargo test", "three"]);
-    editor.key(Key::control('r'));
+    editor.key(KeyPress::control('r'));
     write_query(&mut editor, "car");
-    assert_eq!(press(&mut editor, &[Key::control('a')]), "|cargo test");
-    editor.key(Key::control('c'));
-    editor.key(Key::control('r'));
+    assert_eq!(press(&mut editor, &[KeyPress::control('a')]), "|cargo test");
+    editor.key(KeyPress::control('c'));
+    editor.key(KeyPress::control('r'));
     write_query(&mut editor, "car");
     assert_eq!(press(&mut editor, &[plain(KeyCode::Up)]), "one|", "from there");
 }
@@ -103,16 +103,16 @@ fn a_key_that_is_not_of_the_search_is_for_what_was_found() {
 #[test]
 fn what_was_sent_twice_is_found_once() {
     let mut editor = with_history(&["cargo test", "git log", "cargo test"]);
-    editor.key(Key::control('r'));
+    editor.key(KeyPress::control('r'));
     write_query(&mut editor, "cargo");
-    editor.key(Key::control('r'));
+    editor.key(KeyPress::control('r'));
     assert_eq!(rows(&mut editor, 40, 5), ["› cargo test", "no such message: cargo"]);
 }
 
 #[test]
 fn a_key_that_ends_a_search_and_is_unused_is_handed_back_as_it_was_pressed() {
     let mut editor = Editor::new(History::in_memory());
-    editor.key(Key::control('r'));
-    let pressed = Key::control('T');
+    editor.key(KeyPress::control('r'));
+    let pressed = KeyPress::control('T');
     assert_eq!(editor.key(pressed), Reaction::Unused(pressed));
 }

@@ -1,7 +1,7 @@
 //! What is seen.
 
 use super::*;
-use crate::complete::Completion;
+use crate::complete::Suggestion;
 use crate::emulator::Emulator;
 use crate::screen::Screen;
 use crate::style::Colour;
@@ -89,7 +89,7 @@ fn wide_characters_are_seen_whole_and_the_cursor_behind_them() {
     press(&mut editor, &[plain(KeyCode::Left), plain(KeyCode::Left)]);
     let (_, cursor) = on_a_terminal(&mut editor, 14);
     assert_eq!(cursor, (1, 12), "behind the thumb");
-    press(&mut editor, &[Key::control('a'), alt_char('f'), plain(KeyCode::Right)]);
+    press(&mut editor, &[KeyPress::control('a'), alt_char('f'), plain(KeyCode::Right)]);
     press(&mut editor, &[plain(KeyCode::Right)]);
     let (_, cursor) = on_a_terminal(&mut editor, 14);
     assert_eq!(cursor, (0, 7), "behind the first wide one");
@@ -103,7 +103,7 @@ fn the_input_fits_at_sixty_columns_with_its_menu() {
     editor.key(plain(KeyCode::Tab));
     let (text, cursor) = editor.to_complete();
     let start = text.rfind('@').unwrap() + 1;
-    let completion = |text: &str, about: &str| Completion {
+    let completion = |text: &str, about: &str| Suggestion {
         replaces: start..cursor,
         text: text.into(),
         label: text.into(),

@@ -3,13 +3,14 @@
 use super::super::expand::Argument;
 use super::super::expand::is_open;
 use super::super::invocation::{Feed, ProgramRun};
-use super::Words;
+use super::WordList;
 use super::grammar::{self, PathTarget};
 
 /// Options of `docker run` that give a container nothing of this machine. Those
 /// of the second list take a value.
-const PLAIN: Words = Words("--rm -i -t -it -ti -d --detach --interactive --tty --init --read-only");
-const PLAIN_VALUED: Words = Words(
+const PLAIN: WordList =
+    WordList("--rm -i -t -it -ti -d --detach --interactive --tty --init --read-only");
+const PLAIN_VALUED: WordList = WordList(
     "--name -p --publish -e --env -w --workdir --hostname -h --label -l --memory -m --cpus \
      --platform --entrypoint -u --user --pull --shm-size --restart --stop-timeout --tmpfs \
      --log-driver",
@@ -112,7 +113,7 @@ pub(super) fn kubectl(it: &ProgramRun<'_>) -> bool {
 
 /// Reports whether a cloud is only looked at.
 pub(super) fn cloud(it: &ProgramRun<'_>) -> bool {
-    const CHANGES: Words = Words(
+    const CHANGES: WordList = WordList(
         "create delete update set add remove start stop restart reset run ssh deploy purge attach \
          detach invoke import export copy move enable disable apply execute",
     );
@@ -186,7 +187,7 @@ pub(super) fn database<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
 
 /// Reports whether statements read, or change what they name.
 fn only_asks(text: &str) -> bool {
-    const STATEMENTS: Words = Words(
+    const STATEMENTS: WordList = WordList(
         "SELECT SHOW EXPLAIN DESCRIBE DESC PRAGMA INSERT UPDATE DELETE CREATE WITH VALUES \
          ANALYZE BEGIN COMMIT ROLLBACK USE ALTER",
     );
@@ -228,7 +229,7 @@ fn only_asks(text: &str) -> bool {
 /// Reports whether a client's own command shows something, and does nothing more:
 /// others run programs and write files, and so do some arguments.
 fn only_shows(command: &str) -> bool {
-    const SHOWS: Words = Words(
+    const SHOWS: WordList = WordList(
         "\\d \\d+ \\da \\db \\dc \\dd \\df \\df+ \\dg \\di \\di+ \\dl \\dm \\dn \\dn+ \\do \\dp \\ds \\dt \\dt+ \
          \\dT \\du \\du+ \\dv \\dv+ \\dx \\l \\l+ .tables .schema .headers .databases .indexes",
     );

@@ -4,11 +4,11 @@
 //! script's own is handed to nobody, unless the session has exported its name
 //! before: those that are known to decide what runs are asked about anyway.
 
-use super::Words;
+use super::WordList;
 use crate::approvals::shell::expand::is_open;
 
 /// Names that programs of the tables take code, options or other programs from.
-const NAMES: Words = Words(
+const NAMES: WordList = WordList(
     "BASH_ENV ENV SHELLOPTS BASHOPTS PROMPT_COMMAND PS0 PS1 PS2 PS3 PS4 SHELL HOME EDITOR \
      VISUAL PAGER MANPAGER BROWSER LESSOPEN LESSCLOSE PERL5OPT PERL5LIB PERL5DB RUBYOPT \
      RUBYLIB NODE_OPTIONS NODE_PATH JAVA_TOOL_OPTIONS _JAVA_OPTIONS JDK_JAVA_OPTIONS \
@@ -19,30 +19,30 @@ const NAMES: Words = Words(
 );
 
 /// Beginnings of such names.
-const BEGINNINGS: Words = Words(
+const BEGINNINGS: WordList = WordList(
     "LD_ DYLD_ GIT_ PYTHON BASH_ npm_config_ NPM_CONFIG_ PIP_ VESTAL_ CARGO_ RUSTUP_ BUNDLE_",
 );
 
 /// Names that the shell gives a meaning of its own. What they are set to it works out
 /// as a sum, commands in subscripts included; a number is harmless.
-const WORKED_OUT: Words = Words(
+const WORKED_OUT: WordList = WordList(
     "RANDOM SRANDOM SECONDS EPOCHSECONDS EPOCHREALTIME OPTIND HISTCMD LINENO UID EUID PPID BASHPID \
      GROUPS DIRSTACK FUNCNAME PIPESTATUS COMP_WORDBREAKS",
 );
 
 /// Ends of such names.
-const ENDS: Words = Words(
+const ENDS: WordList = WordList(
     "_WRAPPER _RUNNER _LINKER _COMMAND _CMD _EDITOR _PAGER _SHELL _ASKPASS _PRELOAD _SSH FLAGS _CONFIG_PATH _OPTS",
 );
 
 /// Names of those whose values are programs.
-const NAME_PROGRAMS: Words = Words(
+const NAME_PROGRAMS: WordList = WordList(
     "SHELL EDITOR VISUAL PAGER MANPAGER BROWSER MAKE CC CXX LD AR AS CPP RUSTC RUSTDOC GIT_PAGER \
      GIT_EDITOR GIT_SEQUENCE_EDITOR RUSTC_WRAPPER CMAKE_C_COMPILER_LAUNCHER AWS_PAGER GH_PAGER",
 );
 
 /// Names that decide nothing, whatever their values.
-const HARMLESS: Words = Words(
+const HARMLESS: WordList = WordList(
     "RUST_LOG RUST_BACKTRACE RUST_LIB_BACKTRACE RUST_TEST_THREADS RUST_MIN_STACK RUSTC_BOOTSTRAP \
      CARGO_TERM_COLOR CARGO_INCREMENTAL CARGO_NET_OFFLINE CARGO_BUILD_JOBS NODE_ENV CI DEBUG \
      VERBOSE LANG LANGUAGE TZ TERM COLORTERM NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE COLUMNS \
@@ -73,7 +73,7 @@ const PROGRAMS: [&str; 14] = [
 ];
 
 /// Directories that hold programs on most machines.
-const PROGRAM_DIRS: Words = Words(
+const PROGRAM_DIRS: WordList = WordList(
     "/bin /sbin /usr/bin /usr/sbin /usr/local/bin /usr/local/sbin /usr/local/go/bin \
      /opt/homebrew/bin /snap/bin ~/.cargo/bin ~/.local/bin ~/go/bin ~/.bun/bin ~/.deno/bin \
      ~/bin",
@@ -135,7 +135,7 @@ fn is_harmless(name: &str, value: &str) -> bool {
 }
 
 /// Settings of the compiler's that choose no program and no file.
-const CODEGEN: Words = Words(
+const CODEGEN: WordList = WordList(
     "opt-level target-cpu debuginfo lto codegen-units debug-assertions overflow-checks panic strip \
      incremental instrument-coverage force-frame-pointers relocation-model target-feature",
 );

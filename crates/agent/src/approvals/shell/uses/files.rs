@@ -2,12 +2,12 @@
 
 use super::super::expand::{Argument, UNKNOWN};
 use super::super::invocation::ProgramRun;
-use super::Words;
+use super::WordList;
 use super::grammar::{self, PathTarget};
 
 /// Tests and actions of `find` that change nothing; `-exec` and `-delete` are
 /// looked at elsewhere.
-const FIND: Words = Words(
+const FIND: WordList = WordList(
     "-L -H -P -O1 -O2 -O3 -name -iname -path -ipath -wholename -iwholename -regex -iregex \
      -regextype -type -xtype -size -empty -mtime -mmin -atime -amin -ctime -cmin -newer \
      -anewer -cnewer -newermt -newerct -newerat -daystart -user -group -uid -gid -nouser \

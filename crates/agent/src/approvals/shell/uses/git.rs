@@ -2,12 +2,12 @@
 
 use super::super::expand::{Argument, is_open};
 use super::super::invocation::ProgramRun;
-use super::Words;
+use super::WordList;
 use super::grammar::{self, ParsedLine, PathTarget};
 use super::verb;
 
 /// Settings that name no program.
-const SETTINGS: Words = Words(
+const SETTINGS: WordList = WordList(
     "user. color. advice. init.defaultbranch core.quotepath core.autocrlf core.filemode \
      core.ignorecase core.longpaths core.abbrev commit.gpgsign tag.gpgsign pull.rebase \
      pull.ff push.default push.autosetupremote branch. fetch.prune safe.directory",

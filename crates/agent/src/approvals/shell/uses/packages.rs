@@ -1,13 +1,13 @@
 //! Managers of packages, and the tools that they run.
 
-use super::Words;
+use super::WordList;
 use super::grammar::{self, PathTarget};
 use super::{KnownProgram, look};
 use crate::approvals::shell::expand::Argument;
 use crate::approvals::shell::invocation::ProgramRun;
 
 /// Tools of packages that `npx` and its like may run: they are known below.
-const NODE_TOOLS: Words = Words(
+const NODE_TOOLS: WordList = WordList(
     "tsc eslint prettier jest vitest mocha vite webpack rollup esbuild biome stylelint next turbo \
      playwright cypress",
 );
@@ -31,7 +31,7 @@ const NODE: &str = "stop -gDESPOdsqhvry -wF: -C! --save-dev --save-exact --save-
      --recursive --filter: --dir! --cwd! --loglevel: --verbose --parallel --stream --tag: --exact --watch --hot --coverage --timeout: --bail? --network-timeout: --no-progress --non-interactive --check-files --ignore-engines";
 
 pub(super) fn node_packages<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
-    const VERBS: Words = Words(
+    const VERBS: WordList = WordList(
         "install i ci add run run-script test t build start dev lint ls list outdated view \
          info why audit version init update up prune dedupe explain typecheck format check \
          pack remove uninstall rm un ping root bin help fund",
@@ -77,7 +77,8 @@ pub(super) fn node_packages<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a
             if plain && !anywhere { all(Vec::new()) } else { None }
         }
         verb if VERBS.has(verb) => {
-            const LOOKS: Words = Words("ls list outdated view info why root bin help explain");
+            const LOOKS: WordList =
+                WordList("ls list outdated view info why root bin help explain");
             let more = grammar::read(line.rest, &NODE.replace("stop", ""))?;
             let global =
                 [&line, &more].iter().any(|line| line.has(&["g", "global"])) && !LOOKS.has(verb);
@@ -137,7 +138,7 @@ fn covered<'a>(
 }
 
 /// Tools that a project's own environment may run.
-const PROJECT_TOOLS: Words = Words(
+const PROJECT_TOOLS: WordList = WordList(
     "pytest py.test mypy ruff black flake8 pylint isort pyright coverage tox nox pre-commit rspec rubocop rake",
 );
 

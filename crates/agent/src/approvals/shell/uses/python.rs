@@ -6,24 +6,24 @@
 
 use super::super::invocation::ProgramRun;
 use super::grammar;
-use super::{KnownProgram, Words};
+use super::{KnownProgram, WordList};
 
 /// Modules that can be imported.
-const MODULES: Words = Words(
+const MODULES: WordList = WordList(
     "json sys math re datetime collections itertools functools time csv hashlib base64 \
      statistics string textwrap random platform decimal fractions calendar unicodedata pprint \
      uuid struct",
 );
 
 /// What may be called by its name.
-const FUNCTIONS: Words = Words(
+const FUNCTIONS: WordList = WordList(
     "print len sorted sum min max abs round range enumerate zip map filter list dict set \
      tuple str int float bool repr ord chr hex bin oct any all reversed isinstance type bytes \
      divmod pow format next iter pprint",
 );
 
 /// Attributes that may be used, called or not.
-const ATTRIBUTES: Words = Words(
+const ATTRIBUTES: WordList = WordList(
     "load loads dumps stdin read readline readlines argv version version_info platform \
      maxsize executable strip lstrip rstrip split rsplit splitlines join replace lower \
      upper title startswith endswith find count index items keys values get append extend \
@@ -34,20 +34,20 @@ const ATTRIBUTES: Words = Words(
 );
 
 /// Words of the language that change nothing.
-const KEYWORDS: Words = Words(
+const KEYWORDS: WordList = WordList(
     "if else elif for in not and or is while break continue pass lambda None True False \
      import from as return assert",
 );
 
 /// Modules of `python -m` that build, test, format or show something.
-const PROGRAMS: Words = Words(
+const PROGRAMS: WordList = WordList(
     "pytest unittest venv json.tool black ruff mypy flake8 pylint isort build compileall \
      py_compile doctest site platform this tokenize coverage tabnanny virtualenv pyright",
 );
 
 /// Modules that are programs of their own, too.
-const TOOLS: Words =
-    Words("pytest black ruff mypy flake8 pylint isort coverage pyright virtualenv pip");
+const TOOLS: WordList =
+    WordList("pytest black ruff mypy flake8 pylint isort coverage pyright virtualenv pip");
 
 /// Says what is known about a module that `python -m` runs.
 pub(in crate::approvals::shell) fn look_at_module<'a>(it: &ProgramRun<'a>) -> KnownProgram<'a> {
@@ -92,7 +92,7 @@ pub(in crate::approvals::shell) fn look_at_module<'a>(it: &ProgramRun<'a>) -> Kn
 }
 
 /// Modules that those of [`MODULES`] may import in their turn.
-const STANDARD: Words = Words(
+const STANDARD: WordList = WordList(
     "abc ast bisect bz2 codecs contextlib copy copyreg ctypes dataclasses dis encodings enum \
      fnmatch genericpath gettext heapq importlib inspect io keyword linecache locale lzma netrc \
      numbers opcode operator os posixpath queue reprlib select selectors shutil signal site socket \
@@ -108,7 +108,7 @@ pub(in crate::approvals::shell) fn is_standard(file: &str) -> bool {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Token {
+enum PythonToken {
     Word(String),
     /// A text or a number.
     Value,
@@ -120,29 +120,36 @@ enum Token {
 pub(in crate::approvals::shell) fn only_computes(code: &str) -> bool {
     let Some(tokens) = tokens(code) else { return false };
     // What follows a dot must be seen beside it.
-    if tokens.windows(2).any(|pair| *pair == [Token::Sign('.'), Token::LineEnd]) {
+    if tokens.windows(2).any(|pair| *pair == [PythonToken::Sign('.'), PythonToken::LineEnd]) {
         return false;
     }
-    tokens.split(|token| *token == Token::LineEnd || *token == Token::Sign(';')).all(statement)
+    tokens
+        .split(|token| *token == PythonToken::LineEnd || *token == PythonToken::Sign(';'))
+        .all(statement)
 }
 
-fn statement(tokens: &[Token]) -> bool {
+fn statement(tokens: &[PythonToken]) -> bool {
     match tokens {
-        [Token::Word(first), rest @ ..] if first == "import" => rest
-            .split(|token| *token == Token::Sign(','))
-            .all(|one| matches!(one, [Token::Word(module)] if MODULES.has(module.as_str()))),
-        [Token::Word(first), Token::Word(module), Token::Word(import), names @ ..]
-            if first == "from" && import == "import" =>
-        {
-            let known = |token: &Token| match token {
-                Token::Word(name) => ATTRIBUTES.has(name.as_str()) || MODULES.has(name.as_str()),
-                other => *other == Token::Sign(','),
+        [PythonToken::Word(first), rest @ ..] if first == "import" => rest
+            .split(|token| *token == PythonToken::Sign(','))
+            .all(|one| matches!(one, [PythonToken::Word(module)] if MODULES.has(module.as_str()))),
+        [
+            PythonToken::Word(first),
+            PythonToken::Word(module),
+            PythonToken::Word(import),
+            names @ ..,
+        ] if first == "from" && import == "import" => {
+            let known = |token: &PythonToken| match token {
+                PythonToken::Word(name) => {
+                    ATTRIBUTES.has(name.as_str()) || MODULES.has(name.as_str())
+                }
+                other => *other == PythonToken::Sign(','),
             };
             // What is imported is called by its name later, which must be known as such, too.
             MODULES.has(module.as_str()) && names.iter().all(known)
         }
         // Such words begin statements that define, run or remove something.
-        [Token::Word(first), ..]
+        [PythonToken::Word(first), ..]
             if ["def", "class", "with", "del", "exec", "global", "async", "try", "raise"]
                 .contains(&first.as_str()) =>
         {
@@ -156,24 +163,25 @@ fn statement(tokens: &[Token]) -> bool {
 }
 
 /// Reports whether something of another's is bound anew: `sys.path = …`, `for a.b in …`.
-fn binds_attribute(tokens: &[Token]) -> bool {
-    let dot = |tokens: &[Token]| tokens.contains(&Token::Sign('.'));
+fn binds_attribute(tokens: &[PythonToken]) -> bool {
+    let dot = |tokens: &[PythonToken]| tokens.contains(&PythonToken::Sign('.'));
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate() {
         let next = tokens.get(at + 1);
         let before = at.checked_sub(1).and_then(|at| tokens.get(at));
         match token {
-            Token::Sign('(' | '[' | '{') => depth += 1,
-            Token::Sign(')' | ']' | '}') => depth = depth.saturating_sub(1),
-            Token::Sign('=') if depth == 0 => {
-                let compares = next == Some(&Token::Sign('='))
-                    || matches!(before, Some(Token::Sign('=' | '!' | '<' | '>')));
+            PythonToken::Sign('(' | '[' | '{') => depth += 1,
+            PythonToken::Sign(')' | ']' | '}') => depth = depth.saturating_sub(1),
+            PythonToken::Sign('=') if depth == 0 => {
+                let compares = next == Some(&PythonToken::Sign('='))
+                    || matches!(before, Some(PythonToken::Sign('=' | '!' | '<' | '>')));
                 if !compares && dot(&tokens[..at]) {
                     return true;
                 }
             }
-            Token::Word(word) if word == "for" => {
-                let names = tokens[at..].split(|token| *token == Token::Word("in".to_owned()));
+            PythonToken::Word(word) if word == "for" => {
+                let names =
+                    tokens[at..].split(|token| *token == PythonToken::Word("in".to_owned()));
                 if names.take(1).any(dot) {
                     return true;
                 }
@@ -184,32 +192,37 @@ fn binds_attribute(tokens: &[Token]) -> bool {
     false
 }
 
-fn expression(tokens: &[Token], at: usize, token: &Token) -> bool {
+fn expression(tokens: &[PythonToken], at: usize, token: &PythonToken) -> bool {
     let before = at.checked_sub(1).and_then(|at| tokens.get(at));
-    let called = tokens.get(at + 1) == Some(&Token::Sign('('));
+    let called = tokens.get(at + 1) == Some(&PythonToken::Sign('('));
     match token {
         // A decorator calls, and so does what an expression came to: `(f)()`, `f()()`, `a[0]()`.
-        Token::Sign('@') => false,
-        Token::Sign('(') => !matches!(before, Some(Token::Sign(')' | ']' | '}') | Token::Value)),
-        Token::Word(word) => {
+        PythonToken::Sign('@') => false,
+        PythonToken::Sign('(') => {
+            !matches!(before, Some(PythonToken::Sign(')' | ']' | '}') | PythonToken::Value))
+        }
+        PythonToken::Word(word) => {
             let word = word.as_str();
-            if before == Some(&Token::Sign('.')) {
+            if before == Some(&PythonToken::Sign('.')) {
                 ATTRIBUTES.has(word)
             } else if KEYWORDS.has(word) {
                 !matches!(word, "import" | "from")
             } else if called && word == "open" {
                 // With a name and nothing more it is opened to be read.
-                matches!(tokens.get(at + 2..at + 4), Some([Token::Value, Token::Sign(')')]))
+                matches!(
+                    tokens.get(at + 2..at + 4),
+                    Some([PythonToken::Value, PythonToken::Sign(')')])
+                )
             } else if called {
                 FUNCTIONS.has(word) || ATTRIBUTES.has(word)
             } else {
                 // A name that is bound anew could stand for something else when it is called.
-                let bound = tokens.get(at + 1) == Some(&Token::Sign('='));
+                let bound = tokens.get(at + 1) == Some(&PythonToken::Sign('='));
                 let callable = FUNCTIONS.has(word) || ATTRIBUTES.has(word);
                 !(word.starts_with("__") || bound && callable || is_dangerous(word))
             }
         }
-        Token::Sign(_) | Token::Value | Token::LineEnd => true,
+        PythonToken::Sign(_) | PythonToken::Value | PythonToken::LineEnd => true,
     }
 }
 
@@ -235,7 +248,7 @@ fn is_dangerous(word: &str) -> bool {
 }
 
 /// Reads the words; nothing if something in it is not plain.
-fn tokens(code: &str) -> Option<Vec<Token>> {
+fn tokens(code: &str) -> Option<Vec<PythonToken>> {
     let mut tokens = Vec::new();
     let mut rest = code;
     while let Some(first) = rest.chars().next() {
@@ -255,30 +268,30 @@ fn tokens(code: &str) -> Option<Vec<Token>> {
                 if !plain && (!formatted || text.contains('{')) {
                     return None;
                 }
-                tokens.push(Token::Value);
+                tokens.push(PythonToken::Value);
                 rest = after;
             } else {
-                tokens.push(Token::Word(word.to_owned()));
+                tokens.push(PythonToken::Word(word.to_owned()));
             }
         } else if first == '"' || first == '\'' {
             let (_, after) = literal(rest)?;
-            tokens.push(Token::Value);
+            tokens.push(PythonToken::Value);
             rest = after;
         } else if first.is_ascii_digit() {
             let end = rest
                 .find(|c: char| !c.is_alphanumeric() && c != '.' && c != '_')
                 .unwrap_or(rest.len());
-            tokens.push(Token::Value);
+            tokens.push(PythonToken::Value);
             rest = &rest[end..];
         } else if first == '#' {
             rest = rest.find('\n').map_or("", |end| &rest[end..]);
         } else {
             rest = &rest[first.len_utf8()..];
             match first {
-                '\n' => tokens.push(Token::LineEnd),
+                '\n' => tokens.push(PythonToken::LineEnd),
                 '\\' => return None,
                 blank if blank.is_whitespace() => {}
-                sign if sign.is_ascii() => tokens.push(Token::Sign(sign)),
+                sign if sign.is_ascii() => tokens.push(PythonToken::Sign(sign)),
                 _ => return None,
             }
         }

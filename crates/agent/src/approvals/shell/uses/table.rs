@@ -1,14 +1,14 @@
 //! Programs that read, print and change files, and what the shell itself does.
 
 use super::Uses::{self, Any, None, Options, Told, Verbs, Without, Writes};
-use super::Words;
+use super::WordList;
 use super::{containers, editors, files, git};
 
 /// Programs with the same uses.
-pub(super) const GROUPS: &[(Words, Uses)] = &[
+pub(super) const GROUPS: &[(WordList, Uses)] = &[
     // The shell's own. What `eval`, `source`, `trap` and the shells run is looked at where it is run.
     (
-        Words(
+        WordList(
             ": [ bg break builtin cd command continue declare dirs disown echo eval exec exit \
              export false fg getopts help let local popd printf pushd pwd read \
              return shift source . test time times trap true type typeset \
@@ -17,11 +17,14 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
         Any,
     ),
     // `-x` runs something, the history can be written anywhere, and what is read-only keeps its value.
-    (Words("jobs"), Without("x", &[])),
-    (Words("history"), Told(|it| it.texts().all(|text| text.bytes().all(|b| b.is_ascii_digit())))),
-    (Words("readonly"), None),
+    (WordList("jobs"), Without("x", &[])),
     (
-        Words("set"),
+        WordList("history"),
+        Told(|it| it.texts().all(|text| text.bytes().all(|b| b.is_ascii_digit()))),
+    ),
+    (WordList("readonly"), None),
+    (
+        WordList("set"),
         Told(|it| {
             let plain = |text: &str| match text.strip_prefix(['-', '+']) {
                 Some("") | Option::None => true,
@@ -33,28 +36,28 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
         }),
     ),
     (
-        Words("shopt"),
+        WordList("shopt"),
         Told(|it| {
-            const HARMLESS: Words = Words(
+            const HARMLESS: WordList = WordList(
                 "-s -u -q -p -o globstar nullglob dotglob extglob failglob nocaseglob \
                  nocasematch inherit_errexit lastpipe pipefail errexit nounset",
             );
             it.texts().all(|text| HARMLESS.has(text))
         }),
     ),
-    (Words("mapfile readarray"), Without("C", &[])),
-    (Words("hash"), Without("p", &[])),
-    (Words("alias enable bind complete compgen"), None),
+    (WordList("mapfile readarray"), Without("C", &[])),
+    (WordList("hash"), Without("p", &[])),
+    (WordList("alias enable bind complete compgen"), None),
     // Shells and other interpreters: what they are handed is looked at in `run` and `code`.
     (
-        Words(
+        WordList(
             "sh bash dash zsh ksh mksh ash fish csh tcsh rbash python python2 python3 pypy \
              pypy3 perl ruby node deno php lua",
         ),
         Any,
     ),
     (
-        Words(
+        WordList(
             "osascript pwsh powershell tclsh wish expect Rscript R julia guile racket gdb \
              lldb ghci irb erl elixir iex scala groovy jshell m4 ed ex vi vim nvim emacs nano \
              dc socat nc ncat netcat telnet ftp sftp scp chown chgrp mount umount at batch \
@@ -64,7 +67,7 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
     ),
     // Reading and computing.
     (
-        Words(
+        WordList(
             "ls dir vdir cat tac nl head tail wc cut paste join comm tr fold fmt column \
              expand unexpand rev seq basename dirname realpath readlink stat file du df id \
              whoami who w groups uname cal uptime free ps pgrep pstree lscpu lsblk lsof lsusb \
@@ -81,131 +84,131 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
     ),
     // `+` runs commands of their own, `-o` keeps a log.
     (
-        Words("less more zless"),
+        WordList("less more zless"),
         Told(|it| {
             it.texts().all(|text| !text.starts_with('+') && !text.starts_with("--"))
                 && !it.has("oOkT", "")
         }),
     ),
-    (Words("nm"), Without("", &["plugin"])),
-    (Words("ss"), Without("KD", &["kill", "diag"])),
-    (Words("rg"), Without("", &["pre", "hostname-bin"])),
-    (Words("ag bat"), Without("", &["pager"])),
-    (Words("strace ltrace"), Without("o", &["output"])),
+    (WordList("nm"), Without("", &["plugin"])),
+    (WordList("ss"), Without("KD", &["kill", "diag"])),
+    (WordList("rg"), Without("", &["pre", "hostname-bin"])),
+    (WordList("ag bat"), Without("", &["pager"])),
+    (WordList("strace ltrace"), Without("o", &["output"])),
     // What they run is in their arguments, in languages that are not read here.
-    (Words("fzf hyperfine mlr"), None),
-    (Words("man"), Options("-kfwaKc -sSLM: --where --path --all")),
+    (WordList("fzf hyperfine mlr"), None),
+    (WordList("man"), Options("-kfwaKc -sSLM: --where --path --all")),
     (
-        Words("date"),
+        WordList("date"),
         Options(
             "-uR -dfr: -I? --utc --universal --date: --iso-8601? --rfc-3339: --rfc-email --reference: --file:",
         ),
     ),
     (
-        Words("hostname domainname"),
+        WordList("hostname domainname"),
         Told(|it| it.operands().next().is_none() && !it.has("Fb", "file")),
     ),
-    (Words("sdiff vimdiff"), None),
-    (Words("sed gsed"), Writes(editors::sed)),
-    (Words("awk gawk mawk nawk"), Told(editors::awk)),
-    (Words("find"), Told(files::find)),
-    (Words("fd fdfind"), Without("xXl", &["exec", "exec-batch", "list-details"])),
+    (WordList("sdiff vimdiff"), None),
+    (WordList("sed gsed"), Writes(editors::sed)),
+    (WordList("awk gawk mawk nawk"), Told(editors::awk)),
+    (WordList("find"), Told(files::find)),
+    (WordList("fd fdfind"), Without("xXl", &["exec", "exec-batch", "list-details"])),
     // Changing files; more of these are in `options.rs`.
-    (Words("sync"), Any),
-    (Words("ln"), Writes(files::links)),
-    (Words("rm unlink"), Writes(files::removes_named)),
-    (Words("chmod"), Writes(files::sets_mode)),
-    (Words("tar bsdtar gtar"), Writes(files::tar)),
-    (Words("unzip"), Writes(files::unzip)),
-    (Words("rsync"), Writes(files::rsync)),
+    (WordList("sync"), Any),
+    (WordList("ln"), Writes(files::links)),
+    (WordList("rm unlink"), Writes(files::removes_named)),
+    (WordList("chmod"), Writes(files::sets_mode)),
+    (WordList("tar bsdtar gtar"), Writes(files::tar)),
+    (WordList("unzip"), Writes(files::unzip)),
+    (WordList("rsync"), Writes(files::rsync)),
     // What a patch changes is in the patch.
-    (Words("dd shred patch"), None),
+    (WordList("dd shred patch"), None),
     // Other machines.
-    (Words("curl"), Writes(files::curl)),
-    (Words("wget"), Writes(files::wget)),
-    (Words("ssh"), Told(only_plain_ssh)),
-    (Words("git"), Writes(git::is_ordinary)),
-    (Words("gh"), Writes(git::github)),
-    (Words("docker podman nerdctl"), Told(containers::engine)),
+    (WordList("curl"), Writes(files::curl)),
+    (WordList("wget"), Writes(files::wget)),
+    (WordList("ssh"), Told(only_plain_ssh)),
+    (WordList("git"), Writes(git::is_ordinary)),
+    (WordList("gh"), Writes(git::github)),
+    (WordList("docker podman nerdctl"), Told(containers::engine)),
     (
-        Words("docker-compose podman-compose"),
+        WordList("docker-compose podman-compose"),
         Verbs(
-            Words("ps logs config images top build pull version ls"),
+            WordList("ps logs config images top build pull version ls"),
             "-aqft -n: --all --quiet --follow --tail: --timestamps --since: --services --no-cache \
              --format: --no-color --status:",
         ),
     ),
-    (Words("kubectl oc"), Told(containers::kubectl)),
+    (WordList("kubectl oc"), Told(containers::kubectl)),
     (
-        Words("helm"),
+        WordList("helm"),
         Verbs(
-            Words("list ls status get history show search template lint version"),
+            WordList("list ls status get history show search template lint version"),
             "-aAq -nfo: --all --all-namespaces --namespace: --values: --set: --output: --short \
              --strict --version: --revision: --max: --kube-context:",
         ),
     ),
     (
-        Words("terraform tofu"),
+        WordList("terraform tofu"),
         Verbs(
-            Words("plan validate fmt show output version init providers graph get"),
+            WordList("plan validate fmt show output version init providers graph get"),
             "+json +no-color +raw +check +diff +recursive +upgrade +input? +lock? +refresh? \
              +target: +var: +var-file: +backend? +compact-warnings +detailed-exitcode +out> \
              +reconfigure",
         ),
     ),
-    (Words("aws gcloud az doctl"), Told(containers::cloud)),
+    (WordList("aws gcloud az doctl"), Told(containers::cloud)),
     (
-        Words("psql mysql mariadb sqlite3 sqlite duckdb pgcli mycli usql"),
+        WordList("psql mysql mariadb sqlite3 sqlite duckdb pgcli mycli usql"),
         Writes(containers::database),
     ),
-    (Words("redis-cli mongosh mongo sqlcmd clickhouse-client cockroach cqlsh"), None),
+    (WordList("redis-cli mongosh mongo sqlcmd clickhouse-client cockroach cqlsh"), None),
     // The machine.
-    (Words("kill pkill killall"), Any),
+    (WordList("kill pkill killall"), Any),
     (
-        Words("systemctl"),
+        WordList("systemctl"),
         Told(|it| {
             let verbs = ["status", "show", "cat", "is-active", "is-enabled", "is-failed", "help"];
             super::verb(it)
                 .is_none_or(|(verb, _)| verbs.contains(&verb) || verb.starts_with("list-"))
         }),
     ),
-    (Words("service rc-service"), Told(|it| it.words().get(1) == Some(&"status"))),
+    (WordList("service rc-service"), Told(|it| it.words().get(1) == Some(&"status"))),
     (
-        Words("journalctl"),
+        WordList("journalctl"),
         Without("", &["vacuum-size", "vacuum-time", "vacuum-files", "rotate", "flush"]),
     ),
-    (Words("dmesg"), Without("cCDEn", &["clear", "read-clear", "console-level"])),
-    (Words("crontab"), Told(|it| it.texts().eq(["-l"]))),
-    (Words("passwd"), Options("-S --status")),
+    (WordList("dmesg"), Without("cCDEn", &["clear", "read-clear", "console-level"])),
+    (WordList("crontab"), Told(|it| it.texts().eq(["-l"]))),
+    (WordList("passwd"), Options("-S --status")),
     (
-        Words("sysctl"),
+        WordList("sysctl"),
         Told(|it| !it.has("wpf", "write") && !it.texts().any(|text| text.contains('='))),
     ),
-    (Words("top htop"), Options("-bHcSi -ndpuUoEew:")),
+    (WordList("top htop"), Options("-bHcSi -ndpuUoEew:")),
     (
-        Words("apt apt-get"),
+        WordList("apt apt-get"),
         Verbs(
-            Words("list search show policy depends"),
+            WordList("list search show policy depends"),
             "-aq --installed --upgradable --all-versions --names-only",
         ),
     ),
     (
-        Words("apt-cache"),
+        WordList("apt-cache"),
         Verbs(
-            Words("search show policy depends rdepends showpkg stats"),
+            WordList("search show policy depends rdepends showpkg stats"),
             "-qfin --names-only --full",
         ),
     ),
-    (Words("dpkg-query lsb_release"), Any),
+    (WordList("dpkg-query lsb_release"), Any),
     (
-        Words("dpkg"),
+        WordList("dpkg"),
         Told(|it| {
             super::only_options(it, "lLsSpV", &["list", "listfiles", "status", "search", "version"])
                 && !it.arguments.is_empty()
         }),
     ),
     (
-        Words("rpm"),
+        WordList("rpm"),
         Told(|it| {
             let queries = "-qailcdRf --query --all --info --list --requires --provides \
                            --whatprovides: --qf: --queryformat:";
@@ -213,13 +216,13 @@ pub(super) const GROUPS: &[(Words, Uses)] = &[
         }),
     ),
     (
-        Words("brew"),
+        WordList("brew"),
         Verbs(
-            Words("list ls info search config doctor deps outdated"),
+            WordList("list ls info search config doctor deps outdated"),
             "-1lvq --versions --cask --formula --json? --verbose --tree --installed --full-name",
         ),
     ),
-    (Words("shutdown reboot halt poweroff"), Told(|it| it.texts().eq(["--help"]))),
+    (WordList("shutdown reboot halt poweroff"), Told(|it| it.texts().eq(["--help"]))),
 ];
 
 /// Reports whether `ssh` runs nothing here: some of its settings name programs.

@@ -1,6 +1,6 @@
 //! Tools that build, where options alone do not tell.
 
-use super::Words;
+use super::WordList;
 use super::grammar::{self, PathTarget};
 use super::is_static;
 use crate::approvals::shell::expand::Argument;
@@ -81,7 +81,7 @@ fn cmake_setting(setting: PathTarget<'_>) -> Option<Vec<PathTarget<'_>>> {
 }
 
 pub(super) fn maven<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
-    const GOALS: Words = Words(
+    const GOALS: WordList = WordList(
         "clean compile test package verify install site validate test-compile integration-test process-resources \
          dependency:tree dependency:resolve dependency:analyze dependency:list versions:display-dependency-updates \
          help:effective-pom surefire:test failsafe:integration-test spotless:check spotless:apply checkstyle:check \
@@ -118,7 +118,7 @@ pub(super) fn gradle<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
 
 /// A setting on the command line can name a linker, a wrapper or a runner.
 pub(super) fn cargo<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
-    const VERBS: Words = Words(
+    const VERBS: WordList = WordList(
         "build b check c test t run r bench clippy fmt doc d tree metadata fetch update add \
          remove new init search version nextest clean deny audit machete generate-lockfile \
          expand rustdoc pkgid locate-project help",
@@ -164,8 +164,9 @@ fn passes_loader(words: &[Argument]) -> bool {
 }
 
 pub(super) fn go<'a>(it: &ProgramRun<'a>) -> Option<Vec<PathTarget<'a>>> {
-    const VERBS: Words =
-        Words("build test vet fmt run get mod list version doc generate work clean env tool help");
+    const VERBS: WordList = WordList(
+        "build test vet fmt run get mod list version doc generate work clean env tool help",
+    );
     let options = "c1 +v +x +n +a +race +msan +cover +json +short +count: +run: +bench: +benchmem +benchtime: +timeout: +parallel: +cpu: \
          +failfast +tags: +ldflags: +mod: +o> +p: +u +t +m +f: +deps +test +e +c +i +shuffle: +coverprofile> +covermode: +coverpkg: +cpuprofile> \
          +memprofile> +trace> +buildvcs? +trimpath +compiled +find +go: +all +skip: +list: +work +asmflags: +gcflags: +modcacherw +export +cache +testcache +modcache +fuzz: +fuzztime: +r +insecure +require: +replace! +fullpath +versions +s +src +compat: +C! +diff";

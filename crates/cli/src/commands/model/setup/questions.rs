@@ -9,7 +9,7 @@ use vestal_model::ModelInfo;
 
 use super::matching;
 use crate::console::{Console, text};
-use crate::error::Failure;
+use crate::error::CommandFailure;
 
 /// Where a server on this machine most often is.
 const USUAL_ADDRESS: &str = "http://127.0.0.1:11434/v1";
@@ -59,7 +59,7 @@ pub(super) enum AfterFailure {
 
 impl SetupQuestions<'_> {
     /// Asks for the provider; none when there is no answer.
-    pub(super) fn provider(&self) -> Result<Option<ProviderCandidate>, Failure> {
+    pub(super) fn provider(&self) -> Result<Option<ProviderCandidate>, CommandFailure> {
         let mut candidates = ProviderCandidate::built_in();
         let mut words = String::from("Who serves the model?\n");
         for (number, candidate) in (1..).zip(&candidates) {
@@ -137,7 +137,7 @@ impl SetupQuestions<'_> {
     pub(super) fn key(
         &self,
         candidate: &ProviderCandidate,
-    ) -> Result<Option<ProviderKey>, Failure> {
+    ) -> Result<Option<ProviderKey>, CommandFailure> {
         match self.known_key(candidate)? {
             Some(known) => Ok(Some(ProviderKey::Known(known))),
             None => self.new_key(candidate),
@@ -148,7 +148,7 @@ impl SetupQuestions<'_> {
     pub(super) fn new_key(
         &self,
         candidate: &ProviderCandidate,
-    ) -> Result<Option<ProviderKey>, Failure> {
+    ) -> Result<Option<ProviderKey>, CommandFailure> {
         let label = candidate.label();
         let question = if candidate.needs_key {
             format!("key for {label} (it is not shown):")
@@ -173,7 +173,7 @@ impl SetupQuestions<'_> {
 
     /// Returns the key of a provider that the settings have. One that they have
     /// for another server is not shown to this one.
-    fn known_key(&self, candidate: &ProviderCandidate) -> Result<Option<String>, Failure> {
+    fn known_key(&self, candidate: &ProviderCandidate) -> Result<Option<String>, CommandFailure> {
         if candidate.may_take(&key_owner(self.settings)?) {
             let own = self.settings.get(&keys::MODEL_API_KEY)?.value;
             if let Some(own) = own.expose() {
@@ -187,7 +187,7 @@ impl SetupQuestions<'_> {
         let found = self
             .settings
             .variable(&variable)
-            .map_err(|error| Failure::new(format!("failed to read the keys: {error}")))?;
+            .map_err(|error| CommandFailure::new(format!("failed to read the keys: {error}")))?;
         Ok(found.and_then(|found| found.value.into_string().ok()).filter(|key| !key.is_empty()))
     }
 

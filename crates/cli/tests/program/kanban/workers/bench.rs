@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 use vestal_board::boards::{Boards, Slug};
 use vestal_board::store::Durability;
 use vestal_board::{
-    Authority, Board, Claim, Host, HostName, NewTask, Role, Run, RunId, Sheet, Task, TaskId,
+    Authority, Board, Claim, HostId, HostName, NewTask, Role, Run, RunId, Sheet, Task, TaskId,
     log_path,
 };
 use vestal_config::ProfileName;
-use vestal_scripted_model::{Reply, Script, ScriptedModel};
+use vestal_scripted_model::{Script, ScriptedModel, ScriptedReply};
 use vestal_testkit::files::{Fifo, entries};
 use vestal_testkit::is_alive;
 
 use crate::chat::world::Chatting;
-use crate::support::{Outcome, PATIENCE, World, finish};
+use crate::support::{PATIENCE, ProgramOutcome, World, finish};
 
 /// A board, and a model that is asked by those who work on it.
 pub(super) struct Bench {
@@ -28,7 +28,7 @@ pub(super) struct Bench {
 
 impl Bench {
     /// Returns a bench whose model says this, and nothing else.
-    pub(super) fn replies(replies: impl IntoIterator<Item = Reply>) -> Self {
+    pub(super) fn replies(replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
         Self::new(Script::replies(replies).strict())
     }
 
@@ -37,14 +37,14 @@ impl Bench {
     }
 
     /// Returns a bench in a world of its own kind.
-    pub(super) fn in_world(world: World, replies: impl IntoIterator<Item = Reply>) -> Self {
+    pub(super) fn in_world(world: World, replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
         let model = ScriptedModel::start(Script::replies(replies).strict());
         Self::of(Chatting { world, model })
     }
 
     fn of(chat: Chatting) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let host = Host::this(HostName::of_this_machine()).unwrap();
+        let host = HostId::this(HostName::of_this_machine()).unwrap();
         let boards = Boards::at(chat.world.home().join("kanban"), host, Durability::Normal);
         let board = runtime.block_on(boards.open_to_write(&Slug::default_board())).unwrap();
         Self { chat, board, runtime }
@@ -77,7 +77,7 @@ impl Bench {
     }
 
     /// Takes a task for a worker of the profile `default` on a host.
-    pub(super) fn claim_on(&self, host: Host, task: &TaskId, role: Role) -> RunId {
+    pub(super) fn claim_on(&self, host: HostId, task: &TaskId, role: Role) -> RunId {
         let claim = Claim {
             lease: Duration::from_mins(2),
             profile: Some(ProfileName::default_profile()),
@@ -98,13 +98,13 @@ impl Bench {
     }
 
     /// Has a worker work on a task to its end.
-    pub(super) fn work(&self, task: &TaskId) -> Outcome {
+    pub(super) fn work(&self, task: &TaskId) -> ProgramOutcome {
         let run = self.claim(task, Role::Work);
         finish(self.worker(task, run).spawn().unwrap())
     }
 
     /// Cleans up behind a worker that is gone.
-    pub(super) fn sweep(&self, task: &TaskId, run: RunId) -> Outcome {
+    pub(super) fn sweep(&self, task: &TaskId, run: RunId) -> ProgramOutcome {
         let mut command = self.worker(task, run);
         command.arg("--sweep");
         finish(command.spawn().unwrap())
@@ -166,6 +166,6 @@ pub(super) fn some() -> NewTask {
     }
 }
 
-pub(super) fn complete() -> Reply {
-    Reply::tool_call("kanban_complete", json!({"summary": "It is written."}))
+pub(super) fn complete() -> ScriptedReply {
+    ScriptedReply::tool_call("kanban_complete", json!({"summary": "It is written."}))
 }

@@ -5,20 +5,20 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::json;
-use vestal_board::{Authority, Host, HostName, NewTask, Outcome, Role, Status, TaskId};
-use vestal_scripted_model::Reply;
+use vestal_board::{Authority, HostId, HostName, NewTask, Outcome, Role, Status, TaskId};
+use vestal_scripted_model::ScriptedReply;
 use vestal_testkit::files::Fifo;
 
 use super::bench::{Bench, complete, some};
 use crate::chat::world::terminal;
-use crate::support::{Running, finish, is_alive};
+use crate::support::{RunningProgram, finish, is_alive};
 
 /// A worker in the middle of a command, with a job of its own running.
 struct AtWork {
     bench: Bench,
     task: TaskId,
     run: vestal_board::RunId,
-    worker: Running,
+    worker: RunningProgram,
     /// All processes that it started in its sandbox.
     pids: Vec<String>,
 }
@@ -30,13 +30,13 @@ impl AtWork {
         let text =
             |pipe: &Fifo| format!("setsid sleep 1000 & echo $$ $! > {}; wait", pipe.display());
         let background = json!({"command": text(&job), "background": true});
-        bench.chat.model.push(Reply::tool_call("terminal", background));
+        bench.chat.model.push(ScriptedReply::tool_call("terminal", background));
         bench.chat.model.push(terminal(&text(&command)));
         let task = bench.task(new);
         let run = bench.claim(&task, Role::Work);
         let mut worker = bench.worker(&task, run);
         worker.env("VESTAL_KANBAN_LEASE_SECONDS", lease.to_string());
-        let worker = Running::start(worker);
+        let worker = RunningProgram::start(worker);
         let pids = [job, command].map(|pipe| pipe.read());
         let pids: Vec<String> =
             pids.iter().flat_map(|pids| pids.split_whitespace()).map(str::to_owned).collect();
@@ -113,7 +113,7 @@ fn a_worker_that_loses_its_task_stops_and_writes_nothing() {
     let AtWork { bench, task, worker, pids, .. } = at_work;
     let person = Authority::Person("user".to_owned());
     bench.on(bench.board.reclaim(&person, &task, "give it to another")).unwrap();
-    let other = Host { name: HostName::new("elsewhere"), boot: "another".to_owned() };
+    let other = HostId { name: HostName::new("elsewhere"), boot: "another".to_owned() };
     let next = bench.claim_on(other, &task, Role::Work);
     let (code, stderr) = worker.end();
     assert_eq!(code, 77, "{stderr}");
@@ -138,10 +138,10 @@ fn a_worker_whose_task_is_not_its_own_does_nothing() {
 
 #[test]
 fn a_report_that_comes_too_late_changes_nothing() {
-    let bench = Bench::replies([Reply::text("On my way.").hold_after(1), complete()]);
+    let bench = Bench::replies([ScriptedReply::text("On my way.").hold_after(1), complete()]);
     let task = bench.some_task();
     let run = bench.claim(&task, Role::Work);
-    let worker = Running::start(bench.worker(&task, run));
+    let worker = RunningProgram::start(bench.worker(&task, run));
     bench.chat.until(|model| model.wait_for_holds(1));
     let person = Authority::Person("user".to_owned());
     bench.on(bench.board.reclaim(&person, &task, "give it to another")).unwrap();
@@ -169,11 +169,11 @@ fn a_job_that_was_left_running_ends_with_its_worker() {
     let pipe = bench.pipe("job");
     let text = format!("echo $$ > {}; sleep 1000", pipe.display());
     let background = json!({"command": text, "background": true});
-    bench.chat.model.push(Reply::tool_call("terminal", background));
+    bench.chat.model.push(ScriptedReply::tool_call("terminal", background));
     bench.chat.model.push(complete());
     let task = bench.some_task();
     let run = bench.claim(&task, Role::Work);
-    let worker = Running::start(bench.worker(&task, run));
+    let worker = RunningProgram::start(bench.worker(&task, run));
     let pid = pipe.read();
     assert_eq!(worker.end().0, 0);
     assert!(!is_alive(pid.trim()), "{pid}");

@@ -11,18 +11,18 @@ use serde_json::{Value, json};
 use vestal_board::dispatch::FailurePolicy;
 use vestal_board::{
     AttachmentSource, Authority, Claim, LogPolicy, NewAttachment, NewTask, Outcome, Promotion,
-    Role, RunEnd, Status, TaskId, Workspace,
+    Role, RunEnd, Status, TaskId, TaskWorkspace,
 };
 use vestal_config::{Environment, ProfileName};
 use vestal_dispatcher::{LaunchSpec, Launcher as _, ProgramLauncher, WorkspaceDir};
-use vestal_scripted_model::Reply;
+use vestal_scripted_model::ScriptedReply;
 
 use super::bench::{Bench, complete, some};
 use crate::chat::world::terminal;
-use crate::support::{Running, World, finish};
+use crate::support::{RunningProgram, World, finish};
 
 /// Has a command tell the directory it runs in.
-fn tell_place(bench: &Bench) -> Reply {
+fn tell_place(bench: &Bench) -> ScriptedReply {
     terminal(&format!("pwd > {}/where; echo here > mark", bench.chat.world.work().display()))
 }
 
@@ -65,7 +65,7 @@ fn an_attempt_begins_with_nothing_of_one_that_failed() {
     bench.chat.model.push(terminal(&text));
     let task = bench.some_task();
     let run = bench.claim(&task, Role::Work);
-    let worker = Running::start(bench.worker(&task, run));
+    let worker = RunningProgram::start(bench.worker(&task, run));
     pipe.read();
     worker.signal(Signal::KILL);
     worker.end();
@@ -95,7 +95,7 @@ fn a_directory_of_the_host_is_worked_in_and_stays() {
     let dir = bench.chat.world.work().join("project");
     fs::create_dir(&dir).unwrap();
     fs::write(dir.join("AGENTS.md"), "Keep it short.").unwrap();
-    let workspace = Workspace::Dir { path: dir.clone() };
+    let workspace = TaskWorkspace::Dir { path: dir.clone() };
     let task = bench.task(NewTask { workspace, ..some() });
     bench.work(&task).exits(0);
     assert_eq!(told_place(&bench), dir.to_str().unwrap());
@@ -111,12 +111,12 @@ fn a_directory_of_the_host_is_worked_in_and_stays() {
 #[test]
 fn the_sandbox_of_a_directory_is_kept_until_its_task_is_done() {
     let bench = Bench::replies([
-        Reply::tool_call("kanban_block", json!({"reason": "Which year?"})),
+        ScriptedReply::tool_call("kanban_block", json!({"reason": "Which year?"})),
         complete(),
     ]);
     let dir = bench.chat.world.work().join("project");
     fs::create_dir(&dir).unwrap();
-    let task = bench.task(NewTask { workspace: Workspace::Dir { path: dir }, ..some() });
+    let task = bench.task(NewTask { workspace: TaskWorkspace::Dir { path: dir }, ..some() });
     bench.work(&task).exits(10);
     assert_eq!(bench.chat.world.tasks(), [format!("kanban-{task}")]);
     let person = Authority::Person("user".to_owned());
@@ -128,7 +128,7 @@ fn the_sandbox_of_a_directory_is_kept_until_its_task_is_done() {
 #[test]
 fn a_directory_that_is_not_there_is_no_place_to_work() {
     let bench = Bench::replies([]);
-    let workspace = Workspace::Dir { path: "/nonexistent/project".into() };
+    let workspace = TaskWorkspace::Dir { path: "/nonexistent/project".into() };
     let task = bench.task(NewTask { workspace, ..some() });
     bench.work(&task).exits(70);
     let run = bench.last_run(&task);
@@ -164,7 +164,7 @@ fn a_worker_commits_on_the_branch_of_its_tree() {
     let bench = Bench::replies([terminal(COMMIT), complete()]);
     let (repository, tree) = repository(&bench.chat.world.work());
     let workspace =
-        Workspace::Worktree { path: repository.clone(), branch: Some("wt/x".to_owned()) };
+        TaskWorkspace::Worktree { path: repository.clone(), branch: Some("wt/x".to_owned()) };
     let task = bench.task(NewTask { workspace, ..some() });
     let run = bench.claim(&task, Role::Work);
     let mut worker = bench.worker(&task, run);
@@ -227,13 +227,13 @@ fn a_worker_sees_the_pictures_of_its_task_and_does_without_where_its_model_takes
     attach_picture(&bench, &parent, "plan-b");
     bench.chat.model.push(complete());
     bench.work(&parent).exits(0);
-    bench.chat.model.push(Reply::error(400, "this model has no image input"));
+    bench.chat.model.push(ScriptedReply::error(400, "this model has no image input"));
     bench.chat.model.push(complete());
     bench.work(&child).exits(0);
 
     let requests = bench.chat.model.requests();
     let [first, second] = &requests[1..] else { panic!("{} requests", requests.len()) };
-    let pictures = |request: &vestal_scripted_model::Request| {
+    let pictures = |request: &vestal_scripted_model::ReceivedRequest| {
         let said = request.messages().last().unwrap().to_string();
         said.matches("data:image/png;base64,iVBORw0KGgo").count()
     };
@@ -258,7 +258,7 @@ fn a_worker_sees_the_pictures_of_its_task_and_does_without_where_its_model_takes
 fn the_files_of_a_task_reach_the_worker_of_the_next_whatever_its_profile() {
     let bench = Bench::replies([
         terminal("echo 'the year is 2026' > report.md"),
-        Reply::tool_call(
+        ScriptedReply::tool_call(
             "kanban_complete",
             json!({"summary": "It is written.", "artifacts": ["report.md"]}),
         ),
@@ -304,7 +304,7 @@ fn the_files_of_a_task_reach_the_worker_of_the_next_whatever_its_profile() {
 #[test]
 fn no_task_is_worked_on_in_vestals_own_home() {
     let bench = Bench::replies([]);
-    let workspace = Workspace::Dir { path: bench.chat.world.home() };
+    let workspace = TaskWorkspace::Dir { path: bench.chat.world.home() };
     let task = bench.task(NewTask { workspace, ..some() });
     bench.work(&task).exits(70);
     let error = bench.last_run(&task).error.unwrap();
@@ -397,7 +397,7 @@ fn a_sandbox_has_the_directory_at_its_own_path(world: World) -> World {
     fs::create_dir(&dir).unwrap();
     // Whoever the commands run as may write there.
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o777)).unwrap();
-    let workspace = Workspace::Dir { path: dir.clone() };
+    let workspace = TaskWorkspace::Dir { path: dir.clone() };
     let task = bench.task(NewTask { workspace, ..some() });
     attach_notes(&bench, &task);
     bench.work(&task).exits(0);

@@ -3,7 +3,7 @@
 use serde_json::json;
 use vestal_board::{Authority, BlockKind, NewTask, Outcome, Role, Status};
 use vestal_config::ProfileName;
-use vestal_scripted_model::Reply;
+use vestal_scripted_model::ScriptedReply;
 
 use super::bench::{Bench, complete, some};
 use crate::chat::world::terminal;
@@ -12,9 +12,9 @@ use crate::support::finish;
 #[test]
 fn a_worker_is_told_its_task_and_completes_it() {
     let bench = Bench::replies([
-        Reply::tool_call("kanban_show", json!({})),
+        ScriptedReply::tool_call("kanban_show", json!({})),
         terminal("echo done").with_text("I write it now."),
-        Reply::tool_call(
+        ScriptedReply::tool_call(
             "kanban_complete",
             json!({"summary": "It is written.", "result": "Two pages.", "metadata": {"pages": 2}}),
         ),
@@ -61,7 +61,10 @@ fn a_worker_is_told_its_task_and_completes_it() {
 fn a_worker_that_needs_an_answer_blocks_and_its_place_is_kept_for_the_next_attempt() {
     let bench = Bench::replies([
         terminal("echo half > draft"),
-        Reply::tool_call("kanban_block", json!({"reason": "Which year?", "kind": "needs-input"})),
+        ScriptedReply::tool_call(
+            "kanban_block",
+            json!({"reason": "Which year?", "kind": "needs-input"}),
+        ),
         terminal("cat draft"),
         complete(),
     ]);
@@ -86,7 +89,11 @@ fn a_worker_that_needs_an_answer_blocks_and_its_place_is_kept_for_the_next_attem
 
 #[test]
 fn a_worker_that_stops_without_a_report_is_reminded_twice_and_then_failed() {
-    let bench = Bench::replies([Reply::text("Done!"), Reply::text("Yes."), Reply::text("Really.")]);
+    let bench = Bench::replies([
+        ScriptedReply::text("Done!"),
+        ScriptedReply::text("Yes."),
+        ScriptedReply::text("Really."),
+    ]);
     let task = bench.some_task();
     bench.work(&task).exits(76);
     assert_eq!(bench.chat.model.requests().len(), 3);
@@ -97,7 +104,7 @@ fn a_worker_that_stops_without_a_report_is_reminded_twice_and_then_failed() {
 
 #[test]
 fn a_worker_that_is_reminded_may_still_report() {
-    let bench = Bench::replies([Reply::text("Done!"), complete()]);
+    let bench = Bench::replies([ScriptedReply::text("Done!"), complete()]);
     let task = bench.some_task();
     bench.work(&task).exits(0);
     let reminded = bench.chat.model.requests()[1].last_user_text().unwrap();
@@ -106,7 +113,7 @@ fn a_worker_that_is_reminded_may_still_report() {
 
 #[test]
 fn a_provider_that_lets_it_do_no_more_costs_the_task_nothing_but_time() {
-    let bench = Bench::replies([terminal("true"), Reply::error(429, "slow down")]);
+    let bench = Bench::replies([terminal("true"), ScriptedReply::error(429, "slow down")]);
     let task = bench.some_task();
     bench.work(&task).exits(75);
     assert_eq!(bench.last_run(&task).outcome, Some(Outcome::RateLimited));
@@ -119,7 +126,7 @@ fn a_provider_that_lets_it_do_no_more_costs_the_task_nothing_but_time() {
 
 #[test]
 fn a_wrong_key_and_a_missing_model_wait_for_a_person() {
-    let bench = Bench::replies([Reply::error(401, "wrong key")]);
+    let bench = Bench::replies([ScriptedReply::error(401, "wrong key")]);
     let task = bench.some_task();
     bench.work(&task).exits(10);
     let blocked = bench.get(&task);
@@ -140,7 +147,7 @@ fn a_wrong_key_and_a_missing_model_wait_for_a_person() {
 
 #[test]
 fn what_fails_in_passing_is_tried_again_by_itself() {
-    let bench = Bench::replies([Reply::error(503, "down")]);
+    let bench = Bench::replies([ScriptedReply::error(503, "down")]);
     let task = bench.some_task();
     bench.work(&task).exits(10);
     let blocked = bench.get(&task);
@@ -150,7 +157,8 @@ fn what_fails_in_passing_is_tried_again_by_itself() {
 
 #[test]
 fn a_model_that_uses_up_its_calls_without_a_report_is_told_of_as_such() {
-    let bench = Bench::replies([terminal("true"), Reply::text("That is as far as I came.")]);
+    let bench =
+        Bench::replies([terminal("true"), ScriptedReply::text("That is as far as I came.")]);
     let task = bench.some_task();
     let run = bench.claim(&task, Role::Work);
     let mut worker = bench.worker(&task, run);
@@ -162,10 +170,13 @@ fn a_model_that_uses_up_its_calls_without_a_report_is_told_of_as_such() {
 #[test]
 fn a_review_is_done_by_its_reviewer_who_may_send_the_work_back() {
     let bench = Bench::replies([
-        Reply::tool_call("kanban_complete", json!({"summary": "First version."})),
-        Reply::tool_call("kanban_request_changes", json!({"reason": "The second page is empty."})),
-        Reply::tool_call("kanban_complete", json!({"summary": "Both pages."})),
-        Reply::tool_call("kanban_complete", json!({"summary": "Looks right."})),
+        ScriptedReply::tool_call("kanban_complete", json!({"summary": "First version."})),
+        ScriptedReply::tool_call(
+            "kanban_request_changes",
+            json!({"reason": "The second page is empty."}),
+        ),
+        ScriptedReply::tool_call("kanban_complete", json!({"summary": "Both pages."})),
+        ScriptedReply::tool_call("kanban_complete", json!({"summary": "Looks right."})),
     ]);
     let reviewer = Some(ProfileName::default_profile());
     let task = bench.task(NewTask { needs_review: true, reviewer, ..some() });

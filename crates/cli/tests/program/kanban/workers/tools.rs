@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use vestal_board::{Authority, NewTask, Status, TaskId};
-use vestal_scripted_model::{Reply, Rule, Script};
+use vestal_scripted_model::{ReplyRule, Script, ScriptedReply};
 
 use super::bench::{Bench, complete, some};
 use crate::chat::world::{Chatting, terminal};
@@ -16,12 +16,12 @@ fn result(bench: &Bench, request: usize) -> Value {
 fn artifacts_are_kept_with_the_task_or_nothing_is_reported() {
     let bench = Bench::replies([
         terminal("echo words > report.md; mkdir sub; echo more > sub/data.csv"),
-        Reply::tool_call(
+        ScriptedReply::tool_call(
             "kanban_complete",
             json!({"summary": "Done.", "artifacts": ["report.md", "missing.md"]}),
         ),
-        Reply::tool_call("kanban_attachments", json!({})),
-        Reply::tool_call(
+        ScriptedReply::tool_call("kanban_attachments", json!({})),
+        ScriptedReply::tool_call(
             "kanban_complete",
             json!({"summary": "Done.", "artifacts": ["report.md", "sub/data.csv"]}),
         ),
@@ -43,7 +43,10 @@ fn artifacts_are_kept_with_the_task_or_nothing_is_reported() {
 fn an_artifact_that_is_too_large_fails_the_report_and_the_task_goes_on() {
     let bench = Bench::replies([
         terminal("truncate -s 26M huge"),
-        Reply::tool_call("kanban_complete", json!({"summary": "Done.", "artifacts": "huge"})),
+        ScriptedReply::tool_call(
+            "kanban_complete",
+            json!({"summary": "Done.", "artifacts": "huge"}),
+        ),
         complete(),
     ]);
     let task = bench.some_task();
@@ -57,20 +60,20 @@ fn an_artifact_that_is_too_large_fails_the_report_and_the_task_goes_on() {
 fn a_worker_makes_tasks_and_names_only_those_it_made() {
     let bench = Bench::new(
         Script::rules([
-            Rule::after_tool_results(2).reply_with(|request| {
+            ReplyRule::after_tool_results(2).reply_with(|request| {
                 let made: Value = serde_json::from_str(&request.tool_results()[0]).unwrap();
                 let cards = json!([made["task_id"]]);
-                Reply::tool_call(
+                ScriptedReply::tool_call(
                     "kanban_complete",
                     json!({"summary": "Done.", "created_cards": cards}),
                 )
             }),
         ])
-        .then(Reply::tool_call(
+        .then(ScriptedReply::tool_call(
             "kanban_create",
             json!({"title": "A follow-up", "assignee": "Default", "body": "More.", "priority": "3"}),
         ))
-        .then(Reply::tool_call(
+        .then(ScriptedReply::tool_call(
             "kanban_complete",
             json!({"summary": "Done.", "created_cards": ["t_000000000000"]}),
         ))
@@ -101,7 +104,7 @@ fn a_worker_cannot_decide_about_tasks_that_are_not_its_own() {
     for name in
         ["kanban_complete", "kanban_block", "kanban_comment", "kanban_unblock", "kanban_list"]
     {
-        bench.chat.model.push(Reply::tool_call(name, on_other.clone()));
+        bench.chat.model.push(ScriptedReply::tool_call(name, on_other.clone()));
     }
     bench.chat.model.push(complete());
     let task = bench.some_task();
@@ -128,9 +131,9 @@ fn a_worker_cannot_decide_about_tasks_that_are_not_its_own() {
 fn secrets_reach_neither_the_board_nor_the_log() {
     const SECRET: &str = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789";
     let bench = Bench::replies([
-        Reply::tool_call("kanban_comment", json!({"body": format!("the key is {SECRET}")})),
+        ScriptedReply::tool_call("kanban_comment", json!({"body": format!("the key is {SECRET}")})),
         terminal(&format!("echo {SECRET}")).with_text(format!("I use {SECRET} now.")),
-        Reply::tool_call(
+        ScriptedReply::tool_call(
             "kanban_complete",
             json!({"summary": format!("used {SECRET}"), "metadata": {"api_key": SECRET}}),
         ),
@@ -148,7 +151,7 @@ fn secrets_reach_neither_the_board_nor_the_log() {
 #[test]
 fn a_heartbeat_says_how_far_the_work_is() {
     let bench = Bench::replies([
-        Reply::tool_call("kanban_heartbeat", json!({"note": "half of it"})),
+        ScriptedReply::tool_call("kanban_heartbeat", json!({"note": "half of it"})),
         complete(),
     ]);
     let task = bench.some_task();
@@ -162,12 +165,12 @@ fn a_heartbeat_says_how_far_the_work_is() {
 fn a_helper_works_beside_its_worker_and_cannot_report_for_it() {
     let bench = Bench::new(
         Script::rules([
-            Rule::when_user_contains("a part of it").reply(terminal("pwd")),
+            ReplyRule::when_user_contains("a part of it").reply(terminal("pwd")),
             // Only where the worker is at work does its helper come to an end.
-            Rule::after_tool_result_contains("/workspace/kanban/t_")
-                .reply(Reply::text("The part is done.")),
+            ReplyRule::after_tool_result_contains("/workspace/kanban/t_")
+                .reply(ScriptedReply::text("The part is done.")),
         ])
-        .then(Reply::tool_call("delegate_task", json!({"goal": "do a part of it"})))
+        .then(ScriptedReply::tool_call("delegate_task", json!({"goal": "do a part of it"})))
         .then(complete()),
     );
     let task = bench.some_task();
@@ -185,14 +188,14 @@ fn a_helper_works_beside_its_worker_and_cannot_report_for_it() {
 #[test]
 fn a_chat_has_the_board_only_when_somebody_asks_for_it() {
     let chat = Chatting::replies([
-        Reply::text("Hello."),
-        Reply::tool_call("kanban_list", json!({})),
-        Reply::tool_call(
+        ScriptedReply::text("Hello."),
+        ScriptedReply::tool_call("kanban_list", json!({})),
+        ScriptedReply::tool_call(
             "kanban_create",
             json!({"title": "From a chat", "assignee": "default", "initial_status": "blocked"}),
         ),
-        Reply::tool_call("kanban_list", json!({"status": "blocked"})),
-        Reply::text("There it is."),
+        ScriptedReply::tool_call("kanban_list", json!({"status": "blocked"})),
+        ScriptedReply::text("There it is."),
     ]);
     chat.ask("hello").exits(0);
     let requests = chat.model.requests();

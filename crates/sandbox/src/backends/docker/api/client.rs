@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use vestal_config::Settings;
 
 use super::address::{Address, EngineTransport, TlsFiles};
-use super::context::{EngineChoice, PodmanProgram, Search, choose_engine};
+use super::context::{ContextSearch, EngineChoice, PodmanProgram, choose_engine};
 use super::error::{self, EngineFault, classify, error_text};
 use super::info::{EngineInfo, Flavour};
 use super::podman::PodmanService;
@@ -29,7 +29,7 @@ const OLDEST: ClientVersion = ClientVersion { major_version: 1, minor_version: 4
 
 /// A connection to an engine. Cloning is cheap.
 #[derive(Clone)]
-pub(in crate::backends::docker) struct Client {
+pub(in crate::backends::docker) struct EngineClient {
     inner: Arc<ClientState>,
 }
 
@@ -37,7 +37,7 @@ struct ClientState {
     api: Docker,
     address: Address,
     display_address: String,
-    route: Route,
+    route: EngineRoute,
     ping: Ping,
     keyring: Keyring,
     info: OnceCell<EngineInfo>,
@@ -53,7 +53,7 @@ enum Starting {
 }
 
 /// How the connection reaches the engine. Dropping it may close the connection.
-enum Route {
+enum EngineRoute {
     /// The engine's socket.
     Socket(SocketPath),
     /// The socket of a service that this program starts when needed.
@@ -64,7 +64,7 @@ enum Route {
     Network,
 }
 
-impl Route {
+impl EngineRoute {
     fn path(&self) -> Option<&Path> {
         match self {
             Self::Socket(socket) | Self::Service(_, socket) => Some(socket.as_path()),
@@ -74,7 +74,7 @@ impl Route {
     }
 }
 
-impl Client {
+impl EngineClient {
     /// Connects to the engine that the settings choose. Sockets and logs that this
     /// takes are in `run_dir`.
     pub(in crate::backends::docker) async fn connect(
@@ -128,7 +128,7 @@ impl Client {
                 let ping = ping(socket.as_path(), PING_TIMEOUT)
                     .await
                     .map_err(|why| error::ping_failed(&address, &why))?;
-                Self::on_socket(address, Route::Socket(socket), ping, keyring)
+                Self::on_socket(address, EngineRoute::Socket(socket), ping, keyring)
             }
             EngineTransport::Tcp { authority, tls } => {
                 let api = match tls {
@@ -146,7 +146,7 @@ impl Client {
                         None => error::ping_failed(&address, &why),
                     }
                 })?;
-                Self::on_socket(address, Route::Ssh(tunnel), ping, keyring)
+                Self::on_socket(address, EngineRoute::Ssh(tunnel), ping, keyring)
             }
         }
     }
@@ -154,7 +154,7 @@ impl Client {
     /// Connects to the first engine that answers, or to a service that can be
     /// started.
     async fn connect_first(
-        search: Search,
+        search: ContextSearch,
         service: Option<PodmanService>,
         starting: Starting,
         patience: Duration,
@@ -169,7 +169,7 @@ impl Client {
             };
             match outcome {
                 Ok((socket, ping)) => {
-                    let route = Route::Socket(socket);
+                    let route = EngineRoute::Socket(socket);
                     let client = Self::on_socket(address, route, ping, keyring)?;
                     return Ok(client.with_denied(&tried));
                 }
@@ -194,13 +194,14 @@ impl Client {
         let address = service.address();
         let socket = SocketPath::new(&service.socket())
             .map_err(|e| error::ping_failed(&address, &PingError::NotListening(e)))?;
-        let client = Self::on_socket(address, Route::Service(service, socket), ping, keyring)?;
+        let client =
+            Self::on_socket(address, EngineRoute::Service(service, socket), ping, keyring)?;
         Ok(client.with_denied(&tried))
     }
 
     fn on_socket(
         address: Address,
-        route: Route,
+        route: EngineRoute,
         ping: Ping,
         keyring: Keyring,
     ) -> Result<Self, BackendError> {
@@ -233,12 +234,12 @@ impl Client {
         let api_version =
             api_version.ok_or_else(|| not_an_engine("it reports no API version".to_owned()))?;
         let ping = Ping { api: api_version, flavour: Flavour::of(&version) };
-        Self::new(address, Route::Network, api, ping, keyring)
+        Self::new(address, EngineRoute::Network, api, ping, keyring)
     }
 
     fn new(
         address: Address,
-        route: Route,
+        route: EngineRoute,
         api: Docker,
         ping: Ping,
         keyring: Keyring,
@@ -338,8 +339,8 @@ impl Client {
     /// being idle. Does nothing for other engines.
     pub(in crate::backends::docker) async fn ensure_running(&self) -> Result<(), BackendError> {
         match &self.inner.route {
-            Route::Service(service, _) => service.ensure().await.map(drop),
-            Route::Socket(_) | Route::Ssh(_) | Route::Network => Ok(()),
+            EngineRoute::Service(service, _) => service.ensure().await.map(drop),
+            EngineRoute::Socket(_) | EngineRoute::Ssh(_) | EngineRoute::Network => Ok(()),
         }
     }
 
@@ -381,9 +382,9 @@ impl Client {
 }
 
 /// Shows only address and version: requests and answers may hold secrets.
-impl fmt::Debug for Client {
+impl fmt::Debug for EngineClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
+        f.debug_struct("EngineClient")
             .field("address", &self.inner.display_address)
             .field("ping", &self.inner.ping)
             .finish_non_exhaustive()
@@ -408,8 +409,10 @@ impl ClientState {
         match classify(error) {
             EngineFault::Unreachable => {
                 let last_error = match &self.route {
-                    Route::Ssh(tunnel) => tunnel.last_error(),
-                    Route::Socket(_) | Route::Service(..) | Route::Network => None,
+                    EngineRoute::Ssh(tunnel) => tunnel.last_error(),
+                    EngineRoute::Socket(_) | EngineRoute::Service(..) | EngineRoute::Network => {
+                        None
+                    }
                 };
                 error::connection_failed(
                     &self.address,

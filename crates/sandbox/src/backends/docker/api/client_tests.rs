@@ -6,8 +6,8 @@ use tokio::net::UnixListener;
 use super::super::fake_engine::{FakeEngine, answer, settings};
 use super::*;
 
-async fn connect(engine: &FakeEngine) -> Client {
-    Client::connect(&engine.settings(), &engine.path("run")).await.unwrap()
+async fn connect(engine: &FakeEngine) -> EngineClient {
+    EngineClient::connect(&engine.settings(), &engine.path("run")).await.unwrap()
 }
 
 fn message_and_advice(error: &BackendError) -> (String, String) {
@@ -45,7 +45,7 @@ async fn a_socket_with_a_long_path_is_reached() {
     let engine = FakeEngine::start_named(&name, |_| answer("200 OK", "{}"));
     let host = format!("unix://{}", engine.path(&name).display());
     let settings = settings(&engine.path(""), [("DOCKER_HOST", host.as_str())], &[]);
-    let client = Client::connect(&settings, &engine.path("run")).await.unwrap();
+    let client = EngineClient::connect(&settings, &engine.path("run")).await.unwrap();
     client.info().await.unwrap();
     assert!(client.address().starts_with(&host), "{}", client.address());
 }
@@ -87,7 +87,7 @@ async fn a_missing_engine_is_an_error_that_names_the_source_of_its_address() {
     let dir = tempfile::tempdir().unwrap();
     let settings = settings(dir.path(), [("DOCKER_HOST", "unix:///nowhere/x.sock")], &[]);
     let (problem, advice) =
-        message_and_advice(&Client::connect(&settings, dir.path()).await.unwrap_err());
+        message_and_advice(&EngineClient::connect(&settings, dir.path()).await.unwrap_err());
     assert!(problem.contains("unix:///nowhere/x.sock (DOCKER_HOST)"), "{problem}");
     assert!(problem.contains("no engine listens there"), "{problem}");
     assert!(advice.contains("unset DOCKER_HOST"), "{advice}");
@@ -103,7 +103,8 @@ async fn an_engine_that_is_too_old_is_refused_with_advice() {
     };
     let address = client.inner.address.clone();
     let keyring = client.inner.keyring.clone();
-    let refused = Client::new(address, Route::Network, client.api().clone(), old, keyring);
+    let refused =
+        EngineClient::new(address, EngineRoute::Network, client.api().clone(), old, keyring);
     let (problem, advice) = message_and_advice(&refused.unwrap_err());
     assert!(problem.contains("too old: its API version is 1.40"), "{problem}");
     assert!(advice.contains("Docker 20.10"), "{advice}");
@@ -119,7 +120,9 @@ async fn a_newer_engine_is_spoken_to_in_a_version_that_is_known_here() {
     };
     let address = client.inner.address.clone();
     let keyring = client.inner.keyring.clone();
-    let client = Client::new(address, Route::Network, client.api().clone(), new, keyring).unwrap();
+    let client =
+        EngineClient::new(address, EngineRoute::Network, client.api().clone(), new, keyring)
+            .unwrap();
     assert_eq!(client.info().await.unwrap().api_version, API_DEFAULT_VERSION.to_string());
     let expected = format!("GET /v{API_DEFAULT_VERSION}/info ");
     assert!(engine.requests()[0].starts_with(&expected), "{:?}", engine.requests());
@@ -136,20 +139,22 @@ async fn the_first_engine_that_answers_is_used() {
         source: super::super::address::AddressSource::Default,
     };
     let places = [stale.as_path(), &engine.path("podman/podman.sock"), Path::new("/nowhere")];
-    let search = |count: usize| Search {
+    let search = |count: usize| ContextSearch {
         sockets: places[..count].iter().map(|path| usual(path)).collect(),
         podman: PodmanProgram::Missing,
     };
     let settings = engine.settings();
     let keyring = || Keyring::new(settings.environment());
-    let client = Client::connect_first(search(3), None, Starting::Allowed, PING_TIMEOUT, keyring())
-        .await
-        .unwrap();
+    let client =
+        EngineClient::connect_first(search(3), None, Starting::Allowed, PING_TIMEOUT, keyring())
+            .await
+            .unwrap();
     assert!(client.address().ends_with("podman/podman.sock"), "{}", client.address());
 
-    let error = Client::connect_first(search(1), None, Starting::Allowed, PING_TIMEOUT, keyring())
-        .await
-        .unwrap_err();
+    let error =
+        EngineClient::connect_first(search(1), None, Starting::Allowed, PING_TIMEOUT, keyring())
+            .await
+            .unwrap_err();
     let (problem, advice) = message_and_advice(&error);
     assert!(problem.contains("docker.sock"), "{problem}");
     assert!(problem.contains("no podman to start"), "{problem}");
@@ -167,11 +172,12 @@ async fn an_engine_that_is_there_but_silent_is_not_passed_over_for_another() {
         source: super::super::address::AddressSource::Default,
     };
     let sockets = vec![usual(silent), usual(engine.path("engine.sock"))];
-    let search = Search { sockets, podman: PodmanProgram::Missing };
+    let search = ContextSearch { sockets, podman: PodmanProgram::Missing };
     let settings = engine.settings();
     let keyring = Keyring::new(settings.environment());
     let patience = Duration::from_millis(50);
-    let connected = Client::connect_first(search, None, Starting::Allowed, patience, keyring).await;
+    let connected =
+        EngineClient::connect_first(search, None, Starting::Allowed, patience, keyring).await;
     let (problem, advice) = message_and_advice(&connected.unwrap_err());
     assert!(problem.contains("docker.sock cannot be reached: it did not answer"), "{problem}");
     assert!(advice.contains("restart it"), "{advice}");
@@ -183,15 +189,21 @@ async fn who_only_asks_starts_nothing_but_finds_what_was_started() {
     let settings = engine.settings();
     let search = || {
         let podman = PodmanProgram::At("/nowhere/podman".into());
-        Search { sockets: Vec::new(), podman }
+        ContextSearch { sockets: Vec::new(), podman }
     };
     let ask = async |run_dir: &str| {
         let environment = settings.environment();
         let run_dir = engine.path(run_dir);
         let service = PodmanService::new("/nowhere/podman".into(), &run_dir, environment);
         let keyring = Keyring::new(environment);
-        Client::connect_first(search(), Some(service), Starting::Forbidden, PING_TIMEOUT, keyring)
-            .await
+        EngineClient::connect_first(
+            search(),
+            Some(service),
+            Starting::Forbidden,
+            PING_TIMEOUT,
+            keyring,
+        )
+        .await
     };
     let client = ask("run").await.unwrap();
     assert!(client.address().ends_with("run/podman.sock (started on demand)"));
@@ -222,7 +234,7 @@ fn a_locked_socket_is_an_error_that_says_how_to_be_let_in() {
         let socket = engine.path("engine.sock");
         std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o000)).unwrap();
         message_and_advice(
-            &Client::connect(&engine.settings(), &engine.path("run")).await.unwrap_err(),
+            &EngineClient::connect(&engine.settings(), &engine.path("run")).await.unwrap_err(),
         )
     });
     assert!(problem.ends_with("cannot be reached: permission denied"), "{problem}");
@@ -240,11 +252,11 @@ fn a_locked_socket_is_what_is_reported_when_no_other_engine_is_found() {
             source: super::super::address::AddressSource::Default,
         };
         let sockets = vec![usual("/nowhere".into()), usual(socket), usual("/neither".into())];
-        let search = Search { sockets, podman: PodmanProgram::Missing };
+        let search = ContextSearch { sockets, podman: PodmanProgram::Missing };
         let settings = engine.settings();
         let keyring = Keyring::new(settings.environment());
         message_and_advice(
-            &Client::connect_first(search, None, Starting::Allowed, PING_TIMEOUT, keyring)
+            &EngineClient::connect_first(search, None, Starting::Allowed, PING_TIMEOUT, keyring)
                 .await
                 .unwrap_err(),
         )
@@ -265,9 +277,9 @@ fn an_engine_that_is_used_in_place_of_a_locked_one_says_so() {
             source: super::super::address::AddressSource::Default,
         };
         let connect = async |sockets| {
-            let search = Search { sockets, podman: PodmanProgram::Missing };
+            let search = ContextSearch { sockets, podman: PodmanProgram::Missing };
             let keyring = Keyring::new(engine.settings().environment());
-            Client::connect_first(search, None, Starting::Allowed, PING_TIMEOUT, keyring)
+            EngineClient::connect_first(search, None, Starting::Allowed, PING_TIMEOUT, keyring)
                 .await
                 .unwrap()
         };
@@ -286,7 +298,7 @@ fn what_is_shown_of_a_client_holds_no_secret() {
     runtime.block_on(async {
         let engine = FakeEngine::start(|_| answer("200 OK", "{}"));
         let settings = engine.settings_with(&[("TOKEN", "hunter2")]);
-        let client = Client::connect(&settings, &engine.path("run")).await.unwrap();
+        let client = EngineClient::connect(&settings, &engine.path("run")).await.unwrap();
         let shown = format!("{client:?} {:?}", client.inner.keyring);
         assert!(shown.contains("engine.sock") && !shown.contains("hunter2"), "{shown}");
     });

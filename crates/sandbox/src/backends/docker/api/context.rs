@@ -20,12 +20,12 @@ pub(super) enum EngineChoice {
     /// The engine at this address.
     Fixed(Address),
     /// The first engine that answers.
-    Search(Search),
+    Search(ContextSearch),
 }
 
 /// Where to look if no engine is named.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Search {
+pub(super) struct ContextSearch {
     /// Sockets, in order of preference.
     pub(super) sockets: Vec<Address>,
     /// The service to start if none of them answers.
@@ -74,7 +74,7 @@ pub(super) fn choose_engine(settings: &Settings) -> Result<EngineChoice, Backend
         return Ok(EngineChoice::Fixed(address));
     }
     let is_root = rustix::process::geteuid().is_root();
-    Ok(EngineChoice::Search(Search {
+    Ok(EngineChoice::Search(ContextSearch {
         sockets: default_sockets(environment, family, is_root),
         podman: match family {
             Family::Docker => PodmanProgram::NotUsed,
@@ -212,11 +212,11 @@ struct ContextMeta {
 
 #[derive(Deserialize, Default)]
 struct Endpoints {
-    docker: Option<Endpoint>,
+    docker: Option<ContextEndpoint>,
 }
 
 #[derive(Deserialize)]
-struct Endpoint {
+struct ContextEndpoint {
     #[serde(rename = "Host", default)]
     host: String,
     #[serde(rename = "SkipTLSVerify", default)]

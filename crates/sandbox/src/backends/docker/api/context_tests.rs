@@ -57,7 +57,7 @@ impl User {
         }
     }
 
-    fn search(&self, variables: &[(&str, &str)], sets: &[&str]) -> Search {
+    fn search(&self, variables: &[(&str, &str)], sets: &[&str]) -> ContextSearch {
         match self.choose_engine(variables, sets).unwrap() {
             EngineChoice::Search(search) => search,
             EngineChoice::Fixed(address) => panic!("{address:?}"),
@@ -69,7 +69,7 @@ fn host(address: &str) -> String {
     serde_json::json!({"Name": "x", "Endpoints": {"docker": {"Host": address}}}).to_string()
 }
 
-fn sockets(search: &Search) -> Vec<String> {
+fn sockets(search: &ContextSearch) -> Vec<String> {
     search.sockets.iter().map(|address| address.transport.to_string()).collect()
 }
 

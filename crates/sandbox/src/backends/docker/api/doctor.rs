@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use bollard::models::ContainerSummary;
 use bollard::query_parameters::ListContainersOptionsBuilder;
 
-use super::client::Client;
+use super::client::EngineClient;
 use super::error::one_line;
 use super::info::EngineInfo;
 use crate::backend::{BackendError, DoctorNote};
@@ -25,7 +25,7 @@ pub(in crate::backends::docker) struct DoctorScope<'a> {
 
 /// Returns the notes on the engine and on Vestal's containers.
 pub(in crate::backends::docker) async fn report(
-    client: &Client,
+    client: &EngineClient,
     scope: DoctorScope<'_>,
 ) -> Vec<DoctorNote> {
     let mut notes = match client.info().await {
@@ -51,7 +51,7 @@ fn note(topic: &str, text: String) -> DoctorNote {
     DoctorNote { topic: topic.to_owned(), text, advice: None }
 }
 
-async fn containers(client: &Client) -> Result<Vec<ContainerSummary>, BackendError> {
+async fn containers(client: &EngineClient) -> Result<Vec<ContainerSummary>, BackendError> {
     let filters = HashMap::from([("label", vec!["vestal-agent=1"])]);
     let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
     client.api().list_containers(Some(options)).await.map_err(client.error("list its containers"))

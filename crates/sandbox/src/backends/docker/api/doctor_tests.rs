@@ -121,7 +121,7 @@ async fn a_report_speaks_of_the_engine_and_of_our_containers() {
         }
         answer("200 OK", r#"[{"Names": ["/x"], "Labels": {"vestal-home": "theirs"}}]"#)
     });
-    let client = Client::connect(&engine.settings(), &engine.path("run")).await.unwrap();
+    let client = EngineClient::connect(&engine.settings(), &engine.path("run")).await.unwrap();
     let notes = report(&client, DoctorScope { home: "mine", instances: None }).await;
     let text =
         |topic: &str| notes.iter().find(|note| note.topic == topic).map(|note| note.text.as_str());
@@ -137,7 +137,7 @@ async fn a_report_speaks_of_the_engine_and_of_our_containers() {
 #[tokio::test]
 async fn an_engine_that_refuses_is_part_of_the_report() {
     let engine = FakeEngine::start(|_| answer("500 Oops", r#"{"message": "no"}"#));
-    let client = Client::connect(&engine.settings(), &engine.path("run")).await.unwrap();
+    let client = EngineClient::connect(&engine.settings(), &engine.path("run")).await.unwrap();
     let notes = report(&client, DoctorScope { home: "mine", instances: None }).await;
     let topics: Vec<_> = notes.iter().map(|note| note.topic.as_str()).collect();
     assert_eq!(topics, ["engine", "containers"]);

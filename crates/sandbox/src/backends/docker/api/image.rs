@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bollard::models::ImageInspect;
 use serde::{Deserialize, Serialize};
 
-use super::client::Client;
+use super::client::EngineClient;
 use super::error::{EngineFault, classify};
 use super::registry::{no_image, pull};
 use crate::ProgressSink;
@@ -160,7 +160,7 @@ pub(in crate::backends::docker) struct ImageInfo {
 /// Returns the description of an image, which is pulled if the engine does not have
 /// it.
 pub(in crate::backends::docker) async fn find_or_pull(
-    client: &Client,
+    client: &EngineClient,
     name: &str,
     progress: &ProgressSink,
 ) -> Result<ImageInfo, BackendError> {
@@ -177,7 +177,7 @@ pub(in crate::backends::docker) async fn find_or_pull(
 
 /// Returns whether the engine has an image. Pulls nothing.
 pub(in crate::backends::docker) async fn exists(
-    client: &Client,
+    client: &EngineClient,
     name: &str,
 ) -> Result<bool, BackendError> {
     parse(name)?;
@@ -186,7 +186,7 @@ pub(in crate::backends::docker) async fn exists(
 
 /// Returns the description of the image with this id. Pulls nothing.
 pub(in crate::backends::docker) async fn find_by_id(
-    client: &Client,
+    client: &EngineClient,
     id: &str,
 ) -> Result<Option<ImageInfo>, BackendError> {
     parse(id)?;
@@ -202,7 +202,7 @@ fn parse(name: &str) -> Result<Reference<'_>, BackendError> {
     })
 }
 
-async fn inspect(client: &Client, name: &str) -> Result<Option<ImageInfo>, BackendError> {
+async fn inspect(client: &EngineClient, name: &str) -> Result<Option<ImageInfo>, BackendError> {
     match client.api().inspect_image(name).await {
         Ok(found) => ImageInfo::new(name, found).map(Some).ok_or_else(|| BackendError::Engine {
             action: format!("describe image {name}"),

@@ -15,7 +15,7 @@ mod registry;
 mod socket;
 mod ssh;
 
-pub(in crate::backends::docker) use client::Client;
+pub(in crate::backends::docker) use client::EngineClient;
 pub(in crate::backends::docker) use doctor::{DoctorScope, report};
 pub(in crate::backends::docker) use error::{EngineFault, classify, error_text, one_line};
 #[cfg(test)]

@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 use vestal_config::Environment;
 
-use super::client::Client;
+use super::client::EngineClient;
 use super::context::{config_dir, find_program, read_json};
 use super::error::{EngineFault, classify, error_text};
 use super::image::Reference;
@@ -32,7 +32,7 @@ const MAX_LAYERS: usize = 1024;
 
 /// Pulls an image from its registry, without a time limit.
 pub(super) async fn pull(
-    client: &Client,
+    client: &EngineClient,
     name: &str,
     reference: &Reference<'_>,
     progress: &ProgressSink,
@@ -82,7 +82,7 @@ pub(super) async fn pull(
 
 /// Returns the error for an image that cannot be pulled.
 pub(super) fn no_image(
-    client: &Client,
+    client: &EngineClient,
     name: &str,
     reference: &Reference<'_>,
     reason: String,
@@ -219,7 +219,7 @@ pub(super) struct Keyring {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct ConfigFile {
+struct DockerConfigFile {
     auths: BTreeMap<String, Auth>,
     #[serde(rename = "credHelpers")]
     helpers: BTreeMap<String, String>,
@@ -255,7 +255,7 @@ impl Keyring {
     /// they cannot be read and contains no secret.
     pub(super) async fn get(&self, registry: &str) -> Result<Option<DockerCredentials>, String> {
         let Some(config) = &self.config else { return Ok(None) };
-        let file: ConfigFile = read_json(&config.join("config.json"))
+        let file: DockerConfigFile = read_json(&config.join("config.json"))
             .map_err(|error| error.to_string())?
             .unwrap_or_default();
         let server = if is_hub(registry) { HUB_KEY } else { registry };

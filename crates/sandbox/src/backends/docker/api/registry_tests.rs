@@ -28,8 +28,8 @@ fn registry_engine(status: &'static str, stream: &'static str) -> FakeEngine {
     })
 }
 
-async fn connect(engine: &FakeEngine) -> Client {
-    Client::connect(&engine.settings(), &engine.path("run")).await.unwrap()
+async fn connect(engine: &FakeEngine) -> EngineClient {
+    EngineClient::connect(&engine.settings(), &engine.path("run")).await.unwrap()
 }
 
 fn recording_sink() -> (ProgressSink, Arc<Mutex<Vec<Progress>>>) {

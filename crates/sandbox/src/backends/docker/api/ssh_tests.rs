@@ -3,7 +3,7 @@ use std::fs;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
 
-use super::super::client::Client;
+use super::super::client::EngineClient;
 use super::super::fake_engine::{PING, settings, write_program};
 use super::super::info::Flavour;
 use super::*;
@@ -46,11 +46,11 @@ impl FakeSsh {
         SshTunnel::open(&login, &self.path("run"), &self.environment()).unwrap()
     }
 
-    async fn connect(&self, host: &str) -> Result<Client, BackendError> {
+    async fn connect(&self, host: &str) -> Result<EngineClient, BackendError> {
         let path = format!("{}:/usr/bin:/bin", self.dir.path().display());
         let variables = [("DOCKER_HOST", host), ("PATH", &path)];
         let settings = settings(self.dir.path(), variables, &[]);
-        Client::connect(&settings, &self.path("run")).await
+        EngineClient::connect(&settings, &self.path("run")).await
     }
 }
 

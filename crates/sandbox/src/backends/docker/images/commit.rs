@@ -26,7 +26,7 @@ use sha2::{Digest as _, Sha256};
 use super::own_image::OwnImage;
 use crate::backend::BackendError;
 use crate::backends::docker::api::{
-    Client, EngineFault, Flavour, classify, error_text, full_id, one_line,
+    EngineClient, EngineFault, Flavour, classify, error_text, full_id, one_line,
 };
 use crate::key::hex;
 use crate::notice::Progress;
@@ -59,7 +59,7 @@ struct ImageLayers {
 ///
 /// A failure leaves no image, unless the engine is unreachable.
 pub(in crate::backends::docker) async fn create_image(
-    client: &Client,
+    client: &EngineClient,
     container: &str,
     name: &OwnImage,
     original: usize,
@@ -89,7 +89,7 @@ pub(in crate::backends::docker) async fn create_image(
 
 /// Makes the final image of a committed one.
 async fn finish(
-    client: &Client,
+    client: &EngineClient,
     container: &str,
     name: &OwnImage,
     committed: &ImageLayers,
@@ -128,7 +128,11 @@ fn copying(bytes: u64) -> Progress {
     Progress::Copying { what: WHAT.to_owned(), files: 0, bytes, total: None }
 }
 
-async fn commit(client: &Client, container: &str, name: &OwnImage) -> Result<(), BackendError> {
+async fn commit(
+    client: &EngineClient,
+    container: &str,
+    name: &OwnImage,
+) -> Result<(), BackendError> {
     let options = CommitContainerOptionsBuilder::new()
         .container(container)
         .repo(name.repository())
@@ -141,7 +145,7 @@ async fn commit(client: &Client, container: &str, name: &OwnImage) -> Result<(),
     made.map(drop).map_err(client.error("copy the system of a sandbox"))
 }
 
-async fn describe(client: &Client, name: &str) -> Result<Option<ImageLayers>, BackendError> {
+async fn describe(client: &EngineClient, name: &str) -> Result<Option<ImageLayers>, BackendError> {
     match client.api().inspect_image(name).await {
         Ok(found) => Ok(ImageLayers::of(found)),
         Err(error) if classify(&error) == EngineFault::Absent => Ok(None),
@@ -195,7 +199,7 @@ enum StripError {
 
 /// Makes an image of the same layers without configuration.
 async fn strip_config(
-    client: &Client,
+    client: &EngineClient,
     layers: &ImageLayers,
     name: &OwnImage,
 ) -> Result<String, StripError> {
@@ -306,7 +310,7 @@ fn digest(bytes: &[u8]) -> String {
 
 /// Makes an image of one layer with all files of a container and no configuration.
 async fn flatten(
-    client: &Client,
+    client: &EngineClient,
     container: &str,
     name: &OwnImage,
     progress: &ProgressSink,
@@ -347,7 +351,7 @@ async fn flatten(
 
 /// Returns the id of an image; `None` if there is none.
 pub(in crate::backends::docker) async fn id_of(
-    client: &Client,
+    client: &EngineClient,
     name: &OwnImage,
 ) -> Result<Option<String>, BackendError> {
     Ok(describe(client, &name.to_string()).await?.map(|layers| layers.id))
@@ -355,7 +359,7 @@ pub(in crate::backends::docker) async fn id_of(
 
 /// Adds a name to an image.
 pub(in crate::backends::docker) async fn tag(
-    client: &Client,
+    client: &EngineClient,
     image: &OwnImage,
     name: &OwnImage,
 ) -> Result<(), BackendError> {
@@ -367,7 +371,7 @@ pub(in crate::backends::docker) async fn tag(
 /// Removes a name of an image, and with the last name the image. Returns whether
 /// there was one. An image that a container uses is an error.
 pub(in crate::backends::docker) async fn remove(
-    client: &Client,
+    client: &EngineClient,
     name: &OwnImage,
 ) -> Result<bool, BackendError> {
     let options = RemoveImageOptionsBuilder::new().force(false).noprune(true).build();

@@ -17,7 +17,7 @@ use super::commit;
 use super::snapshot::images_of_snapshots;
 use crate::HomeId;
 use crate::backend::{BackendError, DoctorNote, FoundInstance, InstanceState};
-use crate::backends::docker::api::{Client, EngineFault, classify};
+use crate::backends::docker::api::{EngineClient, EngineFault, classify};
 use crate::backends::docker::backend::Docker;
 use crate::backends::docker::identity::{DockerLocator, GuestTransport};
 use crate::settings::SandboxSettings as _;
@@ -129,7 +129,7 @@ impl Docker {
     /// instance's id and shares its fate.
     pub(in crate::backends::docker) async fn orphan_images(
         &self,
-        client: &Client,
+        client: &EngineClient,
     ) -> Result<Vec<FoundInstance>, BackendError> {
         let named = self.snapshot_images()?;
         let engine = client.info().await?.id.clone();
@@ -166,7 +166,7 @@ impl Docker {
     /// Removes an orphan image, unless a container or a snapshot uses it by now.
     pub(in crate::backends::docker) async fn remove_orphan_image(
         &self,
-        client: &Client,
+        client: &EngineClient,
         image: &str,
     ) -> Result<bool, BackendError> {
         let Some(name) = OwnImage::parse(&self.home, image) else {
@@ -184,7 +184,7 @@ impl Docker {
     /// Removes the image made for an instance's container, if there is one.
     pub(in crate::backends::docker) async fn remove_own_image(
         &self,
-        client: &Client,
+        client: &EngineClient,
         instance: &str,
     ) -> Result<(), BackendError> {
         let name = OwnImage::of_instance(&self.home, instance);
@@ -205,7 +205,7 @@ impl Docker {
     /// instances.
     pub(in crate::backends::docker) async fn image_notes(
         &self,
-        client: &Client,
+        client: &EngineClient,
         known: &BTreeSet<String>,
     ) -> Vec<DoctorNote> {
         let counted = async {
@@ -251,7 +251,7 @@ impl Docker {
             .map_err(BackendError::io(format!("list the snapshots in {}", sandboxes.display())))
     }
 
-    async fn own_images(&self, client: &Client) -> Result<Vec<ListedImage>, BackendError> {
+    async fn own_images(&self, client: &EngineClient) -> Result<Vec<ListedImage>, BackendError> {
         let filters = HashMap::from([("reference", vec![OwnImage::repository_of(&self.home)])]);
         let options = ListImagesOptionsBuilder::new().filters(&filters).build();
         let mut tries = 0;

@@ -17,11 +17,11 @@ use tokio::sync::oneshot;
 use super::commit;
 use super::own_image::OwnImage;
 use crate::backend::{BackendError, Base, Instance, InstanceRequest, InstanceState, SavedSystem};
-use crate::backends::docker::api::{self, Client, ImageInfo};
+use crate::backends::docker::api::{self, EngineClient, ImageInfo};
 use crate::backends::docker::backend::Docker;
 use crate::backends::docker::identity::{DockerLocator, GuestTransport};
 use crate::backends::docker::inspect::{InspectedContainer, find_container};
-use crate::backends::docker::plan::{ContainerLabels, JobUser};
+use crate::backends::docker::plan::{ContainerLabels, ImageUser};
 use crate::key::random_hex;
 use crate::store::{read_versioned, write_versioned};
 use crate::{ProgressSink, failpoint};
@@ -118,7 +118,7 @@ impl Docker {
     /// the instance and is removed with it.
     pub(in crate::backends::docker) async fn prepare_base(
         &self,
-        client: &Client,
+        client: &EngineClient,
         request: &InstanceRequest,
         base: &Base,
     ) -> Result<BaseSystem, BackendError> {
@@ -149,7 +149,7 @@ impl Docker {
     /// Returns the name of a snapshot's image, if this engine has it unchanged.
     async fn find_saved(
         &self,
-        client: &Client,
+        client: &EngineClient,
         saved: &SavedImage,
     ) -> Result<OwnImage, BackendError> {
         let name = OwnImage::parse(&self.home, &saved.image);
@@ -184,7 +184,7 @@ impl Docker {
     /// base image.
     async fn copy_source(
         &self,
-        client: &Client,
+        client: &EngineClient,
         instance: &Instance,
     ) -> Result<(String, BaseImage), BackendError> {
         self.check_engine(client, instance).await?;
@@ -265,7 +265,7 @@ fn list(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
 /// Makes an image in a task of its own. An engine finishes the request even if the
 /// caller goes away; the task then removes the image.
 async fn create_image_detached(
-    client: &Client,
+    client: &EngineClient,
     container: String,
     name: &OwnImage,
     original: usize,
@@ -308,7 +308,7 @@ pub(in crate::backends::docker) struct KnownUser {
     #[serde(rename = "asked")]
     pub(in crate::backends::docker) requested: Option<String>,
     /// The user as found.
-    pub(in crate::backends::docker) user: JobUser,
+    pub(in crate::backends::docker) user: ImageUser,
 }
 
 impl BaseImage {
@@ -333,7 +333,7 @@ impl BaseImage {
 
     /// Returns the base image of a container.
     pub(in crate::backends::docker) async fn of(
-        client: &Client,
+        client: &EngineClient,
         seen: &InspectedContainer,
     ) -> Result<Self, BackendError> {
         if let Some(base_image) = Self::on(&seen.response) {
@@ -376,7 +376,7 @@ mod tests {
             "cmd": [], "volumes": ["/data"], "env": ["PATH=/bin"], "working_dir": "",
             "layers": 3,
         });
-        let user = JobUser { uid: 7, gid: 8, name: Some("app".into()), home: "/home/app".into() };
+        let user = ImageUser { uid: 7, gid: 8, name: Some("app".into()), home: "/home/app".into() };
         BaseImage {
             image: serde_json::from_value(image).unwrap(),
             user: Some(KnownUser { requested: Some("app".into()), user }),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::labels::{container_name, labels};
 use super::mounts::ContainerMounts;
-use super::process::{self, FirstProcess, Users};
+use super::process::{self, ContainerUsers, FirstProcess};
 use super::{extra_args, limits};
 use crate::backend::{BackendError, Owner};
 use crate::backends::docker::api::{EngineInfo, ImageInfo};
@@ -39,7 +39,7 @@ pub(in crate::backends::docker) struct Blueprint<'a> {
     /// The engine.
     pub info: &'a EngineInfo,
     /// The user of jobs.
-    pub user: &'a JobUser,
+    pub user: &'a ImageUser,
     /// Source of the guest's program and settings.
     pub boot: MountSource,
     /// Source of the directory of the guest's socket.
@@ -62,7 +62,7 @@ pub(in crate::backends::docker) struct Blueprint<'a> {
 
 /// The user of jobs: the image's USER, or the host's user if the settings say so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::backends::docker) struct JobUser {
+pub(in crate::backends::docker) struct ImageUser {
     /// User id.
     pub uid: u32,
     /// Group id.
@@ -73,7 +73,7 @@ pub(in crate::backends::docker) struct JobUser {
     pub home: String,
 }
 
-impl JobUser {
+impl ImageUser {
     /// Returns whether user and group are root.
     pub(in crate::backends::docker) fn is_root(&self) -> bool {
         self.uid == 0 && self.gid == 0
@@ -168,7 +168,7 @@ pub(in crate::backends::docker) fn plan(
     let extra = &settings.extra_args;
     let home = settings.user_home.as_deref();
     let first = FirstProcess::of(blueprint);
-    let users = Users::of(blueprint, first);
+    let users = ContainerUsers::of(blueprint, first);
     let capabilities = users.capabilities(blueprint);
     let mounts = ContainerMounts::of(blueprint, first, &users)?;
     let (own_workspace, own_home) = (mounts.own_workspace, mounts.own_home);

@@ -23,7 +23,7 @@ pub(in crate::backends::docker) use crate::backends::own_system::{
     BOOT_DIR, GUEST_FILE, IO_DIR, STATE_DIR, WORKSPACE,
 };
 pub(in crate::backends::docker) use blueprint::{
-    Blueprint, JobUser, MountSource, PlannedContainer, Ulimits, plan,
+    Blueprint, ImageUser, MountSource, PlannedContainer, Ulimits, plan,
 };
 pub(in crate::backends::docker) use labels::{
     ContainerLabels, container_name, label, name_from_labels,

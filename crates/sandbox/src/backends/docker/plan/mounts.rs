@@ -10,7 +10,7 @@ use bollard::models::{
 };
 
 use super::blueprint::{Blueprint, MountSource};
-use super::process::{FirstProcess, Users};
+use super::process::{ContainerUsers, FirstProcess};
 use crate::backend::BackendError;
 use crate::backends::docker::api::Flavour;
 use crate::backends::docker::mounts::{HostMount, bind_target, mounts_of_settings};
@@ -42,7 +42,7 @@ impl ContainerMounts {
     pub(super) fn of(
         blueprint: &Blueprint<'_>,
         first: FirstProcess,
-        users: &Users,
+        users: &ContainerUsers,
     ) -> Result<Self, BackendError> {
         let settings = blueprint.settings;
         let mut planned = Self {
@@ -129,7 +129,7 @@ impl ContainerMounts {
 
     fn extra_mount(
         &mut self,
-        extra: &crate::settings::Mount,
+        extra: &crate::settings::MountFlag,
         home: Option<&Path>,
     ) -> Result<(), BackendError> {
         let target = &extra.target;
@@ -185,7 +185,11 @@ impl ContainerMounts {
     }
 
     /// Adds the directories of the guest.
-    fn guest(&mut self, blueprint: &Blueprint<'_>, users: &Users) -> Result<(), BackendError> {
+    fn guest(
+        &mut self,
+        blueprint: &Blueprint<'_>,
+        users: &ContainerUsers,
+    ) -> Result<(), BackendError> {
         // A guest that is not root needs directories that everyone may write to.
         let mode = if users.start_as_root() { "0700" } else { "0777" };
         let memory = |size: &str| format!("rw,nosuid,nodev,noexec,size={size},mode={mode}");

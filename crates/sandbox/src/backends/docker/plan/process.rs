@@ -35,7 +35,7 @@ const ROOT: &str = "0:0";
 
 /// The users of the first process and of jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Users {
+pub(super) struct ContainerUsers {
     /// The user of the first process, in the engine's form.
     pub(super) first: String,
     /// The user of jobs, if it differs.
@@ -46,7 +46,7 @@ pub(super) struct Users {
     pub(super) gives_up_userns: bool,
 }
 
-impl Users {
+impl ContainerUsers {
     pub(super) fn of(blueprint: &Blueprint<'_>, first: FirstProcess) -> Self {
         let extra = &blueprint.settings.extra_args;
         let may_switch =
@@ -78,7 +78,7 @@ impl Users {
     }
 }
 
-impl Users {
+impl ContainerUsers {
     /// Returns whether the first process is root.
     pub(super) fn start_as_root(&self) -> bool {
         self.first == ROOT
@@ -99,7 +99,7 @@ impl Users {
 pub(super) fn apply(
     blueprint: &Blueprint<'_>,
     first: FirstProcess,
-    users: &Users,
+    users: &ContainerUsers,
     body: &mut ContainerCreateBody,
 ) {
     let guest = || GUEST_FILE.to_owned();

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use vestal_config::{Environment, Home, Override, Settings};
 
-use super::blueprint::{Blueprint, JobUser, MountSource, PlannedContainer, Ulimits, plan};
+use super::blueprint::{Blueprint, ImageUser, MountSource, PlannedContainer, Ulimits, plan};
 use crate::backend::{BackendError, Owner};
 use crate::backends::docker::api::{EngineInfo, Flavour, ImageInfo};
 use crate::backends::docker::settings::{DockerSettings, HostUser};
@@ -21,7 +21,7 @@ pub(super) struct Bench {
     pub(super) settings: DockerSettings,
     pub(super) image: ImageInfo,
     pub(super) info: EngineInfo,
-    pub(super) user: JobUser,
+    pub(super) user: ImageUser,
     pub(super) boot: MountSource,
     pub(super) workspace: MountSource,
     pub(super) home_dir: MountSource,
@@ -58,7 +58,7 @@ impl Bench {
             settings,
             image: image(),
             info: engine(Flavour::Docker),
-            user: JobUser { uid: 0, gid: 0, name: Some("root".into()), home: "/root".into() },
+            user: ImageUser { uid: 0, gid: 0, name: Some("root".into()), home: "/root".into() },
             boot: MountSource::Bind("/s/boot".into()),
             workspace: MountSource::Bind("/s/workspace".into()),
             home_dir: MountSource::Bind("/s/home".into()),
@@ -73,7 +73,7 @@ impl Bench {
     pub(super) fn non_root(mut self) -> Self {
         self.image.user = Some("app:staff".into());
         let name = Some("app".into());
-        self.user = JobUser { uid: 1001, gid: 50, name, home: "/home/app".into() };
+        self.user = ImageUser { uid: 1001, gid: 50, name, home: "/home/app".into() };
         self
     }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use vestal_config::{AnyKey as _, ConfigError, InvalidValue, Settings, Source};
+use vestal_config::{AnyKey as _, ConfigError, InvalidValue, Settings, ValueSource};
 
 use super::keys::contradictions;
 use super::{DockerTransport, ExtraArgs, ImageName};
@@ -148,7 +148,7 @@ fn image(settings: &Settings, overrides: &Overrides) -> Result<ImageName, Config
         ConfigError::from(Box::new(InvalidValue {
             key,
             value: shown,
-            from: Source::Option { name: "--image".to_owned() },
+            from: ValueSource::Option { name: "--image".to_owned() },
             reason,
             allowed: keys::DOCKER_IMAGE.allowed(),
             suggestion: None,

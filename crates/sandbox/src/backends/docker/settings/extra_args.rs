@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use vestal_config::kind::{Input, Refusal, texts};
-use vestal_config::{Setting, Value};
+use vestal_config::kind::{SettingInput, ValueRefusal, texts};
+use vestal_config::{Setting, SettingValue};
 
 use super::devices::{Device, Gpus, Ulimit};
 use super::flags;
-use super::mounts::{Mount, MountKind};
+use super::mounts::{MountFlag, MountKind};
 use super::values::{PortMapping, Seccomp, SecurityOption};
 use crate::settings::gives_away;
 
@@ -59,7 +59,7 @@ pub struct ExtraArgs {
     /// `--memory-swappiness`, -1 to 100.
     pub memory_swappiness: Option<i64>,
     /// `--mount`, each with a target of its own.
-    pub mounts: Vec<Mount>,
+    pub mounts: Vec<MountFlag>,
     /// `--network`.
     pub network: Option<String>,
     /// `--oom-score-adj`.
@@ -216,7 +216,7 @@ fn sets_a_variable(text: &str) -> bool {
 impl Setting for ExtraArgs {
     type Limits = ();
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         let read = texts(input, HINT).and_then(flags::parse);
         // A message repeats words, whichever of them is wrong. With a secret among them it
         // repeats none, and the flag before the secret is wrong in any case.
@@ -227,8 +227,8 @@ impl Setting for ExtraArgs {
         )
     }
 
-    fn to_value(&self) -> Value {
-        Value::List(self.words.iter().map(|word| Value::Text(word.clone())).collect())
+    fn to_value(&self) -> SettingValue {
+        SettingValue::List(self.words.iter().map(|word| SettingValue::Text(word.clone())).collect())
     }
 
     fn allowed((): &()) -> String {

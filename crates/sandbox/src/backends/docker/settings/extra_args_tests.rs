@@ -9,9 +9,9 @@ use super::*;
 use crate::settings::testing::TestHome;
 use crate::settings::{HostPath, Propagation, keys};
 
-fn read(words: &[&str]) -> Result<ExtraArgs, Refusal> {
+fn read(words: &[&str]) -> Result<ExtraArgs, ValueRefusal> {
     let json = serde_json::to_string(words).expect("json");
-    ExtraArgs::read(Input::Text(OsStr::new(&json)), &())
+    ExtraArgs::read(SettingInput::Text(OsStr::new(&json)), &())
 }
 
 fn taken(words: &[&str]) -> ExtraArgs {
@@ -74,7 +74,7 @@ fn every_flag() -> Vec<(&'static str, &'static str, ExtraArgs)> {
             "--mount",
             "type=tmpfs,target=/cache",
             ExtraArgs {
-                mounts: vec![Mount {
+                mounts: vec![MountFlag {
                     kind: MountKind::Tmpfs { size: None, mode: None },
                     target: "/cache".to_owned(),
                     read_only: false,
@@ -337,10 +337,10 @@ fn a_wrong_value_is_refused_with_flag_and_reason() {
 
 #[test]
 fn mounts_have_the_parts_of_their_kind() {
-    let mount = |text: &str| Mount::parse(text);
+    let mount = |text: &str| MountFlag::parse(text);
     assert_eq!(
         mount("type=bind,src=~/src,dst=/src/,ro,bind-propagation=rslave"),
-        Ok(Mount {
+        Ok(MountFlag {
             kind: MountKind::Bind {
                 source: HostPath::new("~/src").expect("a path"),
                 propagation: Some(Propagation::Rslave),
@@ -351,7 +351,7 @@ fn mounts_have_the_parts_of_their_kind() {
     );
     assert_eq!(
         mount("source=cache,target=/cache,readonly=false,volume-nocopy"),
-        Ok(Mount {
+        Ok(MountFlag {
             kind: MountKind::Volume { name: Some("cache".to_owned()), no_copy: true },
             target: "/cache".to_owned(),
             read_only: false,

@@ -1,11 +1,11 @@
 //! The flags of `docker run`: which have a meaning here, and what to use
 //! instead of the others.
 
-use vestal_config::kind::Refusal;
+use vestal_config::kind::ValueRefusal;
 
 use super::devices::{Device, Gpus, Ulimit};
 use super::extra_args::ExtraArgs;
-use super::mounts::{self, Mount};
+use super::mounts::{self, MountFlag};
 use super::values::{self, SecurityOption};
 
 /// The sizes that a flag takes for a value that the API wants signed.
@@ -85,7 +85,7 @@ static FLAGS: &[Flag] = &[
         put(&mut a.memory_swappiness, values::integer(v, -1, 100))
     }),
     value(&["mount"], None, |a, v| {
-        let mount = Mount::parse(v)?;
+        let mount = MountFlag::parse(v)?;
         free(a, &mount.target)?;
         a.mounts.push(mount);
         Ok(())
@@ -232,7 +232,7 @@ fn free(args: &ExtraArgs, target: &str) -> FlagCheck {
 }
 
 /// Reads the words.
-pub(super) fn parse(given: Vec<String>) -> Result<ExtraArgs, Refusal> {
+pub(super) fn parse(given: Vec<String>) -> Result<ExtraArgs, ValueRefusal> {
     let mut args = ExtraArgs::EMPTY;
     let mut rest = given.iter().map(String::as_str);
     while let Some(word) = rest.next() {
@@ -240,11 +240,11 @@ pub(super) fn parse(given: Vec<String>) -> Result<ExtraArgs, Refusal> {
         match &flag.meaning {
             Meaning::Switch(set) => set(&mut args, on_or_off(&shown, attached)?),
             Meaning::Value(read) => {
-                let value = attached
-                    .or_else(|| rest.next())
-                    .ok_or_else(|| Refusal::new(format!("ends in {shown}, which needs a value")))?;
+                let value = attached.or_else(|| rest.next()).ok_or_else(|| {
+                    ValueRefusal::new(format!("ends in {shown}, which needs a value"))
+                })?;
                 read(&mut args, value).map_err(|reason| {
-                    Refusal::new(format!("holds {shown} {value:?}, which {reason}"))
+                    ValueRefusal::new(format!("holds {shown} {value:?}, which {reason}"))
                 })?;
             }
         }
@@ -254,7 +254,7 @@ pub(super) fn parse(given: Vec<String>) -> Result<ExtraArgs, Refusal> {
 }
 
 /// Returns a flag as it is written, what it means, and the value in the same word.
-fn find(word: &str) -> Result<(String, &'static Flag, Option<&str>), Refusal> {
+fn find(word: &str) -> Result<(String, &'static Flag, Option<&str>), ValueRefusal> {
     if let Some(long) = word.strip_prefix("--").filter(|long| !long.is_empty()) {
         let (name, attached) = match long.split_once('=') {
             Some((name, value)) => (name, Some(value)),
@@ -279,21 +279,21 @@ fn find(word: &str) -> Result<(String, &'static Flag, Option<&str>), Refusal> {
             let known = REFUSED.iter().find(|flag| flag.short == Some(short));
             Err(not_taken(&shown, known))
         }
-        _ => Err(Refusal::new(format!("holds {word:?} where a flag is expected"))
+        _ => Err(ValueRefusal::new(format!("holds {word:?} where a flag is expected"))
             .suggesting(Some("write flags only; image and command are Vestal's".to_owned()))),
     }
 }
 
 /// Says why words that set a variable are not taken, without repeating any.
-pub(super) fn about_env() -> Refusal {
+pub(super) fn about_env() -> ValueRefusal {
     let known = REFUSED.iter().find(|refused| refused.short == Some('e'));
     not_taken("--env", known).about_a_secret()
 }
 
 /// Says why a flag is not taken and what to do about it.
-fn not_taken(shown: &str, known: Option<&Refused>) -> Refusal {
+fn not_taken(shown: &str, known: Option<&Refused>) -> ValueRefusal {
     if let Some(known) = known {
-        return Refusal::new(format!("holds {shown}, which is not taken from here"))
+        return ValueRefusal::new(format!("holds {shown}, which is not taken from here"))
             .suggesting(Some(known.advice.to_owned()));
     }
     if let Some((flag, _)) = shown.split_once(char::is_whitespace) {
@@ -301,19 +301,21 @@ fn not_taken(shown: &str, known: Option<&Refused>) -> Refusal {
         if let Some(known) = REFUSED.iter().find(|refused| refused.names.contains(&name)) {
             return not_taken(flag, Some(known));
         }
-        return Refusal::new(format!("holds {flag} and its value in one word"))
+        return ValueRefusal::new(format!("holds {flag} and its value in one word"))
             .suggesting(Some(format!("write them as two words or as {flag}=VALUE")));
     }
-    Refusal::new(format!("holds {shown}, which is not a flag that Vestal maps"))
+    ValueRefusal::new(format!("holds {shown}, which is not a flag that Vestal maps"))
 }
 
-fn on_or_off(shown: &str, value: Option<&str>) -> Result<bool, Refusal> {
+fn on_or_off(shown: &str, value: Option<&str>) -> Result<bool, ValueRefusal> {
     match value {
         None => Ok(true),
         Some(text) => match text.to_ascii_lowercase().as_str() {
             "true" | "1" | "t" => Ok(true),
             "false" | "0" | "f" => Ok(false),
-            _ => Err(Refusal::new(format!("holds {shown} with something else than true or false"))),
+            _ => Err(ValueRefusal::new(format!(
+                "holds {shown} with something else than true or false"
+            ))),
         },
     }
 }

@@ -5,8 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use vestal_config::kind::{self, Input, Refusal};
-use vestal_config::{Setting, Value};
+use vestal_config::kind::{self, SettingInput, ValueRefusal};
+use vestal_config::{Setting, SettingValue};
 
 /// The longest name that is taken; the engines allow less.
 const MAX_NAME: usize = 512;
@@ -119,14 +119,14 @@ fn is_tag(tag: &str) -> bool {
 impl Setting for ImageName {
     type Limits = ();
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
         let text = input.scalar()?;
         let bare = text.strip_prefix("docker://").map(|bare| format!("did you mean {bare}?"));
-        Self::new(text).map_err(|reason| Refusal::new(reason).suggesting(bare))
+        Self::new(text).map_err(|reason| ValueRefusal::new(reason).suggesting(bare))
     }
 
-    fn to_value(&self) -> Value {
-        Value::Text(self.0.clone().into_owned())
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Text(self.0.clone().into_owned())
     }
 
     fn allowed((): &()) -> String {
@@ -168,30 +168,30 @@ impl DockerBinary {
 impl Setting for DockerBinary {
     type Limits = ();
 
-    fn read(input: Input<'_>, (): &()) -> Result<Self, Refusal> {
-        if matches!(input, Input::Node(node) if node.scalar() == Some("")) {
+    fn read(input: SettingInput<'_>, (): &()) -> Result<Self, ValueRefusal> {
+        if matches!(input, SettingInput::Node(node) if node.scalar() == Some("")) {
             return Ok(Self::Found);
         }
         let path = kind::path(input)?;
         if path.is_absolute() || (path.starts_with("~") && path != Path::new("~")) {
             return Ok(Self::At(path));
         }
-        let name = path.to_str().ok_or_else(|| Refusal::new("is not valid UTF-8"))?;
+        let name = path.to_str().ok_or_else(|| ValueRefusal::new("is not valid UTF-8"))?;
         if name.contains('/') {
             let reason = "is a relative path, which would mean another file in every directory";
-            return Err(Refusal::new(reason));
+            return Err(ValueRefusal::new(reason));
         }
         if name.starts_with(['-', '~'])
             || name.contains(char::is_whitespace)
             || matches!(name, "." | "..")
         {
-            return Err(Refusal::new("is not the name of a program"));
+            return Err(ValueRefusal::new("is not the name of a program"));
         }
         Ok(Self::Name(name.to_owned()))
     }
 
-    fn to_value(&self) -> Value {
-        Value::Text(match self {
+    fn to_value(&self) -> SettingValue {
+        SettingValue::Text(match self {
             Self::Found => String::new(),
             Self::Name(name) => name.clone(),
             Self::At(path) => path.to_string_lossy().into_owned(),

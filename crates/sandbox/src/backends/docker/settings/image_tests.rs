@@ -75,7 +75,8 @@ proptest! {
 fn the_program_of_the_engine_is_a_name_or_a_whole_path() {
     let resolve = |text: &str| {
         let home = Path::new("/home/ada");
-        DockerBinary::read(Input::Text(text.as_ref()), &()).map(|own| own.resolve(Some(home)))
+        DockerBinary::read(SettingInput::Text(text.as_ref()), &())
+            .map(|own| own.resolve(Some(home)))
     };
     assert_eq!(resolve("podman"), Ok(Some("podman".into())));
     assert_eq!(resolve("/usr/bin/docker"), Ok(Some("/usr/bin/docker".into())));

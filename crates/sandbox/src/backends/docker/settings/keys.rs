@@ -2,8 +2,8 @@
 //! together.
 
 use vestal_config::{
-    AnyKey as _, ConfigError, Finding, Group, Key, Protection, Resolved, Setting, Settings,
-    Severity, Variable, VariableScope,
+    AnyKey as _, ConfigError, Group, Protection, Resolved, Setting, SettingFinding, SettingKey,
+    Settings, Severity, Variable, VariableScope,
 };
 
 use super::extra_args::ExtraArgs;
@@ -119,10 +119,11 @@ pub const ENGINE_VARIABLES: &[Variable] = &[
 ];
 
 /// Finds what containers cannot be made with, and what makes them less safe.
-fn check(settings: &Settings) -> Vec<Finding> {
-    let error = |message| Finding { severity: Severity::Error, name: None, place: None, message };
+fn check(settings: &Settings) -> Vec<SettingFinding> {
+    let error =
+        |message| SettingFinding { severity: Severity::Error, name: None, place: None, message };
     // Keys without a value were found before.
-    let mut findings: Vec<Finding> =
+    let mut findings: Vec<SettingFinding> =
         contradictions(settings).unwrap_or_default().into_iter().map(error).collect();
     if let Ok(extra) = settings.get(&DOCKER_EXTRA_ARGS) {
         let weakens = extra.value.weakens();
@@ -242,7 +243,7 @@ fn is_workspace(target: &str) -> bool {
 }
 
 /// Returns a key's name with where its value came from.
-fn named<T: Setting>(key: &Key<T>, resolved: &Resolved<T>) -> String {
+fn named<T: Setting>(key: &SettingKey<T>, resolved: &Resolved<T>) -> String {
     format!("{} ({})", key.name(), resolved.source)
 }
 

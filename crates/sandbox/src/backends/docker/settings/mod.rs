@@ -20,5 +20,5 @@ pub use keys::{
     DOCKER_BINARY, DOCKER_EXTRA_ARGS, DOCKER_IMAGE, DOCKER_KEEP_ENTRYPOINT,
     DOCKER_RUN_AS_HOST_USER, DOCKER_TRANSPORT, DockerTransport, ENGINE_VARIABLES,
 };
-pub use mounts::{Mount, MountKind};
+pub use mounts::{MountFlag, MountKind};
 pub use values::{PortMapping, Protocol, Seccomp, SecurityOption};

@@ -31,7 +31,7 @@ pub enum MountKind {
 
 /// One `--mount`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mount {
+pub struct MountFlag {
     /// What is mounted.
     pub kind: MountKind,
     /// Where, in the container: an absolute path without `.`, `..` and needless slashes.
@@ -55,7 +55,7 @@ struct Given<'a> {
     special: Vec<(&'a str, &'static str)>,
 }
 
-impl Mount {
+impl MountFlag {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut given = Given::default();
         for part in text.split(',') {

@@ -173,7 +173,7 @@ pub struct PortMapping {
     pub protocol: Protocol,
 }
 
-type Span = (u16, u16);
+type ValueSpan = (u16, u16);
 
 const FORM: &str = "is not [[ADDRESS:]PORT:]PORT[/tcp|udp|sctp]";
 
@@ -220,7 +220,7 @@ pub(super) fn publish(text: &str, ports: &mut Vec<PortMapping>) -> Result<(), St
 }
 
 /// Reads a port or a range of them.
-fn span(text: &str) -> Option<Span> {
+fn span(text: &str) -> Option<ValueSpan> {
     let port = |text: &str| text.parse::<u16>().ok().filter(|port| *port > 0);
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let (first, last) = (port(first)?, port(last)?);

@@ -3,7 +3,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
 use super::check_sources;
-use super::testing::Fixture;
+use super::testing::PlanFixture;
 use crate::Overrides;
 use crate::backend::BackendError;
 use crate::backends::native::facts::SystemDirKind;
@@ -13,13 +13,13 @@ fn volumes(list: &str) -> String {
     format!("terminal.docker_volumes={list}")
 }
 
-fn fixture(tier: Tier, list: &str) -> Fixture {
-    Fixture::with(tier, &[&volumes(list)])
+fn fixture(tier: Tier, list: &str) -> PlanFixture {
+    PlanFixture::with(tier, &[&volumes(list)])
 }
 
-fn asking(tier: Tier, binds: &[&str]) -> Fixture {
+fn asking(tier: Tier, binds: &[&str]) -> PlanFixture {
     let binds = binds.iter().map(PathBuf::from).collect();
-    Fixture::asking(tier, &[], &Overrides { binds, ..Overrides::default() })
+    PlanFixture::asking(tier, &[], &Overrides { binds, ..Overrides::default() })
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn volumes_are_mounted_with_what_is_below_them() {
     let mounts = fixture.mounts();
     let at = |target: &str| mounts.iter().position(|line| line.starts_with(target)).unwrap();
     assert!(at("/data bind") < at("/data/b bind"), "{mounts:?}");
-    let fixture = Fixture::with(Tier::ReadOnly, &[&volumes(r#"["/a:/data"]"#)]).ordinary();
+    let fixture = PlanFixture::with(Tier::ReadOnly, &[&volumes(r#"["/a:/data"]"#)]).ordinary();
     assert_eq!(fixture.at("/data").unwrap(), "/data bind /a recursive");
 }
 
@@ -171,7 +171,7 @@ fn a_directory_that_would_hide_the_system_is_refused() {
 #[test]
 fn a_directory_that_the_settings_mount_is_mounted_once() {
     let overrides = Overrides { binds: vec!["/srv/a".into()], ..Overrides::default() };
-    let with = |list: &str| Fixture::asking(Tier::Overlay, &[&volumes(list)], &overrides);
+    let with = |list: &str| PlanFixture::asking(Tier::Overlay, &[&volumes(list)], &overrides);
     let same = with(r#"["/srv/a:/srv/a"]"#);
     assert_eq!(same.at("/srv/a").unwrap(), "/srv/a bind /srv/a recursive shifted");
     for other in [r#"["/srv/b:/srv/a"]"#, r#"["/srv/a:/srv/a:ro"]"#] {
@@ -188,7 +188,7 @@ fn what_is_to_be_mounted_has_to_be_there() {
     fs::write(&file, "").unwrap();
     let volume = |source: &PathBuf| volumes(&format!(r#"["{}:/data"]"#, source.display()));
     let check = |sets: &[&str], overrides: &Overrides| {
-        check_sources(&Fixture::asking(Tier::Overlay, sets, overrides).settings)
+        check_sources(&PlanFixture::asking(Tier::Overlay, sets, overrides).settings)
     };
     let nothing = Overrides::default();
     check(&[&volume(&there)], &nothing).unwrap();

@@ -7,11 +7,11 @@ use minicbor::bytes::ByteVec;
 use vestal_config::{Environment, Home, Override, Settings};
 use vestal_wire::{Bind, OverlayDirs, Purpose, Root, SandboxMount};
 
-use super::{HostDirs, PlanInput, Planned, enclosure, mount_requests, users};
+use super::{HostDirs, PlanInput, PlannedSandbox, enclosure, mount_requests, users};
 use crate::Overrides;
 use crate::backend::BackendError;
 use crate::backends::native::facts::{
-    Facts, Helpers, PackageDatabase, SubordinateIds, SystemDir, SystemDirKind, UserQuotas,
+    Helpers, HostFacts, PackageDatabase, SubordinateIds, SystemDir, SystemDirKind, UserQuotas,
 };
 use crate::backends::native::private::PrivatePaths;
 use crate::backends::native::settings::NativeSettings;
@@ -19,8 +19,8 @@ use crate::backends::native::tier::Tier;
 use crate::mounts::Mounts;
 
 /// The input of a plan.
-pub(super) struct Fixture {
-    pub(super) facts: Facts,
+pub(super) struct PlanFixture {
+    pub(super) facts: HostFacts,
     pub(super) settings: NativeSettings,
     pub(super) dirs: HostDirs,
     pub(super) tier: Tier,
@@ -30,7 +30,7 @@ pub(super) struct Fixture {
     pub(super) cgroups: Vec<PathBuf>,
 }
 
-impl Fixture {
+impl PlanFixture {
     pub(super) fn new(tier: Tier) -> Self {
         Self::with(tier, &[])
     }
@@ -71,7 +71,7 @@ impl Fixture {
         self
     }
 
-    pub(super) fn try_plan(&self) -> Result<Planned, BackendError> {
+    pub(super) fn try_plan(&self) -> Result<PlannedSandbox, BackendError> {
         enclosure(&PlanInput {
             dirs: &self.dirs,
             settings: &self.settings,
@@ -88,7 +88,7 @@ impl Fixture {
         })
     }
 
-    pub(super) fn plan(&self) -> Planned {
+    pub(super) fn plan(&self) -> PlannedSandbox {
         self.try_plan().unwrap()
     }
 
@@ -113,14 +113,14 @@ impl Fixture {
 }
 
 /// A host with the usual directories.
-fn facts() -> Facts {
+fn facts() -> HostFacts {
     let dir = |name: &'static str| SystemDir {
         name,
         kind: SystemDirKind::Directory { source: Path::new("/").join(name), mode: 0o755 },
     };
     let link =
         |name: &'static str, text: &str| SystemDir { name, kind: SystemDirKind::Link(text.into()) };
-    Facts {
+    HostFacts {
         uid: 0,
         gid: 0,
         user: "ada".into(),
@@ -150,7 +150,7 @@ fn facts() -> Facts {
 }
 
 /// Returns a plan as text, one item a line.
-pub(super) fn text(planned: &Planned) -> String {
+pub(super) fn text(planned: &PlannedSandbox) -> String {
     let enclosure = &planned.enclosure;
     let mut text = String::new();
     let root = match &enclosure.root {

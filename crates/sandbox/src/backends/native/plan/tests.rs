@@ -1,7 +1,7 @@
 use vestal_config::AnyKey as _;
 use vestal_wire::{IdRange, Mapping, Network, Purpose};
 
-use super::testing::{Fixture, text};
+use super::testing::{PlanFixture, text};
 use super::users;
 use crate::backends::native::facts::{SubordinateIds, SystemDirKind};
 use crate::backends::native::private::PrivatePaths;
@@ -54,7 +54,7 @@ gid 0 100 1
 gid 1 200000 65535
 users Helpers, network Host, host vestal, capabilities 0xfb, processes Some(256)
 ";
-    let mut fixture = Fixture::new(Tier::ReadOnly).ordinary();
+    let mut fixture = PlanFixture::new(Tier::ReadOnly).ordinary();
     assert_eq!(text(&fixture.plan()), expected);
     fixture.facts.sub_gids.clear();
     let alone = text(&fixture.plan());
@@ -124,7 +124,7 @@ uid 0 1879048192 65536
 gid 0 1879048192 65536
 users Privileged, network Host, host vestal, capabilities 0xfb, processes Some(256)
 ";
-    assert_eq!(text(&Fixture::new(Tier::Overlay).plan()), expected);
+    assert_eq!(text(&PlanFixture::new(Tier::Overlay).plan()), expected);
 }
 
 #[test]
@@ -157,9 +157,9 @@ gid 0 100 1
 gid 1 200000 65535
 users Helpers, network Host, host vestal, capabilities 0xfb, processes Some(256)
 ";
-    assert_eq!(text(&Fixture::new(Tier::Rootfs).ordinary().plan()), expected);
+    assert_eq!(text(&PlanFixture::new(Tier::Rootfs).ordinary().plan()), expected);
     // Root shifts ids in every tier.
-    let plan = text(&Fixture::new(Tier::Rootfs).plan());
+    let plan = text(&PlanFixture::new(Tier::Rootfs).plan());
     assert!(plan.starts_with("root layers /s/i/layers/root/upper over /c/rootfs-1 shifted\n"));
     assert!(plan.contains("\nuid 0 1879048192 65536\n"), "{plan}");
 }
@@ -167,7 +167,7 @@ users Helpers, network Host, host vestal, capabilities 0xfb, processes Some(256)
 #[test]
 fn host_root_is_in_no_map() {
     for tier in [Tier::ReadOnly, Tier::Overlay, Tier::Rootfs] {
-        for fixture in [Fixture::new(tier), Fixture::new(tier).ordinary()] {
+        for fixture in [PlanFixture::new(tier), PlanFixture::new(tier).ordinary()] {
             let users = users(tier, &fixture.facts);
             for range in users.uids.iter().chain(&users.gids) {
                 assert!(range.outside > 0 && range.count <= 65_536, "{range:?}");
@@ -178,7 +178,7 @@ fn host_root_is_in_no_map() {
 
 #[test]
 fn subordinate_users_are_taken_where_there_are_any() {
-    let mut fixture = Fixture::new(Tier::Rootfs).ordinary();
+    let mut fixture = PlanFixture::new(Tier::Rootfs).ordinary();
     fixture.facts.sub_uids = vec![
         SubordinateIds { first: 900, count: 200 },
         SubordinateIds { first: 5000, count: 10 },
@@ -192,7 +192,7 @@ fn subordinate_users_are_taken_where_there_are_any() {
     for tier in [Tier::ReadOnly, Tier::Rootfs] {
         assert_eq!(users(tier, &fixture.facts).mapping, Mapping::Own);
     }
-    let mut fixture = Fixture::new(Tier::Rootfs).ordinary();
+    let mut fixture = PlanFixture::new(Tier::Rootfs).ordinary();
     fixture.facts.sub_gids.clear();
     assert_eq!(users(Tier::Rootfs, &fixture.facts).mapping, Mapping::Own);
 }
@@ -201,20 +201,20 @@ fn subordinate_users_are_taken_where_there_are_any() {
 fn apt_does_without_a_user_of_its_own_where_there_is_none() {
     let root = tempfile::tempdir().unwrap();
     let mount = "/etc/apt/apt.conf.d/90vestal-alone";
-    let mut fixture = Fixture::new(Tier::Rootfs).ordinary();
+    let mut fixture = PlanFixture::new(Tier::Rootfs).ordinary();
     fixture.rootfs = Some(root.path().to_owned());
     fixture.facts.sub_uids.clear();
     assert_eq!(fixture.at(mount), None, "there is no apt");
     std::fs::create_dir_all(root.path().join("etc/apt/apt.conf.d")).unwrap();
     let expected = format!("{mount} bind /c/etc-1/vestal/apt-alone.conf ro recursive");
     assert_eq!(fixture.at(mount), Some(expected));
-    fixture.facts = Fixture::new(Tier::Rootfs).ordinary().facts;
+    fixture.facts = PlanFixture::new(Tier::Rootfs).ordinary().facts;
     assert_eq!(fixture.at(mount), None, "there are users enough");
 }
 
 #[test]
 fn files_that_are_not_kept_are_in_memory() {
-    let mut fixture = Fixture::with(Tier::Overlay, &["terminal.container_persistent=false"]);
+    let mut fixture = PlanFixture::with(Tier::Overlay, &["terminal.container_persistent=false"]);
     let memory = |target: &str| fixture.at(target).unwrap();
     assert_eq!(memory("/workspace"), "/workspace memory 10485760K 0777 exec");
     assert_eq!(memory("/root"), "/root memory 1048576K 0700 exec");
@@ -227,16 +227,16 @@ fn files_that_are_not_kept_are_in_memory() {
 
 #[test]
 fn a_sandbox_without_a_network_has_none() {
-    let fixture = Fixture::with(Tier::ReadOnly, &["terminal.docker_network=false"]);
+    let fixture = PlanFixture::with(Tier::ReadOnly, &["terminal.docker_network=false"]);
     assert_eq!(fixture.plan().enclosure.network, Network::None);
 }
 
 #[test]
 fn commands_start_in_the_workspace_or_where_they_are_asked_to() {
-    let plan = Fixture::new(Tier::ReadOnly).plan();
+    let plan = PlanFixture::new(Tier::ReadOnly).plan();
     assert_eq!((plan.start_dir, plan.home), ("/workspace".into(), "/root".into()));
     let at = |tier, cwd: &str| {
-        let fixture = Fixture::with(tier, &[&format!("terminal.cwd={cwd}")]);
+        let fixture = PlanFixture::with(tier, &[&format!("terminal.cwd={cwd}")]);
         (fixture.plan().start_dir, fixture.at(cwd))
     };
     let made = Some("/srv/app directory 0755".to_owned());
@@ -248,14 +248,14 @@ fn commands_start_in_the_workspace_or_where_they_are_asked_to() {
     let there = Some("/tmp memory 524288K 1777 exec".to_owned());
     assert_eq!(at(Tier::Overlay, "/tmp"), ("/tmp".into(), there));
     // Links are resolved as in the sandbox.
-    let fixture = Fixture::with(Tier::Overlay, &["terminal.cwd=/bin/x"]);
+    let fixture = PlanFixture::with(Tier::Overlay, &["terminal.cwd=/bin/x"]);
     assert_eq!(fixture.at("/bin/x"), None);
     assert_eq!(fixture.at("/usr/bin/x").unwrap(), "/usr/bin/x directory 0755");
 }
 
 #[test]
 fn our_own_files_are_hidden_where_they_are_below_what_is_shown() {
-    let mut fixture = Fixture::new(Tier::ReadOnly).ordinary();
+    let mut fixture = PlanFixture::new(Tier::ReadOnly).ordinary();
     fixture.settings.own_dirs = vec!["/opt/v".into(), "/opt/v/sandboxes".into(), "/srv/v".into()];
     fixture.facts.restricted.clear();
     let covered: Vec<String> =
@@ -269,13 +269,13 @@ fn our_own_files_are_hidden_where_they_are_below_what_is_shown() {
 
 #[test]
 fn what_is_not_for_everyone_is_left_out_where_permissions_keep_nobody_out() {
-    let mut fixture = Fixture::new(Tier::Overlay);
+    let mut fixture = PlanFixture::new(Tier::Overlay);
     fixture.private = PrivatePaths::from_list(&[
         ("/usr", &["local/etc/key"]),
         ("/opt", &["vault", "tool/key"]),
         ("/var/lib/dpkg", &["lock"]),
     ]);
-    let without = |fixture: &Fixture, target: &str| -> Vec<String> {
+    let without = |fixture: &PlanFixture, target: &str| -> Vec<String> {
         let mount = fixture.at(target).unwrap();
         mount.split(" without ").skip(1).map(str::to_owned).collect()
     };
@@ -291,7 +291,7 @@ fn what_is_not_for_everyone_is_left_out_where_permissions_keep_nobody_out() {
 
 #[test]
 fn layers_are_not_laid_over_the_directory_that_they_are_in() {
-    let mut fixture = Fixture::new(Tier::Overlay);
+    let mut fixture = PlanFixture::new(Tier::Overlay);
     fixture.settings.own_dirs = vec!["/opt/v".into()];
     let plan = fixture.plan();
     assert_eq!(fixture.at("/opt").unwrap(), "/opt bind /opt ro shifted");
@@ -303,7 +303,7 @@ fn layers_are_not_laid_over_the_directory_that_they_are_in() {
 
 #[test]
 fn old_hosts_have_directories_in_place_of_links() {
-    let mut fixture = Fixture::new(Tier::ReadOnly).ordinary();
+    let mut fixture = PlanFixture::new(Tier::ReadOnly).ordinary();
     let bin = fixture.facts.system.iter_mut().find(|dir| dir.name == "bin").unwrap();
     bin.kind = SystemDirKind::Directory { source: "/bin".into(), mode: 0o755 };
     assert_eq!(fixture.at("/bin").unwrap(), "/bin bind /bin ro recursive");
@@ -315,17 +315,17 @@ fn old_hosts_have_directories_in_place_of_links() {
 
 #[test]
 fn a_host_whose_programs_are_elsewhere_is_told_so() {
-    let mut fixture = Fixture::new(Tier::Overlay);
+    let mut fixture = PlanFixture::new(Tier::Overlay);
     fixture.facts.has_shell = false;
     assert!(fixture.refused().contains("/bin/sh"), "{}", fixture.refused());
-    let mut fixture = Fixture::new(Tier::Rootfs);
+    let mut fixture = PlanFixture::new(Tier::Rootfs);
     fixture.facts.has_shell = false;
     fixture.plan();
 }
 
 #[test]
 fn what_the_backend_has_decided_goes_to_the_stage_as_it_is() {
-    let mut fixture = Fixture::new(Tier::Overlay);
+    let mut fixture = PlanFixture::new(Tier::Overlay);
     fixture.cgroups = vec!["/sys/fs/cgroup/x/cgroup.procs".into()];
     let enclosure = fixture.plan().enclosure;
     assert_eq!(enclosure.cgroups, [b"/sys/fs/cgroup/x/cgroup.procs".to_vec().into()]);
@@ -367,7 +367,7 @@ fn the_guest_is_told_by_what_it_is_reached_and_nothing_of_the_host() {
 #[test]
 fn a_volume_that_weakens_isolation_is_named() {
     let set = format!(r#"{}=["/:/host"]"#, keys::DOCKER_VOLUMES.name());
-    let weakened = Fixture::with(Tier::Overlay, &[&set]).plan().weakened;
+    let weakened = PlanFixture::with(Tier::Overlay, &[&set]).plan().weakened;
     assert_eq!(weakened.len(), 1);
     assert!(weakened[0].starts_with("/:/host mounts "), "{weakened:?}");
 }

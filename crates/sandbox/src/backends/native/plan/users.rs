@@ -2,9 +2,9 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 
-use vestal_wire::{IdRange, Mapping, UserLimits, Users};
+use vestal_wire::{IdRange, Mapping, UserLimits, UserMapping};
 
-use crate::backends::native::facts::{Facts, SubordinateIds, UserQuotas};
+use crate::backends::native::facts::{HostFacts, SubordinateIds, UserQuotas};
 use crate::backends::native::tier::{Owners, Tier};
 
 /// The host id of the root user in root's sandboxes. It lies beyond all ranges that
@@ -16,16 +16,16 @@ pub(super) const USERS: u32 = 65_536;
 
 /// Returns the id mapping of a sandbox. Host root is never mapped: root in a sandbox
 /// could otherwise change sysctls of the host.
-pub(in crate::backends::native) fn users(tier: Tier, facts: &Facts) -> Users {
+pub(in crate::backends::native) fn users(tier: Tier, facts: &HostFacts) -> UserMapping {
     if facts.is_root() {
         let range = IdRange { inside: 0, outside: ROOT_ID_SHIFT, count: USERS };
-        return Users { uids: vec![range], gids: vec![range], mapping: Mapping::Privileged };
+        return UserMapping { uids: vec![range], gids: vec![range], mapping: Mapping::Privileged };
     }
     let own = |number: u32| IdRange { inside: 0, outside: number, count: 1 };
     let (uid, gid) = (own(facts.uid), own(facts.gid));
     match (tier, &facts.helpers) {
         (Tier::Rootfs | Tier::ReadOnly, Some(helpers)) if facts.single_user_reason().is_none() => {
-            Users {
+            UserMapping {
                 uids: with_subordinates(uid, &facts.sub_uids),
                 gids: with_subordinates(gid, &facts.sub_gids),
                 mapping: Mapping::Helpers {
@@ -34,7 +34,7 @@ pub(in crate::backends::native) fn users(tier: Tier, facts: &Facts) -> Users {
                 },
             }
         }
-        _ => Users { uids: vec![uid], gids: vec![gid], mapping: Mapping::Own },
+        _ => UserMapping { uids: vec![uid], gids: vec![gid], mapping: Mapping::Own },
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use vestal_config::{Environment, Home, Settings, Source};
+use vestal_config::{Environment, Home, Settings, ValueSource};
 
 use super::{Rootfs, provide_blocking};
 use crate::backend::BackendError;
@@ -86,12 +86,12 @@ impl Archive {
 }
 
 /// A directory for archives and the cache.
-pub(super) struct Fixture {
+pub(super) struct RootfsFixture {
     dir: tempfile::TempDir,
     pub(super) cancelled: AtomicBool,
 }
 
-impl Fixture {
+impl RootfsFixture {
     pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("cache")).unwrap();
@@ -118,7 +118,7 @@ impl Fixture {
         path: &Path,
         progress: &ProgressSink,
     ) -> Result<Rootfs, BackendError> {
-        let source = Source::Environment { name: "TERMINAL_NATIVE_ROOTFS".into() };
+        let source = ValueSource::Environment { name: "TERMINAL_NATIVE_ROOTFS".into() };
         let setting = RootfsSetting { path: path.to_owned(), source };
         let home = Home::at(self.path("home"));
         let settings = Settings::load(

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use super::testing::{Archive, Fixture};
+use super::testing::{Archive, RootfsFixture};
 use crate::{Progress, ProgressSink};
 
 fn system(at: &Path) {
@@ -18,7 +18,7 @@ fn system(at: &Path) {
 
 #[test]
 fn a_directory_with_a_system_is_used_where_it_is() {
-    let fixture = Fixture::new();
+    let fixture = RootfsFixture::new();
     let dir = fixture.path("debian");
     system(&dir);
     let found = fixture.provide(&dir).unwrap();
@@ -35,7 +35,7 @@ fn a_directory_with_a_system_is_used_where_it_is() {
 
 #[test]
 fn a_directory_without_a_system_is_refused_with_its_setting() {
-    let fixture = Fixture::new();
+    let fixture = RootfsFixture::new();
     let (empty, socket) = (fixture.path("empty"), fixture.path("socket"));
     fs::create_dir(&empty).unwrap();
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
@@ -61,7 +61,7 @@ fn a_directory_without_a_system_is_refused_with_its_setting() {
 
 #[test]
 fn a_shell_outside_of_it_is_no_shell_of_it() {
-    let fixture = Fixture::new();
+    let fixture = RootfsFixture::new();
     let dir = fixture.path("debian");
     fs::create_dir_all(dir.join("bin")).unwrap();
     // It exists as seen from outside.
@@ -75,7 +75,7 @@ fn a_shell_outside_of_it_is_no_shell_of_it() {
 
 #[test]
 fn the_host_and_our_own_files_are_no_system_for_a_sandbox() {
-    let fixture = Fixture::new();
+    let fixture = RootfsFixture::new();
     assert!(fixture.refused(Path::new("/")).contains("it is the root of this machine"));
     let inside = fixture.path("home/sandboxes/debian");
     system(&inside);
@@ -90,7 +90,7 @@ fn the_host_and_our_own_files_are_no_system_for_a_sandbox() {
 
 #[test]
 fn an_archive_is_unpacked_once_per_state_of_its_file() {
-    let fixture = Fixture::new();
+    let fixture = RootfsFixture::new();
     let archive = fixture.file("root.tar", &Archive::of_a_system().bytes());
     let first = fixture.provide(&archive).unwrap();
     assert!(first.is_unpacked);
@@ -106,7 +106,7 @@ fn an_archive_is_unpacked_once_per_state_of_its_file() {
 
 #[test]
 fn unsupported_compression_is_refused_with_advice() {
-    let fixture = Fixture::new();
+    let fixture = RootfsFixture::new();
     let gzip = fixture.file("root.tar.gz", &Archive::of_a_system().gzip());
     assert!(fixture.provide(&gzip).unwrap().dir.join("usr/bin/dash").exists());
     for (magic, name) in [
@@ -121,7 +121,7 @@ fn unsupported_compression_is_refused_with_advice() {
 
 #[test]
 fn a_damaged_archive_is_reported_and_leaves_nothing() {
-    let fixture = Fixture::new();
+    let fixture = RootfsFixture::new();
     let whole = Archive::of_a_system().file("big", &"x".repeat(4096), 0o644);
     let whole = whole.bytes();
     let cut = fixture.file("cut.tar", &whole[..whole.len() - 3000]);
@@ -138,7 +138,7 @@ fn a_damaged_archive_is_reported_and_leaves_nothing() {
 
 #[test]
 fn a_saved_image_is_recognized() {
-    let fixture = Fixture::new();
+    let fixture = RootfsFixture::new();
     let saved = Archive::new().file("manifest.json", "[]", 0o644).file("abc/layer.tar", "", 0o644);
     let path = fixture.file("image.tar", &saved.bytes());
     assert!(fixture.refused(&path).contains("it is a saved image"), "{}", fixture.refused(&path));
@@ -147,7 +147,7 @@ fn a_saved_image_is_recognized() {
 
 #[test]
 fn an_unpacking_that_is_given_up_on_leaves_nothing() {
-    let fixture = Fixture::new();
+    let fixture = RootfsFixture::new();
     fixture.cancelled.store(true, std::sync::atomic::Ordering::Relaxed);
     let path = fixture.file("root.tar", &Archive::of_a_system().bytes());
     fixture.provide(&path).unwrap_err();
@@ -158,7 +158,7 @@ fn an_unpacking_that_is_given_up_on_leaves_nothing() {
 
 #[test]
 fn what_a_killed_process_has_left_goes_with_the_next_unpacking() {
-    let fixture = Fixture::new();
+    let fixture = RootfsFixture::new();
     let left = fixture.path("cache/.rootfs-left.tmp");
     fs::create_dir_all(left.join("usr")).unwrap();
     let hour = Duration::from_hours(1);
@@ -171,7 +171,7 @@ fn what_a_killed_process_has_left_goes_with_the_next_unpacking() {
 
 #[test]
 fn a_system_that_an_instance_uses_is_kept() {
-    let fixture = Fixture::new();
+    let fixture = RootfsFixture::new();
     let path = fixture.file("root.tar", &Archive::of_a_system().bytes());
     let made = fixture.provide(&path).unwrap();
     let old = || {
@@ -188,7 +188,7 @@ fn a_system_that_an_instance_uses_is_kept() {
 
 #[test]
 fn a_system_is_as_young_as_its_unpacking_whatever_its_archive_says() {
-    let fixture = Fixture::new();
+    let fixture = RootfsFixture::new();
     let archive = Archive::of_a_system().entry(b'5', "./", "", "", 0o755);
     let path = fixture.file("root.tar", &archive.bytes());
     let made = fixture.provide(&path).unwrap();
@@ -198,7 +198,7 @@ fn a_system_is_as_young_as_its_unpacking_whatever_its_archive_says() {
 
 #[test]
 fn unpacking_tells_how_far_it_is() {
-    let fixture = Fixture::new();
+    let fixture = RootfsFixture::new();
     let bytes = Archive::of_a_system().bytes();
     let path = fixture.file("root.tar", &bytes);
     let reported = Arc::new(Mutex::new(Vec::new()));

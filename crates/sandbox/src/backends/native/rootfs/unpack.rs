@@ -17,7 +17,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use tar::{Entry, EntryType};
 
-use super::{Compression, check_shell, refused};
+use super::{ArchiveCompression, check_shell, refused};
 use crate::backend::BackendError;
 use crate::backends::native::cache::{self, CacheKind};
 use crate::backends::native::settings::RootfsSetting;
@@ -32,7 +32,7 @@ const REPORT_EVERY: Duration = Duration::from_millis(200);
 pub(super) struct UnpackJob<'a> {
     pub(super) setting: &'a RootfsSetting,
     pub(super) path: &'a Path,
-    pub(super) compression: Compression,
+    pub(super) compression: ArchiveCompression,
     /// The cache directory.
     pub(super) dir: &'a Path,
     pub(super) progress: &'a ProgressSink,
@@ -67,8 +67,8 @@ fn unpack_into(job: &UnpackJob<'_>, temporary: &Path) -> Result<Vec<String>, Bac
     let read = Cell::new(0);
     let counting = BufReader::with_capacity(256 << 10, CountingReader { inner: file, read: &read });
     let reader: Box<dyn Read + '_> = match job.compression {
-        Compression::None => Box::new(counting),
-        Compression::Gzip => Box::new(MultiGzDecoder::new(counting)),
+        ArchiveCompression::None => Box::new(counting),
+        ArchiveCompression::Gzip => Box::new(MultiGzDecoder::new(counting)),
     };
     let mut writer = EntryWriter::new(temporary).map_err(failed)?;
     let mut reporter = ProgressReporter { job, total, last: None };

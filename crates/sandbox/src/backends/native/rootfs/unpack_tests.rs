@@ -2,7 +2,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
-use super::testing::{Archive, Fixture};
+use super::testing::{Archive, RootfsFixture};
 use crate::backend::BackendError;
 
 fn is_root() -> bool {
@@ -11,7 +11,7 @@ fn is_root() -> bool {
 
 #[test]
 fn files_come_out_as_they_went_in() {
-    let fixture = Fixture::new();
+    let fixture = RootfsFixture::new();
     let archive = Archive::of_a_system()
         .entry(b'5', "./", "", "", 0o755)
         .entry(b'5', "var/closed/", "", "", 0o711)
@@ -41,7 +41,7 @@ fn files_come_out_as_they_went_in() {
 
 #[test]
 fn names_that_lead_out_are_refused() {
-    let fixture = Fixture::new();
+    let fixture = RootfsFixture::new();
     let bad = [
         Archive::of_a_system().file("../out", "x", 0o644),
         Archive::of_a_system().file("usr/../../out", "x", 0o644),
@@ -63,7 +63,7 @@ fn names_that_lead_out_are_refused() {
 
 #[test]
 fn names_from_the_root_are_names_in_it() {
-    let fixture = Fixture::new();
+    let fixture = RootfsFixture::new();
     let root = fixture.unpack(Archive::of_a_system().file("/vestal-test", "x", 0o644)).unwrap();
     assert_eq!(fs::read_to_string(root.join("vestal-test")).unwrap(), "x");
     assert!(!Path::new("/vestal-test").exists());
@@ -71,7 +71,7 @@ fn names_from_the_root_are_names_in_it() {
 
 #[test]
 fn nothing_is_written_through_a_link() {
-    let fixture = Fixture::new();
+    let fixture = RootfsFixture::new();
     let outside = fixture.path("outside");
     fs::create_dir(&outside).unwrap();
     let archive = Archive::of_a_system()
@@ -93,7 +93,7 @@ fn nothing_is_written_through_a_link() {
 
 #[test]
 fn a_later_entry_takes_the_place_of_an_earlier_one() {
-    let fixture = Fixture::new();
+    let fixture = RootfsFixture::new();
     let archive = Archive::of_a_system()
         .file("a", "first", 0o644)
         .file("a", "second", 0o600)
@@ -109,7 +109,7 @@ fn a_later_entry_takes_the_place_of_an_earlier_one() {
 
 #[test]
 fn a_link_to_itself_stays_what_it_is() {
-    let fixture = Fixture::new();
+    let fixture = RootfsFixture::new();
     let archive = Archive::of_a_system().file("a", "text", 0o644).entry(b'1', "a", "a", "", 0o644);
     let root = fixture.unpack(archive).unwrap();
     assert_eq!(fs::read_to_string(root.join("a")).unwrap(), "text");
@@ -117,7 +117,7 @@ fn a_link_to_itself_stays_what_it_is() {
 
 #[test]
 fn devices_are_left_out_and_told() {
-    let fixture = Fixture::new();
+    let fixture = RootfsFixture::new();
     let archive = Archive::of_a_system()
         .entry(b'3', "dev/null", "", "", 0o666)
         .entry(b'4', "dev/sda", "", "", 0o660);
@@ -129,7 +129,7 @@ fn devices_are_left_out_and_told() {
 
 #[test]
 fn nothing_gets_rights_by_being_started() {
-    let fixture = Fixture::new();
+    let fixture = RootfsFixture::new();
     let archive = Archive::of_a_system()
         .file("su", "", 0o4755)
         .file("wall", "", 0o2755)
@@ -142,7 +142,7 @@ fn nothing_gets_rights_by_being_started() {
 
 #[test]
 fn owners_outside_of_the_range_become_nobody() {
-    let fixture = Fixture::new();
+    let fixture = RootfsFixture::new();
     let big = (70_000, 2_000_000);
     let archive = Archive::of_a_system().owned(b'0', "file", "", "", 0o644, big);
     let root = fixture.unpack(archive).unwrap();
