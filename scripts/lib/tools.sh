@@ -8,8 +8,9 @@ readonly DENY_AT_LEAST=0.20.0 DENY_VERSION=0.20.2
 # Clients of other people that the API server is tested with.
 readonly OPENAI_PYTHON_VERSION=3.51.0 LLM_VERSION=0.36 OPENAI_NODE_VERSION=7.55.0
 
-# What drives the browser that the dashboard is tested with, and what examines its pages.
-readonly PLAYWRIGHT_VERSION=1.65.1 AXE_VERSION=4.14.0
+# What drives the browser that the dashboard is tested with, what examines its pages and modules, and the
+# provider that people log in at.
+readonly BROWSER_PACKAGES=(playwright-core@1.65.1 axe-core@4.14.0 typescript@7.0.2 oidc-provider@9.13.3)
 
 # What a phase needs: "command:Debian package,…".
 needs_of() {
@@ -67,9 +68,19 @@ browser_wanted() {
   ((${#ONLY_PACKAGES[@]} == 0)) || is_one_of vestal-dashboard "${ONLY_PACKAGES[@]}"
 }
 
-# Where the packages are that drive the browser.
+# Every package that the tests of the dashboard need: NAME@VERSION each. Those that the dashboard has files
+# of are among them, in the same version, because they declare the types that its modules are checked with.
+browser_packages_wanted() {
+  printf '%s\n' "${BROWSER_PACKAGES[@]}"
+  awk -F'"' '$2 == "name" { name = $4 } $2 == "version" { print name "@" $4 }' \
+    crates/dashboard/assets/vendor/manifest.json | sort -u
+}
+
+# Where they are. Other versions have another place.
 browser_dir() {
-  echo "$CARGO_HOME/vestal-tools/browser-$PLAYWRIGHT_VERSION-$AXE_VERSION"
+  local versions
+  versions="$(browser_packages_wanted | sha256sum)"
+  echo "$CARGO_HOME/vestal-tools/browser-${versions:0:12}"
 }
 
 # Installs them once per machine, in these versions. The browser itself is Debian's.
@@ -79,15 +90,16 @@ browser_packages() {
     echo "packages that drive the browser: $VESTAL_TEST_BROWSER"
     return 0
   fi
-  echo "installing what drives the browser (once per machine): playwright-core $PLAYWRIGHT_VERSION, axe-core $AXE_VERSION"
+  local -a packages
+  mapfile -t packages < <(browser_packages_wanted)
+  echo "installing what drives the browser (once per machine): ${packages[*]}"
   mkdir -p "$dir"
   # Two runs at once would install into each other.
   exec 9>"$dir/lock"
   flock 9
   if [[ ! -e $dir/ready ]]; then
-    npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$dir" \
-      "playwright-core@$PLAYWRIGHT_VERSION" "axe-core@$AXE_VERSION" || {
-      printf 'could not install what drives the browser; npm must be reachable, or VESTAL_TEST_BROWSER must name a directory with node_modules/playwright-core and node_modules/axe-core\n' >&2
+    npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$dir" "${packages[@]}" || {
+      printf 'could not install what drives the browser; npm must be reachable, or VESTAL_TEST_BROWSER must name a directory with node_modules of: %s\n' "${packages[*]}" >&2
       return 1
     }
     touch "$dir/ready"

@@ -1,15 +1,21 @@
 //! The dashboard: its settings, and what its pages and `vestal dashboard` show beyond other views.
 
 use serde::{Deserialize, Serialize};
-use vestal_config::{SettingFinding, SettingRow};
+use vestal_config::{ConfigText, Field, SettingFinding};
+use vestal_sandbox::SandboxSummary;
 
+use crate::agent_run::AgentRunQuestion;
 use crate::board::BoardView;
+use crate::extensions::NotesView;
 use crate::sandbox::SandboxView;
+use crate::schedule::{ScheduleRunView, ScheduleView, SchedulesRunner};
 use crate::task::BoardTaskView;
 
 /// Settings of the dashboard. There is one per home, so they are read from the default profile.
 pub mod keys {
-    use vestal_config::{Count, Group, LineMode, Protection, Range, Text, TextLimits};
+    use vestal_config::{
+        Count, Group, LineMode, Protection, Range, Secrecy, SecretText, Text, TextLimits,
+    };
 
     const LINE: TextLimits = TextLimits { max_bytes: 4096, lines: LineMode::One };
 
@@ -59,13 +65,94 @@ pub mod keys {
         }
 
         /// Header in which a trusted proxy names the person who has logged in there, such as
-        /// `X-Remote-User`. Whoever it names is an operator. The proxy must remove the header from
-        /// what clients send.
+        /// `X-Remote-User`. Whoever it names is an operator, unless `dashboard.proxy_operators` or
+        /// `dashboard.proxy_viewers` says otherwise. The proxy must remove the header from what clients
+        /// send.
         DASHBOARD_PROXY_USER_HEADER: Text = "dashboard.proxy_user_header" {
             default: Text::EMPTY,
             limits: LINE,
             env: ["VESTAL_DASHBOARD_PROXY_USER_HEADER"],
             protection: Protection::Guards,
+        }
+
+        /// Names, separated by commas, that a trusted proxy gives to operators. With any, whoever else
+        /// it names is a viewer.
+        DASHBOARD_PROXY_OPERATORS: Text = "dashboard.proxy_operators" {
+            default: Text::EMPTY,
+            limits: LINE,
+            env: ["VESTAL_DASHBOARD_PROXY_OPERATORS"],
+            protection: Protection::Guards,
+            travels: false,
+        }
+
+        /// Names, separated by commas, that a trusted proxy gives to people who may look and not
+        /// change anything.
+        DASHBOARD_PROXY_VIEWERS: Text = "dashboard.proxy_viewers" {
+            default: Text::EMPTY,
+            limits: LINE,
+            env: ["VESTAL_DASHBOARD_PROXY_VIEWERS"],
+            protection: Protection::Guards,
+            travels: false,
+        }
+
+        /// Provider of OpenID Connect that people log in at: its issuer, such as
+        /// `https://id.example.org`. Also needs `dashboard.oauth_client_id`, and somebody in
+        /// `dashboard.oidc_operators` or `dashboard.oidc_viewers`. The address that it has to send
+        /// browsers back to is that of the dashboard with `/login/callback`.
+        DASHBOARD_OIDC_ISSUER: Text = "dashboard.oidc_issuer" {
+            default: Text::EMPTY,
+            limits: LINE,
+            env: ["VESTAL_DASHBOARD_OIDC_ISSUER"],
+            protection: Protection::Guards,
+            travels: false,
+        }
+
+        /// Who this dashboard is to the provider of `dashboard.oidc_issuer`.
+        DASHBOARD_OAUTH_CLIENT_ID: Text = "dashboard.oauth_client_id" {
+            default: Text::EMPTY,
+            limits: LINE,
+            env: ["VESTAL_DASHBOARD_OAUTH_CLIENT_ID"],
+            protection: Protection::Guards,
+            travels: false,
+        }
+
+        /// Secret that proves who this dashboard is to the provider; none for a public client. Its
+        /// place is `.env`: `VESTAL_DASHBOARD_OAUTH_CLIENT_SECRET=…`.
+        DASHBOARD_OAUTH_CLIENT_SECRET: SecretText = "dashboard.oauth_client_secret" {
+            default: SecretText::EMPTY,
+            limits: (),
+            env: ["VESTAL_DASHBOARD_OAUTH_CLIENT_SECRET"],
+            secrecy: Secrecy::Secret,
+            protection: Protection::Guards,
+            travels: false,
+        }
+
+        /// Scopes that the provider is asked for, separated by spaces; empty for `openid email`.
+        DASHBOARD_OIDC_SCOPES: Text = "dashboard.oidc_scopes" {
+            default: Text::EMPTY,
+            limits: LINE,
+            env: ["VESTAL_DASHBOARD_OIDC_SCOPES"],
+            travels: false,
+        }
+
+        /// People, separated by commas, who may log in at the provider and change everything: their
+        /// subjects, or addresses of mail that the provider has verified. Nobody unless named.
+        DASHBOARD_OIDC_OPERATORS: Text = "dashboard.oidc_operators" {
+            default: Text::EMPTY,
+            limits: LINE,
+            env: ["VESTAL_DASHBOARD_OIDC_OPERATORS"],
+            protection: Protection::Guards,
+            travels: false,
+        }
+
+        /// People, separated by commas, who may log in at the provider and look: their subjects, or
+        /// addresses of mail that the provider has verified. Nobody unless named.
+        DASHBOARD_OIDC_VIEWERS: Text = "dashboard.oidc_viewers" {
+            default: Text::EMPTY,
+            limits: LINE,
+            env: ["VESTAL_DASHBOARD_OIDC_VIEWERS"],
+            protection: Protection::Guards,
+            travels: false,
         }
 
         /// Whether everybody who can reach the dashboard may do everything, without a login. Every
@@ -117,7 +204,7 @@ pub struct IdentityView {
     pub name: String,
     /// `viewer` or `operator`.
     pub right: String,
-    /// How they came in: `link`, `password`, `proxy` or `insecure`.
+    /// How they came in: `link`, `password`, `oidc`, `proxy` or `insecure`.
     pub method: String,
 }
 
@@ -160,8 +247,63 @@ pub struct NowView {
     pub sandboxes_total: u64,
     /// How many of them run.
     pub sandboxes_running: u64,
+    /// The disk that has the home.
+    pub disk: Option<DiskView>,
     /// What could not be read.
     pub troubles: Vec<TroubleView>,
+}
+
+/// A question of a turn that runs and waits for an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitingQuestionView {
+    /// The profile.
+    pub profile: String,
+    /// The live session.
+    pub session: String,
+    /// Its conversation.
+    pub conversation: Option<String>,
+    /// The title of that.
+    pub title: Option<String>,
+    /// What is asked.
+    #[serde(flatten)]
+    pub question: AgentRunQuestion,
+}
+
+/// How full a disk is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskView {
+    /// A directory on it.
+    pub path: String,
+    /// What is free for the user.
+    pub free_bytes: u64,
+    /// How large it is.
+    pub total_bytes: u64,
+    /// Whether there is so little left that work may fail.
+    pub low: bool,
+}
+
+impl DiskView {
+    /// Less than this is little.
+    const LOW_BYTES: u64 = 1 << 30;
+
+    /// Returns the view of a disk. Little is less than 1 GiB, on a small disk less than a twentieth.
+    pub fn new(path: String, free_bytes: u64, total_bytes: u64) -> Self {
+        let low = free_bytes < Self::LOW_BYTES.min(total_bytes / 20).max(1);
+        Self { path, free_bytes, total_bytes, low }
+    }
+}
+
+/// Something that needs a person, as it comes up: `GET /api/notices`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoticeView {
+    /// The same for the same thing, also after it was told.
+    pub id: String,
+    /// What it is about, in a line.
+    pub title: String,
+    /// What is asked or wrong.
+    pub detail: String,
+    /// The page that shows it.
+    pub page: String,
 }
 
 /// Sandboxes of one profile or of all.
@@ -182,6 +324,8 @@ pub struct BoardPageView {
     pub board: String,
     /// Its columns, in the order of a task's life.
     pub columns: Vec<BoardColumnView>,
+    /// Profiles and others that its tasks are assigned to.
+    pub assignees: Vec<String>,
     /// What could not be read.
     pub troubles: Vec<TroubleView>,
 }
@@ -192,9 +336,11 @@ pub struct BoardColumnView {
     /// The status.
     pub status: String,
     /// The first tasks.
-    pub tasks: Vec<crate::task::TaskView>,
+    pub tasks: Vec<crate::board_page::BoardTileView>,
     /// How many there are in all; the list is cut.
     pub total: u64,
+    /// Where a person can move a task of it.
+    pub moves: Vec<crate::board_page::BoardMoveView>,
 }
 
 /// The profiles of a home, for a page that lets somebody choose.
@@ -227,7 +373,8 @@ pub struct ConversationsPageView<T> {
     pub troubles: Vec<TroubleView>,
 }
 
-/// Settings of a profile: what `config show --json` and `config check --json` print, in one.
+/// Settings of a profile: what `config show --json` and `config check --json` print, and what a form needs
+/// besides.
 #[derive(Debug, Clone, Serialize)]
 pub struct SettingsPageView {
     /// The profile.
@@ -235,7 +382,142 @@ pub struct SettingsPageView {
     /// The file that settings are changed in.
     pub file: String,
     /// Every key with its value; secrets are masked.
-    pub rows: Vec<SettingRow>,
+    pub rows: Vec<Field>,
     /// What is wrong with them.
     pub findings: Vec<SettingFinding>,
+}
+
+/// What changing a setting did.
+#[derive(Debug, Clone, Serialize)]
+pub struct SettingChangedView {
+    /// The key.
+    pub key: String,
+    /// Whether the file was changed.
+    pub changed: bool,
+    /// What comes before the file, so that the change has no effect.
+    pub hidden_by: Option<String>,
+    /// The key as it is now.
+    pub field: Option<Field>,
+}
+
+/// `config.yaml` as a text, with `<secret 1>` in place of each secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConfigTextView {
+    /// The file.
+    pub path: String,
+    /// The text.
+    pub text: String,
+    /// How many secrets are hidden.
+    pub hidden: usize,
+    /// Which state of the file it is; to be sent back with a change.
+    pub revision: String,
+}
+
+impl From<ConfigText> for ConfigTextView {
+    fn from(text: ConfigText) -> Self {
+        let ConfigText { path, text, hidden, revision } = text;
+        Self { path: path.to_string_lossy().into_owned(), text, hidden, revision }
+    }
+}
+
+/// What a text means for the settings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TextCheckedView {
+    /// Whether the file differs from it, or did.
+    pub changed: bool,
+    /// What is wrong with the settings then, or worth knowing.
+    pub findings: Vec<SettingFinding>,
+    /// The file after it was written; null where it was only looked at.
+    pub now: Option<ConfigTextView>,
+}
+
+/// Schedules of one profile or of all.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SchedulesPageView {
+    /// The schedules.
+    pub schedules: Vec<OfProfileView<ScheduleView>>,
+    /// Who runs them, for each profile that has some.
+    pub runners: Vec<OfProfileView<SchedulesRunner>>,
+    /// What could not be read.
+    pub troubles: Vec<TroubleView>,
+}
+
+/// A schedule with its last runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ScheduleDetailsView {
+    /// The schedule.
+    pub schedule: ScheduleView,
+    /// Its runs, the last first.
+    pub runs: Vec<ScheduleRunView>,
+    /// Who runs it.
+    pub runner: SchedulesRunner,
+}
+
+/// What goes when a profile is renamed or deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProfilePlanView {
+    /// The profile.
+    pub profile: String,
+    /// Its directory.
+    pub path: String,
+    /// Its sandboxes that have an instance.
+    pub sandboxes: Vec<ProfileSandboxView>,
+}
+
+/// A sandbox whose instance goes with its profile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProfileSandboxView {
+    /// Its task.
+    pub task: String,
+    /// Its backend.
+    pub backend: String,
+    /// Jobs that run in it.
+    pub jobs_running: u32,
+    /// Whether what is installed in it goes, too.
+    pub has_system: bool,
+}
+
+impl From<&SandboxSummary> for ProfileSandboxView {
+    fn from(own: &SandboxSummary) -> Self {
+        Self {
+            task: own.task.clone(),
+            backend: own.backend.clone(),
+            jobs_running: own.jobs_running,
+            has_system: own.description.image.is_some() || own.description.tier.is_some(),
+        }
+    }
+}
+
+/// What switching a skill on or off did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkillSwitchedView {
+    /// The skill.
+    pub name: String,
+    /// Whether it was not so before.
+    pub changed: bool,
+    /// Why that has no effect, if something overrides the setting.
+    pub warning: Option<String>,
+}
+
+/// Notes with the text of their file, which is what a person edits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotesPageView {
+    /// The notes.
+    #[serde(flatten)]
+    pub notes: NotesView,
+    /// The text.
+    pub text: String,
+    /// Whether something that looked like a secret was just left out of it.
+    pub has_secret: bool,
+}
+
+/// What choosing a model did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelChosenView {
+    /// What comes before the file, so that the choice has no effect.
+    pub hidden_by: Option<String>,
+    /// What is wrong with the choice, as far as that is known without asking anybody.
+    pub problem: Option<String>,
+    /// What to do about it.
+    pub advice: Vec<String>,
 }

@@ -2,7 +2,8 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use vestal_mcp::{Probe, ServerError};
+use vestal_agent::redact::Redactor;
+use vestal_mcp::{McpConnection, McpServer, McpServerName, Probe, ServerError};
 use vestal_memory::{Entries, NotesTarget};
 use vestal_skills::{Broken, FileInfo, Installed, Need, Proposal, Skill};
 
@@ -275,6 +276,33 @@ pub struct McpServerView {
     pub target: String,
     /// Where the settings have it from.
     pub source: String,
+}
+
+impl McpServerView {
+    /// Returns the view of a server of the settings. What is a secret in it is masked by a redactor.
+    pub fn new(
+        name: &McpServerName,
+        server: &McpServer,
+        source: &str,
+        redactor: &Redactor,
+    ) -> Self {
+        let (transport, target) = match &server.connection {
+            McpConnection::Program { command, args, .. } => {
+                let words = std::iter::once(command).chain(args).map(String::as_str);
+                ("stdio", words.collect::<Vec<_>>().join(" "))
+            }
+            McpConnection::Address { url, transport, .. } => {
+                (transport.as_str(), vestal_mcp::public_url(url))
+            }
+        };
+        Self {
+            name: name.to_string(),
+            enabled: server.enabled,
+            transport: transport.to_owned(),
+            target: redactor.redact(&target).into_owned(),
+            source: source.to_owned(),
+        }
+    }
 }
 
 /// The result of connecting to an MCP server.

@@ -2,6 +2,7 @@
 
 mod agent_run;
 mod board;
+mod board_page;
 mod conversation;
 pub mod dashboard;
 mod dispatch;
@@ -15,14 +16,18 @@ mod job;
 pub mod keys;
 mod logs;
 mod model;
+mod operation;
 mod profile;
 mod sandbox;
+mod sandbox_page;
 mod schedule;
 mod schema;
+mod secret_keys;
 mod snapshot;
 mod task;
 mod task_change;
 mod task_diff;
+mod task_merge;
 mod transfer;
 mod turn;
 mod usage;
@@ -34,6 +39,7 @@ pub use agent_run::{
 pub use board::{
     AssigneeView, BoardPlaceView, BoardView, CurrentBoardView, RemovedBoardView, RestoredBoardView,
 };
+pub use board_page::{BoardMoveView, BoardTileView, DispatchPlanView, TaskPageView};
 pub use conversation::{
     ConversationDetailsView, ConversationView, DeletedConversationView, EXPORT_VERSION, ExportLine,
     ExportedConversationView, HitView, ParentView, RenamedConversationView, UndoneView, UsageView,
@@ -62,18 +68,24 @@ pub use logs::{
     LogSource, UnknownLogSource, agent_log_files, dashboard_log_dir, errors_log_files, log_sources,
 };
 pub use model::{DefaultModelView, ListSource, ModelsView, ProviderView, explained};
+pub use operation::{OperationPhase, OperationView};
 pub use profile::{
     ChosenProfileView, CreatedProfileView, DeletedProfileView, ExportedProfileView,
-    ImportedProfileView, RenamedProfileView, SettingValueView,
+    ImportedProfileView, RenamedProfileView, SettingValueView, telling_settings,
 };
 pub use sandbox::{
     DriftView, GuestFacts, GuestView, OverridesView, ReapCause, ReapedView, RemovedView,
     SandboxDetailsView, SandboxState, SandboxView, StatsView, StoppedView, TaskStatsView,
 };
+pub use sandbox_page::{
+    ActionPlanView, DirectoryPageView, FilePageView, FileShape, OperationsView, PortView,
+    PortsView, PreviewView, StartedOperationView, TerminalsView, UsageSampleView,
+};
 pub use schedule::{
     ScheduleRequest, ScheduleRunView, ScheduleStatusView, ScheduleView, SchedulesRunner, is_overdue,
 };
 pub use schema::{inherited_variables, schema};
+pub use secret_keys::{KeyUseView, KeyView, KeysPageView, SecretSettingView};
 pub use snapshot::{ForkedView, RebuiltView, RestoredView, SnapshotView};
 pub use task::{
     AttachedFileView, AttachmentView, BoardTaskView, CommentView, EventView, RelativeView,
@@ -84,6 +96,7 @@ pub use task_change::{
     TaskContextView, TaskLogView, WorkerEnd,
 };
 pub use task_diff::{ChangeView, ChangedFileView, TaskDiffView};
+pub use task_merge::{ExportedPatchView, MergeObstacleView, MergePlanView, MergedView};
 pub use transfer::{CopiedView, TransferEndpoint, TransferError, TransferPlan};
 pub use turn::{CostOrigin, CostStatus, KnownCost, TurnExitReason, TurnView, dollars};
 pub use usage::{

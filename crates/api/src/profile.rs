@@ -2,7 +2,7 @@
 //! `config check`) are shaped by `vestal-config`, which owns them.
 
 use serde::{Deserialize, Serialize};
-use vestal_config::{SettingValue, ValueSource};
+use vestal_config::{AnyKey, Environment, Home, SettingValue, Settings, ValueSource};
 
 /// A profile that was created.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,4 +83,24 @@ pub struct SettingValueView {
     pub value: SettingValue,
     /// Where the value comes from.
     pub source: ValueSource,
+}
+
+/// Settings of an imported profile that deserve a look before a command is run.
+const TELLING: [&dyn AnyKey; 8] = [
+    &vestal_sandbox::keys::BACKEND,
+    &vestal_sandbox::keys::DOCKER_VOLUMES,
+    &vestal_sandbox::keys::DOCKER_EXTRA_ARGS,
+    &vestal_agent::keys::APPROVALS_MODE,
+    &vestal_agent::keys::APPROVALS_UNATTENDED,
+    &vestal_agent::keys::DELEGATION_SUBAGENT_AUTO_APPROVE,
+    &vestal_agent::keys::MODEL_BASE_URL,
+    &vestal_agent::keys::PROVIDERS,
+];
+
+/// Returns the settings of a profile that decide about safety and are not the default.
+pub fn telling_settings(home: &Home) -> Vec<String> {
+    let settings =
+        Settings::load(&crate::schema(), home.clone(), Environment::default(), Vec::new());
+    let is_set = |key: &&&dyn AnyKey| key.resolve(&settings).is_ok_and(|own| !own.is_default());
+    TELLING.iter().filter(is_set).map(|key| key.name().to_owned()).collect()
 }

@@ -283,15 +283,6 @@ impl Context {
         }
     }
 
-    /// Returns whether the files of a sandbox outlive its instance. A setting
-    /// that cannot be read has been told of by whoever needed it.
-    pub(crate) fn is_persistent(&self) -> bool {
-        let settings = self.settings().ok();
-        settings.is_none_or(|settings| {
-            settings.get(&keys::CONTAINER_PERSISTENT).is_ok_and(|resolved| resolved.value)
-        })
-    }
-
     /// Waits for a sandbox that nobody waits for any more, because a signal
     /// came; another signal ends that, too. A pull is not waited for: it may
     /// take for ever, and nothing is made before its end.

@@ -1,11 +1,14 @@
 #![doc = include_str!("../README.md")]
 
 mod check;
+mod config_text;
 mod docs;
 mod entries;
 mod environment;
 mod error;
+mod fields;
 mod files;
+mod hidden;
 mod home;
 mod key;
 mod kinds;
@@ -25,12 +28,16 @@ mod yaml;
 mod testing;
 
 pub use check::{Audience, SettingFinding, Severity};
+pub use config_text::{
+    ConfigText, ConfigTextError, ConfigTextOutcome, TextUse, config_text, use_config_text,
+};
 pub use entries::{AppendOutcome, TakeOutcome, append, remove_entry, set_entry, take_out};
 pub use environment::{Environment, Unresolved, Variable, VariableScope};
 pub use error::{
     ConfigError, Conflict, Duplicate, FileProblem, InvalidValue, Misspelling, NotASection,
     SettingsFileError,
 };
+pub use fields::{Field, FieldSecrecy};
 pub use files::read_text;
 pub use home::{Home, HomeNotFound, ProfileName, is_within};
 pub use key::{AnyKey, IsolatingSetting, Protection, Secrecy, SettingKey};
@@ -42,8 +49,8 @@ pub use kinds::{
 pub use layers::{Override, ValueSource};
 pub use portable::PortableSettings;
 pub use schema::{Group, Schema, SecretVariables};
-pub use set::{SetError, SetOutcome, set, unset};
-pub use set_variable::{SetVariableError, set_variable};
+pub use set::{SetError, SetOutcome, check_value, set, unset};
+pub use set_variable::{SetVariableError, remove_variable, set_variable};
 pub use settings::{Resolved, SettingRow, Settings};
 #[cfg(test)]
 use testing::{keys, schema};

@@ -9,11 +9,11 @@ use thiserror::Error;
 
 use crate::error::{ConfigError, FileProblem};
 use crate::files;
-use crate::key::AnyKey;
+use crate::key::{AnyKey, Secrecy};
 use crate::layers::{GivenValue, Override, SettingLayer, ValueSource};
 use crate::schema::Schema;
 use crate::settings::{self, Settings};
-use crate::value::SettingInput;
+use crate::value::{MASK, SettingInput};
 use crate::yaml::{self, EditError, YamlNode};
 
 #[cfg(test)]
@@ -44,6 +44,14 @@ pub enum SetError {
         key: &'static str,
         /// The file.
         path: PathBuf,
+    },
+    /// The value has asterisks where its secret is: it was shown, and not meant.
+    #[error(
+        "{key} has {MASK} in it, which stands for a secret that is not shown; write the secret, or ${{NAME}} for one in .env"
+    )]
+    Masked {
+        /// The key.
+        key: &'static str,
     },
     /// Only lists of text can be added to.
     #[error("{key} is not a list of text that items can be added to")]
@@ -102,14 +110,19 @@ pub enum SetError {
 /// keeps its mode, its owner and, when it is a symbolic link, its place.
 pub fn set(settings: &Settings, name: &str, value: &str) -> Result<SetOutcome, SetError> {
     let key = settings.schema.require(name)?;
-    let link = settings.home().config_file();
-    let node = wanted(key, name, value, &link)?;
+    let node = wanted(key, name, value, &settings.home().config_file())?;
     let edit = |text: &str, path: &[&str]| yaml::set(text, path, &node);
     let is_right = |written: &YamlNode| {
         let value = key.read_untyped(SettingInput::Node(written));
         value.is_ok() && value == key.read_untyped(SettingInput::Node(&node))
     };
     edit_file(settings, key, edit, is_right)
+}
+
+/// Says what [`set`] would say of a value, and changes nothing.
+pub fn check_value(settings: &Settings, name: &str, value: &str) -> Result<(), SetError> {
+    let key = settings.schema.require(name)?;
+    wanted(key, name, value, &settings.home().config_file()).map(drop)
 }
 
 /// Takes a key out of the profile's `config.yaml`, under whatever name the file has it, and changes
@@ -187,6 +200,9 @@ pub(crate) fn edit_file(
 
 /// Returns the value as it will stand in the file, once it is known to be allowed.
 fn wanted(key: &dyn AnyKey, name: &str, value: &str, path: &Path) -> Result<YamlNode, SetError> {
+    if key.secrecy() != Secrecy::Public && value.contains(MASK) {
+        return Err(SetError::Masked { key: key.name() });
+    }
     let given = Override::new(name, value);
     let input = given.input();
     let invalid = |refusal| {

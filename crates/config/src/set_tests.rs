@@ -242,3 +242,17 @@ fn a_key_in_a_section_of_a_section_is_read_and_set() {
         "kanban:\n  diagnostics:\n    crash_threshold: 6 # mine\n  max_spawn: 2\n"
     );
 }
+
+#[test]
+fn what_is_shown_in_place_of_a_secret_is_not_written_in_its_place() {
+    let text = "model:\n  api_key: sk-of-the-model\n";
+    let home = TestHome::with_config(text);
+    for (name, value) in [
+        ("model.api_key", "****"),
+        ("providers", r#"{"one": {"command": "x", "api_key": "****"}}"#),
+    ] {
+        let refused = set_in(&home, name, value).expect_err("asterisks");
+        assert!(matches!(refused, SetError::Masked { .. }), "{refused}");
+    }
+    assert_eq!(home.read_config(), text);
+}

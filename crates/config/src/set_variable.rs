@@ -57,20 +57,59 @@ pub fn set_variable(
     if value.contains(['\n', '\r', '\0']) {
         return Err(SetVariableError::NotOneLine { name: name.clone() });
     }
+    edit_dotenv(settings, |text| Some(with_variable(text, name, value)))
+}
+
+/// Takes a variable out of the profile's `.env` and changes nothing else in it. Returns the path, and
+/// nothing where the file does not have the variable.
+pub fn remove_variable(
+    settings: &Settings,
+    name: &EnvName,
+) -> Result<Option<PathBuf>, SetVariableError> {
+    let mut is_there = false;
+    let path = edit_dotenv(settings, |text| {
+        let without = without_variable(text, name);
+        is_there = without.is_some();
+        without
+    })?;
+    Ok(is_there.then_some(path))
+}
+
+/// Replaces the text of `.env` under its lock, unless there is nothing to change.
+fn edit_dotenv(
+    settings: &Settings,
+    edit: impl FnOnce(&str) -> Option<String>,
+) -> Result<PathBuf, SetVariableError> {
     let link = settings.home().env_file();
     let write = |error| SetVariableError::Write { path: link.clone(), error };
     let target = LockedFile::open(&link).map_err(write)?;
     let text = files::read_text(&target.path)
         .map_err(|problem| SetVariableError::Read { path: target.path.clone(), problem })?
         .unwrap_or_default();
+    let Some(edited) = edit(&text) else { return Ok(link) };
     // Before the secret is in it: the new file has the mode of the old one.
     if let Ok(found) = fs::metadata(&target.path)
         && found.mode() & 0o777 != MODE
     {
         fs::set_permissions(&target.path, Permissions::from_mode(MODE)).map_err(write)?;
     }
-    target.replace(&with_variable(&text, name, value)).map_err(write)?;
+    target.replace(&edited).map_err(write)?;
     Ok(link)
+}
+
+/// Returns the text without the lines of a variable; none where it has none.
+fn without_variable(text: &str, name: &EnvName) -> Option<String> {
+    let parsed = DotEnv::parse(text.as_bytes());
+    let own: Vec<_> = parsed
+        .entries
+        .iter()
+        .filter(|entry| entry.name == *name)
+        .map(|entry| entry.line..entry.next_line)
+        .collect();
+    let is_kept = |number: usize| !own.iter().any(|lines| lines.contains(&number));
+    let lines = (1..).zip(text.split_inclusive('\n'));
+    let kept = lines.filter(|(number, _)| is_kept(*number)).map(|(_, line)| line).collect();
+    (!own.is_empty()).then_some(kept)
 }
 
 /// Returns the text with the variable in it, where it stood first or at the end.
@@ -166,6 +205,17 @@ mod tests {
         fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
         set_variable(&settings(dir.path()), &name("KEY"), "2").unwrap();
         assert_eq!((mode(), fs::read_to_string(&file).unwrap()), (0o600, "KEY=2\n".to_owned()));
+    }
+
+    #[test]
+    fn a_variable_is_taken_out_with_all_its_lines_and_nothing_else_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join(".env");
+        fs::write(&file, "# mine\nKEY='old\nsecret'\nA=1\nKEY=older").unwrap();
+        let remove = || remove_variable(&settings(dir.path()), &name("KEY")).unwrap();
+        assert_eq!(remove(), Some(file.clone()));
+        assert_eq!(fs::read_to_string(&file).unwrap(), "# mine\nA=1\n");
+        assert_eq!(remove(), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The settings in effect.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::sync::Arc;
 
@@ -104,6 +105,12 @@ impl Settings {
         self.schema.require(name)?.resolve(self)
     }
 
+    /// Returns the variables of `.env` with the line of each that decides it.
+    pub fn file_variables(&self) -> Result<BTreeMap<EnvName, usize>, Arc<SettingsFileError>> {
+        let file = self.dotenv.as_ref().map_err(Arc::clone)?;
+        Ok(file.content.entries.iter().map(|entry| (entry.name.clone(), entry.line)).collect())
+    }
+
     /// Returns a variable from the environment, else from `.env`. An empty one
     /// counts as unset.
     pub fn variable(
@@ -205,7 +212,7 @@ impl Settings {
         self.schema.keys().map(|key| self.row(key)).collect()
     }
 
-    fn row(&self, key: &dyn AnyKey) -> SettingRow {
+    pub(crate) fn row(&self, key: &dyn AnyKey) -> SettingRow {
         let (key_name, doc) = (key.name(), key.doc());
         match key.resolve(self) {
             Ok(resolved) => SettingRow {

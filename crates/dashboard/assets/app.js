@@ -1,16 +1,37 @@
 // The frame around all pages.
-import { address, api, connected, go, home, html, identity, link, profile, render, useEffect } from "./lib.js";
+import { address, api, connected, go, home, html, identity, link, profile, render, useEffect, useRef } from "./lib.js";
 import { Now } from "./pages/now.js";
 import { Job, Sandbox, Sandboxes } from "./pages/sandboxes.js";
-import { Board, Task } from "./pages/board.js";
+import { Files } from "./pages/files.js";
+import { Terminals } from "./pages/terminal.js";
+import { Board } from "./pages/board.js";
+import { watchNotices } from "./notices.js";
+import { Review } from "./pages/review.js";
+import { Task } from "./pages/task.js";
+import { Usage } from "./pages/usage.js";
 import { Conversations } from "./pages/conversations.js";
 import { Chat } from "./pages/chat.js";
-import { Doctor, Gateways, Logs, Settings } from "./pages/operations.js";
+import { Doctor, Gateways, Logs } from "./pages/operations.js";
+import { Settings } from "./pages/settings.js";
+import { Keys } from "./pages/keys.js";
+import { Schedule, Schedules } from "./pages/schedules.js";
+import { Profiles } from "./pages/profiles.js";
+import { Models } from "./pages/models.js";
+import { McpServers, Memory, Skill, Skills } from "./pages/extensions.js";
 
-/** Pages by the shape of their path. */
+/**
+ * Pages by the shape of their path.
+ * @type {[RegExp, string, (parts: any[]) => any][]}
+ */
 const PAGES = [
   [/^\/$/, "Now", () => html`<${Now} />`],
   [/^\/sandboxes$/, "Sandboxes", () => html`<${Sandboxes} />`],
+  [/^\/sandboxes\/([^/]+)\/([^/]+)\/files$/, "Files", ([, owner, task]) => html`<${Files} owner=${owner} task=${task} />`],
+  [
+    /^\/sandboxes\/([^/]+)\/([^/]+)\/terminal(?:\/([^/]+))?$/,
+    "Terminal",
+    ([, owner, task, job]) => html`<${Terminals} owner=${owner} task=${task} job=${job ?? ""} />`,
+  ],
   [/^\/sandboxes\/([^/]+)\/([^/]+)$/, "Sandbox", ([, owner, task]) => html`<${Sandbox} owner=${owner} task=${task} />`],
   [
     /^\/sandboxes\/([^/]+)\/([^/]+)\/jobs\/([^/]+)$/,
@@ -19,30 +40,75 @@ const PAGES = [
   ],
   [/^\/board(?:\/([^/]+))?$/, "Board", ([, board]) => html`<${Board} board=${board ?? "default"} />`],
   [/^\/board\/([^/]+)\/([^/]+)$/, "Task", ([, board, task]) => html`<${Task} board=${board} task=${task} />`],
+  [/^\/board\/([^/]+)\/([^/]+)\/review$/, "Review", ([, board, task]) => html`<${Review} board=${board} task=${task} />`],
+  [/^\/usage$/, "Usage", () => html`<${Usage} />`],
   [/^\/conversations$/, "Conversations", () => html`<${Conversations} />`],
   [/^\/conversations\/([^/]+)\/([^/]+)$/, "Conversation", ([, owner, id]) => html`<${Chat} owner=${owner} id=${id} />`],
   [/^\/chat$/, "New conversation", () => html`<${Chat} owner=${profile() || "default"} id="" />`],
   [/^\/gateways$/, "Gateways", () => html`<${Gateways} />`],
   [/^\/logs$/, "Logs", () => html`<${Logs} />`],
+  [/^\/schedules$/, "Schedules", () => html`<${Schedules} />`],
+  [/^\/schedules\/([^/]+)\/([^/]+)$/, "Schedule", ([, owner, id]) => html`<${Schedule} owner=${owner} id=${id} />`],
   [/^\/settings$/, "Settings", () => html`<${Settings} />`],
+  [/^\/keys$/, "Keys", () => html`<${Keys} />`],
+  [/^\/models$/, "Models", () => html`<${Models} />`],
+  [/^\/profiles$/, "Profiles", () => html`<${Profiles} />`],
+  [/^\/skills$/, "Skills", () => html`<${Skills} />`],
+  [/^\/skills\/([^/]+)$/, "Skill", ([, name]) => html`<${Skill} name=${name} />`],
+  [/^\/memory$/, "Memory", () => html`<${Memory} />`],
+  [/^\/mcp$/, "MCP servers", () => html`<${McpServers} />`],
   [/^\/doctor$/, "Doctor", () => html`<${Doctor} />`],
 ];
+
+/** @type {[RegExp, string, (parts: any[]) => any]} */
+const NOT_FOUND = [/^/, "Not found", () => html`<h1>Not found</h1><p class="empty">There is no such page.</p>`];
 
 const MENU = [
   ["/", "Now"],
   ["/board", "Board"],
   ["/conversations", "Conversations"],
   ["/sandboxes", "Sandboxes"],
+  ["/usage", "Usage"],
+  ["/schedules", "Schedules"],
   ["/gateways", "Gateways"],
   ["/logs", "Logs"],
   ["/settings", "Settings"],
   ["/doctor", "Doctor"],
 ];
 
-function Menu() {
+/** What a profile is made of: one entry of the menu, and a row of its own below it. */
+const SETTINGS = [
+  ["/settings", "Settings"],
+  ["/keys", "Keys"],
+  ["/models", "Models"],
+  ["/profiles", "Profiles"],
+  ["/skills", "Skills"],
+  ["/memory", "Memory"],
+  ["/mcp", "MCP servers"],
+];
+
+function isAt(to) {
   const path = address.value.pathname;
-  const isHere = (to) => (to === "/" ? path === "/" : path === to || path.startsWith(`${to}/`));
-  return html`<nav aria-label="Pages">
+  return to === "/" ? path === "/" : path === to || path.startsWith(`${to}/`);
+}
+
+function SettingsTabs() {
+  if (!SETTINGS.some(([to]) => isAt(to))) return null;
+  return html`<nav class="tabs" aria-label="Of a profile">
+    ${SETTINGS.map(([to, name]) => html`<a href=${link(to)} aria-current=${isAt(to) ? "page" : undefined} key=${to}>${name}</a>`)}
+  </nav>`;
+}
+
+function Menu() {
+  const isHere = (to) => (to === "/settings" ? SETTINGS.some(([own]) => isAt(own)) : isAt(to));
+  const bar = useRef(null);
+  const path = address.value.pathname;
+  useEffect(() => {
+    // On a phone the menu is wider than the screen: where one is can be seen.
+    const here = bar.current?.querySelector("[aria-current]");
+    if (here) bar.current.scrollLeft = here.offsetLeft - (bar.current.clientWidth - here.offsetWidth) / 2;
+  }, [path]);
+  return html`<nav aria-label="Pages" ref=${bar}>
     ${MENU.map(([to, name]) => html`<a href=${link(to)} aria-current=${isHere(to) ? "page" : undefined} key=${to}>${name}</a>`)}
   </nav>`;
 }
@@ -80,14 +146,14 @@ function Who() {
 
 function App() {
   const path = address.value.pathname;
-  const found = PAGES.map(([shape, name, page]) => [path.match(shape), name, page]).find(([match]) => match);
-  const [match, name, page] = found ?? [null, "Not found", () => html`<p class="empty">There is no such page.</p>`];
+  const [shape, name, page] = PAGES.find(([shape]) => shape.test(path)) ?? NOT_FOUND;
+  const match = [...(path.match(shape) ?? [])];
   useEffect(() => {
     document.title = `${name} · Vestal`;
   }, [name]);
   let parts = match;
   try {
-    parts = match?.map((part) => (part === undefined ? part : decodeURIComponent(part)));
+    parts = match.map((part) => (part === undefined ? part : decodeURIComponent(part)));
   } catch {
     parts = match;
   }
@@ -99,7 +165,7 @@ function App() {
       <${Who} />
     </header>
     ${!connected.value && html`<p class="stale" role="status">Not connected; trying again.</p>`}
-    <main id="main" tabindex="-1">${page(parts)}</main>`;
+    <main id="main" tabindex="-1"><${SettingsTabs} />${page(parts)}</main>`;
 }
 
 async function begin() {
@@ -108,5 +174,6 @@ async function begin() {
   if (about.status === "fulfilled") home.value = about.value;
 }
 
-render(html`<${App} />`, document.getElementById("app"));
-begin();
+const root = document.getElementById("app");
+if (root) render(html`<${App} />`, root);
+begin().then(watchNotices);

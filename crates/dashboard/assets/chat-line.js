@@ -20,6 +20,7 @@ export class RpcError extends Error {
   }
 }
 
+/** @type {{ messages: any[], text: string, thinking: string, questions: any[], running: boolean, queued: number, info: any, notes: any[], seq: number }} */
 const EMPTY = { messages: [], text: "", thinking: "", questions: [], running: false, queued: 0, info: null, notes: [], seq: 0 };
 
 /** Returns a session as it was told when it was joined. */
@@ -116,11 +117,14 @@ export class ChatLine {
     this.returned = signal(null);
     this.model = "";
     this.calls = new Map();
+    /** @type {any[] | null} Events that came while the session was being joined. */
     this.early = null;
+    /** @type {{ text: string, before: number } | null} */
     this.unanswered = null;
     this.next = 1;
     this.tries = 0;
-    this.timer = null;
+    /** @type {number | undefined} */
+    this.timer = undefined;
     this.isClosed = false;
   }
 
@@ -185,7 +189,7 @@ export class ChatLine {
       const live = await this.enter();
       this.session = live.session_id;
       this.conversation = live.stored_session_id ?? this.conversation;
-      const early = this.early.filter((event) => event.session_id === this.session);
+      const early = (this.early ?? []).filter((event) => event.session_id === this.session);
       this.early = null;
       this.settleUnanswered(live);
       this.state.value = early.reduce(after, joined(live));
@@ -197,12 +201,12 @@ export class ChatLine {
       if (error.code === BUSY && error.pid) {
         const words = `Process ${error.pid} has this conversation open; here it can be read until that one is done.`;
         this.line.value = { phase: "held", words };
-        this.socket.close();
+        this.socket?.close();
         this.timer = setTimeout(() => this.again(), LOOK_AGAIN);
         return;
       }
       this.line.value = { phase: "failed", words: [error.message, error.advice].filter(Boolean).join(" · ") };
-      this.socket.close();
+      this.socket?.close();
     }
   }
 

@@ -1,13 +1,46 @@
 // What all pages share: drawing, asking the server, hearing of changes, moving between pages.
 import { h, render } from "./vendor/preact.mjs";
-import { useEffect, useRef, useState } from "./vendor/hooks.mjs";
-import { signal } from "./vendor/signals.mjs";
+import * as hooks from "./vendor/hooks.mjs";
+import * as signals from "./vendor/signals.mjs";
 import htm from "./vendor/htm.mjs";
 
-export { render, signal, useEffect, useRef, useState };
+// What begins empty is filled with something later: its type is not that of emptiness.
+/** @template T @typedef {[T] extends [null | undefined] ? any : [T] extends [never[]] ? any[] : T} Part */
+/** @template T @typedef {[T] extends [null | undefined | never[] | Function] ? Part<T> : { [K in keyof T]: Part<T[K]> }} Filled */
+/** @type {<T>(value: T) => { value: Filled<T> }} */
+export const signal = signals.signal;
+/** @type {<T>(initial: T) => { current: Filled<T> }} */
+export const useRef = hooks.useRef;
+/** @type {<T>(initial: T | (() => T)) => [Filled<T>, (next: Filled<T> | ((old: Filled<T>) => Filled<T>)) => void]} */
+export const useState = hooks.useState;
+export const useEffect = hooks.useEffect;
+export { render };
+
+// What commands a terminal, and marks that turn the direction of what follows, have no place in a page:
+// with them a name or a command reads as another one.
+const UNSEEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
+const SCHEME = /^[\s\u0000-\u001f]*([a-z][a-z0-9+.-]*):/i;
+const READ_ALOUD = ["title", "aria-label", "placeholder", "alt", "label"];
+
+function seen(child) {
+  if (Array.isArray(child)) return child.map(seen);
+  return typeof child === "string" ? child.replace(UNSEEN, "\ufffd") : child;
+}
+
+/** Makes an element whose text can be seen as it is, and whose links lead to web pages. */
+function element(type, props, ...children) {
+  if (typeof type === "string" && props) {
+    for (const name of READ_ALOUD) {
+      if (typeof props[name] === "string") props = { ...props, [name]: seen(props[name]) };
+    }
+    const scheme = SCHEME.exec(props.href ?? "")?.[1].toLowerCase();
+    if (scheme && !["http", "https", "blob"].includes(scheme)) props = { ...props, href: undefined };
+  }
+  return h(type, props, ...children.map(seen));
+}
 
 /** Everything is text here: what an agent or a file says can never become markup. */
-export const html = htm.bind(h);
+export const html = htm.bind(element);
 
 /** The address that is shown. */
 export const address = signal(new URL(location.href));
@@ -15,7 +48,10 @@ export const address = signal(new URL(location.href));
 export const identity = signal(null);
 /** Whether the stream of changes is open. */
 export const connected = signal(true);
-/** The profiles of the home. */
+/**
+ * The profiles of the home.
+ * @type {{ value: { profiles: string[], version: string, home: string } }}
+ */
 export const home = signal({ profiles: [], version: "", home: "" });
 
 export function profile() {
@@ -46,9 +82,10 @@ export function go(path, replace = false) {
 
 addEventListener("popstate", () => (address.value = new URL(location.href)));
 addEventListener("click", (event) => {
-  const anchor = event.target.closest?.("a[href]");
+  const target = /** @type {Element | null} */ (event.target);
+  const anchor = /** @type {HTMLAnchorElement | null | undefined} */ (target?.closest?.("a[href]"));
   const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
-  if (!anchor || !isPlain || anchor.target || anchor.origin !== location.origin) return;
+  if (!anchor || !isPlain || anchor.target || anchor.hasAttribute("download") || anchor.origin !== location.origin) return;
   if (anchor.hash && anchor.pathname === location.pathname) return;
   event.preventDefault();
   go(anchor.pathname + anchor.search);
@@ -75,7 +112,12 @@ function leave(loginUrl) {
   else location.assign(loginUrl);
 }
 
-/** Asks the server. `probe`: asks who one is, whose 401 is an answer and no reason to leave. */
+/**
+ * Asks the server. `probe`: asks who one is, whose 401 is an answer and no reason to leave.
+ * @param {string} path
+ * @param {{ body?: any, method?: string, probe?: boolean, signal?: AbortSignal }} [how]
+ * @returns {Promise<any>}
+ */
 export async function api(path, { body, method, probe = false, signal: abort } = {}) {
   let response;
   try {
@@ -102,6 +144,7 @@ export async function api(path, { body, method, probe = false, signal: abort } =
 
 // Changes: one stream for all that is shown, closed while nobody looks.
 const listeners = new Set();
+/** @type {EventSource | null} */
 let source = null;
 let cursor = "";
 
@@ -191,6 +234,7 @@ export function useLive(path, wanted) {
 }
 
 // Words for people.
+/** @type {[number, string][]} */
 const SPANS = [
   [86_400, "d"],
   [3_600, "h"],
@@ -265,9 +309,11 @@ export function Troubles({ troubles }) {
 }
 
 /** Shows what was loaded, or why not. */
-export function Loaded({ live, children }) {
-  if (live.data === null && live.error) return html`<${Failed} error=${live.error} />`;
-  if (live.data === null) return html`<p class="quiet" role="status">Loading…</p>`;
+export function Loaded({ live, title, children }) {
+  // A page whose heading comes with what is loaded has one until then, too.
+  const heading = title && html`<h1>${title}</h1>`;
+  if (live.data === null && live.error) return html`${heading}<${Failed} error=${live.error} />`;
+  if (live.data === null) return html`${heading}<p class="quiet" role="status">Loading…</p>`;
   return html`${live.error && html`<p class="stale" role="status">Not up to date: ${live.error.message}</p>`}${children(live.data)}`;
 }
 

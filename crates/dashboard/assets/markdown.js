@@ -29,7 +29,10 @@ function Link({ address, children }) {
   return html`<a href=${address} title=${address} target="_blank" rel="noopener noreferrer nofollow">${children}</a>`;
 }
 
-// One kind of inline markup each, in the order in which they are looked for at a place.
+/**
+ * One kind of inline markup each, in the order in which they are looked for at a place.
+ * @type {[RegExp, (found: RegExpMatchArray, depth: number) => any][]}
+ */
 const INLINE = [
   [/^(`+)([^`]|[^`][\s\S]*?[^`])\1(?!`)/, (found) => html`<code>${found[2]}</code>`],
   [/^!?\[([^\][]{0,500})\]\(\s*([^\s()]{1,2000}(?:\([^\s()]{0,500}\)[^\s()]{0,500})?)(?:\s+"[^"]{0,500}")?\s*\)/, (found, depth) => {

@@ -6,17 +6,21 @@ use std::sync::Arc;
 
 use async_recursion::async_recursion as boxed;
 use axum::Router;
+use axum::middleware;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use vestal_config::{Environment, Home};
+use vestal_operations::Runner;
 
 use crate::assets;
-use crate::auth::{self, Audit, AuthStore, LoginState, Tickets, audit_log_files};
+use crate::auth::{self, Audit, AuthStore, LoginState, Oidc, Tickets, audit_log_files};
 use crate::data::{Data, ProgramHost};
 use crate::events;
 use crate::gate::{Gate, PeerPolicy, RouteEntry, Routes};
 use crate::instance::{DashboardInstance, InstanceError};
 use crate::pages::{self, Chats};
+use crate::preview::{self, Previews};
+use crate::samples::Samples;
 use crate::server;
 use crate::settings::{DashboardSettings, SettingsError};
 use crate::shell;
@@ -32,6 +36,10 @@ pub(crate) struct AppState {
     pub(crate) login: LoginState,
     pub(crate) data: Data,
     pub(crate) chats: Chats,
+    /// Long actions that pages began.
+    pub(crate) actions: Runner,
+    pub(crate) samples: Samples,
+    pub(crate) previews: Previews,
     pub(crate) watch: Watch,
     pub(crate) host: Arc<dyn ProgramHost>,
     /// Ends streams: the server stops.
@@ -104,6 +112,9 @@ impl Dashboard {
             tickets: Tickets::default(),
             audit: Audit::new(audit_log_files(&root.logs_dir())),
             proxy_header: settings.proxy_header.clone(),
+            proxy_people: settings.proxy_people.clone(),
+            oidc: settings.oidc.clone().map(Oidc::new),
+            public_origin: settings.public_url.clone(),
             is_insecure: settings.is_insecure,
         };
         let app = Arc::new(AppState {
@@ -112,6 +123,9 @@ impl Dashboard {
             watch: Watch::start(&root),
             data: Data::new(root, environment),
             chats: Chats::default(),
+            actions: Runner::new("dashboard"),
+            samples: Samples::default(),
+            previews: Previews::default(),
             host,
             stop: CancellationToken::new(),
         });
@@ -147,11 +161,12 @@ impl Dashboard {
         // Streams have no end of their own.
         let streams = app.stop.clone();
         let router = router(&app);
-        let serving = tokio::spawn(server::serve(listener, router, stop.clone()));
+        let policy = app.gate.peers.clone();
+        let serving = tokio::spawn(server::serve(listener, policy, router, stop.clone()));
         stop.cancelled().await;
         streams.cancel();
         // Before the connections: its clients are told why they end.
-        app.chats.close().await;
+        tokio::join!(app.chats.close(), app.actions.close());
         if let Err(error) = serving.await {
             tracing::error!(%error, "the dashboard ended");
         }
@@ -172,7 +187,9 @@ fn routes(app: &App) -> Routes<App> {
 }
 
 fn router(app: &App) -> Router {
-    routes(app).finish(Arc::clone(app))
+    let behind_gate = routes(app).finish(Arc::clone(app));
+    // Previews have hosts of their own, at which nothing of the dashboard answers.
+    behind_gate.layer(middleware::from_fn_with_state(Arc::clone(app), preview::divert))
 }
 
 /// Returns an address that a browser on this machine can open.

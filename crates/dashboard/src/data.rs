@@ -11,12 +11,15 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use tokio::sync::Mutex;
-use vestal_api::{GatewayStatusView, HealthReportView};
-use vestal_board::Board;
-use vestal_board::boards::{Boards, Slug};
+use vestal_api::{
+    DispatchPlanView, GatewayStatusView, HealthReportView, SchedulesRunner, WorkerEnd,
+};
+use vestal_board::boards::{Boards, BoardsError, ListedBoard, Slug};
+use vestal_board::{Board, Run};
 use vestal_config::{Environment, Home, ProfileName, Settings};
 use vestal_conversations::ConversationStore;
 use vestal_sandbox::{CLOSE_WITHIN, Engine};
+use vestal_schedules::ScheduleStore as Schedules;
 
 use crate::error::PageError;
 
@@ -26,11 +29,41 @@ pub trait ProgramHost: Send + Sync + fmt::Debug {
     /// Returns the gateways of all profiles and who keeps them.
     async fn gateways(&self) -> Result<GatewayStatusView, String>;
 
+    /// Starts, stops or restarts the gateway of a profile, as `vestal gateway` does.
+    async fn change_gateway(
+        &self,
+        profile: &ProfileName,
+        change: GatewayChange,
+    ) -> Result<(), String>;
+
+    /// Stops the gateway of a profile that is about to be deleted.
+    async fn stop_before_removal(&self, profile: &ProfileName) -> Result<(), String>;
+
+    /// Returns who runs the schedules of a profile.
+    async fn schedules_runner(&self, profile: &ProfileName) -> SchedulesRunner;
+
     /// Examines a profile, as `vestal doctor` does.
     async fn health(&self, profile: &ProfileName) -> Result<HealthReportView, String>;
 
+    /// Says what a dispatcher of this host would do with a board now.
+    async fn dispatch_plan(&self, board: &Slug) -> Result<DispatchPlanView, String>;
+
+    /// Stops the worker of a run that has ended, if it is on this host.
+    async fn stop_worker(&self, board: &Board, run: &Run) -> WorkerEnd;
+
     /// Returns the version of the program.
     fn version(&self) -> &'static str;
+}
+
+/// What is to become of a gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GatewayChange {
+    /// It runs, now and after a reboot.
+    Start,
+    /// It is stopped, and stays so.
+    Stop,
+    /// It is stopped and started.
+    Restart,
 }
 
 /// What a file was when it was last read.
@@ -49,17 +82,23 @@ pub(crate) struct Data {
     engines: Mutex<HashMap<ProfileName, OpenEngine>>,
     boards: Mutex<HashMap<String, OpenBoard>>,
     stores: Mutex<HashMap<PathBuf, ConversationStore>>,
+    schedules: Mutex<HashMap<PathBuf, Schedules>>,
 }
 
 impl Data {
     pub(crate) fn new(root: Home, environment: Environment) -> Self {
-        let (engines, boards, stores) = Default::default();
-        Self { root, environment, engines, boards, stores }
+        let (engines, boards, stores, schedules) = Default::default();
+        Self { root, environment, engines, boards, stores, schedules }
     }
 
     /// Returns the home of the default profile.
     pub(crate) fn root(&self) -> &Home {
         &self.root
+    }
+
+    /// Returns the environment that programs are run with.
+    pub(crate) fn environment(&self) -> &Environment {
+        &self.environment
     }
 
     pub(crate) fn profiles(&self) -> Vec<ProfileName> {
@@ -114,12 +153,39 @@ impl Data {
             .map_err(|error| PageError::unavailable(error.to_string()))
     }
 
+    /// Lists the boards that are not archived, the one that is always there first, as
+    /// [`Boards::list`] does; but each is opened once and not at every look.
+    pub(crate) async fn list_boards(&self, boards: &Boards) -> Result<Vec<ListedBoard>, PageError> {
+        let default = Slug::default_board();
+        let others = boards.names()?.into_iter().filter(|slug| *slug != default);
+        let mut listed = Vec::new();
+        for slug in std::iter::once(default.clone()).chain(others) {
+            let opened = match self.open_board(boards, &slug).await {
+                Err(vestal_board::Error::Boards(BoardsError::Archived { .. })) => continue,
+                opened => opened,
+            };
+            let found = Boards::describe_open(&slug, opened).await;
+            if !found.info.archived {
+                listed.push(found);
+            }
+        }
+        Ok(listed)
+    }
+
     /// Opens a board. Nothing where the one that is always there was never written to.
     pub(crate) async fn board(
         &self,
         boards: &Boards,
         slug: &Slug,
     ) -> Result<Option<Board>, PageError> {
+        Ok(self.open_board(boards, slug).await?)
+    }
+
+    async fn open_board(
+        &self,
+        boards: &Boards,
+        slug: &Slug,
+    ) -> Result<Option<Board>, vestal_board::Error> {
         let identity = boards.identity(slug)?;
         let mut open = self.boards.lock().await;
         if let (Some(identity), Some((known, board))) = (identity, open.get(slug.as_str()))
@@ -149,6 +215,55 @@ impl Data {
         Ok(Some(store))
     }
 
+    /// Opens the schedules of a profile, if there are any yet.
+    pub(crate) async fn schedules(
+        &self,
+        profile: &ProfileName,
+    ) -> Result<Option<Schedules>, PageError> {
+        let path = vestal_schedules::store_path(&self.root.sibling(profile.clone()).dir());
+        let mut open = self.schedules.lock().await;
+        if let Some(store) = open.get(&path) {
+            return Ok(Some(store.clone()));
+        }
+        let Some(store) = Schedules::open_existing(&path).await? else { return Ok(None) };
+        open.insert(path, store.clone());
+        Ok(Some(store))
+    }
+
+    /// Opens the schedules of a profile, making the file if there is none.
+    pub(crate) async fn schedules_to_write(
+        &self,
+        profile: &ProfileName,
+    ) -> Result<Schedules, PageError> {
+        if let Some(store) = self.schedules(profile).await? {
+            return Ok(store);
+        }
+        let path = vestal_schedules::store_path(&self.root.sibling(profile.clone()).dir());
+        let store = Schedules::open(&path).await?;
+        self.schedules.lock().await.insert(path, store.clone());
+        Ok(store)
+    }
+
+    /// Lets go of what is open of a profile, which is about to go.
+    pub(crate) async fn forget(&self, profile: &ProfileName) {
+        let home = self.root.sibling(profile.clone()).dir();
+        if let Some((_, engine)) = self.engines.lock().await.remove(profile) {
+            engine.close(CLOSE_WITHIN.min(Duration::from_secs(2))).await;
+        }
+        let store = self.stores.lock().await.remove(&home.join("state.db"));
+        if let Some(store) = store
+            && let Err(error) = store.close().await
+        {
+            tracing::debug!(%error, "the conversations were not closed tidily");
+        }
+        let schedules = self.schedules.lock().await.remove(&vestal_schedules::store_path(&home));
+        if let Some(store) = schedules
+            && let Err(error) = store.close().await
+        {
+            tracing::debug!(%error, "the schedules were not closed tidily");
+        }
+    }
+
     /// Closes everything.
     pub(crate) async fn close(&self) {
         for (_, (_, engine)) in self.engines.lock().await.drain() {
@@ -157,6 +272,11 @@ impl Data {
         for (_, (_, board)) in self.boards.lock().await.drain() {
             if let Err(error) = board.close().await {
                 tracing::debug!(%error, "a board was not closed tidily");
+            }
+        }
+        for (_, store) in self.schedules.lock().await.drain() {
+            if let Err(error) = store.close().await {
+                tracing::debug!(%error, "the schedules were not closed tidily");
             }
         }
         for (_, store) in self.stores.lock().await.drain() {

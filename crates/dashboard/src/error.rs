@@ -120,7 +120,8 @@ impl From<vestal_board::Error> for PageError {
         let detail = error.to_string();
         match error {
             Error::NotFound { .. } => Self::not_found(detail),
-            Error::Ambiguous { .. } => Self::conflict(detail),
+            Error::Ambiguous { .. } | Error::Refused(_) => Self::conflict(detail),
+            Error::Invalid { .. } | Error::InvalidId(_) => Self::invalid(detail),
             _ => Self::unavailable(detail),
         }
     }

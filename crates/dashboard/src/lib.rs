@@ -3,6 +3,7 @@
 mod app;
 mod assets;
 mod auth;
+mod body;
 mod data;
 mod error;
 mod events;
@@ -10,6 +11,8 @@ pub mod gate;
 mod instance;
 mod pages;
 pub mod panics;
+mod preview;
+mod samples;
 mod server;
 mod settings;
 mod shell;
@@ -17,9 +20,10 @@ mod watch;
 
 pub use app::{Dashboard, ServeError};
 pub use auth::{
-    AuthStore, LinkError, MIN_PASSWORD, NewLink, PasswordError, audit_log_files, store_path,
+    AuthStore, LinkError, MIN_PASSWORD, NewLink, OidcSettings, PasswordError, People,
+    audit_log_files, store_path,
 };
-pub use data::ProgramHost;
+pub use data::{GatewayChange, ProgramHost};
 pub use error::PageError;
 pub use instance::{
     DashboardInstance, DashboardState, InstanceError, StopOutcome, find_instance, stop_instance,

@@ -1,10 +1,11 @@
 //! Connections: how many, how long they may take over a request, and how they end.
 
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -23,7 +24,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
+use crate::body::paced;
 use crate::error::PageError;
+use crate::gate::PeerPolicy;
 use crate::panics::Contained;
 
 /// How long a client may take over the head of a request, and idle between two requests.
@@ -31,6 +34,9 @@ const HEAD_WITHIN: Duration = Duration::from_secs(30);
 
 /// Connections at once. A browser takes six, of which one is a stream of events.
 const MAX_CONNECTIONS: usize = 256;
+
+/// Connections at once of one address that is one person's, so that nobody takes all of them.
+const MAX_OF_ONE: usize = 64;
 
 /// After so long without a sign of life of the other side, a connection is probed; and data that
 /// is not taken for as long ends it.
@@ -47,8 +53,14 @@ const FINISH_WITHIN: Duration = Duration::from_secs(5);
 const MAX_PATH: usize = 256;
 
 /// Serves until `stop`, then lets what was begun be answered for a while.
-pub(crate) async fn serve(listener: TcpListener, app: Router, stop: CancellationToken) {
+pub(crate) async fn serve(
+    listener: TcpListener,
+    policy: PeerPolicy,
+    app: Router,
+    stop: CancellationToken,
+) {
     let connections = TaskTracker::new();
+    let addresses = Addresses::default();
     let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         // A place first: whoever cannot be served waits in the system's queue, not in memory.
@@ -64,11 +76,16 @@ pub(crate) async fn serve(listener: TcpListener, app: Router, stop: Cancellation
         };
         match accepted {
             Ok((stream, peer)) => {
+                let place = addresses.enter(peer.ip());
+                if place.is_none() && !policy.is_shared(peer.ip()) {
+                    // Dropped: it has more than its share.
+                    continue;
+                }
                 prepare(&stream);
                 let (app, stop) = (app.clone(), stop.clone());
                 connections.spawn(async move {
                     serve_one(stream, peer, app, stop).await;
-                    drop(slot);
+                    drop((slot, place));
                 });
             }
             Err(error) if is_of_one_connection(&error) => {}
@@ -82,6 +99,52 @@ pub(crate) async fn serve(listener: TcpListener, app: Router, stop: Cancellation
     connections.close();
     if tokio::time::timeout(FINISH_WITHIN, connections.wait()).await.is_err() {
         tracing::debug!("connections were cut that did not end by themselves");
+    }
+}
+
+/// How many connections each address has.
+#[derive(Debug, Clone, Default)]
+struct Addresses(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+impl Addresses {
+    /// Counts a connection until what is returned is dropped; nothing where there are too many.
+    fn enter(&self, address: IpAddr) -> Option<AddressPlace> {
+        let address = network_of(address);
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(address).or_insert(0);
+        if *count >= MAX_OF_ONE {
+            return None;
+        }
+        *count += 1;
+        Some(AddressPlace { addresses: self.clone(), address })
+    }
+}
+
+/// A connection that is counted.
+#[derive(Debug)]
+struct AddressPlace {
+    addresses: Addresses,
+    address: IpAddr,
+}
+
+impl Drop for AddressPlace {
+    fn drop(&mut self) {
+        let mut counts = self.addresses.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// Returns what stands for one person: an address, or a network of IPv6, of which whoever has one
+/// address has all.
+fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from(u128::from(v6) & (u128::MAX << 64))),
+        IpAddr::V4(v4) => IpAddr::V4(v4),
     }
 }
 
@@ -115,7 +178,7 @@ async fn answer(app: Router, request: Request<Incoming>, peer: SocketAddr) -> Re
     let began = Instant::now();
     let method = request.method().clone();
     let path: String = request.uri().path().chars().take(MAX_PATH).collect();
-    let mut request = request.map(Body::new);
+    let mut request = request.map(|body| paced(Body::new(body)));
     request.extensions_mut().insert(ConnectInfo(peer));
     let answered = AssertUnwindSafe(Contained::new(app.oneshot(request))).catch_unwind().await;
     let response = match answered {
@@ -159,4 +222,27 @@ fn is_of_one_connection(error: &io::Error) -> bool {
             | io::ErrorKind::ConnectionAborted
             | io::ErrorKind::ConnectionReset
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_address_does_not_take_all_connections() {
+        let addresses = Addresses::default();
+        let one: IpAddr = "203.0.113.9".parse().unwrap();
+        let mut places: Vec<_> = (0..MAX_OF_ONE).map(|_| addresses.enter(one).unwrap()).collect();
+        assert!(addresses.enter(one).is_none());
+        assert!(addresses.enter("::ffff:203.0.113.9".parse().unwrap()).is_none(), "it is the same");
+        assert!(addresses.enter("203.0.113.10".parse().unwrap()).is_some());
+        places.pop();
+        places.push(addresses.enter(one).unwrap());
+        drop(places);
+        assert!(addresses.0.lock().unwrap().is_empty(), "nobody who has left is remembered");
+        let network: Vec<_> = (0..MAX_OF_ONE)
+            .map(|host| addresses.enter(format!("2001:db8::{host:x}").parse().unwrap()).unwrap())
+            .collect();
+        assert!(addresses.enter("2001:db8::ffff".parse().unwrap()).is_none(), "{}", network.len());
+    }
 }

@@ -7,7 +7,7 @@ use axum::http::HeaderName;
 use vestal_api::dashboard::keys;
 use vestal_config::{ConfigError, SettingKey, Settings, Text};
 
-use crate::auth::AuthStore;
+use crate::auth::{AuthStore, OidcSettings, People, is_trustworthy};
 use crate::gate::{AddressRange, ParseNetworkError};
 
 /// What a dashboard is to be.
@@ -23,6 +23,10 @@ pub struct DashboardSettings {
     pub is_insecure: bool,
     pub(crate) proxies: Vec<AddressRange>,
     pub(crate) proxy_header: Option<HeaderName>,
+    /// What people may do whom the proxy names.
+    pub(crate) proxy_people: People,
+    /// The provider that people log in at.
+    pub oidc: Option<OidcSettings>,
 }
 
 /// Why a dashboard cannot be served as the settings have it.
@@ -52,9 +56,27 @@ pub enum SettingsError {
         "dashboard.public_url: {0:?} is not an address; write it as https://host or http://host:port, without a path"
     )]
     PublicUrl(String),
+    /// The provider's address is none, or not safe.
+    #[error(
+        "dashboard.oidc_issuer: {0:?} cannot be a provider; write it as https://host, with http only for one on this machine"
+    )]
+    Issuer(String),
+    /// A part of what a provider needs is missing.
+    #[error("{set} is set and {missing} is not: a login at a provider needs both")]
+    HalfProvider {
+        /// What is there.
+        set: &'static str,
+        /// What is not.
+        missing: &'static str,
+    },
+    /// Nobody could log in at the provider.
+    #[error(
+        "dashboard.oidc_issuer is set and nobody is named who may log in there: set dashboard.oidc_operators or dashboard.oidc_viewers to their subjects or addresses of mail"
+    )]
+    NobodyNamed,
     /// Others can reach it, and there is no way to log in.
     #[error(
-        "{0} can be reached from other machines, and there is no way to log in: set a password (vestal dashboard password), or let a proxy log people in (dashboard.proxy_user_header, dashboard.trusted_proxies); to serve everybody without a login all the same: --insecure"
+        "{0} can be reached from other machines, and there is no way to log in: set a password (vestal dashboard password), or name a provider (dashboard.oidc_issuer, dashboard.oauth_client_id), or let a proxy log people in (dashboard.proxy_user_header, dashboard.trusted_proxies); to serve everybody without a login all the same: --insecure"
     )]
     NoProvider(IpAddr),
     /// The store cannot be used.
@@ -103,6 +125,11 @@ impl DashboardSettings {
             is_insecure: settings.get(&keys::DASHBOARD_INSECURE)?.value,
             proxies,
             proxy_header,
+            proxy_people: People::parse(
+                &text(&keys::DASHBOARD_PROXY_OPERATORS)?.unwrap_or_default(),
+                &text(&keys::DASHBOARD_PROXY_VIEWERS)?.unwrap_or_default(),
+            ),
+            oidc: oidc(settings)?,
         })
     }
 
@@ -110,12 +137,64 @@ impl DashboardSettings {
     /// exception: others are in them.
     #[boxed]
     pub async fn check_provider(&self, store: &AuthStore) -> Result<(), SettingsError> {
-        let is_closed = self.host.is_loopback() || self.is_insecure || self.proxy_header.is_some();
+        let is_closed = self.host.is_loopback()
+            || self.is_insecure
+            || self.proxy_header.is_some()
+            || self.oidc.is_some();
         if is_closed || store.has_password().await? {
             return Ok(());
         }
         Err(SettingsError::NoProvider(self.host))
     }
+}
+
+/// Reads what a login at a provider needs: all of it, or none.
+fn oidc(settings: &Settings) -> Result<Option<OidcSettings>, SettingsError> {
+    let text = |key: &SettingKey<Text>| -> Result<String, ConfigError> {
+        Ok(settings.get(key)?.value.get().unwrap_or_default().trim().to_owned())
+    };
+    let issuer = text(&keys::DASHBOARD_OIDC_ISSUER)?;
+    let client_id = text(&keys::DASHBOARD_OAUTH_CLIENT_ID)?;
+    let half = |set: &SettingKey<Text>, missing: &SettingKey<Text>| SettingsError::HalfProvider {
+        set: set.name,
+        missing: missing.name,
+    };
+    match (issuer.is_empty(), client_id.is_empty()) {
+        (true, true) => return Ok(None),
+        (false, true) => {
+            return Err(half(&keys::DASHBOARD_OIDC_ISSUER, &keys::DASHBOARD_OAUTH_CLIENT_ID));
+        }
+        (true, false) => {
+            return Err(half(&keys::DASHBOARD_OAUTH_CLIENT_ID, &keys::DASHBOARD_OIDC_ISSUER));
+        }
+        (false, false) => {}
+    }
+    let wrong = || SettingsError::Issuer(issuer.clone());
+    let parsed: reqwest::Url = issuer.parse().map_err(|_| wrong())?;
+    let is_plain = parsed.query().is_none()
+        && parsed.fragment().is_none()
+        && parsed.username().is_empty()
+        && parsed.password().is_none();
+    if !is_plain || !is_trustworthy(&parsed) {
+        return Err(wrong());
+    }
+    let people = People::parse(
+        &text(&keys::DASHBOARD_OIDC_OPERATORS)?,
+        &text(&keys::DASHBOARD_OIDC_VIEWERS)?,
+    );
+    if people.is_empty() {
+        return Err(SettingsError::NobodyNamed);
+    }
+    let secret = settings.get(&keys::DASHBOARD_OAUTH_CLIENT_SECRET)?.value;
+    Ok(Some(OidcSettings {
+        issuer: parsed,
+        client_id,
+        client_secret: secret.expose().map(str::to_owned),
+        scopes: Some(text(&keys::DASHBOARD_OIDC_SCOPES)?)
+            .filter(|scopes| !scopes.is_empty())
+            .unwrap_or_else(|| "openid email".to_owned()),
+        people,
+    }))
 }
 
 /// Reports whether this is a scheme and a host, and nothing more.
@@ -178,6 +257,24 @@ mod tests {
         assert!(matches!(found, Err(SettingsError::Header(_))));
         let found = load("dashboard: {trusted_proxies: '10.0.0.0/99'}", None);
         assert!(matches!(found, Err(SettingsError::Proxy(_))));
+    }
+
+    #[test]
+    fn a_login_at_a_provider_needs_all_of_it_and_somebody_who_may() {
+        let wrong = |yaml: &str| load(&format!("dashboard: {{{yaml}}}"), None).unwrap_err();
+        for half in ["oidc_issuer: 'https://id.example'", "oauth_client_id: vestal"] {
+            let found = wrong(&format!("{half}, oidc_operators: ann"));
+            assert!(matches!(found, SettingsError::HalfProvider { .. }), "{half}");
+        }
+        let nobody = wrong("oidc_issuer: 'https://id.example', oauth_client_id: vestal");
+        assert!(matches!(nobody, SettingsError::NobodyNamed), "nobody by default");
+        for bad in ["http://id.example", "id.example", "https://a:b@id.example", "https://a/?b"] {
+            let yaml = format!("oidc_issuer: '{bad}', oauth_client_id: v, oidc_viewers: ann");
+            assert!(matches!(wrong(&yaml), SettingsError::Issuer(_)), "{bad}");
+        }
+        let yaml = "oidc_issuer: 'https://id.example', oauth_client_id: v, oidc_viewers: ann";
+        let found = load(&format!("dashboard: {{{yaml}}}"), Some("0.0.0.0")).unwrap();
+        assert_eq!(found.oidc.unwrap().people, People::parse("", "ann"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use axum::response::{IntoResponse as _, Response};
 
 use crate::app::App;
 use crate::assets;
+use crate::auth::Oidc;
 use crate::error::PageError;
 use crate::gate::{DeclaredRoute, Right, Route};
 
@@ -23,6 +24,10 @@ struct Login<'p> {
     assets: &'p str,
     next: &'p str,
     has_password: bool,
+    /// The provider that people log in at.
+    provider: Option<&'p str>,
+    /// Why the last attempt let nobody in.
+    problem: Option<&'p str>,
     is_insecure: bool,
 }
 
@@ -32,15 +37,29 @@ const PAGES: &[&str] = &[
     "/sandboxes",
     "/sandboxes/{profile}/{task}",
     "/sandboxes/{profile}/{task}/jobs/{job}",
+    "/sandboxes/{profile}/{task}/files",
+    "/sandboxes/{profile}/{task}/terminal",
+    "/sandboxes/{profile}/{task}/terminal/{job}",
     "/board",
     "/board/{board}",
     "/board/{board}/{task}",
+    "/board/{board}/{task}/review",
+    "/usage",
     "/conversations",
     "/conversations/{profile}/{id}",
     "/chat",
     "/gateways",
     "/logs",
+    "/schedules",
+    "/schedules/{profile}/{id}",
     "/settings",
+    "/keys",
+    "/models",
+    "/profiles",
+    "/skills",
+    "/skills/{name}",
+    "/memory",
+    "/mcp",
     "/doctor",
 ];
 
@@ -54,9 +73,19 @@ async fn page(State(app): State<App>) -> Result<Response, PageError> {
 }
 
 /// Returns the login, which leads to a page of this server.
-pub(crate) fn login(app: &App, next: &str, has_password: bool) -> Result<Response, PageError> {
-    let assets = assets::base();
-    html(&Login { assets, next, has_password, is_insecure: app.gate.is_insecure })
+pub(crate) async fn login(
+    app: &App,
+    next: &str,
+    problem: Option<&str>,
+) -> Result<Response, PageError> {
+    html(&Login {
+        assets: assets::base(),
+        next,
+        has_password: app.gate.store.has_password().await?,
+        provider: app.gate.oidc.as_ref().map(Oidc::provider_name),
+        problem,
+        is_insecure: app.gate.is_insecure,
+    })
 }
 
 fn html(template: &impl Template) -> Result<Response, PageError> {

@@ -43,16 +43,22 @@ pub(crate) enum Topic {
     Gateways,
     Logs,
     Settings,
+    Schedules,
+    Skills,
+    Memory,
 }
 
 impl Topic {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Sandboxes,
         Self::Board,
         Self::Conversations,
         Self::Gateways,
         Self::Logs,
         Self::Settings,
+        Self::Schedules,
+        Self::Skills,
+        Self::Memory,
     ];
 
     pub(crate) const fn word(self) -> &'static str {
@@ -63,6 +69,9 @@ impl Topic {
             Self::Gateways => "gateways",
             Self::Logs => "logs",
             Self::Settings => "settings",
+            Self::Schedules => "schedules",
+            Self::Skills => "skills",
+            Self::Memory => "memory",
         }
     }
 
@@ -93,8 +102,18 @@ enum Place {
     Board,
     /// Logs.
     Logs,
+    /// The schedules of a profile.
+    Schedules,
+    /// Skills, their categories and folders.
+    Skills,
+    /// Notes of the agent.
+    Memory,
     /// The supervisor's records.
     Run,
+    /// Files of running processes of another profile.
+    ProfileRun,
+    /// Records of long actions.
+    Operations,
 }
 
 impl Place {
@@ -112,13 +131,29 @@ impl Place {
             (Self::Profile, b"gateway_state.json" | b"gateway_desired.json") => {
                 Some(Topic::Gateways)
             }
+            // What was made is in them before they are watched.
+            (Self::Profile, b"cron") => Some(Topic::Schedules),
+            (Self::Profile, b"memories") => Some(Topic::Memory),
             (Self::Profiles, _) if is_listing => Some(Topic::Settings),
-            (Self::Sandboxes, _) if is_listing => Some(Topic::Sandboxes),
+            // What was written into the records before they were watched is found by whoever is
+            // told that their directory was made.
+            (Self::Sandboxes, _) | (Self::Run | Self::ProfileRun, b"operations") if is_listing => {
+                Some(Topic::Sandboxes)
+            }
             (Self::Sandbox, b"sandbox.json" | b"intent.json")
             | (Self::SandboxState, b"journal") => Some(Topic::Sandboxes),
             (Self::Boards, _) if is_listing => Some(Topic::Board),
             (Self::Board, b"kanban.db" | b"kanban.db-wal") if is_write => Some(Topic::Board),
+            (Self::Schedules, b"schedules.db" | b"schedules.db-wal") if is_write => {
+                Some(Topic::Schedules)
+            }
+            (Self::Skills, _) | (Self::Profile, b"skills") => Some(Topic::Skills),
+            (Self::Memory, name) if name.ends_with(b".md") => Some(Topic::Memory),
             (Self::Logs, name) if is_write && name != b"dashboard-audit.log" => Some(Topic::Logs),
+            // A step in the middle and the end are written by rename.
+            (Self::Operations, name) if name.ends_with(b".json") && is_listing => {
+                Some(Topic::Sandboxes)
+            }
             (Self::Run, name) if name.starts_with(b"supervisor") || name.ends_with(b".json") => {
                 (name != b"dashboard.json").then_some(Topic::Gateways)
             }
@@ -252,6 +287,20 @@ impl WatchedFiles {
             let home = self.root.sibling(profile);
             self.add(Place::Profile, &home.dir());
             self.add(Place::Logs, &home.logs_dir());
+            // The one of the default profile is watched already.
+            self.add(Place::ProfileRun, &home.run_dir());
+            self.add(Place::Operations, &home.run_dir().join("operations"));
+            self.add(Place::Schedules, &home.dir().join("cron"));
+            self.add(Place::Memory, &home.dir().join("memories"));
+            let skills = home.dir().join("skills");
+            self.add(Place::Skills, &skills);
+            // A skill is in the directory, or in a category there.
+            for folder in directories(&skills) {
+                self.add(Place::Skills, &folder);
+                for skill in directories(&folder) {
+                    self.add(Place::Skills, &skill);
+                }
+            }
             self.add(Place::Sandboxes, &home.sandboxes_dir());
             for sandbox in directories(&home.sandboxes_dir()) {
                 self.add(Place::Sandbox, &sandbox);

@@ -123,7 +123,7 @@ pub async fn diff(
 
 /// Where git puts what it makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Objects {
+pub(crate) enum Objects {
     /// Into the repository, to be found later.
     Repository,
     /// Into a directory that goes.
@@ -131,10 +131,10 @@ enum Objects {
 }
 
 /// A directory for an index and objects that nobody else sees.
-struct Scratch(TempDir);
+pub(crate) struct Scratch(TempDir);
 
 impl Scratch {
-    fn new() -> Result<Self, WorkspaceError> {
+    pub(crate) fn new() -> Result<Self, WorkspaceError> {
         let dir = tempfile::Builder::new().prefix("vestal-diff-").tempdir();
         let dir = dir.map_err(WorkspaceError::io("make a directory in", &std::env::temp_dir()))?;
         let scratch = Self(dir);
@@ -153,6 +153,22 @@ impl Scratch {
 
     fn paths(&self) -> PathBuf {
         self.0.path().join("paths")
+    }
+
+    /// Returns git of a repository, which finds what was put here and puts what it makes where it is
+    /// told to.
+    pub(crate) async fn writing<'g>(
+        &self,
+        repository: &GitAt<'g>,
+        objects: Objects,
+    ) -> Result<GitAt<'g>, WorkspaceError> {
+        Ok(match objects {
+            Objects::Repository => repository.clone(),
+            Objects::Scratch => repository
+                .clone()
+                .with("GIT_OBJECT_DIRECTORY", self.objects())
+                .with("GIT_ALTERNATE_OBJECT_DIRECTORIES", objects_of(repository).await?),
+        })
     }
 }
 
@@ -231,7 +247,7 @@ impl Workspaces<'_> {
 
     /// Writes the state of a tree, committed or not, as a git tree. Returns its name, and which files
     /// it leaves out.
-    async fn state(
+    pub(crate) async fn state(
         &self,
         record: &WorktreeRecord,
         repository: &GitAt<'_>,
@@ -252,8 +268,7 @@ impl Workspaces<'_> {
         if index.is_file() {
             fs::copy(&index, scratch.index()).map_err(WorkspaceError::io("copy", &index))?;
         }
-        let asked = ["rev-parse", "--path-format=absolute", "--git-path", "objects"];
-        let own = printed_path(&repository.run(asked).await?);
+        let own = objects_of(repository).await?;
         let mut inside = inside.with("GIT_INDEX_FILE", scratch.index()).printing_at_most(MAX_PATCH);
         if objects == Objects::Scratch {
             inside = inside
@@ -296,8 +311,14 @@ fn reference(task: &TaskId, run: RunId) -> String {
     format!("refs/vestal/{task}/{run}")
 }
 
+/// Returns where a repository keeps its objects.
+async fn objects_of(repository: &GitAt<'_>) -> Result<PathBuf, WorkspaceError> {
+    let asked = ["rev-parse", "--path-format=absolute", "--git-path", "objects"];
+    Ok(printed_path(&repository.run(asked).await?))
+}
+
 /// Returns the states that attempts found, the first attempt first.
-async fn kept_states(
+pub(crate) async fn kept_states(
     repository: &GitAt<'_>,
     task: &TaskId,
 ) -> Result<Vec<(RunId, String)>, WorkspaceError> {

@@ -29,6 +29,8 @@ const FIXED: &[(&str, &str)] = &[
     ("maintenance.auto", "false"),
     ("advice.detachedHead", "false"),
 ];
+/// The part of a merge driver that names a program.
+const DRIVER_PROGRAM: &str = "driver";
 /// The parts of a filter that name a program.
 const FILTER_PROGRAMS: &[&str] = &["smudge", "clean", "process"];
 
@@ -64,7 +66,7 @@ impl Git {
         Self { environment, timeout }
     }
 
-    /// Returns git as it may be run in a directory: filters that the repository
+    /// Returns git as it may be run in a directory: filters and merge drivers that the repository
     /// itself names are taken out, those of the user's own settings stay.
     pub(crate) async fn at(&self, dir: &Path) -> Result<GitAt<'_>, WorkspaceError> {
         let mut git = GitAt {
@@ -88,6 +90,13 @@ impl Git {
                     git.settings.push((format!("{filter}.{program}"), String::new()));
                 }
                 git.settings.push((format!("{filter}.required"), "false".to_owned()));
+            }
+            if let Some((driver, DRIVER_PROGRAM)) = name.rsplit_once('.')
+                && own
+                && driver.starts_with("merge.")
+            {
+                // What it would have merged is a conflict.
+                git.settings.push((name.clone(), "false".to_owned()));
             }
         }
         Ok(git)
@@ -137,7 +146,7 @@ impl GitAt<'_> {
         Ok(self.ask(arguments).await?.0 == Some(0))
     }
 
-    fn failed(&self, stderr: &str, code: Option<i32>) -> WorkspaceError {
+    pub(crate) fn failed(&self, stderr: &str, code: Option<i32>) -> WorkspaceError {
         let stderr = match (stderr, code) {
             ("", Some(code)) => format!("it ended with code {code}"),
             ("", None) => "it was killed".to_owned(),
@@ -146,7 +155,8 @@ impl GitAt<'_> {
         WorkspaceError::Git { command: format!("in {}", self.dir.display()), stderr }
     }
 
-    async fn ask<A: AsRef<OsStr>>(
+    /// Runs git and returns its exit code, what it printed, and what it said.
+    pub(crate) async fn ask<A: AsRef<OsStr>>(
         &self,
         arguments: impl IntoIterator<Item = A>,
     ) -> Result<(Option<i32>, Vec<u8>, String), WorkspaceError> {

@@ -4,6 +4,7 @@ mod boards;
 mod diff;
 mod dispatcher;
 mod event;
+mod export;
 mod failpoint;
 mod gc;
 mod git;
@@ -11,6 +12,7 @@ mod launcher;
 mod liveness;
 mod load;
 mod locks;
+mod merge;
 mod pass;
 mod start;
 mod stop;
@@ -22,10 +24,14 @@ pub use boards::OpenBoards;
 pub use diff::{Change, ChangedFile, DiffError, DiffRange, TaskDiff, diff};
 pub use dispatcher::{DispatchMode, Dispatcher, DispatcherOptions, PATIENCE};
 pub use event::DispatchEvent;
+pub use export::{ExportError, ExportedPatch, OnExisting, export};
 pub use gc::{CollectedLeftovers, GcPolicy, KeptTree, gc};
 pub use launcher::{LaunchError, LaunchSpec, Launched, Launcher, ProgramLauncher};
 pub use load::{MemoryRoom, memory_room};
 pub use locks::{WatchLock, host_lock_path, is_watched};
+pub use merge::{
+    MergeError, MergeMethod, MergeObstacle, MergePlan, MergeRequest, Merged, merge, plan_merge,
+};
 pub use stop::{Stopped, stop_worker};
 pub use workspace::{WorkspaceDir, WorkspaceError};
 

@@ -7,6 +7,7 @@ mod journal;
 mod log;
 mod machine;
 mod orphans;
+mod ports;
 mod prepare;
 mod program;
 mod serve;

@@ -13,6 +13,9 @@ use crate::read_entries::{EntryReader, MergedLog, PendingEntry};
 /// so they are close to each other.
 const RECENT: usize = 4096;
 
+/// How much of the end of a log is read for its last entries; all of it where that is not enough.
+const TAILS: [u64; 2] = [256 << 10, 4 << 20];
+
 /// Which entries are wanted. The default wants all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogFilter {
@@ -50,7 +53,8 @@ pub struct SourcedEntry {
     pub entry: LogEntry,
 }
 
-/// Logs that are read together. Memory is bounded by an entry and a chunk of each.
+/// Logs that are read together. Memory is bounded by an entry and a chunk of each, and by the end of
+/// each where only the last entries are wanted.
 ///
 /// An entry that stands in several logs of one owner with the same time, level, session, target and
 /// text is one entry. As often as it stands in the log that has it most often, it is returned.
@@ -65,6 +69,8 @@ pub struct Merged {
 #[derive(Debug)]
 struct LogHead {
     reader: EntryReader,
+    /// Entries that were read already, to know where the last ones begin.
+    read: VecDeque<LogEntry>,
     next: Option<LogEntry>,
     /// The latest time so far: a log whose clock went back is not held up by it.
     time: Option<Timestamp>,
@@ -74,6 +80,8 @@ struct LogHead {
     has_failed: bool,
     /// What is older was there before anybody asked for this log.
     from: Option<Timestamp>,
+    /// Whether anything was asked of it.
+    has_begun: bool,
 }
 
 impl Merged {
@@ -104,10 +112,14 @@ impl Merged {
         self.heads.iter().map(|head| &head.reader.source().files)
     }
 
-    /// Returns the last entries of all that are there.
+    /// Returns the last entries of all that are there. Of a log that was not read before, only its
+    /// end is read if there are as many of them in it: none before it can be among the last of all.
     pub fn last(&mut self, count: usize) -> Vec<SourcedEntry> {
         let mut last = VecDeque::new();
         self.begin_look();
+        for head in &mut self.heads {
+            head.skip_to_last(count, &self.filter);
+        }
         while let Some(entry) = self.next_of(PendingEntry::Take) {
             if last.len() == count {
                 last.pop_front();
@@ -163,17 +175,49 @@ impl LogHead {
     fn new(source: MergedLog, from: Option<Timestamp>) -> Self {
         Self {
             reader: EntryReader::new(source),
+            read: VecDeque::new(),
             next: None,
             time: None,
             is_at_end: false,
             has_failed: false,
+            has_begun: false,
             from,
+        }
+    }
+
+    /// Goes to the last entries that are wanted, where they are found near the end.
+    fn skip_to_last(&mut self, count: usize, filter: &LogFilter) {
+        if std::mem::replace(&mut self.has_begun, true) {
+            return;
+        }
+        for bytes in TAILS {
+            // What cannot be read is told by whoever reads it from the beginning.
+            let near_end = EntryReader::near_end(self.reader.source().clone(), bytes);
+            let Ok(Some(mut reader)) = near_end else { return };
+            let mut read = VecDeque::new();
+            while let Ok(Some(entry)) = reader.next_entry(PendingEntry::Take) {
+                if entry.is_notice || filter.matches(&entry) {
+                    read.push_back(entry);
+                }
+            }
+            if read.len() >= count {
+                read.drain(..read.len() - count);
+                (self.reader, self.read) = (reader, read);
+                return;
+            }
         }
     }
 
     /// Reads on to the next entry that is wanted. A log that cannot be read is told about in its
     /// place, and does not keep the others from being read.
     fn fill(&mut self, filter: &LogFilter, pending: PendingEntry) {
+        self.has_begun = true;
+        if self.next.is_none()
+            && let Some(entry) = self.read.pop_front()
+        {
+            self.time = self.time.max(entry.at);
+            self.next = Some(entry);
+        }
         while self.next.is_none() && !self.is_at_end && !self.has_failed {
             match self.reader.next_entry(pending) {
                 Ok(Some(entry)) => {

@@ -206,3 +206,36 @@ fn what_was_printed_beside_a_warning_is_no_warning() {
         ]
     );
 }
+
+#[test]
+fn of_a_long_log_only_the_end_is_read_and_it_says_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let big = |name: &str| LogFiles::new(dir.path().join(name), 300_000, 5);
+    let of = |name: &'static str| MergedLog::new(name, Some("default".to_owned()), big(name));
+    for (name, step) in [("a", 2), ("b", 3)] {
+        let mut log = LogWriter::new(big(name));
+        for number in 0..6000 {
+            let level = if number % 1000 == 0 { Level::Error } else { Level::Info };
+            let text = format!("{name} {number} {}\nsecond line of it", "x".repeat(40));
+            log.write(line(number * step, level, None, &text).as_bytes()).unwrap();
+        }
+    }
+    assert!(dir.path().join("a.2").exists());
+    for (level, count) in [(None, 1), (None, 50), (None, 5000), (Some(Level::Error), 5)] {
+        let filter = LogFilter { level, ..LogFilter::default() };
+        // All of them are wanted, so all is read.
+        let mut whole = messages(Merged::new(["a", "b"].map(of), filter.clone()).last(usize::MAX));
+        whole.drain(..whole.len() - count);
+        let mut merged = Merged::new(["a", "b"].map(of), filter);
+        assert_eq!(messages(merged.last(count)), whole, "{level:?} {count}");
+        assert_eq!(merged.look(), [], "nothing is told twice");
+    }
+    // Where it is as long as it is, a start is never within an entry.
+    for bytes in [1, 40, 1000, 256 << 10] {
+        let mut reader = EntryReader::near_end(of("a"), bytes).unwrap().unwrap();
+        while let Some(entry) = reader.next_entry(PendingEntry::Take).unwrap() {
+            assert!(entry.message.starts_with("a "), "{bytes}: {}", entry.message);
+        }
+    }
+    assert!(EntryReader::near_end(of("a"), 1 << 30).unwrap().is_none(), "it is not that long");
+}

@@ -57,12 +57,24 @@ pub struct EntryReader {
     skips_older: bool,
     /// Whether a line was read since this look began.
     was_added_to: bool,
+    /// Whether it began within the log, and no entry has begun since.
+    is_within: bool,
 }
 
 impl EntryReader {
     /// Returns a reader at the oldest entry of a log.
     pub fn new(source: MergedLog) -> Self {
-        let lines = LogReader::new(source.files.clone());
+        Self::of(LogReader::new(source.files.clone()), source)
+    }
+
+    /// Returns a reader at an entry that begins at most so many bytes before the end of a log;
+    /// nothing where the log is not longer than that.
+    pub fn near_end(source: MergedLog, bytes: u64) -> io::Result<Option<Self>> {
+        let lines = LogReader::near_end(source.files.clone(), bytes)?;
+        Ok(lines.map(|lines| Self { is_within: true, ..Self::of(lines, source) }))
+    }
+
+    fn of(lines: LogReader, source: MergedLog) -> Self {
         Self {
             source,
             lines,
@@ -71,6 +83,7 @@ impl EntryReader {
             gap: None,
             skips_older: false,
             was_added_to: false,
+            is_within: false,
         }
     }
 
@@ -99,7 +112,12 @@ impl EntryReader {
                 NextLine::Line(line) => {
                     self.was_added_to = true;
                     match LogEntry::parse(line) {
+                        // Whose lines these are, and how old an entry without a time is, stands
+                        // before where this began.
+                        Parsed::Begins(entry) if self.is_within && entry.at.is_none() => continue,
+                        Parsed::Continues(_) if self.is_within => continue,
                         Parsed::Begins(mut entry) => {
+                            self.is_within = false;
                             let before = self.pending.as_ref().or(self.previous.as_ref());
                             entry.at = entry.at.or(before.and_then(|before| before.at));
                             self.pending.replace(entry)

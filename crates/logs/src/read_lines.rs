@@ -1,7 +1,7 @@
 //! Reads the lines of a log, from the oldest on, across rotations and while it is written.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::ops::Range;
 
 use crate::files::{FileId, LogFiles};
@@ -55,6 +55,33 @@ impl LogReader {
     /// Returns a reader at the oldest line of a log, which need not exist yet.
     pub fn new(files: LogFiles) -> Self {
         Self { files, open: None, buffer: Vec::new(), start: 0, searched: 0 }
+    }
+
+    /// Returns a reader at a line that begins at most so many bytes before the end; nothing where
+    /// the log is not longer than that.
+    pub fn near_end(files: LogFiles, bytes: u64) -> io::Result<Option<Self>> {
+        let mut missing = bytes;
+        for number in 0..=files.backups() {
+            let mut file = match File::open(files.numbered(number)) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            let length = file.metadata()?.len();
+            if length <= missing {
+                missing -= length;
+                continue;
+            }
+            // With the byte before, so that a line that begins right there is not taken for the rest
+            // of one.
+            let offset = length - missing - 1;
+            file.seek(SeekFrom::Start(offset))?;
+            let open = Some(OpenFile { offset, ..OpenFile::new(file)? });
+            let mut reader = Self { open, ..Self::new(files) };
+            reader.step()?;
+            return Ok(Some(reader));
+        }
+        Ok(None)
     }
 
     /// Returns the next line. After the end there may be more later.

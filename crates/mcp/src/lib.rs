@@ -8,6 +8,7 @@ mod call;
 mod connect;
 pub mod keys;
 mod lines;
+mod new_server;
 mod plan;
 mod process;
 mod reload;
@@ -19,6 +20,7 @@ mod stderr;
 mod tool;
 mod web;
 
+pub use new_server::{NewMcpServer, NewServerError, is_key_header};
 pub use reload::ReloadableServers;
 pub use server::ServerError;
 pub use server::{ServerState, ServerStatus};

@@ -19,7 +19,7 @@ pub struct Entries(Vec<String>);
 impl Entries {
     /// Reads the text of a file. Whatever it is, it has notes: a file without
     /// separators is one.
-    pub(crate) fn parse(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         let mut entries = Vec::new();
         let mut lines: Vec<&str> = Vec::new();
         let mut end = |lines: &mut Vec<&str>| {

@@ -130,7 +130,7 @@ fn entries(dir: &Path, counts: impl Fn(&Path) -> bool) -> usize {
 }
 
 /// The profiles there are.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProfileListing {
     /// `default` first, then the others by name.
     pub profiles: Vec<ProfileView>,
@@ -139,7 +139,7 @@ pub struct ProfileListing {
 }
 
 /// Something among the profiles that is none.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Stray {
     /// Where it is.
     pub path: PathBuf,

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod conversation;
+mod model_choice;
 mod models;
 pub mod panics;
 mod prompt;
@@ -15,6 +16,7 @@ mod verbs;
 pub use conversation::{
     ConversationChoice, OpenRequest, Opened, Placement, SANDBOX_CHOICE, SandboxChoice, Toolsets,
 };
+pub use model_choice::{ChooseModelError, ModelChoice, choose_model};
 pub use models::{ListModelsError, ProviderModels, list_models};
 pub use remote_human::{
     AnswerError, QuestionEvent, RemoteAnswer, RemoteHuman, RemoteQuestion, RemoteQuestionKind,

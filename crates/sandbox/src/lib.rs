@@ -11,9 +11,11 @@ mod mounts;
 mod notice;
 mod output;
 mod overrides;
+mod ports;
 mod profile;
 mod publish;
 mod sandbox;
+mod shell;
 mod snapshot;
 mod spec;
 mod store;
@@ -28,8 +30,8 @@ pub use backends::registered as registered_backends;
 pub use command::{Command, CommandInput, InvalidCommand, new_job_id};
 pub use embedded::GUEST;
 pub use engine::{
-    CLOSE_WITHIN, Engine, EngineOptions, FilesOnRemoval, Pruned, ReapReason, Reaped, Removal,
-    SandboxSummary, StateBefore, SummaryState,
+    CLOSE_WITHIN, DiskUsage, Engine, EngineOptions, FilesOnRemoval, Pruned, ReapReason, Reaped,
+    Removal, SandboxSummary, StateBefore, SummaryState,
 };
 pub use error::{CopyError, Error};
 #[cfg(feature = "failpoints")]
@@ -38,10 +40,12 @@ pub use key::{HomeId, InvalidTask, Key, TaskName, label_value};
 pub use notice::{Notice, Progress, ProgressSink, Wording};
 pub use output::{Captured, CapturedOutput};
 pub use overrides::Overrides;
+pub use ports::{PortStream, connect_port, listening_ports};
 pub use profile::{ProfileSandboxes, ProfileSandboxesError};
 pub use publish::{Bundle, BundleContent, BundleError, BundleItem, PublishError, PublishedName};
 pub use sandbox::{Cleanup, JobWarning, Opening, Reach, Sandbox};
 pub use settings::{BackendChoice, Handing, Isolation, SandboxSettings, keys, schema};
+pub use shell::{interactive_shell, redraw_terminal};
 pub use snapshot::{
     Forked, InvalidSnapshotName, Rebuild, Rebuilt, Restored, Snapshot, SnapshotName, WhileBusy,
 };
@@ -50,6 +54,7 @@ pub use store::{HomeError, LockError, StoreError};
 pub use vestal_process::{ProcessHandle, ProcessId, boot_id};
 pub use vestal_wire::{
     AttachJob, Cause, CreateMode, DirectoryEntry, EnvVar, Fault, FaultCode, FileEdit, FileKind,
-    FileVersion, FoundMatches, InvalidJobId, JobExit, JobId, JobInfo, JobState, Match, Metadata,
-    OutputDelivery, SandboxStats, SearchQuery, SessionState, Status, Stream, WindowSize,
+    FileVersion, FoundMatches, InvalidJobId, JobExit, JobId, JobInfo, JobState, ListeningPort,
+    Match, Metadata, OutputDelivery, SandboxStats, SearchQuery, SessionState, Status, Stream,
+    WindowSize,
 };

@@ -20,4 +20,4 @@ pub use admission::{Admission, TurnPermit, Unlimited};
 pub use catalogue::catalogue;
 pub use connection::{BadFrame, ClientConnection, ClientFrames, MAX_FRAME};
 pub use lines::{FrameLine, FrameReader};
-pub use server::{ServeSettings, Server, ServerBuilder};
+pub use server::{ServeSettings, Server, ServerBuilder, WaitingQuestion};

@@ -16,7 +16,7 @@ use vestal_api::keys::{
 };
 use vestal_config::{ConfigError, Settings};
 use vestal_conversations::ConversationId;
-use vestal_runtime::{RemoteHuman, Runtime};
+use vestal_runtime::{AnswerError, RemoteAnswer, RemoteHuman, RemoteQuestion, Runtime};
 
 use crate::admission::{Admission, Unlimited};
 use crate::connection::{ClientConnection, ClientFrames};
@@ -146,6 +146,19 @@ pub(crate) struct NewSession {
     pub(crate) is_resumed: bool,
 }
 
+/// A question of a live session that waits for an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingQuestion {
+    /// The live session.
+    pub session: String,
+    /// Its conversation in the store.
+    pub conversation: Option<String>,
+    /// The title of that.
+    pub title: Option<String>,
+    /// What is asked.
+    pub question: RemoteQuestion,
+}
+
 impl Server {
     /// Returns a builder for a server of this agent's conversations.
     pub fn builder(runtime: Runtime, settings: ServeSettings) -> ServerBuilder {
@@ -168,6 +181,33 @@ impl Server {
             outbox.close(STOPPING);
         }
         ClientConnection::new(self.clone(), id, outbox)
+    }
+
+    /// Returns the questions of all live sessions that wait for an answer, for a front end of this
+    /// process that shows them in one place.
+    pub fn waiting_questions(&self) -> Vec<WaitingQuestion> {
+        let of_session = |session: Arc<Session>| {
+            let (info, id) = (session.info(), Arc::clone(&session.id));
+            let open = session.human.open_questions().into_iter();
+            open.map(move |question| WaitingQuestion {
+                session: id.to_string(),
+                conversation: info.stored_session_id.clone(),
+                title: info.title.clone(),
+                question,
+            })
+        };
+        self.sessions().into_iter().flat_map(of_session).collect()
+    }
+
+    /// Answers a question of a live session.
+    pub fn answer_question(
+        &self,
+        session: &str,
+        question: &str,
+        answer: RemoteAnswer,
+    ) -> Result<(), AnswerError> {
+        let session = self.session(session).map_err(|_| AnswerError::NotOpen)?;
+        session.answer(question, answer)
     }
 
     pub(crate) fn runtime(&self) -> &Runtime {

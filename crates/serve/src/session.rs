@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use vestal_agent::EndReason;
 use vestal_api::keys::BusyInputMode;
 use vestal_model::Image;
-use vestal_runtime::{RemoteHuman, Runtime};
+use vestal_runtime::{AnswerError, RemoteAnswer, RemoteHuman, Runtime};
 
 use crate::admission::{Admission, TurnPermit};
 use crate::error::{self, RpcError};
@@ -178,6 +178,17 @@ pub(crate) struct SessionParts {
 }
 
 impl Session {
+    /// Answers a question, and has it known as answered when it is closed.
+    pub(crate) fn answer(&self, id: &str, answer: RemoteAnswer) -> Result<(), AnswerError> {
+        // Before the answer: the turn may close the question at once.
+        self.hub.set_answered(id, true);
+        let answered = self.human.answer(id, answer);
+        if answered.is_err() {
+            self.hub.set_answered(id, false);
+        }
+        answered
+    }
+
     pub(crate) fn new(parts: SessionParts) -> Arc<Self> {
         let now = Timestamp::now();
         let source = parts.opening.request.source.clone();

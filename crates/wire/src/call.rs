@@ -127,6 +127,20 @@ pub enum CallRequest {
         #[n(1)]
         if_idle: bool,
     },
+    /// Returns the TCP ports that processes of jobs listen on, as
+    /// [`CallReply::Ports`]. Since 1.1.
+    #[n(16)]
+    Ports,
+    /// Connects to a TCP port that a process of a job listens on:
+    /// [`Stream::Input`] goes there, [`Stream::Content`] comes from there.
+    /// Answered by [`FileReply::Done`] when the process has closed the
+    /// connection. Since 1.1.
+    #[n(17)]
+    Connect {
+        /// The port.
+        #[n(0)]
+        port: u16,
+    },
 }
 
 /// A message on a channel before its reply.
@@ -196,6 +210,9 @@ pub enum CallReply {
     /// Result of an operation on files.
     #[n(7)]
     File(#[n(0)] FileReply),
+    /// Ports that processes of jobs listen on, by number.
+    #[n(8)]
+    Ports(#[n(0)] Vec<ListeningPort>),
 }
 
 /// Why a request failed.
@@ -317,4 +334,25 @@ pub struct SandboxStats {
     /// Resident memory of the guest in bytes.
     #[n(4)]
     pub guest_bytes: u64,
+}
+
+/// A TCP port that a process of a job listens on.
+#[derive(Debug, Clone, PartialEq, Eq, Encode, Decode)]
+#[cbor(map)]
+pub struct ListeningPort {
+    /// The port.
+    #[n(0)]
+    pub port: u16,
+    /// The address, as text.
+    #[n(1)]
+    pub address: String,
+    /// The process, as the guest sees it.
+    #[n(2)]
+    pub pid: u32,
+    /// The name of its program.
+    #[n(3)]
+    pub program: String,
+    /// The job it is of, unless its job has been forgotten.
+    #[n(4)]
+    pub job: Option<JobId>,
 }

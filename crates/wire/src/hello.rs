@@ -8,7 +8,7 @@ pub const MAJOR: u16 = 1;
 
 /// Minor version of the protocol. Sides with different minor versions use what
 /// the older one knows.
-pub const MINOR: u16 = 0;
+pub const MINOR: u16 = 1;
 
 /// The role of a host process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Encode, Decode)]
@@ -109,7 +109,6 @@ impl Welcome {
     }
 }
 
-#[expect(clippy::unnecessary_min_or_max, reason = "minor 0 is only the first of many")]
 fn agree(major: u16, minor: u16) -> Result<u16, HelloError> {
     if major == MAJOR { Ok(minor.min(MINOR)) } else { Err(HelloError::Major { theirs: major }) }
 }

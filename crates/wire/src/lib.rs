@@ -11,7 +11,9 @@ mod settings;
 pub mod limits;
 pub mod machine;
 
-pub use call::{CallEvent, CallReply, CallRequest, Fault, FaultCode, SandboxStats, Status};
+pub use call::{
+    CallEvent, CallReply, CallRequest, Fault, FaultCode, ListeningPort, SandboxStats, Status,
+};
 pub use enclosure::{
     Bind, Enclosure, FileIdentity, IdRange, Mapping, Network, OverlayDirs, Purpose, Root,
     SandboxMount, UserLimits, UserMapping,

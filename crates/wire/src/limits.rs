@@ -15,6 +15,9 @@ pub const MAX_CHANNELS: usize = 1024;
 /// Maximum length of shell text in the start message; longer text is streamed.
 pub const MAX_INLINE_TEXT: usize = 64 << 10;
 
+/// Maximum number of listening ports in one reply.
+pub const MAX_PORTS: usize = 1000;
+
 /// Maximum length of a session name, in bytes.
 pub const MAX_SESSION_NAME: usize = 128;
 

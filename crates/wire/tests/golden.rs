@@ -112,12 +112,12 @@ fn table() -> Table {
     table.message("Fault", &samples::fault());
     variants! {
         table, CallRequest: Status Stats Touch Start Attach Wait Jobs Lookup Kill Signal Input Resize
-            ResetSession File Retain Shutdown;
+            ResetSession File Retain Shutdown Ports Connect;
         samples::requests()
     }
     variants! { table, CallEvent: Started Gap Ended; samples::events() }
     variants! {
-        table, CallReply: Done Fault Status Stats Job Jobs Outcome File; samples::replies()
+        table, CallReply: Done Fault Status Stats Job Jobs CommandOutcome File Ports; samples::replies()
     }
     variants! {
         table, FileOp: Read Write Patch List Stat Search Mkdir Move Delete; samples::file_ops()

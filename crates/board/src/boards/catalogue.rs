@@ -57,6 +57,9 @@ pub struct ListedBoard {
     pub trouble: Option<String>,
 }
 
+/// What a list says about a board: its own account, or why there is none.
+type Description = Result<Option<(BoardInfo, crate::verbs::BoardStats)>>;
+
 impl ListedBoard {
     /// Returns a board whose tasks were not counted.
     pub fn new(slug: Slug, info: BoardInfo) -> Self {
@@ -168,15 +171,31 @@ impl Boards {
             let board = self.open_any(slug).await?;
             let (info, stats) = (board.info().await?, board.stats().await?);
             board.close().await?;
-            Ok::<_, Error>((info, stats))
+            Ok(Some((info, stats)))
         };
-        match found.await {
-            Ok((info, stats)) => ListedBoard {
+        let found: Description = found.await;
+        Self::listed(slug, found)
+    }
+
+    /// Returns a board that is open already, or is not there yet, as [`Boards::list`] lists it.
+    #[boxed]
+    pub async fn describe_open(slug: &Slug, board: Result<Option<Board>>) -> ListedBoard {
+        let found = async {
+            let Some(board) = board? else { return Ok(None) };
+            Ok(Some((board.info().await?, board.stats().await?)))
+        };
+        let found: Description = found.await;
+        Self::listed(slug, found)
+    }
+
+    fn listed(slug: &Slug, found: Description) -> ListedBoard {
+        match found {
+            Ok(Some((info, stats))) => ListedBoard {
                 tasks: Some(stats.by_status),
                 needs_attention: Some(stats.needs_attention),
                 ..ListedBoard::new(slug.clone(), info)
             },
-            Err(Error::Boards(BoardsError::Missing { .. })) => ListedBoard {
+            Ok(None) | Err(Error::Boards(BoardsError::Missing { .. })) => ListedBoard {
                 tasks: Some(BTreeMap::new()),
                 needs_attention: Some(0),
                 ..ListedBoard::new(slug.clone(), BoardInfo::of(slug))

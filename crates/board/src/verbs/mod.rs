@@ -10,6 +10,7 @@ mod edit;
 pub(crate) mod limits;
 pub(crate) mod machine;
 mod moves;
+pub mod placement;
 mod reads;
 mod runs;
 pub mod steps;

@@ -13,17 +13,22 @@ use jiff::Timestamp;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use vestal_api::dashboard::{DashboardLinkView, DashboardStatusView};
-use vestal_api::{DASHBOARD_SLOT, GatewayStatusView, HealthReportView};
+use vestal_api::{
+    DASHBOARD_SLOT, DispatchPlanView, GatewayStatusView, HealthReportView, SchedulesRunner,
+    WorkerEnd,
+};
+use vestal_board::boards::Slug;
+use vestal_board::{Board, Run};
 use vestal_config::{Environment, Home, Override, ProfileName};
 use vestal_dashboard::gate::Right;
 use vestal_dashboard::{
-    AuthStore, Dashboard, DashboardSettings, DashboardState, InstanceError, MIN_PASSWORD,
-    ProgramHost, ServeError, StopOutcome, find_instance, stop_instance, store_path,
+    AuthStore, Dashboard, DashboardSettings, DashboardState, GatewayChange, InstanceError,
+    MIN_PASSWORD, ProgramHost, ServeError, StopOutcome, find_instance, stop_instance, store_path,
 };
 use vestal_gateway::ShutdownCause;
 use vestal_supervisor::{READY_VARIABLE, announce_ready};
 
-use super::{doctor, gateway};
+use super::{doctor, gateway, kanban};
 use crate::agent;
 use crate::cli::Global;
 use crate::console::Console;
@@ -559,6 +564,13 @@ impl DashboardHost {
     }
 }
 
+/// Returns what went wrong and what to do about it, for a page.
+fn in_words(failure: &CommandFailure) -> String {
+    let message = failure.message().unwrap_or("it failed").to_owned();
+    let lines: Vec<String> = std::iter::once(message).chain(failure.advice().to_vec()).collect();
+    lines.join("\n")
+}
+
 #[async_trait]
 impl ProgramHost for DashboardHost {
     async fn gateways(&self) -> Result<GatewayStatusView, String> {
@@ -567,9 +579,53 @@ impl ProgramHost for DashboardHost {
         found.map_err(|failure| failure.message().unwrap_or("gateways cannot be asked").to_owned())
     }
 
+    async fn change_gateway(
+        &self,
+        profile: &ProfileName,
+        change: GatewayChange,
+    ) -> Result<(), String> {
+        let changed = gateway::change(&self.context(profile), change).await;
+        changed.map_err(|failure| in_words(&failure))
+    }
+
+    async fn stop_before_removal(&self, profile: &ProfileName) -> Result<(), String> {
+        let context = self.context(&ProfileName::default_profile());
+        let stopped = gateway::stop_before_removal(&context, profile).await;
+        stopped.map_err(|failure| in_words(&failure))
+    }
+
+    async fn schedules_runner(&self, profile: &ProfileName) -> SchedulesRunner {
+        let home = self.context(profile).home().map(|home| home.dir());
+        match home {
+            Ok(home) => vestal_gateway::schedules_runner(&home, profile.as_str()).await,
+            Err(failure) => {
+                SchedulesRunner { is_running: false, pid: None, reason: Some(in_words(&failure)) }
+            }
+        }
+    }
+
     async fn health(&self, profile: &ProfileName) -> Result<HealthReportView, String> {
         let context = self.context(profile);
         Ok(HealthReportView::new(self.version(), doctor::examine(&context).await))
+    }
+
+    async fn dispatch_plan(&self, board: &Slug) -> Result<DispatchPlanView, String> {
+        let context = self.context(&ProfileName::default_profile());
+        let planned = kanban::dispatch_plan(&context, board).await;
+        planned.map_err(|failure| failure.message().unwrap_or("no plan can be made").to_owned())
+    }
+
+    async fn stop_worker(&self, board: &Board, run: &Run) -> WorkerEnd {
+        let context = self.context(&ProfileName::default_profile());
+        match kanban::stop_worker(&context, board, run).await {
+            Ok(end) => end,
+            Err(failure) => {
+                // The change is made, whatever becomes of the worker.
+                let error = failure.message().unwrap_or_default().to_owned();
+                tracing::warn!(error, run = %run.id, "a worker was not stopped");
+                WorkerEnd::Survives
+            }
+        }
     }
 
     fn version(&self) -> &'static str {

@@ -8,6 +8,7 @@ mod display;
 mod events;
 mod import;
 mod list;
+mod merge;
 mod moves;
 mod relations;
 mod review;
@@ -17,8 +18,10 @@ mod stats;
 mod values;
 
 use clap::{Args, Command, FromArgMatches as _, Subcommand};
+use vestal_api::{DispatchPlanView, WorkerEnd};
 use vestal_board::boards::Slug;
 use vestal_board::store::TaskQuery;
+use vestal_board::{Board, Run};
 use vestal_gateway::DispatcherHost;
 
 use self::board_context::BoardContext;
@@ -78,6 +81,8 @@ enum KanbanVerb {
     Changes(moves::ChangesArgs),
     Diff(review::DiffArgs),
     Review(Box<review::ReviewArgs>),
+    Merge(merge::MergeArgs),
+    Export(merge::ExportArgs),
     Block(moves::BlockArgs),
     Schedule(moves::ScheduleArgs),
     Unblock(moves::UnblockArgs),
@@ -112,6 +117,27 @@ const NAMED: u32 = 500;
 /// Returns the dispatcher of all boards, for a gateway to host.
 pub(crate) async fn hosted_dispatcher(context: &Context) -> Result<DispatcherHost, CommandFailure> {
     dispatch::hosted(&BoardContext::new(context, None).await?)
+}
+
+/// Says what a dispatcher would do with a board now.
+pub(crate) async fn dispatch_plan(
+    context: &Context,
+    board: &Slug,
+) -> Result<DispatchPlanView, CommandFailure> {
+    let ctx = BoardContext::new(context, Some(board.as_str())).await?;
+    let plan = dispatch::plan_of(&ctx).await;
+    ctx.close().await;
+    plan
+}
+
+/// Stops the worker of a run that has ended by somebody's hand, if it is on this host.
+pub(crate) async fn stop_worker(
+    context: &Context,
+    board: &Board,
+    run: &Run,
+) -> Result<WorkerEnd, CommandFailure> {
+    let ctx = BoardContext::new(context, Some(board.slug())).await?;
+    ctx.end_worker(board, run).await
 }
 
 /// Returns the names of the boards there are.
@@ -159,6 +185,8 @@ async fn act(ctx: &BoardContext<'_>, verb: KanbanVerb) -> Result<Exit, CommandFa
         KanbanVerb::Changes(args) => moves::changes(ctx, &args).await,
         KanbanVerb::Diff(args) => review::diff_task(ctx, &args).await,
         KanbanVerb::Review(args) => Box::pin(review::review(ctx, *args)).await,
+        KanbanVerb::Merge(args) => Box::pin(merge::run(ctx, &args)).await,
+        KanbanVerb::Export(args) => merge::export_patch(ctx, &args).await,
         KanbanVerb::Block(args) => moves::block(ctx, &args).await,
         KanbanVerb::Schedule(args) => moves::schedule(ctx, &args).await,
         KanbanVerb::Unblock(args) => moves::unblock(ctx, &args).await,

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use clap::Args;
 use vestal_api::{RemovedView, StoppedView};
-use vestal_sandbox::{
-    Engine, Error, FilesOnRemoval, Removal, SandboxSummary, SummaryState, TaskName,
-};
+use vestal_operations::Action;
+use vestal_sandbox::{Engine, FilesOnRemoval, Removal, SandboxSummary, SummaryState, TaskName};
 
 use crate::cli::Tasks;
 use crate::console::text;
@@ -151,10 +150,11 @@ pub(crate) async fn rm(context: &Context, args: RmArgs) -> Result<Exit, CommandF
     if tasks.is_empty() {
         return Err(CommandFailure::usage("name the tasks whose sandboxes to remove"));
     }
+    let files = if args.files { FilesOnRemoval::Remove } else { FilesOnRemoval::Keep };
     // What cannot be removed is no reason to keep the rest.
     let (mut plans, mut failures) = (Vec::new(), Vec::new());
     for task in &tasks {
-        match removal_plan(&engine, task, args.files).await {
+        match removal_plan(&engine, task, files).await {
             Ok(words) => plans.push((task, words)),
             Err(failure) => failures.push((task.to_string(), failure)),
         }
@@ -167,7 +167,6 @@ pub(crate) async fn rm(context: &Context, args: RmArgs) -> Result<Exit, CommandF
         context.console.note("nothing was removed");
         return Ok(Exit::No);
     }
-    let files = if args.files { FilesOnRemoval::Remove } else { FilesOnRemoval::Keep };
     let mut removed = Vec::new();
     for (task, _) in &plans {
         let removing = engine.remove(task, files);
@@ -194,73 +193,11 @@ pub(crate) async fn rm(context: &Context, args: RmArgs) -> Result<Exit, CommandF
 async fn removal_plan(
     engine: &Engine,
     task: &TaskName,
-    files: bool,
+    files: FilesOnRemoval,
 ) -> Result<String, CommandFailure> {
-    let dir = engine.sandboxes_dir().join(engine.key(task).dir_name());
-    let kept: Vec<String> = ["workspace", "home", "snapshots"]
-        .map(|name| dir.join(name))
-        .into_iter()
-        .filter(|path| path.is_dir())
-        .map(|path| path.display().to_string())
-        .collect();
-    let summaries = match engine.inspect(task).await {
-        Ok(summaries) => summaries,
-        // Instances that ended with their processes leave their files here.
-        Err(Error::NoSandbox { .. }) if !kept.is_empty() => Vec::new(),
-        Err(error) => return Err(find::explain(engine, error).await),
-    };
-    let mut parts: Vec<String> = summaries.iter().map(part).collect();
-    if summaries.is_empty() {
-        parts.push("it has files and no sandbox".to_owned());
-    } else {
-        parts.push("shell sessions and job logs will be removed".to_owned());
-    }
-    let in_volumes =
-        summaries.iter().any(|summary| summary.description.transport.as_deref() == Some("exec"));
-    parts.push(match (in_volumes, kept.is_empty(), files) {
-        (true, _, true) => "its volumes in the container engine will be removed too".to_owned(),
-        (true, _, false) => {
-            "kept: its volumes in the container engine, where its files are".to_owned()
-        }
-        (false, false, true) => format!("these files will be removed too: {}", kept.join(", ")),
-        (false, false, false) => format!("kept: {}", kept.join(", ")),
-        (false, true, _) => {
-            "it has no files of its own; files of yours that its commands made stay".to_owned()
-        }
-    });
-    for summary in &summaries {
-        if let Some(mount) = &summary.overrides.mount {
-            parts.push(format!("{}, its /workspace, is yours and stays", mount.display()));
-        }
-    }
-    Ok(format!("{task}: {}", parts.join("; ")))
-}
-
-/// Says what of one instance goes.
-fn part(summary: &SandboxSummary) -> String {
-    let description = &summary.description;
-    let on = match &description.name {
-        Some(name) => format!("on {} (container {name})", summary.backend),
-        None => format!("on {}", summary.backend),
-    };
-    let rest = if description.image.is_some() || description.tier.is_some() {
-        ", with everything installed in it"
-    } else {
-        ""
-    };
-    match summary.state {
-        SummaryState::Running => {
-            let jobs = text::count(summary.jobs_running, "running job");
-            format!("the running sandbox {on} with {jobs} will be removed{rest}")
-        }
-        SummaryState::Unresponsive => {
-            format!("the sandbox {on}, which does not answer, will be removed{rest}")
-        }
-        SummaryState::Stopped => format!("the stopped sandbox {on} will be removed{rest}"),
-        SummaryState::Absent => "its record will be removed".to_owned(),
-        SummaryState::Unknown => {
-            format!("the sandbox {on}, whose state is unknown, will be removed{rest}")
-        }
+    match vestal_operations::plan(engine, task, &Action::Remove { files }).await {
+        Ok(parts) => Ok(format!("{task}: {}", parts.join("; "))),
+        Err(error) => Err(find::explain(engine, error).await),
     }
 }
 

@@ -6,8 +6,6 @@ mod setup;
 pub(crate) use setup::set_up;
 
 use clap::{Args, Subcommand};
-use vestal_config::Settings;
-use vestal_model::ListCache;
 
 use crate::context::Context;
 use crate::error::CommandFailure;
@@ -54,9 +52,4 @@ pub(crate) async fn run(context: &Context, args: ModelArgs) -> Result<Exit, Comm
         Some(ModelVerb::Set(args)) => list::set(context, &args),
         Some(ModelVerb::Setup(args)) => Box::pin(setup::run(context, args)).await,
     }
-}
-
-/// Returns where lists are kept.
-fn cache(settings: &Settings) -> ListCache {
-    vestal_agent::settings::model_lists(settings)
 }

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use vestal_api::RebuiltView;
-use vestal_sandbox::backend::Confinement;
-use vestal_sandbox::{Engine, Rebuild, SandboxSummary, SummaryState, TaskName};
+use vestal_operations::Action;
+use vestal_sandbox::{Engine, Rebuild, TaskName};
 
 use super::restore;
 use crate::cli::{Busy, OneTask};
@@ -53,22 +53,15 @@ pub(crate) async fn run(context: &Context, args: RebuildArgs) -> Result<Exit, Co
         Some(name) => Some(backend(context, name)?),
         None => None,
     };
-    let current = current(&engine, &task).await?;
+    refuse_owned(&engine, &task).await?;
     if !args.yes {
-        let plan = RebuildPlan {
-            task: &task,
-            current: &current,
-            to: backend.as_deref(),
-            confined: engine.confinement(&current.backend) != Some(Confinement::None),
-            files: if current.has_files_in_memory() {
-                FilesOutlook::InMemory
-            } else if context.is_persistent() {
-                FilesOutlook::Kept
-            } else {
-                FilesOutlook::OutOfSight
-            },
+        let action = Action::Rebuild { backend: backend.clone(), busy: args.busy.into() };
+        let parts = match vestal_operations::plan(&engine, &task, &action).await {
+            Ok(parts) => parts,
+            Err(error) => return Err(find::explain(&engine, error).await),
         };
-        if !confirm::is_confirmed(context.console, "rebuild", "Rebuild?", &[plan.words()])? {
+        let plan = format!("{task}: {}", parts.join("; "));
+        if !confirm::is_confirmed(context.console, "rebuild", "Rebuild?", &[plan])? {
             context.console.note("nothing was rebuilt");
             return Ok(Exit::No);
         }
@@ -108,80 +101,17 @@ fn backend(context: &Context, name: &str) -> Result<String, CommandFailure> {
     })
 }
 
-/// Returns the current state of the sandbox.
-async fn current(engine: &Engine, task: &TaskName) -> Result<SandboxSummary, CommandFailure> {
+/// Refuses a sandbox that belongs to a process.
+async fn refuse_owned(engine: &Engine, task: &TaskName) -> Result<(), CommandFailure> {
     let summaries = match engine.inspect(task).await {
         Ok(summaries) => summaries,
         Err(error) => return Err(find::explain(engine, error).await),
     };
-    summaries.into_iter().find(|summary| !summary.owned).ok_or_else(|| {
-        CommandFailure::new(format!("the instance of {task} belongs to a process and ends with it"))
-            .advise("the next one is created with the current settings anyway")
-    })
-}
-
-/// A sandbox that is about to be recreated.
-#[derive(Debug)]
-struct RebuildPlan<'a> {
-    task: &'a TaskName,
-    current: &'a SandboxSummary,
-    /// The backend it moves to.
-    to: Option<&'a str>,
-    /// Whether it is a system of its own.
-    confined: bool,
-    files: FilesOutlook,
-}
-
-/// What becomes of workspace and home.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FilesOutlook {
-    /// The new sandbox has them.
-    Kept,
-    /// They are in memory and go with the old one.
-    InMemory,
-    /// They stay on disk, and the new one has others, in memory.
-    OutOfSight,
-}
-
-impl RebuildPlan<'_> {
-    /// Says what goes and what stays.
-    fn words(&self) -> String {
-        let Self { task, current, to, confined, files } = self;
-        let moves = to.filter(|to| *to != current.backend);
-        let on = match &current.description.name {
-            Some(name) => format!("on {} ({name})", current.backend),
-            None => format!("on {}", current.backend),
-        };
-        let sandbox = match current.state {
-            SummaryState::Running => {
-                let jobs = text::count(current.jobs_running, "running job");
-                format!("the running sandbox {on} with {jobs}")
-            }
-            _ => format!("the sandbox {on}"),
-        };
-        let anew = moves.map_or_else(|| "is recreated".to_owned(), |to| format!("moves to {to}"));
-        let mut parts = vec![format!("{sandbox} {anew} with the current settings")];
-        if *confined {
-            parts.push("software installed outside workspace and home is lost".to_owned());
-        }
-        if moves.is_some() {
-            parts.push("shell sessions and job logs will be removed".to_owned());
-        }
-        let dir = current.dir.display();
-        parts.push(match (confined, files) {
-            (true, FilesOutlook::Kept) => format!("kept: workspace, home and snapshots in {dir}"),
-            (true, FilesOutlook::InMemory) => {
-                "workspace and home are in memory and are lost too".to_owned()
-            }
-            (true, FilesOutlook::OutOfSight) => format!(
-                "workspace and home stay in {dir}, but the new sandbox does not have them: \
-                 terminal.container_persistent is false, and its own are in memory"
-            ),
-            (false, _) => "files of yours that its commands made stay where they are".to_owned(),
-        });
-        if let Some(mount) = &current.overrides.mount {
-            parts.push(format!("{}, its /workspace, is yours and stays", mount.display()));
-        }
-        format!("{task}: {}", parts.join("; "))
+    if summaries.iter().any(|summary| !summary.owned) {
+        return Ok(());
     }
+    Err(CommandFailure::new(format!(
+        "the instance of {task} belongs to a process and ends with it"
+    ))
+    .advise("the next one is created with the current settings anyway"))
 }

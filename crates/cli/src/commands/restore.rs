@@ -6,10 +6,9 @@ use std::time::Duration;
 use clap::Args;
 use jiff::Timestamp;
 use vestal_api::{ForkedView, RestoredView};
+use vestal_operations::Action;
 use vestal_runtime::{Termination, Terminations};
-use vestal_sandbox::{
-    Engine, Error, SandboxSummary, Snapshot, SnapshotName, SummaryState, TaskName,
-};
+use vestal_sandbox::{Engine, Error, Snapshot, SnapshotName, TaskName};
 
 use crate::cli::Busy;
 use crate::console::text;
@@ -59,7 +58,12 @@ pub(crate) async fn run(context: &Context, args: RestoreArgs) -> Result<Exit, Co
     let task = find::task(&engine, Some(&args.task))?;
     let snapshot = snapshot(&engine, &task, &args.name).await?;
     if !args.yes {
-        let plan = plan(&snapshot, current(&engine, &task).await.as_ref(), Timestamp::now());
+        let action = Action::Restore { name: snapshot.name, busy: args.busy.into() };
+        let parts = match vestal_operations::plan(&engine, &task, &action).await {
+            Ok(parts) => parts,
+            Err(error) => return Err(find::explain(&engine, error).await),
+        };
+        let plan = format!("{task}: {}", parts.join("; "));
         if !confirm::is_confirmed(context.console, "restore", "Restore?", &[plan])? {
             context.console.note("nothing was restored");
             return Ok(Exit::No);
@@ -81,41 +85,6 @@ pub(crate) async fn run(context: &Context, args: RestoreArgs) -> Result<Exit, Co
     let size = size(*files, *bytes);
     context.console.print(&format!("restored {task} to {name} of {ago} ({size})"))?;
     Ok(Exit::Success)
-}
-
-/// Returns the current state of the sandbox; nothing if only its snapshots are left.
-async fn current(engine: &Engine, task: &TaskName) -> Option<SandboxSummary> {
-    let summaries = engine.inspect(task).await.ok()?;
-    summaries.into_iter().find(|summary| !summary.owned)
-}
-
-/// Says what goes and what stays.
-fn plan(snapshot: &Snapshot, current: Option<&SandboxSummary>, now: Timestamp) -> String {
-    let Snapshot { task, name, system, .. } = snapshot;
-    let ago = text::ago(snapshot.created_at, now);
-    let what = if *system {
-        "workspace, home and everything installed"
-    } else {
-        "workspace and home, and recreates the rest"
-    };
-    let mut parts = vec![format!("{name} of {ago} replaces {what}")];
-    match current {
-        Some(summary) => {
-            if summary.state == SummaryState::Running {
-                let jobs = text::count(summary.jobs_running, "running job");
-                parts.push(format!("the running sandbox with {jobs} is stopped"));
-            }
-            parts.push("everything made or changed since is lost".to_owned());
-            if let Some(mount) = &summary.overrides.mount {
-                let mount = mount.display();
-                parts.push(format!("{mount}, its /workspace, is yours and stays as it is"));
-            }
-            let keep = quoted(task.as_str());
-            parts.push(format!("to keep it first: vestal snapshot {keep}"));
-        }
-        None => parts.push("there is no sandbox now, so no files are lost".to_owned()),
-    }
-    format!("{task}: {}", parts.join("; "))
 }
 
 const FORK_HELP: &str = "\
@@ -202,7 +171,8 @@ pub(crate) async fn see_done<T>(
     what: &str,
     work: impl Future<Output = Result<T, Error>>,
 ) -> Result<Result<T, Termination>, CommandFailure> {
-    let mut signals = signals::listen_or_fail()?;
+    let mut signals =
+        Terminations::listen().map_err(|error| CommandFailure::io("listen for signals", &error))?;
     let work = context.activity().while_doing(context.console, what, Box::pin(work));
     match unless_terminated(&mut signals, work).await {
         Ok(Ok(done)) => Ok(Ok(done)),
@@ -265,32 +235,4 @@ pub(crate) async fn snapshot(
 /// Returns how much was copied.
 pub(crate) fn size(files: u64, bytes: u64) -> String {
     format!("{}, {}", text::count(files, "file"), text::bytes(bytes))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_goes_is_said_before_it_does() {
-        let at = |seconds| Timestamp::from_second(seconds).unwrap();
-        let mut snapshot = Snapshot {
-            task: "a b".parse().unwrap(),
-            name: "good".parse().unwrap(),
-            created_at: at(0),
-            backend: "native".to_owned(),
-            system: true,
-            files: 1,
-            bytes: 1,
-            note: None,
-            path: "/x".into(),
-        };
-        assert_eq!(
-            plan(&snapshot, None, at(7300)),
-            "a b: good of 2h ago replaces workspace, home and everything installed; \
-             there is no sandbox now, so no files are lost"
-        );
-        snapshot.system = false;
-        assert!(plan(&snapshot, None, at(0)).contains("recreates the rest"));
-    }
 }

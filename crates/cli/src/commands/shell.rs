@@ -3,10 +3,10 @@
 use clap::Args;
 use vestal_api::JobPrefix;
 use vestal_runtime::Terminations;
-use vestal_sandbox::job::{self, Follow, JobStream};
+use vestal_sandbox::job::{Follow, JobStream};
 use vestal_sandbox::{
-    AttachJob, Command, CommandInput, Engine, JobId, JobInfo, JobState, OutputDelivery, Overrides,
-    Sandbox, TaskName, WindowSize,
+    AttachJob, Engine, JobId, JobInfo, JobState, OutputDelivery, Overrides, Sandbox, TaskName,
+    interactive_shell, redraw_terminal,
 };
 
 use super::logs::{LogTail, tail_start};
@@ -20,10 +20,6 @@ use crate::follow::{Outlet, exit_of, take_along, unless_terminated};
 use crate::interact::{self, Detach, Interacted, interact};
 use crate::signals;
 use crate::values::quoted;
-
-/// Runs the best shell there is, in the place of the one that reads this.
-const SHELL_TEXT: &str = "\
-if command -v bash >/dev/null 2>&1; then exec bash -i; else exec \"${SHELL:-sh}\" -i; fi";
 
 /// Bytes shown again of what a shell had printed before one comes back to it.
 const REPLAYED: u64 = 4 << 10;
@@ -63,7 +59,8 @@ pub(crate) async fn run(context: &Context, args: ShellArgs) -> Result<Exit, Comm
         )
         .advise("to run a command without one: vestal run CMD"));
     }
-    let mut signals = signals::listen_or_fail()?;
+    let mut signals =
+        Terminations::listen().map_err(|error| CommandFailure::io("listen for signals", &error))?;
     let engine = context.engine()?;
     let opening = open(context, &engine, &args, &mut signals);
     let result = Box::pin(opening).await;
@@ -139,13 +136,7 @@ async fn start(
     sandbox: &Sandbox,
     session: &str,
 ) -> Result<JobStream, CommandFailure> {
-    // A background job has no say in its session: commands that run beside the
-    // shell are not told that it has the last word.
-    let mut command = Command::shell(SHELL_TEXT)
-        .background()
-        .session(session)
-        .stdin(CommandInput::Piped)
-        .pty(terminal::size_or_default());
+    let mut command = interactive_shell(session, terminal::size_or_default());
     // The terminal is ours, whatever the environment of the sandbox says.
     for name in ["TERM", "COLORTERM"] {
         if let Some(value) = context.environment().non_empty(name) {
@@ -167,7 +158,7 @@ async fn come_back(sandbox: &Sandbox, info: &JobInfo) -> Result<JobStream, Comma
     }
     let connection = sandbox.connection().await?;
     let start = tail_start(&connection, info, LogTail::Bytes(REPLAYED)).await?;
-    redraw(&connection, &info.id).await;
+    redraw_terminal(&connection, &info.id, terminal::size_or_default()).await;
     let request = AttachJob {
         id: info.id.clone(),
         stdout_from: start.stdout,
@@ -176,16 +167,4 @@ async fn come_back(sandbox: &Sandbox, info: &JobInfo) -> Result<JobStream, Comma
         delivery: OutputDelivery::EveryByte,
     };
     Ok(sandbox.attach(request).await?)
-}
-
-/// Makes programs that fill the screen draw it anew: they do so when the size
-/// of their terminal changes, and so it is changed there and back.
-async fn redraw(connection: &vestal_sandbox::client::Connection, id: &JobId) {
-    let size = terminal::size_or_default();
-    let other = WindowSize { rows: size.rows.saturating_sub(1).max(1), ..size };
-    for size in [other, size] {
-        if let Err(error) = job::resize(connection, id, size).await {
-            tracing::debug!(%error, "the size was not passed on");
-        }
-    }
 }

@@ -10,8 +10,8 @@ pub use edit::EditError;
 pub(crate) use edit::{append, set};
 pub use node::{MapEntry, YamlNode};
 pub(crate) use node::{NodeKind, flow, quote};
-pub(crate) use parse::parse;
 pub use parse::{SyntaxError, Yaml, YamlKind};
+pub(crate) use parse::{YamlDocument, parse};
 pub(crate) use remove::remove;
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ function Message({ stored }) {
 export function Conversation({ owner, id }) {
   const live = useLive(`/api/conversations/${encodeURIComponent(owner)}/${encodeURIComponent(id)}`, ["conversations"]);
   return html`<p class="crumbs"><a href=${link("/conversations")}>Conversations</a></p>
-    <${Loaded} live=${live}>${(view) => html`
+    <${Loaded} live=${live} title="Conversation">${(view) => html`
       <h1>${view.title ?? view.id}</h1>
       <p class="quiet">${owner} · ${view.provider}:${view.model} · ${view.messages} messages · ${view.tool_calls} tool calls · ${cost(view.usage)} · <${When} at=${view.updated_at} /></p>
       <p class="quiet">To go on with it: <${Command} line=${`vestal -p ${owner} chat --resume ${view.id}`} /></p>

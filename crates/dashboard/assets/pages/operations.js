@@ -1,7 +1,22 @@
-// Gateways, logs, settings and the doctor.
-import { address, Badge, Card, Command, Empty, go, html, link, Loaded, plain, profile, span, useEffect, useLive, useRef, useState, When } from "../lib.js";
+// Gateways, logs and the doctor.
+import { Action, address, api, Badge, Card, Command, Empty, go, html, link, Loaded, plain, profile, span, useEffect, useLive, useRef, useState, When } from "../lib.js";
 
 const GATEWAY_TONES = { running: "good", failed: "bad", backoff: "warn", starting: "warn", stopping: "warn" };
+
+/** Starting may take as long as the gateway does; stopping lets turns come to their end. */
+function GatewayButtons({ gateway, reload }) {
+  const isDown = ["stopped", "failed"].includes(gateway.state);
+  const post = (verb) => async () => {
+    await api(`/api/gateways/${encodeURIComponent(gateway.profile)}/${verb}`, { body: {} });
+    reload();
+  };
+  const asks = "Turns that run have agent.restart_drain_timeout seconds to end, and are interrupted then.";
+  return html`<div class="buttons">
+    ${isDown && html`<${Action} label="Start" tone="good" run=${post("start")} />`}
+    ${!isDown && html`<${Action} label="Restart" ask=${`Restart the gateway of ${gateway.profile}? ${asks}`} run=${post("restart")} />
+      <${Action} label="Stop" tone="bad" ask=${`Stop the gateway of ${gateway.profile}? It stays stopped, also after a reboot; schedules do not run. ${asks}`} run=${post("stop")} />`}
+  </div>`;
+}
 
 export function Gateways() {
   const live = useLive("/api/gateways", ["gateways"]);
@@ -9,13 +24,14 @@ export function Gateways() {
   return html`<h1>Gateways</h1>
     <${Loaded} live=${live}>${(view) => html`
       <${Card}><p>${view.manager.kind === "none"
-        ? html`Nobody keeps gateways running. To start one: <${Command} line="vestal gateway start" />`
+        ? html`Nobody keeps gateways running. Start one below, or: <${Command} line="vestal gateway start" />`
         : html`Kept by ${view.manager.kind}, process ${view.manager.pid ?? "?"}.`}</p></${Card}>
       ${view.gateways.filter(isShown).map((gateway) => html`<${Card} title=${gateway.profile} key=${gateway.profile}
         actions=${html`<a href=${link("/logs", { profile: gateway.profile })}>log</a>`}>
         <p class="line"><${Badge} word=${gateway.state} tone=${GATEWAY_TONES[gateway.state]} />
           <span class="quiet">${gateway.pid ? `process ${gateway.pid} · ` : ""}${gateway.up_seconds !== null ? `up ${span(gateway.up_seconds)} · ` : ""}${gateway.restarts} restarts</span></p>
         ${gateway.reason && html`<p class="why">${gateway.reason}</p>`}
+        <${GatewayButtons} gateway=${gateway} reload=${live.reload} />
         ${gateway.last_exit && html`<p class="quiet">last exit: ${gateway.last_exit.how}, <${When} at=${gateway.last_exit.at} /></p>`}
         <ul class="plain">${gateway.listeners.map((one) => html`<li class="line" key=${one.name}><strong>${one.name}</strong> ${one.state}
           <span class="quiet">${one.address ?? ""}</span>${one.error && html`<p class="why">${one.error}</p>`}</li>`)}</ul>
@@ -52,40 +68,6 @@ export function Logs() {
             ${line.level && html`<${Badge} word=${line.level} tone=${LEVEL_TONES[line.level]} />`}
             <span class="quiet">${line.profile ?? ""} ${line.source}</span> <span class="text">${plain(line.message || line.line)}</span></div>`)}</div>`
         : html`<${Card}><${Empty}>No entry matches. What agents and gateways do is logged once they run.</${Empty}></${Card}>`}
-    </${Loaded}>`;
-}
-
-function shown(value) {
-  if (value === null || value === undefined) return "–";
-  return typeof value === "string" ? value : JSON.stringify(value);
-}
-
-/** Says where a value came from, in words. */
-function sourceWord(source) {
-  if (!source || source.kind === "default") return "default";
-  const place = source.path ? `${source.path.split("/").pop()}:${source.line}` : (source.name ?? source.key ?? "");
-  return `from ${source.kind.replaceAll("_", " ")} ${place}`;
-}
-
-export function Settings() {
-  const query = address.value.searchParams;
-  const text = query.get("text") ?? "";
-  const changed = query.get("changed") ?? "";
-  const live = useLive(link("/api/settings"), ["settings"]);
-  const set = (key, value) => go(link("/settings", { text, changed, [key]: value }), true);
-  const isWanted = (row) => (!changed || row.changed) && (row.key + row.doc).toLowerCase().includes(text.toLowerCase());
-  return html`<h1>Settings <small>${profile() || "default"}</small></h1>
-    <div class="filters">
-      <label>Filter <input type="search" value=${text} onInput=${(event) => set("text", event.target.value)} /></label>
-      <label class="check"><input type="checkbox" checked=${changed === "1"} onChange=${(event) => set("changed", event.target.checked ? "1" : "")} /> only what is not the default</label>
-    </div>
-    <${Loaded} live=${live}>${(view) => html`
-      ${view.findings.map((finding, index) => html`<${Card} tone=${finding.severity === "note" ? "" : "bad"} key=${index}><p>${finding.message}</p></${Card}>`)}
-      <p class="quiet">Of <code>${view.file}</code>. To change one: <${Command} line=${`vestal ${profile() ? `-p ${profile()} ` : ""}config set KEY VALUE`} /></p>
-      <${Card}><dl class="settings">${view.rows.filter(isWanted).map((row) => html`<div key=${row.key}>
-        <dt><code>${row.key}</code></dt>
-        <dd><span class=${row.changed ? "changed" : ""}>${row.error ? html`<span class="bad-text">${row.error}</span>` : shown(row.value)}</span>
-          <span class="quiet"> ${sourceWord(row.source)}</span><p class="quiet">${row.doc}</p></dd></div>`)}</dl></${Card}>`}
     </${Loaded}>`;
 }
 

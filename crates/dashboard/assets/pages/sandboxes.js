@@ -1,8 +1,12 @@
 // Sandboxes and their jobs.
 import {
-  Action, api, Badge, bytes, Card, Command, Empty, html, identity, link, Loaded, plain, profile, span, Troubles, useEffect,
+  Action, api, Badge, bytes, Card, Command, Empty, html, identity, link, Loaded, profile, span, Troubles, useEffect,
   useLive, useRef, useState, When,
 } from "../lib.js";
+import { Log } from "../log-view.js";
+import { LongAction, Operations } from "./sandbox-actions.js";
+import { SandboxHead, sandboxPath } from "./sandbox-head.js";
+import { Ports, Usage } from "./sandbox-usage.js";
 
 const TONES = { running: "good", unresponsive: "bad", unknown: "bad", stopped: "plain", absent: "plain" };
 
@@ -29,6 +33,7 @@ export function Sandboxes() {
   return html`<h1>Sandboxes${profile() && html` <small>${profile()}</small>`}</h1>
     <${Loaded} live=${live}>${(view) => html`
       <${Troubles} troubles=${view.troubles} />
+      <${Operations} />
       <${Card}>
         ${view.sandboxes.length > 8 &&
         html`<p><label>Filter <input type="search" value=${text} onInput=${(event) => setText(event.target.value)} /></label></p>`}
@@ -54,6 +59,14 @@ function jobTone(job) {
   return job.cause === "exited" && job.exit_code === 0 ? "plain" : "warn";
 }
 
+/** When the idle clock ends it, and the way to begin the clock anew. */
+function IdleClock({ view, touch }) {
+  if (view.state !== "running") return null;
+  const idle = view.jobs_running > 0 ? "in use: the clock stands while a job runs" : `idle for ${span(view.idle_seconds ?? 0)}`;
+  return html`<p class="line"><span>${idle}${view.expires_at && html`; it is ${view.owned ? "ended" : "stopped"} <${When} at=${view.expires_at} /> unless it is used`}${!view.expires_at && "; it does not idle out"}</span>
+    <${Action} label="Touch" run=${touch} /></p>`;
+}
+
 export function Sandbox({ owner, task }) {
   const path = `/api/sandboxes/${encodeURIComponent(owner)}/${encodeURIComponent(task)}`;
   const live = useLive(path, ["sandboxes", "settings"]);
@@ -63,99 +76,62 @@ export function Sandbox({ owner, task }) {
     if (!answer.was_running) return "it was not running";
     return answer.files_lost ? "stopped; workspace and home were in memory and are lost" : "stopped; its files are kept";
   };
-  return html`<p class="crumbs"><a href=${link("/sandboxes")}>Sandboxes</a></p>
-    <h1>${task} <small>${owner}</small></h1>
+  const start = async () => {
+    // An image may have to be fetched: how far that is, is said below, also when the page was closed.
+    await api(`${path}/actions`, { body: { verb: "start" } });
+    live.reload();
+  };
+  const touch = async () => {
+    await api(`${path}/touch`, { body: {} });
+    live.reload();
+    return "the clock begins anew";
+  };
+  return html`<${SandboxHead} owner=${owner} task=${task} page="" />
     <${Loaded} live=${live}>${(view) => html`
       ${view.trouble && html`<${Card} title="Trouble" tone="bad"><p>${view.trouble}</p></${Card}>`}
-      <${Card} title="State" actions=${html`<${Action} label="Stop" tone="bad" disabled=${view.state !== "running"} run=${stop}
-          ask="Its running jobs end. Files, installed tools and shell sessions are kept, unless workspace and home are in memory; the next use starts it again." />`}>
+      <${Card} title="State" actions=${html`<span class="buttons-line">
+          ${view.state === "stopped" || view.state === "absent"
+            ? html`<${Action} label="Start" run=${start} />`
+            : html`<${Action} label="Stop" tone="bad" disabled=${view.state !== "running"} run=${stop}
+                ask="Its running jobs end. Files, installed tools and shell sessions are kept, unless workspace and home are in memory; the next use starts it again." />`}
+          ${!view.owned && html`<${LongAction} owner=${owner} task=${task} verb="snapshot" />
+          <${LongAction} owner=${owner} task=${task} verb="fork" />
+          <${LongAction} owner=${owner} task=${task} verb="rebuild" note="A move to another backend keeps workspace and home." />
+          <${LongAction} owner=${owner} task=${task} verb="remove" />`}</span>`}>
         <dl class="facts">
           <${Fact} name="state"><${Badge} word=${view.state} tone=${TONES[view.state]} /></${Fact}>
           <${Fact} name="backend">${view.backend}${view.tier && ` (${view.tier})`}</${Fact}>
           <${Fact} name="image">${view.image ?? "–"}</${Fact}>
           <${Fact} name="created"><${When} at=${view.created_at} /></${Fact}>
           <${Fact} name="last used"><${When} at=${view.last_used_at} /></${Fact}>
-          <${Fact} name="expires">${view.expires_at ? html`<${When} at=${view.expires_at} />` : "never"}</${Fact}>
-          ${view.stats && html`
-            <${Fact} name="processes">${view.stats.processes}</${Fact}>
-            <${Fact} name="memory">${bytes(view.stats.memory_bytes)}</${Fact}>
-            <${Fact} name="CPU">${span(view.stats.cpu_ms / 1000)}</${Fact}>`}
-          <${Fact} name="directory"><code>${view.dir}</code></${Fact}>
+          <div class="wide"><dt>directory</dt><dd><code>${view.dir}</code></dd></div>
         </dl>
-        ${view.drift_details.map((drift) => html`<p class="why" key=${drift.key}>
-          settings changed: <code>${drift.key}</code> ${drift.was ?? "default"} → ${drift.now ?? "default"}</p>`)}
+        <${IdleClock} view=${view} touch=${touch} />
+        ${view.drift_details.length > 0 && html`<div class="why"><p>Settings have changed since it was made:</p>
+          <ul>${view.drift_details.map((drift) => html`<li key=${drift.key}><code>${drift.key}</code> ${drift.was ?? "default"} → ${drift.now ?? "default"}${drift.tightens && " (isolates more)"}${drift.loosens && " (isolates less)"}</li>`)}</ul>
+          <p class="quiet">Rebuild makes it anew with them. Where a start takes them, stopping it is enough.</p></div>`}
       </${Card}>
+      <${Operations} owner=${owner} task=${task} />
+      <${Usage} owner=${owner} task=${task} isRunning=${view.state === "running"} />
       <${Card} title="Jobs">
         ${view.jobs.length
           ? html`<ul class="plain">${view.jobs.toReversed().map((job) => html`<li class="line" key=${job.id}>
               <${Badge} word=${jobWord(job)} tone=${jobTone(job)} />
-              <a href=${link(`/sandboxes/${encodeURIComponent(owner)}/${encodeURIComponent(task)}/jobs/${job.id}`)}><code>${job.command}</code></a>
-              <span class="quiet"><${When} at=${job.started_at} /></span></li>`)}</ul>`
+              <a href=${link(`${sandboxPath(owner, task)}/${job.pty && job.state !== "ended" ? "terminal" : "jobs"}/${job.id}`)}><code>${job.command}</code></a>
+              <span class="quiet"><${When} at=${job.started_at} />${job.pty && " · terminal"}</span></li>`)}</ul>`
           : html`<${Empty}>${view.state === "running" ? "It has run no job yet." : "It does not run, so its jobs cannot be asked for."}</${Empty}>`}
       </${Card}>
+      ${view.state === "running" && html`<${Ports} owner=${owner} task=${task} />`}
       <${Card} title="Snapshots">
         ${view.snapshots.length
-          ? html`<ul class="plain">${view.snapshots.map((one) => html`<li class="line" key=${one.name}><strong>${one.name}</strong>
-              <span class="quiet"><${When} at=${one.created_at} /> · ${bytes(one.bytes)}${one.note && ` · ${one.note}`}</span></li>`)}</ul>`
-          : html`<${Empty}>None. To keep one: <${Command} line=${`vestal snapshot ${task}`} /></${Empty}>`}
+          ? html`<ul class="plain">${view.snapshots.toReversed().map((one) => html`<li class="line" key=${one.name}><strong>${one.name}</strong>
+              <span class="quiet"><${When} at=${one.created_at} /> · ${one.files} files, ${bytes(one.bytes)}${one.note && ` · ${one.note}`}</span>
+              <span class="buttons-line"><${LongAction} owner=${owner} task=${task} verb="restore" snapshot=${one.name} />
+                <${LongAction} owner=${owner} task=${task} verb="fork" snapshot=${one.name} />
+                <${LongAction} owner=${owner} task=${task} verb="remove_snapshot" snapshot=${one.name} /></span></li>`)}</ul>`
+          : html`<${Empty}>None. A snapshot keeps workspace, home and installed software, to go back to or to fork.</${Empty}>`}
       </${Card}>`}
     </${Loaded}>`;
-}
-
-/** Lines of a log that are kept on the page. */
-const MAX_PIECES = 4000;
-
-/** Follows a log, and goes on where it was when the page is looked at again. */
-function Log({ path }) {
-  const [pieces, setPieces] = useState([]);
-  const [ended, setEnded] = useState(null);
-  const box = useRef(null);
-  const sticks = useRef(true);
-  useEffect(() => {
-    let source = null;
-    let cursor = "";
-    let isOver = false;
-    const add = (piece) => setPieces((old) => [...old.slice(-MAX_PIECES), piece]);
-    const open = () => {
-      source?.close();
-      source = null;
-      if (document.hidden || isOver) return;
-      source = new EventSource(`${path}?${new URLSearchParams({ cursor })}`);
-      const on = (name, take) =>
-        source.addEventListener(name, (event) => {
-          if (event.lastEventId) cursor = event.lastEventId;
-          take(JSON.parse(event.data));
-        });
-      on("begin", (data) => {
-        if (data.stdout_from + data.stderr_from > 0) add({ kind: "gap", text: "… the beginning is not shown\n" });
-      });
-      on("output", (data) => add({ kind: data.stream, text: data.text }));
-      on("gap", (data) => add({ kind: "gap", text: `\n… ${bytes(data.bytes)} left out\n` }));
-      on("failed", (data) => add({ kind: "gap", text: `\n${data.detail}\n` }));
-      on("ended", (data) => {
-        isOver = true;
-        setEnded(data);
-        source.close();
-      });
-    };
-    open();
-    document.addEventListener("visibilitychange", open);
-    return () => {
-      isOver = true;
-      source?.close();
-      document.removeEventListener("visibilitychange", open);
-    };
-  }, [path]);
-  useEffect(() => {
-    if (sticks.current && box.current) box.current.scrollTop = box.current.scrollHeight;
-  }, [pieces]);
-  const scrolled = (event) => {
-    const { scrollTop, scrollHeight, clientHeight } = event.target;
-    sticks.current = scrollHeight - scrollTop - clientHeight < 40;
-  };
-  return html`<pre class="log" ref=${box} onScroll=${scrolled} tabindex="0" aria-label="Output">${pieces.map(
-    (piece, index) => html`<span class=${piece.kind} key=${index}>${plain(piece.text)}</span>`,
-  )}${ended && html`<span class="gap">${`\n— ${jobWord(ended)}\n`}</span>`}${pieces.length === 0 && !ended && html`<span class="gap">no output yet</span>`}</pre>`;
 }
 
 /** Sends lines to the standard input of a job. */
@@ -207,13 +183,13 @@ export function Job({ owner, task, job }) {
   };
   const isOperator = identity.value?.right === "operator";
   return html`<p class="crumbs"><a href=${link("/sandboxes")}>Sandboxes</a> / <a href=${link(`/sandboxes/${encodeURIComponent(owner)}/${encodeURIComponent(task)}`)}>${task}</a></p>
-    <${Loaded} live=${live}>${(view) => html`
+    <${Loaded} live=${live} title="Job">${(view) => html`
       <h1 class="command-title"><code>${view.command}</code></h1>
       <p class="line"><${Badge} word=${jobWord(view)} tone=${jobTone(view)} />
         <span class="quiet">${view.id} · <${When} at=${view.started_at} />${view.processes > 0 && ` · ${view.processes} processes`}</span>
         <${Action} label="Kill" tone="bad" disabled=${view.state === "ended" && view.processes === 0} run=${kill}
           ask="The job and everything it started is killed. The sandbox and its files stay." /></p>
-      <${Log} path=${`${path}/log`} />
+      <${Log} path=${`${path}/log`} ending=${jobWord} />
       ${isOperator && view.stdin_open && html`<${Input} path=${`${path}/input`} />`}`}
     </${Loaded}>`;
 }

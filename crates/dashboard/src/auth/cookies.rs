@@ -28,10 +28,41 @@ pub(crate) fn clear_cookie(is_secure: bool, mark: &str) -> String {
     format!("{name}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0{secure}")
 }
 
+/// How long a login at a provider may take.
+const OIDC_LIFE: u32 = 600;
+
+fn oidc_name(is_secure: bool, mark: &str) -> String {
+    let prefix = if is_secure { HOST_PREFIX } else { "" };
+    format!("{prefix}vestal_oidc_{mark}")
+}
+
+/// Returns what ties a login at a provider to the browser that began it. It is sent when the provider
+/// leads back here, which a strict cookie is not, and lets nobody in by itself.
+pub(crate) fn oidc_cookie(token: &Token, is_secure: bool, mark: &str) -> String {
+    let (name, value) = (oidc_name(is_secure, mark), token.expose());
+    let secure = if is_secure { "; Secure" } else { "" };
+    format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={OIDC_LIFE}{secure}")
+}
+
+/// Returns what removes it.
+pub(crate) fn clear_oidc_cookie(is_secure: bool, mark: &str) -> String {
+    let name = oidc_name(is_secure, mark);
+    let secure = if is_secure { "; Secure" } else { "" };
+    format!("{name}=; Path=/; HttpOnly; SameSite=Lax; Max-Age=0{secure}")
+}
+
+/// Returns the browser of a login at a provider.
+pub(crate) fn oidc_cookies(headers: &HeaderMap, is_secure: bool, mark: &str) -> Option<Token> {
+    only_cookie(headers, &oidc_name(is_secure, mark))
+}
+
 /// Returns the session that a request carries. Two cookies of the name mean that somebody else has
 /// planted one: neither counts.
 pub(crate) fn session_cookies(headers: &HeaderMap, is_secure: bool, mark: &str) -> Option<Token> {
-    let name = name(is_secure, mark);
+    only_cookie(headers, &name(is_secure, mark))
+}
+
+fn only_cookie(headers: &HeaderMap, name: &str) -> Option<Token> {
     let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
     let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.split_once('='));
     let mut found = pairs.filter(|(key, _)| key.trim() == name).map(|(_, value)| value.trim());

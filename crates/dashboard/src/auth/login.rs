@@ -29,6 +29,9 @@ const PASSWORD_ATTEMPTS: u32 = 5;
 /// Attempts at the password by everybody together: many addresses do not help to guess.
 const ALL_PASSWORD_ATTEMPTS: u32 = 30;
 
+/// Keys that somebody may look at in a minute.
+const REVEALS: u32 = 5;
+
 const WINDOW: Duration = Duration::from_mins(1);
 
 /// What the login remembers.
@@ -37,6 +40,8 @@ pub(crate) struct LoginState {
     links: Limiter<IpAddr>,
     passwords: Limiter<IpAddr>,
     all_passwords: Limiter<()>,
+    providers: Limiter<IpAddr>,
+    reveals: Limiter<String>,
 }
 
 impl Default for LoginState {
@@ -45,12 +50,27 @@ impl Default for LoginState {
             links: Limiter::new(LINK_ATTEMPTS, WINDOW),
             passwords: Limiter::new(PASSWORD_ATTEMPTS, WINDOW),
             all_passwords: Limiter::new(ALL_PASSWORD_ATTEMPTS, WINDOW),
+            providers: Limiter::new(LINK_ATTEMPTS, WINDOW),
+            reveals: Limiter::new(REVEALS, WINDOW),
         }
     }
 }
 
+impl LoginState {
+    /// Counts a key that somebody looks at. Returns how long to wait where there were too many.
+    pub(crate) fn attempt_to_reveal(&self, name: &str, now: Instant) -> Result<(), Duration> {
+        self.reveals.attempt(name.to_owned(), now)
+    }
+
+    /// Counts a request of a login at a provider, which has to be asked for each of them.
+    pub(super) fn attempt_at_provider(&self, client: &Client) -> Result<(), PageError> {
+        self.providers.attempt(client.address, Instant::now()).map_err(PageError::too_many)
+    }
+}
+
 pub(crate) fn routes() -> Vec<DeclaredRoute<App>> {
-    vec![
+    let mut routes = super::oidc::routes();
+    routes.extend([
         Route::get("/login", login_page).needs(Right::Public),
         Route::post("/api/auth/link", redeem_link).needs(Right::Public),
         Route::post("/api/auth/password", check_password).needs(Right::Public),
@@ -58,7 +78,8 @@ pub(crate) fn routes() -> Vec<DeclaredRoute<App>> {
         Route::post("/api/auth/logout", logout).needs(Right::Viewer),
         Route::post("/api/auth/logout-everywhere", logout_everywhere).needs(Right::Operator),
         Route::post("/api/auth/ws-ticket", ticket).needs(Right::Viewer),
-    ]
+    ]);
+    routes
 }
 
 /// Returns the address of the login that leads back to a page.
@@ -103,8 +124,7 @@ async fn login_page(
     State(app): State<App>,
     Query(query): Query<LoginQuery>,
 ) -> Result<Response, PageError> {
-    let has_password = app.gate.store.has_password().await?;
-    shell::login(&app, safe_next(&query.next), has_password)
+    shell::login(&app, safe_next(&query.next), None).await
 }
 
 #[derive(Deserialize)]
@@ -214,7 +234,7 @@ fn left(app: &App, caller: &Caller) -> Result<Response, PageError> {
 }
 
 async fn ticket(State(app): State<App>, caller: Caller) -> Result<Json<Value>, PageError> {
-    let ticket = app.gate.tickets.issue(caller.session, Instant::now());
+    let ticket = app.gate.tickets.issue((&caller).into(), Instant::now());
     let ticket = ticket.map_err(|error| PageError::internal(error.to_string()))?;
     Ok(Json(json!({ "ticket": ticket.expose(), "expires_in": TICKET_LIFE.as_secs() })))
 }

@@ -268,7 +268,11 @@ impl AuthStore {
         let Some(row) = found else { return Ok(None) };
         let read = || -> Result<_, sqlx::Error> {
             let method: String = row.try_get(2)?;
-            let method = if method == "password" { "password" } else { "link" };
+            let method = match method.as_str() {
+                "password" => "password",
+                "oidc" => "oidc",
+                _ => "link",
+            };
             let right = Right::of_word(row.try_get(1)?);
             Ok((Principal { name: row.try_get(0)?, right, method }, row.try_get(3)?))
         };

@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::store::{SessionId, Token};
+use crate::gate::Caller;
 
 /// How long a ticket counts.
 pub(crate) const TICKET_LIFE: Duration = Duration::from_secs(30);
@@ -15,15 +16,28 @@ pub(crate) const TICKET_LIFE: Duration = Duration::from_secs(30);
 /// Tickets that may wait to be used; the oldest go first.
 const MAX_TICKETS: usize = 1000;
 
+/// Whose a ticket is: a session's, or a person's whom a proxy has let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TicketOwner {
+    session: Option<SessionId>,
+    name: String,
+}
+
+impl From<&Caller> for TicketOwner {
+    fn from(caller: &Caller) -> Self {
+        Self { session: caller.session.clone(), name: caller.principal.name.clone() }
+    }
+}
+
 /// Tickets that were made and not used yet. They need not outlive the process: a page asks again.
 #[derive(Debug, Default)]
-pub(crate) struct Tickets(Mutex<HashMap<String, (Instant, Option<SessionId>)>>);
+pub(crate) struct Tickets(Mutex<HashMap<String, (Instant, TicketOwner)>>);
 
 impl Tickets {
-    /// Makes a ticket for a session; for nobody's where there is no login.
+    /// Makes a ticket for somebody.
     pub(crate) fn issue(
         &self,
-        session: Option<SessionId>,
+        owner: TicketOwner,
         now: Instant,
     ) -> Result<Token, getrandom::Error> {
         let ticket = Token::generate()?;
@@ -35,19 +49,19 @@ impl Tickets {
             let oldest = oldest.0.clone();
             tickets.remove(&oldest);
         }
-        tickets.insert(ticket.expose().to_owned(), (now, session));
+        tickets.insert(ticket.expose().to_owned(), (now, owner));
         Ok(ticket)
     }
 
-    /// Takes a ticket, which counts once. Returns whether it was good for this session.
-    pub(crate) fn redeem(&self, ticket: &str, session: Option<&SessionId>, now: Instant) -> bool {
+    /// Takes a ticket, which counts once. Returns whether it was good for whoever sends it.
+    pub(crate) fn redeem(&self, ticket: &str, sender: &TicketOwner, now: Instant) -> bool {
         let issued = self.lock().remove(ticket);
         issued.is_some_and(|(issued, owner)| {
-            now.duration_since(issued) < TICKET_LIFE && owner.as_ref() == session
+            now.duration_since(issued) < TICKET_LIFE && owner == *sender
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, (Instant, Option<SessionId>)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, (Instant, TicketOwner)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -56,16 +70,24 @@ impl Tickets {
 mod tests {
     use super::*;
 
+    fn owner(name: &str) -> TicketOwner {
+        TicketOwner { session: None, name: name.to_owned() }
+    }
+
     #[test]
     fn a_ticket_counts_once_for_its_session_and_for_thirty_seconds() {
         let tickets = Tickets::default();
         let start = Instant::now();
-        let ticket = tickets.issue(None, start).unwrap();
-        assert!(tickets.redeem(ticket.expose(), None, start));
-        assert!(!tickets.redeem(ticket.expose(), None, start), "it was used");
-        let ticket = tickets.issue(None, start).unwrap();
-        assert!(!tickets.redeem(ticket.expose(), None, start + TICKET_LIFE), "it is too old");
-        assert!(!tickets.redeem("", None, start));
+        let me = owner("me");
+        let ticket = tickets.issue(me.clone(), start).unwrap();
+        assert!(tickets.redeem(ticket.expose(), &me, start));
+        assert!(!tickets.redeem(ticket.expose(), &me, start), "it was used");
+        let ticket = tickets.issue(me.clone(), start).unwrap();
+        assert!(!tickets.redeem(ticket.expose(), &me, start + TICKET_LIFE), "it is too old");
+        let ticket = tickets.issue(me.clone(), start).unwrap();
+        let other = owner("another whom the proxy let in");
+        assert!(!tickets.redeem(ticket.expose(), &other, start), "it is somebody else's");
+        assert!(!tickets.redeem("", &me, start));
     }
 
     #[test]
@@ -73,7 +95,7 @@ mod tests {
         let tickets = Tickets::default();
         let start = Instant::now();
         for _ in 0..MAX_TICKETS + 10 {
-            tickets.issue(None, start).unwrap();
+            tickets.issue(owner("me"), start).unwrap();
         }
         assert_eq!(tickets.lock().len(), MAX_TICKETS);
     }

@@ -11,10 +11,13 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use jiff::Timestamp;
 
-use super::peer::{Client, PeerPolicy};
+use super::peer::{Client, HostAndPort, PeerPolicy};
 use super::right::{Principal, Right};
 use super::routes::RouteKind;
-use crate::auth::{Audit, AuditEvent, AuthStore, SessionId, Tickets, login_path, session_cookies};
+use crate::auth::{
+    Audit, AuditEvent, AuthStore, Oidc, People, SessionId, Tickets, login_path, session_cookies,
+};
+use crate::body;
 use crate::error::PageError;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -31,6 +34,12 @@ pub struct Gate {
     pub(crate) audit: Audit,
     /// The header in which a listed proxy names who has logged in there.
     pub(crate) proxy_header: Option<HeaderName>,
+    /// What people may do whom it names.
+    pub(crate) proxy_people: People,
+    /// The provider that people log in at.
+    pub(crate) oidc: Option<Oidc>,
+    /// What browsers call the server, where that is set.
+    pub(crate) public_origin: Option<String>,
     /// Whether everybody who reaches the server is let in; only because somebody said so.
     pub(crate) is_insecure: bool,
 }
@@ -71,12 +80,16 @@ impl Gate {
     ) -> Result<Result<Caller, Missing>, PageError> {
         let known = |principal, session| Caller { principal, client: client.clone(), session };
         if let Some(name) = self.proxied_name(headers, client) {
-            let principal = Principal { name, right: Right::Operator, method: "proxy" };
+            let right = self.proxy_people.right_of_proxied(&name);
+            let principal = Principal { name, right, method: "proxy" };
             return Ok(Ok(known(principal, None)));
         }
         let found = match session_cookies(headers, client.is_secure, self.store.home_mark()) {
             Some(token) => match self.store.session(&token, Timestamp::now()).await? {
-                Some((id, principal)) => Ok(known(principal, Some(id))),
+                Some((id, principal)) => {
+                    let named = self.still_named(principal);
+                    named.map(|principal| known(principal, Some(id))).ok_or(Missing::Session)
+                }
                 None => Err(Missing::Session),
             },
             None => Err(Missing::Credential),
@@ -87,6 +100,16 @@ impl Gate {
             return Ok(Ok(known(principal, None)));
         }
         Ok(found)
+    }
+
+    /// Looks somebody up who has logged in at a provider: they may have been taken off the list, or off
+    /// that of operators, since.
+    fn still_named(&self, principal: Principal) -> Option<Principal> {
+        if principal.method != "oidc" {
+            return Some(principal);
+        }
+        let right = self.oidc.as_ref()?.right_of(&principal.name)?;
+        Some(Principal { right: right.min(principal.right), ..principal })
     }
 
     /// Reports whether somebody who was let in still is: a session may end while a stream goes on.
@@ -114,7 +137,8 @@ pub(super) async fn enter(
 ) -> Response {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
     let headers = request.headers();
-    let Some(client) = peer.and_then(|peer| gate.peers.client(peer, headers)) else {
+    let client = peer.and_then(|peer| gate.peers.client(peer, headers));
+    let Some(client) = client.filter(|_| is_target_of_host(&request)) else {
         return PageError::new(
             StatusCode::BAD_REQUEST,
             "bad_host",
@@ -153,6 +177,14 @@ pub(super) async fn enter(
     next.run(request).await
 }
 
+/// Reports whether a request line that names a host, as those for proxies do, names the same as the
+/// `Host` header that is checked.
+fn is_target_of_host(request: &Request) -> bool {
+    let Some(target) = request.uri().authority() else { return true };
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    host.and_then(HostAndPort::parse) == HostAndPort::parse(target.as_str())
+}
+
 /// Reports whether the one `Origin` is the server's own. An absent one is not.
 fn is_own_origin(headers: &HeaderMap, client: &Client) -> bool {
     let mut origins = headers.get_all(header::ORIGIN).iter();
@@ -170,6 +202,8 @@ pub(super) async fn admit(
         return PageError::internal("the request did not pass the gate").into_response();
     };
     if right == Right::Public && kind == RouteKind::Http {
+        // Who is nobody yet does not keep a connection by sending a byte from time to time.
+        let request = request.map(|body| body::within(body, body::WHOLE_WITHIN));
         return next.run(request).await;
     }
     let caller = match gate.identify(request.headers(), &client).await {
@@ -198,14 +232,16 @@ pub(super) async fn admit(
         )
         .into_response();
     }
-    let change = (right == Right::Operator).then(|| {
+    let recorded = (right == Right::Operator).then(|| {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         (caller.principal.clone(), method, path)
     });
     request.extensions_mut().insert(caller);
     let response = next.run(request).await;
-    if let Some((principal, method, path)) = change {
-        let event = AuditEvent::change(&client, &method, &path, response.status());
+    if let Some((principal, method, path)) = recorded {
+        let is_read = kind == RouteKind::Http && matches!(method, Method::GET | Method::HEAD);
+        let what = if is_read { "read" } else { "change" };
+        let event = AuditEvent::done(what, &client, &method, &path, response.status());
         gate.audit.record(&event.by(&principal));
     }
     response
@@ -215,8 +251,7 @@ pub(super) async fn admit(
 fn has_ticket(gate: &Gate, request: &Request, caller: &Caller) -> bool {
     let query = request.uri().query().unwrap_or_default();
     let ticket = query.split('&').find_map(|pair| pair.strip_prefix("ticket="));
-    ticket
-        .is_some_and(|ticket| gate.tickets.redeem(ticket, caller.session.as_ref(), Instant::now()))
+    ticket.is_some_and(|ticket| gate.tickets.redeem(ticket, &caller.into(), Instant::now()))
 }
 
 /// Sends somebody to the login: a page by a redirect, a program by an answer that says where it is.

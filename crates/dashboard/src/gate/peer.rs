@@ -81,7 +81,16 @@ impl HostAndPort {
         (!host.is_empty()).then_some(Self { host, port })
     }
 
-    fn ip(&self) -> Option<IpAddr> {
+    /// Returns the name or address, in small letters.
+    pub(crate) fn host(&self) -> &str {
+        &self.host
+    }
+
+    pub(crate) fn port(&self) -> Option<u16> {
+        self.port
+    }
+
+    pub(crate) fn ip(&self) -> Option<IpAddr> {
         let host = self.host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         host.unwrap_or(&self.host).parse().ok()
     }
@@ -128,30 +137,42 @@ impl PeerPolicy {
     }
 
     /// Works out who a request comes from. Nothing where its host is not one of this server: a name
-    /// that somebody else made point here (DNS rebinding), or no host at all.
+    /// that somebody else made point here (DNS rebinding), no host at all, or several of them, which
+    /// is an attempt to be read in two ways.
     pub fn client(&self, peer: SocketAddr, headers: &HeaderMap) -> Option<Client> {
         let peer = peer.ip().to_canonical();
         let is_proxied = self.is_proxy(peer);
-        let forwarded = |name: &HeaderName| headers.get(name).filter(|_| is_proxied);
-        // Several of them are an attempt to be read in two ways.
-        if headers.get_all(header::HOST).iter().count() != 1 {
+        let asked = HostAndPort::parse(single(headers, &header::HOST).ok()??)?;
+        if !self.is_known(&asked) {
             return None;
         }
-        let host = forwarded(&FORWARDED_HOST).or_else(|| headers.get(header::HOST))?;
-        let host = HostAndPort::parse(host.to_str().ok()?)?;
+        let (mut host, mut said_secure, mut address) = (asked, None, peer);
+        if is_proxied {
+            // Beside the host that was asked for, not in its place: a page whose name was made to
+            // point to a proxy's own machine can send any such header.
+            if let Some(forwarded) = single(headers, &FORWARDED_HOST).ok()? {
+                host = HostAndPort::parse(forwarded).filter(|host| self.is_known(host))?;
+            }
+            let proto = single(headers, &FORWARDED_PROTO).ok()?;
+            said_secure = proto.map(|proto| proto == "https");
+            address = self.address(peer, headers);
+        }
         let public = self.public.as_ref().filter(|(_, public)| *public == host);
-        if public.is_none() && !self.is_own(&host) {
-            return None;
-        }
-        let said_secure = forwarded(&FORWARDED_PROTO).map(|proto| proto.as_bytes() == b"https");
         let is_secure = public.map(|(is_secure, _)| *is_secure).or(said_secure).unwrap_or(false);
         let scheme = if is_secure { "https" } else { "http" };
-        Some(Client {
-            address: self.address(peer, forwarded(&FORWARDED_FOR).and_then(|v| v.to_str().ok())),
-            origin: format!("{scheme}://{}", host.shown()),
-            is_secure,
-            is_proxied,
-        })
+        let origin = format!("{scheme}://{}", host.shown());
+        Some(Client { address, origin, is_secure, is_proxied })
+    }
+
+    /// Reports whether many people may share an address: everybody on this machine, or behind a
+    /// proxy.
+    pub(crate) fn is_shared(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        address.is_loopback() || self.is_proxy(address)
+    }
+
+    fn is_known(&self, host: &HostAndPort) -> bool {
+        self.public.as_ref().is_some_and(|(_, public)| public == host) || self.is_own(host)
     }
 
     fn is_proxy(&self, address: IpAddr) -> bool {
@@ -174,11 +195,13 @@ impl PeerPolicy {
     }
 
     /// Returns the last address of the chain that is no proxy of ours: what stands before it is the
-    /// client's own claim.
-    fn address(&self, peer: IpAddr, forwarded_for: Option<&str>) -> IpAddr {
-        let Some(chain) = forwarded_for else { return peer };
+    /// client's own claim. A chain in several headers is one: some proxies add a line of their own
+    /// behind what the client sent.
+    fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut last = peer;
-        for hop in chain.rsplit(',') {
+        let lines = headers.get_all(FORWARDED_FOR).iter().rev();
+        let hops = lines.flat_map(|line| line.to_str().unwrap_or_default().rsplit(','));
+        for hop in hops {
             let Ok(hop) = hop.trim().parse::<IpAddr>() else { return last };
             last = hop.to_canonical();
             if !self.is_proxy(last) {
@@ -186,6 +209,19 @@ impl PeerPolicy {
             }
         }
         last
+    }
+}
+
+/// A header that is there more often than once, or is no text.
+struct Ambiguous;
+
+/// Returns a header that may be there once.
+fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>, Ambiguous> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => value.to_str().map(Some).map_err(|_| Ambiguous),
+        (Some(_), Some(_)) => Err(Ambiguous),
     }
 }
 
@@ -273,6 +309,34 @@ mod tests {
         let found = client(&policy, "192.0.2.1", said).unwrap();
         assert_eq!(found.address, "192.0.2.1".parse::<IpAddr>().unwrap());
         assert_eq!((found.is_secure, found.is_proxied), (false, false));
+    }
+
+    #[test]
+    fn what_is_sent_beside_the_words_of_a_proxy_is_not_believed() {
+        let policy = policy("127.0.0.1:9119", Some("https://vestal.example"), &["127.0.0.1"]);
+        let told = |pairs: &[(&'static str, &str)]| {
+            let mut map = HeaderMap::new();
+            for (name, value) in pairs {
+                map.append(*name, HeaderValue::from_str(value).unwrap());
+            }
+            policy.client("127.0.0.1:5".parse().unwrap(), &map)
+        };
+        // A page of another name, in a browser on the proxy's machine, sends what it likes.
+        let rebound = [("host", "evil.example:9119"), ("x-forwarded-host", "vestal.example")];
+        assert_eq!(told(&rebound), None);
+        let wrong = [("host", "vestal.example"), ("x-forwarded-host", "evil.example")];
+        assert_eq!(told(&wrong), None);
+        for name in ["x-forwarded-host", "x-forwarded-proto"] {
+            let twice = [("host", "vestal.example"), (name, "vestal.example"), (name, "https")];
+            assert_eq!(told(&twice), None, "{name} twice");
+        }
+        // A proxy that adds a line of its own behind the client's.
+        let lines = [
+            ("host", "vestal.example"),
+            ("x-forwarded-for", "198.51.100.7"),
+            ("x-forwarded-for", "203.0.113.9"),
+        ];
+        assert_eq!(told(&lines).unwrap().address, "203.0.113.9".parse::<IpAddr>().unwrap());
     }
 
     #[test]

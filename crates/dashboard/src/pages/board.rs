@@ -1,22 +1,39 @@
-//! The board: its columns, a task with all about it, and what a person decides about one.
+//! The board: its columns, moves between them, new tasks, and what a dispatcher would do.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use axum::Json;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, Query, State};
+use jiff::Timestamp;
 use serde::Deserialize;
 use vestal_api::dashboard::{BoardColumnView, BoardPageView, TroubleView};
-use vestal_api::{BoardView, MovedView, TaskDetailsView, TaskView};
-use vestal_board::boards::Slug;
-use vestal_board::store::TaskQuery;
-use vestal_board::{Authority, Board, Status, TaskCompletion, TaskId};
+use vestal_api::{
+    BoardMoveView, BoardTileView, BoardView, DispatchPlanView, MovedView, RelativeView, TaskView,
+    WorkerEnd,
+};
+use vestal_board::boards::{Make, Slug};
+use vestal_board::store::{Read, TaskQuery};
+use vestal_board::verbs::placement::Placement;
+use vestal_board::verbs::{Initial, Moved, NewTask};
+use vestal_board::{Board, RunId, Status, Task, TaskWorkspace, Time};
+use vestal_config::ProfileName;
 
 use super::bad_request;
+use super::task::{by, find};
 use crate::app::{App, AppState};
 use crate::error::PageError;
 use crate::gate::{Caller, DeclaredRoute, Right, Route};
 
 /// Tasks of a column that are shown; a filter finds the others.
 const SHOWN: u32 = 100;
+
+/// Unfinished tasks that are named on one that waits for them.
+const WAITS_SHOWN: usize = 3;
+
+/// The word for tasks of nobody.
+const NOBODY: &str = "-";
 
 /// The columns, in the order of a task's life.
 const COLUMNS: [Status; 8] = [
@@ -33,12 +50,9 @@ const COLUMNS: [Status; 8] = [
 pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/api/board", show).needs(Right::Viewer),
-        Route::get("/api/board/{board}/tasks/{task}", show_task).needs(Right::Viewer),
-        Route::post("/api/board/{board}/tasks/{task}/comment", comment).needs(Right::Operator),
-        Route::post("/api/board/{board}/tasks/{task}/unblock", unblock).needs(Right::Operator),
-        Route::post("/api/board/{board}/tasks/{task}/approve", approve).needs(Right::Operator),
-        Route::post("/api/board/{board}/tasks/{task}/request-changes", request_changes)
-            .needs(Right::Operator),
+        Route::get("/api/board/{board}/plan", plan).needs(Right::Viewer),
+        Route::post("/api/board/{board}/tasks", create).needs(Right::Operator),
+        Route::post("/api/board/{board}/tasks/{task}/move", place).needs(Right::Operator),
     ]
 }
 
@@ -48,11 +62,32 @@ pub(super) struct BoardQuery {
     board: Option<String>,
     /// Only tasks of this profile.
     profile: Option<String>,
+    /// Only tasks that are assigned to this; `-`: to nobody.
+    assignee: Option<String>,
+    /// Only tasks of this tenant.
+    tenant: Option<String>,
     /// Only tasks with this text in title or body.
     search: Option<String>,
+    /// Only tasks that need a person: `1`.
+    attention: Option<String>,
 }
 
-fn slug(name: Option<&str>) -> Result<Slug, PageError> {
+impl BoardQuery {
+    fn of_tasks(self) -> TaskQuery {
+        let given = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
+        let assignee = given(self.assignee).or_else(|| given(self.profile));
+        TaskQuery {
+            assignee: assignee.map(|name| Some(name).filter(|name| name != NOBODY)),
+            tenant: given(self.tenant),
+            text: given(self.search),
+            needs_attention: given(self.attention).is_some(),
+            limit: Some(SHOWN),
+            ..TaskQuery::default()
+        }
+    }
+}
+
+pub(super) fn slug(name: Option<&str>) -> Result<Slug, PageError> {
     match name.filter(|name| !name.is_empty()) {
         Some(name) => Slug::new(name).map_err(|error| PageError::invalid(error.to_string())),
         None => Ok(Slug::default_board()),
@@ -67,156 +102,197 @@ async fn show(
     let slug = slug(query.board.as_deref())?;
     let mut troubles = Vec::new();
     let mut listed = Vec::new();
-    for board in boards.list(false).await? {
+    for board in app.data.list_boards(&boards).await? {
         if let Some(trouble) = &board.trouble {
             troubles.push(TroubleView::new(format!("board {}", board.slug), &trouble));
         }
         let path = boards.dir(&board.slug).display().to_string();
         listed.push(BoardView::new(&board, path, board.slug == slug));
     }
-    let base = TaskQuery {
-        assignee: query.profile.filter(|name| !name.is_empty()).map(Some),
-        text: query.search.filter(|text| !text.trim().is_empty()),
-        limit: Some(SHOWN),
-        ..TaskQuery::default()
-    };
+    let base = query.of_tasks();
     let mut columns = Vec::new();
+    let mut assignees = Vec::new();
     if let Some(board) = app.data.board(&boards, &slug).await? {
         let mut read = board.read().await?;
         for status in COLUMNS {
-            let of_column = TaskQuery { statuses: vec![status], ..base.clone() };
-            let tasks = read.list(&of_column).await?;
-            let total = read.count(&of_column).await?;
-            columns.push(BoardColumnView {
-                status: status.to_string(),
-                tasks: tasks.iter().map(TaskView::from).collect(),
-                total,
-            });
+            columns.push(column(&mut *read, status, &base).await?);
         }
+        assignees = read.counts().await?.into_iter().filter_map(|(_, name, _)| name).collect();
+        assignees.sort_unstable();
+        assignees.dedup();
     }
-    Ok(Json(BoardPageView { boards: listed, board: slug.to_string(), columns, troubles }))
+    Ok(Json(BoardPageView {
+        boards: listed,
+        board: slug.to_string(),
+        columns,
+        assignees,
+        troubles,
+    }))
 }
 
-/// A task that a path names.
-async fn find(app: &AppState, board: &str, task: &str) -> Result<(Board, TaskId), PageError> {
-    let boards = app.data.boards()?;
-    let slug = slug(Some(board))?;
-    let absent = || PageError::not_found(format!("there is no task {task} on the board {slug}"));
-    let board = app.data.board(&boards, &slug).await?.ok_or_else(absent)?;
-    let id = board.find(task).await?;
-    Ok((board, id))
+async fn column(
+    read: &mut dyn Read,
+    status: Status,
+    base: &TaskQuery,
+) -> Result<BoardColumnView, PageError> {
+    let of_column = TaskQuery { statuses: vec![status], ..base.clone() };
+    let tasks = read.list(&of_column).await?;
+    let total = read.count(&of_column).await?;
+    let mut tiles = Vec::with_capacity(tasks.len());
+    for task in &tasks {
+        let run = match task.current_run {
+            Some(run) => read.run(run).await?,
+            None => None,
+        };
+        let waits_for =
+            if task.pending_parents > 0 { unfinished(read, task).await? } else { Vec::new() };
+        tiles.push(BoardTileView::new(task, run.as_ref(), waits_for));
+    }
+    let moves = BoardMoveView::all(status);
+    Ok(BoardColumnView { status: status.to_string(), tasks: tiles, total, moves })
 }
 
-async fn show_task(
-    State(app): State<App>,
-    Path((board, task)): Path<(String, String)>,
-) -> Result<Json<TaskDetailsView>, PageError> {
-    let (board, id) = find(&app, &board, &task).await?;
-    let sheet = board.show(&id).await?;
-    Ok(Json(TaskDetailsView::new(&board, &sheet)))
+async fn unfinished(read: &mut dyn Read, task: &Task) -> Result<Vec<RelativeView>, PageError> {
+    let parents = read.parents(&task.id).await?;
+    let waited_for = parents.iter().filter(|one| !one.status.satisfies_children());
+    Ok(waited_for.take(WAITS_SHOWN).map(Into::into).collect())
 }
 
-/// What a person says.
+/// A task that somebody moves to another column.
 #[derive(Debug, Deserialize)]
-pub(super) struct SentText {
+#[serde(deny_unknown_fields)]
+pub(super) struct MoveBody {
+    /// The column that it was seen in.
+    from: Status,
+    /// The column that it goes to.
+    to: Status,
+    /// The reason, the answer or the summary.
     #[serde(default)]
     text: String,
+    /// When it goes on by itself, if it is put off.
+    at: Option<Timestamp>,
+    /// Whether it need not wait for the tasks it is linked to.
+    #[serde(default)]
+    force: bool,
 }
 
-type WordsBody = Result<Json<SentText>, JsonRejection>;
-
-fn words(body: WordsBody) -> Result<String, PageError> {
-    let Json(words) =
+async fn place(
+    State(app): State<App>,
+    caller: Caller,
+    Path((board, task)): Path<(String, String)>,
+    body: Result<Json<MoveBody>, JsonRejection>,
+) -> Result<Json<MovedView>, PageError> {
+    let Json(body) =
         body.map_err(|rejection| bad_request(rejection.status(), rejection.body_text()))?;
-    Ok(words.text.trim().to_owned())
+    let at = body.at.map(|at| Time::from_millis(at.as_millisecond()));
+    let MoveBody { from, to, text: words, force, .. } = body;
+    let (board, id) = find(&app, &board, &task).await?;
+    let moved = board.place(&by(&caller), &id, Placement { from, to, words, at, force }).await?;
+    Ok(Json(settled(&app, &board, moved).await))
 }
 
-fn needed(text: &str, what: &str) -> Result<(), PageError> {
-    if text.is_empty() {
-        return Err(PageError::invalid(format!("{what} is missing")));
-    }
-    Ok(())
-}
-
-/// Returns in whose name something is done: a person, by the name they logged in with.
-fn by(caller: &Caller) -> Authority {
-    let name = match caller.principal.method {
-        "proxy" => caller.principal.name.clone(),
-        _ => "user".to_owned(),
+/// Sees to the worker that lost its task by a change, as the command line does.
+pub(super) async fn settled(app: &AppState, board: &Board, moved: Moved) -> MovedView {
+    let ended: Option<(RunId, WorkerEnd)> = match &moved.ended {
+        Some(run) => Some((run.id, app.host.stop_worker(board, run).await)),
+        None => None,
     };
-    Authority::Person(name)
+    MovedView::new(&moved.task, ended, &moved.promoted)
 }
 
-async fn comment(
-    State(app): State<App>,
-    caller: Caller,
-    Path((board, task)): Path<(String, String)>,
-    body: WordsBody,
-) -> Result<Json<TaskDetailsView>, PageError> {
-    let text = words(body)?;
-    needed(&text, "the comment")?;
-    let (board, id) = find(&app, &board, &task).await?;
-    board.comment(&by(&caller), &id, &text).await?;
-    let sheet = board.show(&id).await?;
-    Ok(Json(TaskDetailsView::new(&board, &sheet)))
+/// A task to be made.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CreateBody {
+    title: String,
+    #[serde(default)]
+    body: String,
+    /// The profile that works on it.
+    #[serde(default)]
+    assignee: String,
+    #[serde(default)]
+    priority: i64,
+    /// Ids of tasks that have to be done before.
+    #[serde(default)]
+    parents: Vec<String>,
+    /// A repository of the host that it gets a working tree of.
+    #[serde(default)]
+    repository: String,
+    /// Whether its work is looked at before it is done.
+    #[serde(default)]
+    needs_review: bool,
+    /// Whether it is a rough idea.
+    #[serde(default)]
+    triage: bool,
 }
 
-/// Lets a task go on that waits for a person. What they say is a comment, which the next attempt
-/// reads.
-async fn unblock(
+async fn create(
     State(app): State<App>,
     caller: Caller,
-    Path((board, task)): Path<(String, String)>,
-    body: WordsBody,
-) -> Result<Json<MovedView>, PageError> {
-    let text = words(body)?;
-    let (board, id) = find(&app, &board, &task).await?;
-    expect(&board, &id, &[Status::Blocked, Status::Triage, Status::Scheduled]).await?;
-    if !text.is_empty() {
-        board.comment(&by(&caller), &id, &text).await?;
+    Path(board): Path<String>,
+    body: Result<Json<CreateBody>, JsonRejection>,
+) -> Result<Json<TaskView>, PageError> {
+    let Json(body) =
+        body.map_err(|rejection| bad_request(rejection.status(), rejection.body_text()))?;
+    let slug = slug(Some(&board))?;
+    let boards = app.data.boards()?;
+    let board = match app.data.board(&boards, &slug).await? {
+        Some(board) => board,
+        // The one that is always there is made by its first task.
+        None => {
+            boards.open(&slug, Make::IfMissing).await?.close().await?;
+            let missing = || PageError::not_found(format!("there is no board {slug}"));
+            app.data.board(&boards, &slug).await?.ok_or_else(missing)?
+        }
+    };
+    let assignee = match body.assignee.trim() {
+        "" => None,
+        name => {
+            Some(ProfileName::new(name).map_err(|error| PageError::invalid(error.to_string()))?)
+        }
+    };
+    let mut parents = Vec::with_capacity(body.parents.len());
+    for parent in &body.parents {
+        parents.push(board.find(parent).await?);
     }
-    let reason = (!text.is_empty()).then_some(text.as_str());
-    let moved = board.unblock(&by(&caller), &id, reason).await?;
-    Ok(Json(MovedView::new(&moved.task, None, &moved.promoted)))
+    let workspace = match body.repository.trim() {
+        "" => TaskWorkspace::Scratch,
+        path => TaskWorkspace::Worktree { path: PathBuf::from(path), branch: None },
+    };
+    let new = NewTask {
+        title: body.title,
+        body: body.body,
+        assignee,
+        parents,
+        workspace,
+        priority: body.priority,
+        initial: if body.triage { Initial::Triage } else { Initial::Queue },
+        needs_review: body.needs_review,
+        ..NewTask::default()
+    };
+    let created = board.create(&by(&caller), new).await?;
+    Ok(Json(TaskView::from(&created.task)))
 }
 
-/// Ends a task whose work was looked at.
-async fn approve(
+/// Says what a dispatcher would do now, and why it leaves the rest. Nothing is changed.
+async fn plan(
     State(app): State<App>,
-    caller: Caller,
-    Path((board, task)): Path<(String, String)>,
-    body: WordsBody,
-) -> Result<Json<MovedView>, PageError> {
-    let text = words(body)?;
-    let (board, id) = find(&app, &board, &task).await?;
-    expect(&board, &id, &[Status::Review]).await?;
-    let summary = (!text.is_empty()).then_some(text);
-    let done = TaskCompletion { summary, ..TaskCompletion::default() };
-    let moved = board.complete(&by(&caller), &id, done).await?;
-    Ok(Json(MovedView::new(&moved.task, None, &moved.promoted)))
-}
-
-/// Sends work back that was looked at. What is wrong with it is read by the next attempt.
-async fn request_changes(
-    State(app): State<App>,
-    caller: Caller,
-    Path((board, task)): Path<(String, String)>,
-    body: WordsBody,
-) -> Result<Json<MovedView>, PageError> {
-    let text = words(body)?;
-    needed(&text, "what is to be changed")?;
-    let (board, id) = find(&app, &board, &task).await?;
-    expect(&board, &id, &[Status::Review]).await?;
-    let moved = board.request_changes(&by(&caller), &id, &text).await?;
-    Ok(Json(MovedView::new(&moved.task, None, &moved.promoted)))
-}
-
-/// Refuses a decision about a task that somebody works on: to end a worker is the command line's.
-async fn expect(board: &Board, id: &TaskId, statuses: &[Status]) -> Result<(), PageError> {
-    let task = board.get(id).await?;
-    if statuses.contains(&task.status) && task.current_run.is_none() {
-        return Ok(());
+    Path(board): Path<String>,
+) -> Result<Json<DispatchPlanView>, PageError> {
+    let slug = slug(Some(&board))?;
+    let mut plan = app.host.dispatch_plan(&slug).await.map_err(PageError::unavailable)?;
+    let boards = app.data.boards()?;
+    if let Some(board) = app.data.board(&boards, &slug).await? {
+        let mut read = board.read().await?;
+        let mut titles = BTreeMap::new();
+        for id in DispatchPlanView::named(&plan.would) {
+            if let Ok(id) = id.parse()
+                && let Some(task) = read.task(&id).await?
+            {
+                titles.insert(id.to_string(), task.title);
+            }
+        }
+        plan.titles = titles;
     }
-    let detail = format!("the task is {} by now, so this was not done", task.status);
-    Err(PageError::conflict(detail).advise("look at the task again"))
+    Ok(Json(plan))
 }

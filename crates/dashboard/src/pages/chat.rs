@@ -16,8 +16,8 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc};
 use vestal_config::ProfileName;
-use vestal_runtime::Runtime;
-use vestal_serve::{BadFrame, ClientFrames, MAX_FRAME, ServeSettings, Server};
+use vestal_runtime::{AnswerError, RemoteAnswer, Runtime};
+use vestal_serve::{BadFrame, ClientFrames, MAX_FRAME, ServeSettings, Server, WaitingQuestion};
 
 use super::bad_request;
 use crate::app::{App, AppState};
@@ -107,6 +107,28 @@ impl Chats {
         let server = server.map_err(|error| unusable(error.to_string()))?;
         chats.insert(profile.clone(), ProfileChat { server: server.clone(), runtime });
         Ok(server)
+    }
+
+    /// Returns what waits for an answer, with the profile it is of.
+    pub(crate) async fn questions(&self) -> Vec<(ProfileName, WaitingQuestion)> {
+        let chats = self.0.lock().await;
+        let of_one = |(profile, chat): (&ProfileName, &ProfileChat)| {
+            let (profile, open) = (profile.clone(), chat.server.waiting_questions());
+            open.into_iter().map(move |question| (profile.clone(), question))
+        };
+        chats.iter().flat_map(of_one).collect()
+    }
+
+    /// Answers a question.
+    pub(crate) async fn answer(
+        &self,
+        profile: &ProfileName,
+        session: &str,
+        question: &str,
+        answer: RemoteAnswer,
+    ) -> Result<(), AnswerError> {
+        let server = self.0.lock().await.get(profile).map(|chat| chat.server.clone());
+        server.ok_or(AnswerError::NotOpen)?.answer_question(session, question, answer)
     }
 
     /// Interrupts what runs, closes every session, and tells every page.

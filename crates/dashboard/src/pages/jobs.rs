@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
@@ -28,6 +28,9 @@ use crate::gate::{Caller, DeclaredRoute, Right, Route};
 /// How much of the end of a log a page begins with, unless it has a cursor.
 const TAIL_BYTES: u64 = 256 << 10;
 
+/// How often a log that goes on looks whether its session still counts.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
 /// The largest piece of input, and how long a job may take to read it.
 const MAX_INPUT: usize = 64 << 10;
 const READ_WITHIN: Duration = Duration::from_secs(10);
@@ -44,12 +47,12 @@ pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
 
 type JobPath = Path<(String, String, String)>;
 
-fn job_id(text: &str) -> Result<JobId, PageError> {
+pub(super) fn job_id(text: &str) -> Result<JobId, PageError> {
     text.parse()
         .map_err(|error: vestal_sandbox::InvalidJobId| PageError::invalid(error.to_string()))
 }
 
-async fn find(target: &SandboxTarget, id: &JobId) -> Result<JobInfo, PageError> {
+pub(super) async fn find(target: &SandboxTarget, id: &JobId) -> Result<JobInfo, PageError> {
     let connection = target.engine.observe(&target.task).await?;
     Ok(job::wait(&connection, id, Some(Duration::ZERO)).await?)
 }
@@ -137,7 +140,8 @@ async fn log(
         pending.push_back(Event::default().event("begin").data(begin.to_string()));
     }
     let task = target.task.to_string();
-    let state = Following { app, caller, job: Some(job), task, offsets, pending };
+    let state =
+        Following { app, caller, job: Some(job), task, offsets, pending, asked_at: Instant::now() };
     Ok(events::response(stream::unfold(state, Following::next)))
 }
 
@@ -149,6 +153,8 @@ struct Following {
     task: String,
     offsets: Offsets,
     pending: VecDeque<Event>,
+    /// When it was last asked whether the session still counts.
+    asked_at: Instant,
 }
 
 impl Following {
@@ -162,15 +168,17 @@ impl Following {
                 () = self.app.stop.cancelled() => return None,
                 read = tokio::time::timeout(KEEP_ALIVE, job.next()) => read,
             };
-            let Ok(read) = read else {
-                // A session that has ended sees nothing more.
+            // A session that has ended sees nothing more, also of a job that writes without a pause.
+            if read.is_err() || self.asked_at.elapsed() >= ASK_EVERY {
                 if !self.app.gate.is_still_in(&self.caller).await {
                     return None;
                 }
-                self.pending.push_back(Event::default().comment(""));
-                continue;
-            };
-            self.take(read);
+                self.asked_at = Instant::now();
+            }
+            match read {
+                Ok(read) => self.take(read),
+                Err(_) => self.pending.push_back(Event::default().comment("")),
+            }
         }
     }
 

@@ -1,14 +1,22 @@
 //! Now: what needs a person and what runs, of all profiles.
 
 use axum::Json;
-use axum::extract::{Query, State};
-use vestal_api::dashboard::{HomeView, NowView, TroubleView};
-use vestal_api::{BoardTaskView, SandboxState, SandboxView};
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Path, Query, State};
+use serde::Deserialize;
+use vestal_agent::Approval;
+use vestal_api::dashboard::{DiskView, HomeView, NowView, TroubleView, WaitingQuestionView};
+use vestal_api::{
+    AgentRunQuestion, AgentRunQuestionKind, BoardTaskView, SandboxState, SandboxView,
+};
 use vestal_board::Status;
 use vestal_board::store::{Order, TaskQuery};
+use vestal_config::ProfileName;
+use vestal_runtime::{AnswerError, RemoteAnswer, RemoteQuestionKind};
+use vestal_serve::WaitingQuestion;
 
-use super::ProfileQuery;
-use super::sandboxes;
+use super::task::read;
+use super::{ProfileQuery, sandboxes};
 use crate::app::{App, AppState};
 use crate::error::PageError;
 use crate::gate::{DeclaredRoute, Right, Route};
@@ -20,6 +28,8 @@ pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/api/now", now).needs(Right::Viewer),
         Route::get("/api/home", home).needs(Right::Viewer),
+        Route::get("/api/questions", waiting).needs(Right::Viewer),
+        Route::post("/api/questions/{profile}/{session}/{question}", answer).needs(Right::Operator),
     ]
 }
 
@@ -40,6 +50,7 @@ async fn now(
     let (found, tasks) =
         tokio::join!(sandboxes::list(&app, &profiles), tasks(&app, of_one.as_deref()));
     let mut view = NowView {
+        disk: disk(&app),
         needs_you: tasks.needs_you,
         needs_you_total: tasks.total,
         running_tasks: tasks.running,
@@ -58,6 +69,91 @@ async fn now(
     Ok(Json(view))
 }
 
+/// Returns how full the disk of the home is, if the system says.
+fn disk(app: &AppState) -> Option<DiskView> {
+    let root = app.data.root().root();
+    let found = rustix::fs::statvfs(root).ok()?;
+    let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+    let path = root.to_string_lossy().into_owned();
+    Some(DiskView::new(path, bytes(found.f_bavail), bytes(found.f_blocks)))
+}
+
+/// Returns what turns of open conversations wait for.
+pub(super) async fn questions(app: &AppState, profile: Option<&str>) -> Vec<WaitingQuestionView> {
+    let open = app.chats.questions().await;
+    let wanted = open.into_iter().filter(|(of, _)| profile.is_none_or(|name| of.as_str() == name));
+    let view = |(profile, waiting): (ProfileName, WaitingQuestion)| {
+        let WaitingQuestion { session, conversation, title, question } = waiting;
+        let kind = match question.kind {
+            RemoteQuestionKind::Approval(asked) => AgentRunQuestionKind::Approval {
+                action: asked.action,
+                reason: asked.reason,
+                pattern: asked.pattern,
+                may_last: asked.may_last,
+            },
+            RemoteQuestionKind::Clarification(asked) => AgentRunQuestionKind::Clarification {
+                question: asked.question,
+                choices: asked.choices,
+            },
+        };
+        let question = AgentRunQuestion { id: question.id, kind };
+        let profile = profile.to_string();
+        WaitingQuestionView { profile, session, conversation, title, question }
+    };
+    wanted.map(view).collect()
+}
+
+async fn waiting(
+    State(app): State<App>,
+    Query(query): Query<ProfileQuery>,
+) -> Json<Vec<WaitingQuestionView>> {
+    let profile = query.profile.filter(|name| !name.is_empty());
+    Json(questions(&app, profile.as_deref()).await)
+}
+
+/// An answer to a question of a turn that runs: one of the two.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AnswerBody {
+    /// To a request for approval.
+    choice: Option<ApprovalChoice>,
+    /// To a question of the model; empty: there is none.
+    answer: Option<String>,
+}
+
+/// What may be done. What lasts longer than the conversation is a matter of its page.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ApprovalChoice {
+    Once,
+    Session,
+    Deny,
+}
+
+async fn answer(
+    State(app): State<App>,
+    Path((profile, session, question)): Path<(String, String, String)>,
+    body: Result<Json<AnswerBody>, JsonRejection>,
+) -> Result<Json<Vec<WaitingQuestionView>>, PageError> {
+    let Json(body) = read(body)?;
+    let home = app.data.profile(&profile)?;
+    let answer = match (body.choice, body.answer) {
+        (Some(ApprovalChoice::Once), None) => RemoteAnswer::Approval(Approval::Once),
+        (Some(ApprovalChoice::Session), None) => RemoteAnswer::Approval(Approval::Conversation),
+        (Some(ApprovalChoice::Deny), None) => RemoteAnswer::Approval(Approval::Deny(None)),
+        (None, Some(words)) => {
+            RemoteAnswer::Clarification(Some(words).filter(|words| !words.trim().is_empty()))
+        }
+        _ => return Err(PageError::invalid("either choice or answer is needed")),
+    };
+    let answered = app.chats.answer(home.profile(), &session, &question, answer).await;
+    answered.map_err(|error| match error {
+        AnswerError::NotOpen => PageError::conflict("the question does not wait any more"),
+        error => PageError::invalid(error.to_string()),
+    })?;
+    Ok(Json(questions(&app, Some(&profile)).await))
+}
+
 /// Reports whether a sandbox is worth a line on the first page.
 fn is_of_interest(sandbox: &SandboxView) -> bool {
     let is_silent = matches!(sandbox.state, SandboxState::Unresponsive | SandboxState::Unknown);
@@ -65,15 +161,15 @@ fn is_of_interest(sandbox: &SandboxView) -> bool {
 }
 
 #[derive(Default)]
-struct Tasks {
-    needs_you: Vec<BoardTaskView>,
+pub(super) struct Tasks {
+    pub(super) needs_you: Vec<BoardTaskView>,
     total: u64,
     running: Vec<BoardTaskView>,
     troubles: Vec<TroubleView>,
 }
 
 /// Reads all boards. One that cannot be read keeps no other from being shown.
-async fn tasks(app: &AppState, profile: Option<&str>) -> Tasks {
+pub(super) async fn tasks(app: &AppState, profile: Option<&str>) -> Tasks {
     let mut found = Tasks::default();
     let boards = match app.data.boards() {
         Ok(boards) => boards,

@@ -1,16 +1,16 @@
-//! Gateways, logs, settings and the doctor: what an operator looks at when something is wrong.
+//! Gateways, logs and the doctor: what an operator looks at when something is wrong.
 
 use std::str::FromStr as _;
 
 use axum::Json;
-use axum::extract::{Query, State};
+use axum::extract::{Path, Query, State};
 use serde::Deserialize;
-use vestal_api::dashboard::SettingsPageView;
 use vestal_api::{GatewayLogLineView, GatewayStatusView, HealthReportView, LogSource, log_sources};
-use vestal_config::ProfileName;
 use vestal_logs::{Level, LogFilter, Merged};
 
+use super::OneProfileQuery;
 use crate::app::App;
+use crate::data::GatewayChange;
 use crate::error::PageError;
 use crate::gate::{DeclaredRoute, Right, Route};
 
@@ -21,8 +21,10 @@ const MAX_ENTRIES: usize = 2000;
 pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/api/gateways", gateways).needs(Right::Viewer),
+        Route::post("/api/gateways/{profile}/start", start_gateway).needs(Right::Operator),
+        Route::post("/api/gateways/{profile}/stop", stop_gateway).needs(Right::Operator),
+        Route::post("/api/gateways/{profile}/restart", restart_gateway).needs(Right::Operator),
         Route::get("/api/logs", logs).needs(Right::Viewer),
-        Route::get("/api/settings", settings).needs(Right::Viewer),
         Route::get("/api/doctor", doctor).needs(Right::Viewer),
     ]
 }
@@ -30,6 +32,38 @@ pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
 async fn gateways(State(app): State<App>) -> Result<Json<GatewayStatusView>, PageError> {
     let found = app.host.gateways().await.map_err(PageError::unavailable)?;
     Ok(Json(found))
+}
+
+/// Changes a gateway and answers with what all of them are then.
+async fn change_gateway(
+    app: App,
+    profile: &str,
+    change: GatewayChange,
+) -> Result<Json<GatewayStatusView>, PageError> {
+    let profile = app.data.profile(profile)?.profile().clone();
+    app.host.change_gateway(&profile, change).await.map_err(PageError::conflict)?;
+    gateways(State(app)).await
+}
+
+async fn start_gateway(
+    State(app): State<App>,
+    Path(profile): Path<String>,
+) -> Result<Json<GatewayStatusView>, PageError> {
+    change_gateway(app, &profile, GatewayChange::Start).await
+}
+
+async fn stop_gateway(
+    State(app): State<App>,
+    Path(profile): Path<String>,
+) -> Result<Json<GatewayStatusView>, PageError> {
+    change_gateway(app, &profile, GatewayChange::Stop).await
+}
+
+async fn restart_gateway(
+    State(app): State<App>,
+    Path(profile): Path<String>,
+) -> Result<Json<GatewayStatusView>, PageError> {
+    change_gateway(app, &profile, GatewayChange::Restart).await
 }
 
 #[derive(Debug, Deserialize)]
@@ -87,36 +121,6 @@ async fn logs(
     };
     let found = tokio::task::spawn_blocking(read).await;
     Ok(Json(found.map_err(|error| PageError::internal(error.to_string()))?))
-}
-
-#[derive(Debug, Deserialize)]
-pub(super) struct OneProfileQuery {
-    /// The profile; `default` unless given.
-    #[serde(default)]
-    profile: String,
-}
-
-impl OneProfileQuery {
-    fn name(&self, app: &App) -> Result<ProfileName, PageError> {
-        match self.profile.as_str() {
-            "" => Ok(ProfileName::default_profile()),
-            name => Ok(app.data.profile(name)?.profile().clone()),
-        }
-    }
-}
-
-async fn settings(
-    State(app): State<App>,
-    Query(query): Query<OneProfileQuery>,
-) -> Result<Json<SettingsPageView>, PageError> {
-    let profile = query.name(&app)?;
-    let settings = app.data.settings(&profile);
-    Ok(Json(SettingsPageView {
-        profile: profile.to_string(),
-        file: settings.home().config_file().to_string_lossy().into_owned(),
-        rows: settings.rows(),
-        findings: settings.check(),
-    }))
 }
 
 async fn doctor(

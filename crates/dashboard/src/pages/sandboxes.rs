@@ -9,7 +9,7 @@ use vestal_api::{GuestFacts, SandboxDetailsView, SandboxView, StoppedView};
 use vestal_config::ProfileName;
 use vestal_sandbox::client::{CallError, Connection};
 use vestal_sandbox::job::{self, JobFilter};
-use vestal_sandbox::{Engine, Error, TaskName};
+use vestal_sandbox::{Engine, Error, Sandbox, TaskName};
 
 use super::ProfileQuery;
 use crate::app::{App, AppState};
@@ -26,7 +26,9 @@ pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
     vec![
         Route::get("/api/sandboxes", list_all).needs(Right::Viewer),
         Route::get("/api/sandboxes/{profile}/{task}", show).needs(Right::Viewer),
+        Route::post("/api/sandboxes/{profile}/{task}/start", start).needs(Right::Operator),
         Route::post("/api/sandboxes/{profile}/{task}/stop", stop).needs(Right::Operator),
+        Route::post("/api/sandboxes/{profile}/{task}/touch", touch).needs(Right::Operator),
     ]
 }
 
@@ -44,6 +46,14 @@ impl SandboxTarget {
             .parse()
             .map_err(|error: vestal_sandbox::InvalidTask| PageError::invalid(error.to_string()))?;
         Ok(Self { engine, task })
+    }
+
+    /// Returns the sandbox, started if it was stopped, never made.
+    pub(super) async fn started(&self) -> Result<Sandbox, PageError> {
+        if let Err(error @ Error::NoSandbox { .. }) = self.engine.observe(&self.task).await {
+            return Err(error.into());
+        }
+        Ok(self.engine.sandbox(&self.task).await?)
     }
 }
 
@@ -104,6 +114,25 @@ async fn facts(connection: &Connection) -> Result<GuestFacts, CallError> {
         stats: connection.stats(SHORT_CALL).await?,
         jobs: job::jobs(connection, JobFilter::All, JOBS_SHOWN).await?.jobs,
     })
+}
+
+/// Starts a sandbox that was stopped, with the settings of now; the answer is what there is to know.
+async fn start(
+    State(app): State<App>,
+    Path((profile, task)): Path<(String, String)>,
+) -> Result<Json<Vec<String>>, PageError> {
+    let target = SandboxTarget::find(&app, &profile, &task).await?;
+    Ok(Json(target.started().await?.notice_texts()))
+}
+
+/// Begins the idle clock anew. One that does not run has none.
+async fn touch(
+    State(app): State<App>,
+    Path((profile, task)): Path<(String, String)>,
+) -> Result<Json<()>, PageError> {
+    let SandboxTarget { engine, task } = SandboxTarget::find(&app, &profile, &task).await?;
+    engine.observe(&task).await?.touch(SHORT_CALL).await?;
+    Ok(Json(()))
 }
 
 /// Stops a sandbox: its jobs end, its files stay unless they are in memory. The answer says which.

@@ -7,7 +7,17 @@
 #[path = "../gate/support.rs"]
 mod support;
 
+#[path = "../gate/fixtures.rs"]
+mod fixtures;
+
+mod admin;
+mod board;
 mod chat;
+mod hostile;
+mod oidc;
+mod sandboxes;
+mod sessions;
+mod types;
 
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,16 @@
 #[expect(dead_code, reason = "the browser uses the rest")]
 mod support;
 
+#[expect(dead_code, reason = "the browser uses the rest")]
+mod fixtures;
+
+mod admin;
+mod attacks;
+mod board;
 mod chat;
+mod lists;
+mod questions;
+mod sandboxes;
 
 use serde_json::{Value, json};
 use support::{Asked, World};
@@ -16,8 +25,11 @@ fn concrete(path: &str) -> String {
     path.replace("{profile}", "default")
         .replace("{task}", "web")
         .replace("{job}", "j-01")
+        .replace("{port}", "8080")
         .replace("{board}", "default")
         .replace("{id}", "x")
+        .replace("{name}", "x")
+        .replace("{target}", "memory")
         .replace("{version}", "0")
         .replace("{*name}", "x.js")
 }
@@ -91,6 +103,8 @@ async fn the_public_routes_are_the_login_and_files() {
     assert_eq!(
         public,
         [
+            "/api/auth/oidc",
+            "/login/callback",
             "/login",
             "/api/auth/link",
             "/api/auth/password",

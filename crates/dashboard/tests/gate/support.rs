@@ -20,27 +20,68 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_util::sync::CancellationToken;
-use vestal_api::{GatewayStatusView, HealthReportView, ManagerKind, ManagerView};
+use vestal_api::{
+    DispatchPlanView, GatewayStatusView, HealthReportView, ManagerKind, ManagerView,
+    SchedulesRunner, WorkerEnd,
+};
 use vestal_board::boards::{Make, Slug};
-use vestal_board::{Authority, Block, BlockKind, Board, NewTask};
+use vestal_board::dispatch::DispatchResult;
+use vestal_board::{Authority, Block, BlockKind, Board, NewTask, Run};
 use vestal_config::{Environment, Home, ProfileName, Settings};
 use vestal_dashboard::gate::{Right, RouteEntry};
-use vestal_dashboard::{AuthStore, Dashboard, DashboardSettings, ProgramHost, store_path};
+use vestal_dashboard::{
+    AuthStore, Dashboard, DashboardSettings, GatewayChange, ProgramHost, store_path,
+};
 use vestal_scripted_model::ScriptedModel;
 
-/// A program with nothing around the dashboard.
+/// A program with nothing around the dashboard but the gateways that a test writes down.
 #[derive(Debug)]
-struct NoProgram;
+struct NoProgram(PathBuf);
+
+/// Where a test says which gateways there are.
+pub(crate) fn gateways_path(home: &std::path::Path) -> PathBuf {
+    home.join("run/gateways.json")
+}
 
 #[async_trait]
 impl ProgramHost for NoProgram {
     async fn gateways(&self) -> Result<GatewayStatusView, String> {
+        if let Ok(told) = std::fs::read(gateways_path(&self.0)) {
+            return serde_json::from_slice(&told).map_err(|error| error.to_string());
+        }
         let manager = ManagerView { kind: ManagerKind::None, pid: None, host: None, since: None };
         Ok(GatewayStatusView { manager, gateways: Vec::new(), dashboard: None })
     }
 
+    async fn change_gateway(&self, _: &ProfileName, _: GatewayChange) -> Result<(), String> {
+        Err("there is no program to start one".to_owned())
+    }
+
+    async fn stop_before_removal(&self, _: &ProfileName) -> Result<(), String> {
+        Ok(())
+    }
+
+    async fn schedules_runner(&self, _: &ProfileName) -> SchedulesRunner {
+        let reason = Some("no gateway runs".to_owned());
+        SchedulesRunner { is_running: false, pid: None, reason }
+    }
+
     async fn health(&self, _: &ProfileName) -> Result<HealthReportView, String> {
         Ok(HealthReportView::new("0", Vec::new()))
+    }
+
+    async fn dispatch_plan(&self, _: &Slug) -> Result<DispatchPlanView, String> {
+        Ok(DispatchPlanView {
+            policy: "dispatching nothing".to_owned(),
+            warnings: Vec::new(),
+            watched: false,
+            would: DispatchResult::default(),
+            titles: BTreeMap::new(),
+        })
+    }
+
+    async fn stop_worker(&self, _: &Board, _: &Run) -> WorkerEnd {
+        WorkerEnd::None
     }
 
     fn version(&self) -> &'static str {
@@ -63,6 +104,18 @@ impl World {
         Self::start_in(tempfile::tempdir().unwrap()).await
     }
 
+    /// Starts one with these files in its home.
+    pub(crate) async fn start_with_config(config: &str, dotenv: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("home");
+        std::fs::create_dir_all(&home).unwrap();
+        std::fs::write(home.join("config.yaml"), config).unwrap();
+        if !dotenv.is_empty() {
+            std::fs::write(home.join(".env"), dotenv).unwrap();
+        }
+        Self::start_in(dir).await
+    }
+
     /// Starts one whose profile asks a model that answers as it is told.
     pub(crate) async fn start_with_model(model: &ScriptedModel) -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -79,9 +132,14 @@ impl World {
 
     /// Opens a WebSocket as a page does: with a ticket of the session.
     pub(crate) async fn socket(&self, path: &str, cookie: &str) -> Socket {
+        self.socket_with(path, "", cookie).await
+    }
+
+    /// Opens a WebSocket with more in its query, which begins with `&`.
+    pub(crate) async fn socket_with(&self, path: &str, query: &str, cookie: &str) -> Socket {
         let answer = self.post("/api/auth/ws-ticket", &serde_json::json!({})).cookie(cookie);
         let ticket = answer.send().await.json()["ticket"].as_str().unwrap().to_owned();
-        let url = format!("ws://{}{path}?ticket={ticket}", self.address);
+        let url = format!("ws://{}{path}?ticket={ticket}{query}", self.address);
         let mut request = url.into_client_request().unwrap();
         let origin = format!("http://{}", self.authority());
         for (name, value) in [("origin", origin.as_str()), ("cookie", cookie)] {
@@ -106,6 +164,10 @@ impl World {
     }
 
     async fn start_in(dir: TempDir) -> Self {
+        Self::start_at(dir, 0).await
+    }
+
+    async fn start_at(dir: TempDir, port: u16) -> Self {
         let home = dir.path().join("home");
         std::fs::create_dir_all(&home).unwrap();
         let root = Home::at(&home);
@@ -113,9 +175,11 @@ impl World {
         let environment = Environment::from_pairs([("HOME", user), ("PATH", "/usr/bin:/bin")]);
         let settings =
             Settings::load(&vestal_api::schema(), root.clone(), environment.clone(), Vec::new());
-        let settings = DashboardSettings::new(&settings, None, Some(0)).unwrap();
+        let settings = DashboardSettings::new(&settings, None, Some(port)).unwrap();
         let dashboard =
-            Dashboard::start(&root, environment, &settings, Arc::new(NoProgram)).await.unwrap();
+            Dashboard::start(&root, environment, &settings, Arc::new(NoProgram(home.clone())))
+                .await
+                .unwrap();
         let (address, routes) = (dashboard.address(), dashboard.routes());
         let stop = CancellationToken::new();
         let serving = tokio::spawn(dashboard.serve(stop.clone()));
@@ -128,9 +192,15 @@ impl World {
     }
 
     pub(crate) async fn restart(self) -> Self {
+        self.go_away().await.come_back().await
+    }
+
+    /// Stops, to begin again at the same address.
+    pub(crate) async fn go_away(self) -> Away {
+        let port = self.port();
         self.stop.cancel();
         self.serving.await.unwrap();
-        Self::start_in(self.dir).await
+        Away { dir: self.dir, port }
     }
 
     pub(crate) async fn stop(self) {
@@ -203,6 +273,17 @@ impl World {
         Asked::new(self, "POST", path).json(body)
     }
 
+    /// Sends bytes as they are and returns everything that is answered until the server hangs up.
+    pub(crate) async fn raw(&self, request: &[u8]) -> String {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        // A refusal may come, and the connection end, before everything is sent.
+        stream.write_all(request).await.ok();
+        let mut answer = Vec::new();
+        let read = stream.read_to_end(&mut answer);
+        tokio::time::timeout(Duration::from_mins(1), read).await.unwrap().ok();
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
     /// Adds a task to the default board, as another process does.
     pub(crate) async fn create_task(&self, title: &str) {
         self.create_task_with(title, "").await;
@@ -264,6 +345,22 @@ impl World {
     }
 }
 
+/// A world whose dashboard does not run.
+pub(crate) struct Away {
+    dir: TempDir,
+    port: u16,
+}
+
+impl Away {
+    pub(crate) fn home(&self) -> PathBuf {
+        self.dir.path().join("home")
+    }
+
+    pub(crate) async fn come_back(self) -> World {
+        World::start_at(self.dir, self.port).await
+    }
+}
+
 /// A request that is put together.
 pub(crate) struct Asked<'w> {
     address: SocketAddr,
@@ -320,15 +417,21 @@ impl<'w> Asked<'w> {
             .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")
     }
 
-    async fn begin(self) -> BufReader<TcpStream> {
+    /// Returns what is sent.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut head = format!("{} {} HTTP/1.1\r\nhost: {}\r\n", self.method, self.path, self.host);
         for (name, value) in &self.headers {
             write!(head, "{name}: {value}\r\n").unwrap();
         }
-        let body = self.body.unwrap_or_default();
+        let body = self.body.as_deref().unwrap_or_default();
         write!(head, "content-length: {}\r\n\r\n{body}", body.len()).unwrap();
+        head.into_bytes()
+    }
+
+    async fn begin(self) -> BufReader<TcpStream> {
+        let request = self.bytes();
         let mut stream = TcpStream::connect(self.address).await.unwrap();
-        stream.write_all(head.as_bytes()).await.unwrap();
+        stream.write_all(&request).await.unwrap();
         BufReader::new(stream)
     }
 
@@ -339,6 +442,17 @@ impl<'w> Asked<'w> {
         let mut body = vec![0; length.unwrap_or(0)];
         reader.read_exact(&mut body).await.unwrap();
         Answer { status, headers, body: String::from_utf8(body).unwrap() }
+    }
+
+    /// Returns the body of an answer that is no text.
+    pub(crate) async fn raw(self) -> Vec<u8> {
+        let mut reader = self.begin().await;
+        let (status, headers) = head(&mut reader).await;
+        assert_eq!(status, 200);
+        let length = headers["content-length"][0].parse().unwrap();
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).await.unwrap();
+        body
     }
 
     /// Begins a stream of events.
@@ -427,6 +541,23 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
+    /// Returns the next message that is no ping; nothing at the end.
+    pub(crate) async fn message(&mut self) -> Option<Message> {
+        loop {
+            let next = tokio::time::timeout(Duration::from_mins(1), self.socket.next());
+            match next.await.unwrap()?.ok()? {
+                Message::Ping(_) | Message::Pong(_) => {}
+                Message::Close(_) => return None,
+                message => return Some(message),
+            }
+        }
+    }
+
+    /// Sends a message as it is.
+    pub(crate) async fn say(&mut self, message: Message) {
+        self.socket.send(message).await.unwrap();
+    }
+
     /// Returns the next frame; nothing at the end.
     pub(crate) async fn frame(&mut self) -> Option<Value> {
         loop {

@@ -17,6 +17,7 @@ use super::guest::Guest;
 use super::jobs::{Job, KillReason, RecordedPhase, WaitFor, Waiter};
 use super::lifetime::CallKind;
 use super::reactor::{ChannelId, JobKey, Timer};
+use super::tunnel;
 use super::workers::{Transfer, TransferInput, TransferOutput, WorkerMessage};
 use crate::diagnostics::path_of;
 use crate::files::{self, PathRoots};
@@ -61,8 +62,10 @@ impl Guest {
                 self.connections.reply(at, &CallReply::Done);
             }
             CallRequest::Shutdown { grace_ms, if_idle } => {
-                self.shutdown(at, kind, grace_ms, if_idle);
+                self.shutdown(at, kind, grace_ms, if_idle)
             }
+            CallRequest::Ports => self.ports(at, kind),
+            CallRequest::Connect { port } => self.connect(at, kind, port),
         }
     }
 
@@ -108,6 +111,46 @@ impl Guest {
             Ok(()) => self.connections.open(at, OpenCall::Work, kind),
             Err(error) => self.connections.fault(at, FaultCode::System, error.to_string()),
         }
+    }
+
+    fn ports(&mut self, at: ChannelId, kind: CallKind) {
+        let (supervisors, mailbox) = (self.supervised_jobs(), Arc::clone(&self.mailbox));
+        let begun = self.workers.run(move || {
+            let found = crate::ports::listening(&supervisors);
+            let ports = found.into_iter().map(|found| found.shown).collect();
+            mailbox.post(WorkerMessage::Reply(at, Box::new(CallReply::Ports(ports))));
+        });
+        match begun {
+            Ok(()) => self.connections.open(at, OpenCall::Work, kind),
+            Err(error) => self.connections.fault(at, FaultCode::System, error.to_string()),
+        }
+    }
+
+    /// Connects a channel to a port.
+    fn connect(&mut self, at: ChannelId, kind: CallKind, port: u16) {
+        let supervisors = self.supervised_jobs();
+        let transfer = Arc::new(Transfer::unhurried(at, Arc::clone(&self.mailbox)));
+        let worker_transfer = Arc::clone(&transfer);
+        let begun = self.workers.run(move || {
+            if let Err(fault) = tunnel::begin(&worker_transfer, &supervisors, port) {
+                worker_transfer.finish(Err(fault));
+            }
+        });
+        match begun {
+            Ok(()) => self.connections.open(at, OpenCall::File(transfer), kind),
+            Err(error) => self.connections.fault(at, FaultCode::System, error.to_string()),
+        }
+    }
+
+    /// Returns the process of each supervisor, with its job where it has one.
+    fn supervised_jobs(&self) -> Vec<(u32, Option<JobId>)> {
+        let job_of = |job: &Job| {
+            let supervisor = job.live.as_ref()?.supervisor?;
+            Some((self.pool.pid(supervisor)?, job.record.id.clone()))
+        };
+        let jobs: std::collections::HashMap<u32, JobId> =
+            self.jobs.iter().filter_map(|(_, job)| job_of(job)).collect();
+        self.pool.pids().into_iter().map(|pid| (pid, jobs.get(&pid).cloned())).collect()
     }
 
     fn touch(&mut self, at: ChannelId) {

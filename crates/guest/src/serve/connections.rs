@@ -232,7 +232,7 @@ pub(super) enum OpenCall {
         /// Whether bytes arrived too late.
         dropped: bool,
     },
-    /// A file operation.
+    /// A file operation, or a connection to a port.
     File(Arc<Transfer>),
     /// A worker prepares the reply.
     Work,

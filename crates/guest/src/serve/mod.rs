@@ -18,6 +18,7 @@ mod output;
 mod reactor;
 mod reports;
 mod start;
+mod tunnel;
 mod workers;
 
 pub(crate) use boot::{GuestError, SOCKET_NAME, StartupHandles, run};

@@ -171,11 +171,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The input, output and result of a file operation.
+/// The input, output and result of a file operation, or of a connection to a port.
 #[derive(Debug)]
 pub(super) struct Transfer {
     at: ChannelId,
     mailbox: Arc<Mailbox>,
+    /// How long a host may neither send nor receive.
+    stall: Option<Duration>,
     state: Mutex<TransferState>,
     changed: Condvar,
     cancelled: AtomicBool,
@@ -194,6 +196,8 @@ struct TransferState {
     output: VecDeque<Vec<u8>>,
     output_bytes: usize,
     result: Option<Result<FileReply, Fault>>,
+    /// Whether there was a result.
+    finished: bool,
     /// Whether the event loop was notified and has not looked yet.
     posted: bool,
 }
@@ -219,34 +223,41 @@ impl Transfer {
             output: VecDeque::new(),
             output_bytes: 0,
             result: None,
+            finished: false,
             posted: false,
         };
         Self {
             at,
             mailbox,
+            stall: Some(STALL),
             state: Mutex::new(state),
             changed: Condvar::new(),
             cancelled: AtomicBool::new(false),
         }
     }
 
+    /// Returns one that waits for the host as long as it takes, in threads of its own.
+    pub(super) fn unhurried(at: ChannelId, mailbox: Arc<Mailbox>) -> Self {
+        Self { stall: None, ..Self::new(at, mailbox) }
+    }
+
     /// Passes bytes from the host to the operation.
     pub(super) fn feed(&self, bytes: &[u8]) {
         self.lock().input.push_back(bytes.to_vec());
-        self.changed.notify_one();
+        self.changed.notify_all();
     }
 
     /// Marks the input as complete.
     pub(super) fn end_input(&self) {
         self.lock().input_ended = true;
-        self.changed.notify_one();
+        self.changed.notify_all();
     }
 
     /// Adds credit from the host.
     pub(super) fn add_credit(&self, bytes: u32) {
         let mut state = self.lock();
         state.credit = state.credit.saturating_add(bytes.into());
-        self.changed.notify_one();
+        self.changed.notify_all();
     }
 
     /// Cancels the operation.
@@ -254,7 +265,7 @@ impl Transfer {
         self.cancelled.store(true, Ordering::Release);
         // Taking the lock orders this before the next wait of the operation.
         drop(self.lock());
-        self.changed.notify_one();
+        self.changed.notify_all();
     }
 
     /// Returns the flag that cancels the operation.
@@ -269,7 +280,7 @@ impl Transfer {
         let output = state.output.pop_front();
         if let Some(output) = &output {
             state.output_bytes -= output.len();
-            self.changed.notify_one();
+            self.changed.notify_all();
         }
         let result = if output.is_none() { state.result.take() } else { None };
         TransferProgress { taken: std::mem::take(&mut state.taken), output, result }
@@ -279,7 +290,9 @@ impl Transfer {
     pub(super) fn finish(&self, result: Result<FileReply, Fault>) {
         let mut state = self.lock();
         state.result = Some(result);
+        state.finished = true;
         self.post(&mut state);
+        self.changed.notify_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, TransferState> {
@@ -298,17 +311,28 @@ impl Transfer {
         ready: impl Fn(&TransferState) -> bool,
     ) -> Result<MutexGuard<'_, TransferState>, &'static str> {
         let waiting = |state: &mut TransferState| !ready(state) && !self.is_cancelled();
-        let (state, wait) = self
-            .changed
-            .wait_timeout_while(self.lock(), STALL, waiting)
-            .unwrap_or_else(PoisonError::into_inner);
+        let state = match self.stall {
+            Some(stall) => {
+                let waited = self.changed.wait_timeout_while(self.lock(), stall, waiting);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => {
+                let waited = self.changed.wait_while(self.lock(), waiting);
+                waited.unwrap_or_else(PoisonError::into_inner)
+            }
+        };
         if self.is_cancelled() {
             return Err("the call was cancelled");
         }
-        if wait.timed_out() && !ready(&state) {
+        if !ready(&state) {
             return Err("the caller stalled");
         }
         Ok(state)
+    }
+
+    /// Waits until there is a result, or nobody listens for one.
+    pub(super) fn wait_for_end(&self) {
+        drop(self.wait_until(|state| state.finished));
     }
 
     fn is_cancelled(&self) -> bool {
@@ -335,7 +359,7 @@ impl Read for TransferInput {
         if self.read == self.piece.len() {
             let mut state = self
                 .transfer
-                .wait_until(|state| !state.input.is_empty() || state.input_ended)
+                .wait_until(|state| !state.input.is_empty() || state.input_ended || state.finished)
                 .map_err(|why| io::Error::new(io::ErrorKind::ConnectionAborted, why))?;
             let Some(piece) = state.input.pop_front() else {
                 return Ok(0);

@@ -217,6 +217,7 @@ enum Shape {
     FileStat,
     FileFound,
     FileDone,
+    Ports,
 }
 
 impl Expectation {
@@ -246,6 +247,11 @@ impl Expectation {
             CallRequest::Lookup { id, .. } => {
                 job = Some(id.clone());
                 Shape::Outcome
+            }
+            CallRequest::Ports => Shape::Ports,
+            CallRequest::Connect { .. } => {
+                streams[Stream::Content as usize] = true;
+                Shape::FileDone
             }
             CallRequest::File(call) => {
                 streams[Stream::Content as usize] = matches!(call.op, FileOp::Read { .. });
@@ -321,6 +327,7 @@ impl Shape {
             CallReply::File(FileReply::Stat(_)) => Self::FileStat,
             CallReply::File(FileReply::Found(_)) => Self::FileFound,
             CallReply::File(FileReply::Done) => Self::FileDone,
+            CallReply::Ports(_) => Self::Ports,
         })
     }
 }

@@ -7,6 +7,7 @@
 mod attach;
 mod bring_up;
 mod create;
+mod disk;
 mod fork;
 mod list;
 mod lock;
@@ -21,6 +22,7 @@ mod snapshot;
 mod sweep;
 
 pub use attach::StateBefore;
+pub use disk::DiskUsage;
 pub use list::{SandboxSummary, SummaryState};
 pub use open::{Engine, EngineOptions};
 pub use owned::CLOSE_WITHIN;

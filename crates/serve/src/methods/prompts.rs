@@ -384,13 +384,6 @@ fn split_request_id(request: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Answers a question, and has it known as answered when it is closed.
 fn answer(session: &Session, id: &str, answer: RemoteAnswer) -> Result<(), RpcError> {
-    // Before the answer: the turn may close the question at once.
-    session.hub.set_answered(id, true);
-    let answered = session.human.answer(id, answer);
-    if answered.is_err() {
-        session.hub.set_answered(id, false);
-    }
-    Ok(answered?)
+    Ok(session.answer(id, answer)?)
 }

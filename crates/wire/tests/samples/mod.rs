@@ -11,8 +11,8 @@ use minicbor::bytes::ByteVec;
 use vestal_wire::{
     AttachJob, CallEvent, CallReply, CallRequest, Cause, CommandOutcome, EnvVar, Fault, FaultCode,
     FileCall, FileOp, FileReply, FrameKind, GuestSettings, Header, Hello, HostRole, JobCommand,
-    JobExit, JobId, JobInfo, JobState, OutputDelivery, SandboxStats, SessionState, ShellText,
-    StartJob, Status, Stdin, Stream, Welcome, WindowSize,
+    JobExit, JobId, JobInfo, JobState, ListeningPort, OutputDelivery, SandboxStats, SessionState,
+    ShellText, StartJob, Status, Stdin, Stream, Welcome, WindowSize,
 };
 
 fn bytes(text: &str) -> ByteVec {
@@ -162,6 +162,8 @@ pub(crate) fn requests() -> Vec<CallRequest> {
         }),
         CallRequest::Retain { retention_ms: Some(1) },
         CallRequest::Shutdown { grace_ms: 1, if_idle: true },
+        CallRequest::Ports,
+        CallRequest::Connect { port: 8080 },
     ]
 }
 
@@ -196,6 +198,13 @@ pub(crate) fn replies() -> Vec<CallReply> {
         CallReply::Jobs { jobs: vec![job_info()], more: true },
         CallReply::Outcome(CommandOutcome::NeverStarted),
         CallReply::File(FileReply::Done),
+        CallReply::Ports(vec![ListeningPort {
+            port: 8080,
+            address: "127.0.0.1".into(),
+            pid: 1,
+            program: "p".into(),
+            job: Some(id()),
+        }]),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! Requests, events, replies and faults.
 
 use proptest::prelude::*;
-use vestal_wire::{CallEvent, CallReply, CallRequest, Fault, FaultCode};
+use vestal_wire::{CallEvent, CallReply, CallRequest, Fault, FaultCode, ListeningPort};
 
 use super::file::{file_call, file_reply};
 use super::greeting::{stats, status};
@@ -26,6 +26,8 @@ pub(crate) fn request() -> impl Strategy<Value = CallRequest> {
         file_call().prop_map(CallRequest::File),
         fields!(CallRequest::Retain { retention_ms: maybe(any::<u64>()) }),
         fields!(CallRequest::Shutdown { grace_ms: any::<u64>(), if_idle: any::<bool>() }),
+        Just(CallRequest::Ports),
+        fields!(CallRequest::Connect { port: any::<u16>() }),
     ]
 }
 
@@ -47,7 +49,18 @@ pub(crate) fn reply() -> impl Strategy<Value = CallReply> {
         fields!(CallReply::Jobs { jobs: few(job_info()), more: any::<bool>() }),
         outcome().prop_map(CallReply::Outcome),
         file_reply().prop_map(CallReply::File),
+        few(listening_port()).prop_map(CallReply::Ports),
     ]
+}
+
+fn listening_port() -> impl Strategy<Value = ListeningPort> {
+    fields!(ListeningPort {
+        port: any::<u16>(),
+        address: text(),
+        pid: any::<u32>(),
+        program: text(),
+        job: maybe(job_id()),
+    })
 }
 
 pub(crate) fn fault() -> impl Strategy<Value = Fault> {

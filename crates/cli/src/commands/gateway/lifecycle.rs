@@ -8,7 +8,7 @@ use vestal_api::{
     DASHBOARD_SLOT, GatewayOutcomeView, gateway_command, profile_order, shared_api_addresses,
 };
 use vestal_config::{ProfileName, Settings};
-use vestal_dashboard::{StopOutcome, stop_instance};
+use vestal_dashboard::{GatewayChange, StopOutcome, stop_instance};
 use vestal_gateway::StatusAnswer;
 use vestal_supervisor::{
     ControlError, DetachError, FoundSlot, Holder, OrderOutcome, OrderResult, RUN_VARIABLE, Slot,
@@ -302,6 +302,31 @@ fn tell_of_shared_addresses(
         context.console.warn(&format!(
             "profiles {names} and {last} are set to serve their API at the same port, {port} (api_server.port), and only one of them can; give each its own: vestal -p {last} config set api_server.port PORT"
         ));
+    }
+}
+
+/// Starts, stops or restarts the gateway of the profile for somebody who is not at this terminal.
+pub(crate) async fn change(context: &Context, change: GatewayChange) -> Result<(), CommandFailure> {
+    let slots = HomeSlots::new(context)?;
+    let which = vec![context.home()?.profile().to_string()];
+    let outcomes = if change == GatewayChange::Stop {
+        stop_slots(context, &slots, Some(&which)).await?
+    } else {
+        begin(&slots).await?;
+        let to_start = ToStart::find(context, &slots, Some(which)).await?;
+        let own = Some(to_start.slots);
+        let (request, doing) = match change {
+            GatewayChange::Restart => (SupervisorRequest::Restart { slots: own }, "restarting"),
+            GatewayChange::Start | GatewayChange::Stop => {
+                (SupervisorRequest::Start { slots: own }, "starting")
+            }
+        };
+        let answer = order(context, &slots, &request, doing).await?;
+        [answer.outcomes, to_start.refused].concat()
+    };
+    match outcomes.into_iter().find_map(|outcome| outcome.error) {
+        Some(error) => Err(CommandFailure::new(error)),
+        None => Ok(()),
     }
 }
 

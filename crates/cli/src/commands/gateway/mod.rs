@@ -15,7 +15,7 @@ use crate::error::CommandFailure;
 use crate::exit::Exit;
 
 pub(crate) use lifecycle::{
-    hand_over, no_answer, refuse_inside, stop_before_removal, supervisor_failed,
+    change, hand_over, no_answer, refuse_inside, stop_before_removal, supervisor_failed,
 };
 pub(super) use run::listen_for_signals;
 pub(super) use status::find as find_gateways;

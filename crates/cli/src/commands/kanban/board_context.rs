@@ -187,13 +187,21 @@ impl<'c> BoardContext<'c> {
     /// Stops the worker of a run that has ended by our hand, if it is on this
     /// host, and returns what became of it.
     pub(super) async fn stop(&self, board: &Board, run: &Run) -> Result<WorkerEnd, CommandFailure> {
+        let what = format!("stopping the worker of run {}", run.id);
+        self.console().while_waiting(&what, self.end_worker(board, run)).await
+    }
+
+    /// As [`BoardContext::stop`], without a word to the person.
+    pub(super) async fn end_worker(
+        &self,
+        board: &Board,
+        run: &Run,
+    ) -> Result<WorkerEnd, CommandFailure> {
         if run.gone {
             return Ok(WorkerEnd::None);
         }
         let launcher = dispatch::launcher(self)?;
-        let stopping = stop_worker(board, run, Some(&launcher), PATIENCE);
-        let what = format!("stopping the worker of run {}", run.id);
-        Ok(match self.console().while_waiting(&what, stopping).await? {
+        Ok(match stop_worker(board, run, Some(&launcher), PATIENCE).await? {
             Stopped::Gone => WorkerEnd::Stopped,
             Stopped::Survived(_) => WorkerEnd::Survives,
             Stopped::Elsewhere => WorkerEnd::Elsewhere,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
 use tokio::sync::Notify;
-use vestal_api::DispatchEventView;
+use vestal_api::{DispatchEventView, DispatchPlanView};
 use vestal_board::dispatch::{Bucket, DispatchPolicy, DispatchResult, Shown};
 use vestal_board::{Time, settings};
 use vestal_config::ProfileName;
@@ -147,13 +147,36 @@ async fn once(
     Ok(result?)
 }
 
-/// Returns what a dispatcher goes by: the settings, and what the command line
-/// says in their place. What is wrong with the settings is said once.
-fn policy(ctx: &BoardContext<'_>, args: &DispatchArgs) -> Result<DispatchPolicy, CommandFailure> {
+/// Says what a dispatcher would do with a board now, as `--dry-run` does.
+pub(super) async fn plan_of(ctx: &BoardContext<'_>) -> Result<DispatchPlanView, CommandFailure> {
+    let (policy, mut warnings) = configured_policy(ctx)?;
+    if let Some(profile) = &policy.default_assignee
+        && !ctx.profiles()?.contains(profile)
+    {
+        warnings.push(format!("there is no profile {profile}, which unassigned tasks go to"));
+    }
+    let watched = vestal_dispatcher::is_watched(ctx.boards(), ctx.slug());
+    let described = described(ctx, &policy);
+    let would = once(ctx, policy, DispatchMode::DryRun).await?;
+    let titles = BTreeMap::new();
+    Ok(DispatchPlanView { policy: described, warnings, watched, would, titles })
+}
+
+/// Returns what the settings say a dispatcher goes by, and what is wrong with them.
+fn configured_policy(
+    ctx: &BoardContext<'_>,
+) -> Result<(DispatchPolicy, Vec<String>), CommandFailure> {
     let (mut policy, warnings) = settings::policy(ctx.settings(), ctx.boards().host().clone())?;
     // What becomes of tasks that fail is not for each profile to say: whoever
     // notices a failure has to say the same.
     policy.failures = settings::failures(&ctx.context.settings_of_default()?)?;
+    Ok((policy, warnings))
+}
+
+/// Returns what a dispatcher goes by: the settings, and what the command line
+/// says in their place. What is wrong with the settings is said once.
+fn policy(ctx: &BoardContext<'_>, args: &DispatchArgs) -> Result<DispatchPolicy, CommandFailure> {
+    let (mut policy, warnings) = configured_policy(ctx)?;
     for trouble in warnings {
         ctx.console().warn(&trouble);
     }
@@ -351,7 +374,8 @@ async fn watch(
     policy: DispatchPolicy,
     json: bool,
 ) -> Result<Exit, CommandFailure> {
-    let mut signals = signals::listen_or_fail()?;
+    let mut signals =
+        Terminations::listen().map_err(|error| CommandFailure::io("listen for signals", &error))?;
     let only = ctx.is_named().then(|| ctx.slug().clone());
     let _watching = WatchLock::take(ctx.boards(), only.as_ref())?;
     let boards = OpenBoards::new(ctx.boards().clone(), only);

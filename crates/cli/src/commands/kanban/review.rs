@@ -89,12 +89,16 @@ async fn look(
 ) -> Result<TaskDiff, CommandFailure> {
     let range = attempt.map_or(DiffRange::Whole, |run| DiffRange::Attempt(RunId::new(run)));
     let environment = ctx.settings().environment();
-    diff(board, id, range, environment).await.map_err(|error| match error {
-        DiffError::NoTree { .. } | DiffError::NoAttempt { .. } => {
-            CommandFailure::new(error.to_string()).with_exit(Exit::No)
-        }
-        DiffError::Workspace(error) => CommandFailure::new(error.to_string()),
-    })
+    diff(board, id, range, environment).await.map_err(|error| explain(&error))
+}
+
+/// Returns the failure of a look at what a task changed.
+pub(super) fn explain(error: &DiffError) -> CommandFailure {
+    let failure = CommandFailure::new(error.to_string());
+    match error {
+        DiffError::NoTree { .. } | DiffError::NoAttempt { .. } => failure.with_exit(Exit::No),
+        DiffError::Workspace(_) => failure,
+    }
 }
 
 /// Prints a patch: for people with colours and harmless to their terminal, else byte by byte.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use vestal_config::{AnyKey as _, Override, SettingValue, Settings, remove_entry, set_entry};
-use vestal_mcp::{McpServer, McpServerName, keys};
+use vestal_config::{AnyKey as _, remove_entry, set_entry};
+use vestal_mcp::{NewMcpServer, NewServerError, is_key_header, keys};
 use vestal_sandbox::settings::secrets;
 
 use super::servers::{failure, probe, summary};
@@ -71,8 +71,9 @@ pub(super) async fn run(context: &Context, args: AddArgs) -> Result<Exit, Comman
             .advise("to replace it: --replace")
             .with_exit(Exit::No));
     }
-    let entry = entry(&args)?;
-    let server = understood(context, &name, &entry)?;
+    let entry = described(&args)?.entry().map_err(refused)?;
+    let understood = NewMcpServer::understood(&settings, name.as_str(), &entry);
+    let (name, server) = understood.map_err(refused)?;
     let found = if args.no_test {
         format!("added {name}, which was not tried")
     } else {
@@ -92,34 +93,31 @@ pub(super) async fn run(context: &Context, args: AddArgs) -> Result<Exit, Comman
     Ok(Exit::Success)
 }
 
-/// Returns what is written into config.yaml.
-fn entry(args: &AddArgs) -> Result<SettingValue, CommandFailure> {
-    let text = |text: &str| SettingValue::Text(text.to_owned());
-    let mut fields = BTreeMap::new();
-    let mut put = |name: &str, value| drop(fields.insert(name.to_owned(), value));
-    if let Some(url) = &args.url {
-        put("url", text(url));
-        if !args.headers.is_empty() {
-            put("headers", SettingValue::Map(pairs(&HEADERS, &args.headers)?));
-        }
-    } else if let Some((command, rest)) = args.command.split_first() {
-        // A name alone is looked up, and what is started elsewhere begins there.
-        let begins_here = command.contains('/') && args.cwd.is_none();
-        put("command", text(&if begins_here { whole(command) } else { command.clone() }));
-        if !rest.is_empty() {
-            put("args", SettingValue::List(rest.iter().map(|word| text(word)).collect()));
-        }
-        if !args.env.is_empty() {
-            put("env", SettingValue::Map(pairs(&VARIABLES, &args.env)?));
-        }
-        if let Some(cwd) = &args.cwd {
-            put("cwd", text(&whole(cwd)));
-        }
+fn refused(error: NewServerError) -> CommandFailure {
+    match error {
+        NewServerError::Config(error) => error.into(),
+        error => CommandFailure::usage(error.to_string()),
     }
-    if let Some(seconds) = args.timeout {
-        put("timeout", SettingValue::Integer(seconds));
+}
+
+/// Returns what the command line says of the server.
+fn described(args: &AddArgs) -> Result<NewMcpServer, CommandFailure> {
+    let mut command = args.command.clone();
+    // A name alone is looked up, and what is started elsewhere begins there.
+    if let Some(program) = command.first_mut()
+        && program.contains('/')
+        && args.cwd.is_none()
+    {
+        *program = whole(program);
     }
-    Ok(SettingValue::Map(fields))
+    Ok(NewMcpServer {
+        url: args.url.clone(),
+        headers: pairs(&HEADERS, &args.headers)?,
+        command,
+        env: pairs(&VARIABLES, &args.env)?,
+        cwd: args.cwd.as_deref().map(whole),
+        timeout: args.timeout,
+    })
 }
 
 /// Returns a path that begins in this directory as a whole one: a chat may be
@@ -150,7 +148,7 @@ const VARIABLES: Pairs =
     Pairs { option: "env", between: &['='], is_secret: secrets::is_secret_name };
 
 /// Reads `NAME=VALUE`. A key that is written out is refused, and not repeated.
-fn pairs(kind: &Pairs, given: &[String]) -> Result<BTreeMap<String, SettingValue>, CommandFailure> {
+fn pairs(kind: &Pairs, given: &[String]) -> Result<BTreeMap<String, String>, CommandFailure> {
     let option = kind.option;
     let mut pairs = BTreeMap::new();
     for pair in given {
@@ -165,34 +163,9 @@ fn pairs(kind: &Pairs, given: &[String]) -> Result<BTreeMap<String, SettingValue
             return Err(CommandFailure::usage(failure)
                 .advise("put it into .env and refer to it: NAME='${NAME_OF_A_VARIABLE}'"));
         }
-        pairs.insert(name.to_owned(), SettingValue::Text(value.to_owned()));
+        pairs.insert(name.to_owned(), value.to_owned());
     }
     Ok(pairs)
-}
-
-fn is_key_header(name: &str) -> bool {
-    let folded = name.replace('-', "_").to_ascii_uppercase();
-    ["AUTHORIZATION", "COOKIE"].contains(&folded.as_str())
-        || secrets::is_secret_name(&folded)
-        || ["KEY", "TOKEN", "SECRET"].iter().any(|word| folded.ends_with(word))
-}
-
-/// Reads an entry as the settings would.
-fn understood(
-    context: &Context,
-    name: &McpServerName,
-    entry: &SettingValue,
-) -> Result<McpServer, CommandFailure> {
-    let all = SettingValue::Map([(name.to_string(), entry.clone())].into());
-    let given =
-        Override::parse(&vestal_api::schema(), &format!("{}={all}", keys::MCP_SERVERS.name()))?;
-    let settings = Settings::load(
-        &vestal_api::schema(),
-        context.home()?,
-        context.environment().clone(),
-        vec![given],
-    );
-    super::server(&settings, name)
 }
 
 /// Remove a server from config.yaml; comments and order are kept.
@@ -231,17 +204,17 @@ mod tests {
         }
         let fine = ["Authorization=Bearer ${TOKEN}", "X-Toolsets: all"].map(str::to_owned);
         let fine = pairs(&HEADERS, &fine).unwrap();
-        assert_eq!(fine["Authorization"], SettingValue::Text("Bearer ${TOKEN}".to_owned()));
-        assert_eq!(fine["X-Toolsets"], SettingValue::Text("all".to_owned()));
+        assert_eq!(fine["Authorization"], "Bearer ${TOKEN}");
+        assert_eq!(fine["X-Toolsets"], "all");
     }
 
     #[test]
     fn a_variable_keeps_every_character_of_its_value() {
         let given = ["A= x: y ", "HOST:PORT=1"].map(str::to_owned);
         let read = pairs(&VARIABLES, &given[..1]).unwrap();
-        assert_eq!(read["A"], SettingValue::Text(" x: y ".to_owned()));
+        assert_eq!(read["A"], " x: y ");
         let read = pairs(&VARIABLES, &given[1..]).unwrap();
-        assert_eq!(read["HOST:PORT"], SettingValue::Text("1".to_owned()));
+        assert_eq!(read["HOST:PORT"], "1");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use clap::Args;
 use vestal_agent::redact::Redactor;
 use vestal_api::{McpServerView, McpTestView};
 use vestal_config::Settings;
-use vestal_mcp::{McpConnection, McpServer, McpServerName, Probe, ServerError, Servers, keys};
+use vestal_mcp::{McpServer, McpServerName, Probe, ServerError, Servers, keys};
 
 use crate::console::{Cell, DIM, Table, YELLOW, text};
 use crate::context::Context;
@@ -35,7 +35,7 @@ pub(super) fn list(context: &Context, args: &ListArgs) -> Result<Exit, CommandFa
     let views: Vec<McpServerView> = found
         .value
         .iter()
-        .map(|(name, server)| server_view(name, server, &source, &redactor))
+        .map(|(name, server)| McpServerView::new(name, server, &source, &redactor))
         .collect();
     if args.json {
         console.print_json(&views)?;
@@ -59,30 +59,6 @@ pub(super) fn list(context: &Context, args: &ListArgs) -> Result<Exit, CommandFa
     }
     console.print_table(&table)?;
     Ok(Exit::Success)
-}
-
-fn server_view(
-    name: &McpServerName,
-    server: &McpServer,
-    source: &str,
-    redactor: &Redactor,
-) -> McpServerView {
-    let (transport, target) = match &server.connection {
-        McpConnection::Program { command, args, .. } => {
-            let words = std::iter::once(command).chain(args).map(String::as_str);
-            ("stdio", words.collect::<Vec<_>>().join(" "))
-        }
-        McpConnection::Address { url, transport, .. } => {
-            (transport.as_str(), vestal_mcp::public_url(url))
-        }
-    };
-    McpServerView {
-        name: name.to_string(),
-        enabled: server.enabled,
-        transport: transport.to_owned(),
-        target: redactor.redact(&target).into_owned(),
-        source: source.to_owned(),
-    }
 }
 
 /// Connect to a server, list what it offers, and disconnect.

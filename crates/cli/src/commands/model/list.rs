@@ -2,14 +2,12 @@
 
 use clap::Args;
 use jiff::Timestamp;
-use vestal_agent::keys;
-use vestal_agent::settings::{self, EndpointError, KeyOwner, ProviderCandidate};
-use vestal_api::{DefaultModelView, ModelsView, ProviderView, closest_name};
-use vestal_config::{AnyKey as _, Resolved, Settings};
+use vestal_agent::settings::{self, EndpointError};
+use vestal_api::{DefaultModelView, ModelsView, ProviderView};
+use vestal_config::Settings;
 use vestal_model::{Endpoint, Freshness};
-use vestal_runtime::ProviderModels;
+use vestal_runtime::{ChooseModelError, ProviderModels, choose_model};
 
-use super::cache;
 use crate::console::{BOLD, Cell, Console, DIM, Table, text};
 use crate::context::Context;
 use crate::error::CommandFailure;
@@ -103,77 +101,32 @@ pub(super) struct SetArgs {
 }
 
 pub(super) fn set(context: &Context, args: &SetArgs) -> Result<Exit, CommandFailure> {
-    let before = context.settings()?;
-    let name = args.name.trim();
-    let (provider, model) = settings::split_model(&before, name)?;
-    if model.is_empty() {
-        return Err(CommandFailure::usage("no model given"));
+    let chosen = choose_model(&context.settings()?, &args.name)?;
+    let console = context.console;
+    for (value, outcome) in &chosen.written {
+        console.note(&format!("set {} to {value} in {}", outcome.name, outcome.path.display()));
+        if let Some(source) = &outcome.hidden_by {
+            console.warn(&format!("it has no effect, because {source} overrides it"));
+        }
     }
-    if let Some(provider) = &provider {
-        refuse_to_move_key(&before, provider)?;
-        write(context, &before, keys::MODEL_PROVIDER.name(), provider)?;
+    if let Some(problem) = &chosen.problem {
+        console.warn(problem);
     }
-    write(context, &before, keys::MODEL_DEFAULT.name(), &model)?;
-    check(context, &model);
+    chosen.advice.iter().for_each(|advice| console.note(advice));
     Ok(Exit::Success)
 }
 
-/// Refuses a provider that would be sent the key of another one: without an
-/// address, `model.api_key` is the key of whomever `model.provider` names.
-fn refuse_to_move_key(before: &Settings, provider: &str) -> Result<(), CommandFailure> {
-    let Resolved { value, source } = before.get(&keys::MODEL_API_KEY)?;
-    let KeyOwner::BuiltIn(owner) = settings::key_owner(before)? else { return Ok(()) };
-    let known = ProviderCandidate::built_in();
-    if value.expose().is_none() || owner == provider {
-        return Ok(());
-    }
-    if !known.iter().any(|candidate| candidate.provider == provider) {
-        return Ok(());
-    }
-    let variable = known.iter().find(|candidate| candidate.provider == owner);
-    let variable = variable.map(|candidate| candidate.variable).unwrap_or_default();
-    let name = keys::MODEL_API_KEY.name();
-    let what =
-        format!("{name} from {source} is the key of {owner}, and would be sent to {provider}");
-    Err(CommandFailure::new(what).advise(format!(
-        "set {variable} in .env instead of {name}: it is sent to that provider only"
-    )))
-}
-
-fn write(
-    context: &Context,
-    before: &Settings,
-    key: &str,
-    value: &str,
-) -> Result<(), CommandFailure> {
-    let outcome = vestal_config::set(before, key, value)?;
-    context.console.note(&format!("set {} to {value} in {}", outcome.name, outcome.path.display()));
-    if let Some(source) = outcome.hidden_by {
-        context.console.warn(&format!("it has no effect, because {source} overrides it"));
-    }
-    Ok(())
-}
-
-/// Says what is wrong with the new choice, as far as that is known without
-/// asking anybody.
-fn check(context: &Context, model: &str) {
-    let Ok(after) = context.settings() else { return };
-    let endpoint = match settings::endpoints(&after, None) {
-        Ok(chain) => chain.into_iter().next(),
-        Err(error) => {
-            context.console.warn(&error.to_string());
-            error.advice().iter().for_each(|advice| context.console.note(advice));
-            return;
+impl From<ChooseModelError> for CommandFailure {
+    fn from(error: ChooseModelError) -> Self {
+        match error {
+            ChooseModelError::Missing => Self::usage(error.to_string()),
+            ChooseModelError::Endpoint(error) => error.into(),
+            ChooseModelError::Set(error) => error.into(),
+            ChooseModelError::Config(error) => error.into(),
+            ChooseModelError::MovesKey { .. } => {
+                let advice = error.advice();
+                advice.into_iter().fold(Self::new(error.to_string()), Self::advise)
+            }
         }
-    };
-    let Some(endpoint) = endpoint else { return };
-    let Some(listed) = cache(&after).kept(&endpoint) else { return };
-    if listed.models.iter().any(|known| known.id == model) {
-        return;
-    }
-    let provider = &endpoint.name;
-    context.console.warn(&format!("{provider} does not list a model {model}"));
-    if let Some(meant) = closest_name(model, listed.models.iter().map(|known| &*known.id)) {
-        context.console.note(&format!("did you mean {provider}:{meant}?"));
     }
 }

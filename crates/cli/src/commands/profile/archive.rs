@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use vestal_api::{ExportedProfileView, ImportedProfileView};
-use vestal_config::{AnyKey, Environment, Settings};
 
 use super::named;
 use crate::console::text;
@@ -75,18 +74,6 @@ the .env of the new profile.
 Example:
   vestal profile import work.tar.gz --name spare";
 
-/// Settings of an imported profile that deserve a look before a command is run.
-const TELLING: [&dyn AnyKey; 8] = [
-    &vestal_sandbox::keys::BACKEND,
-    &vestal_sandbox::keys::DOCKER_VOLUMES,
-    &vestal_sandbox::keys::DOCKER_EXTRA_ARGS,
-    &vestal_agent::keys::APPROVALS_MODE,
-    &vestal_agent::keys::APPROVALS_UNATTENDED,
-    &vestal_agent::keys::DELEGATION_SUBAGENT_AUTO_APPROVE,
-    &vestal_agent::keys::MODEL_BASE_URL,
-    &vestal_agent::keys::PROVIDERS,
-];
-
 /// Create a profile from an archive.
 #[derive(Debug, Args)]
 #[command(after_help = IMPORT_HELP)]
@@ -108,17 +95,14 @@ pub(super) fn import(context: &Context, args: &ImportArgs) -> Result<Exit, Comma
     let name = args.name.as_deref().map(named).transpose()?;
     let imported = context.profiles()?.import(&args.file, name.as_ref())?;
     let (home, console) = (&imported.home, context.console);
-    let settings =
-        Settings::load(&vestal_api::schema(), home.clone(), Environment::default(), Vec::new());
-    let is_set = |key: &&&dyn AnyKey| key.resolve(&settings).is_ok_and(|own| !own.is_default());
-    let telling: Vec<&'static str> = TELLING.iter().filter(is_set).map(|key| key.name()).collect();
+    let telling = vestal_api::telling_settings(home);
     if args.json {
         console.print_json(&ImportedProfileView {
             name: home.profile().to_string(),
             path: home.dir().display().to_string(),
             files: imported.files,
             left_out: imported.left_out,
-            telling_settings: telling.iter().map(ToString::to_string).collect(),
+            telling_settings: telling,
         })?;
         return Ok(Exit::Success);
     }

@@ -78,4 +78,26 @@ fn a_diff_is_a_patch_that_git_takes() {
     std::fs::write(repository.join("patch"), &patch).unwrap();
     git("git apply --check patch");
     assert!(refused(&world, &["diff", &id, "--attempt", "99"], 1).contains("kanban runs"));
+
+    // What becomes of it: a file, or a commit of the branch.
+    let file = repository.join("task.patch");
+    let export = ["export", &id, "--output", file.to_str().unwrap()];
+    done(&world, &export);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), patch);
+    assert!(refused(&world, &export, 1).contains("--force"));
+    git("git config user.name a && git config user.email a@localhost");
+    std::fs::write(repository.join("file"), "mine\n").unwrap();
+    let plan = kanban(&world, &["merge", &id, "--dry-run"]).exits(1);
+    assert!(
+        String::from_utf8_lossy(&plan.stdout).contains("cannot be merged into main (squash)"),
+        "{plan:?}"
+    );
+    let told = refused(&world, &["merge", &id], 1);
+    assert!(told.contains("changes of its own"), "{told}");
+    git("git checkout -q file");
+    let merged = json(&world, &["merge", &id, "--json"]);
+    assert_eq!([&merged["into"], &merged["method"]], ["main", "squash"]);
+    assert_eq!(std::fs::read_to_string(repository.join("file")).unwrap(), "two\n");
+    assert!(done(&world, &["show", &id]).contains("Merged into main"));
+    assert!(refused(&world, &["merge", &id], 1).contains("has all of it already"));
 }

@@ -1,0 +1,265 @@
+//! Profiles: listed, made, cloned, renamed, deleted with what goes, exported and imported.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Path, Query, State};
+use axum::http::header;
+use axum::response::{IntoResponse as _, Response};
+use serde::Deserialize;
+use vestal_api::dashboard::ProfilePlanView;
+use vestal_api::{CreatedProfileView, DeletedProfileView, ImportedProfileView, RenamedProfileView};
+use vestal_config::{Home, ProfileName};
+use vestal_profiles::{ProfileError, ProfileListing, ProfileStart, Profiles};
+use vestal_sandbox::{Engine, ProfileSandboxes, ProfileSandboxesError};
+
+use super::bad_request;
+use crate::app::{App, AppState};
+use crate::error::PageError;
+use crate::gate::{DeclaredRoute, Right, Route, header_value};
+
+pub(super) fn routes() -> Vec<DeclaredRoute<App>> {
+    vec![
+        Route::get("/api/profiles", list).needs(Right::Viewer),
+        Route::get("/api/profiles/{profile}/plan", plan).needs(Right::Viewer),
+        Route::get("/api/profiles/{profile}/export", export).needs(Right::Operator),
+        Route::post("/api/profiles", create).needs(Right::Operator),
+        Route::post("/api/profiles/import", import).needs(Right::Operator),
+        Route::post("/api/profiles/{profile}/rename", rename).needs(Right::Operator),
+        Route::post("/api/profiles/{profile}/delete", delete).needs(Right::Operator),
+    ]
+}
+
+fn profiles(app: &AppState) -> Profiles {
+    Profiles::at(&vestal_api::schema(), app.data.root().root())
+}
+
+fn named(name: &str) -> Result<ProfileName, PageError> {
+    ProfileName::new(name.trim()).map_err(|error| PageError::invalid(error.to_string()))
+}
+
+async fn list(State(app): State<App>) -> Json<ProfileListing> {
+    Json(profiles(&app).list(None))
+}
+
+#[derive(Deserialize)]
+struct CreateRequest {
+    name: String,
+    /// The profile whose settings, secrets, skills and memories it begins with.
+    #[serde(default)]
+    clone_from: Option<String>,
+    #[serde(default)]
+    description: String,
+}
+
+async fn create(
+    State(app): State<App>,
+    body: Result<Json<CreateRequest>, JsonRejection>,
+) -> Result<Json<CreatedProfileView>, PageError> {
+    let Json(request) =
+        body.map_err(|rejection| bad_request(rejection.status(), rejection.body_text()))?;
+    let name = named(&request.name)?;
+    let start = match request.clone_from.filter(|source| !source.is_empty()) {
+        Some(source) => ProfileStart::CloneOf(named(&source)?),
+        None => ProfileStart::Empty,
+    };
+    let created = profiles(&app).create(&name, &start, request.description.trim())?;
+    let left_out = created.left_out.iter().map(|path| path.display().to_string());
+    Ok(Json(CreatedProfileView {
+        name: name.to_string(),
+        path: created.home.dir().display().to_string(),
+        left_out: left_out.collect(),
+    }))
+}
+
+/// Finds the sandboxes of a profile; nothing where it never had any.
+async fn sandboxes(app: &AppState, home: &Home) -> Result<Option<ProfileSandboxes>, PageError> {
+    if !ProfileSandboxes::may_exist(home) {
+        return Ok(None);
+    }
+    let engine = Engine::open(app.data.settings(home.profile()))?;
+    Ok(Some(ProfileSandboxes::find(engine, home).await?))
+}
+
+/// Says what goes when a profile is renamed or deleted.
+async fn plan(
+    State(app): State<App>,
+    Path(profile): Path<String>,
+) -> Result<Json<ProfilePlanView>, PageError> {
+    let home = app.data.profile(&profile)?;
+    let found = sandboxes(&app, &home).await?;
+    let sandboxes = found.iter().flat_map(ProfileSandboxes::instances).map(Into::into).collect();
+    Ok(Json(ProfilePlanView {
+        profile: home.profile().to_string(),
+        path: home.dir().display().to_string(),
+        sandboxes,
+    }))
+}
+
+#[derive(Deserialize)]
+struct RenameRequest {
+    to: String,
+}
+
+async fn rename(
+    State(app): State<App>,
+    Path(profile): Path<String>,
+    body: Result<Json<RenameRequest>, JsonRejection>,
+) -> Result<Json<RenamedProfileView>, PageError> {
+    let Json(request) =
+        body.map_err(|rejection| bad_request(rejection.status(), rejection.body_text()))?;
+    let (from, to) = (named(&profile)?, named(&request.to)?);
+    let profiles = profiles(&app);
+    let (old, _) = profiles.check_rename(&from, &to)?;
+    let mut instances = 0;
+    if let Some(found) = sandboxes(&app, &old).await? {
+        found.refuse_volumes().await?;
+        instances = found.release().await?;
+    }
+    app.data.forget(&from).await;
+    let home = profiles.rename(&from, &to)?;
+    Ok(Json(RenamedProfileView {
+        name: to.to_string(),
+        was: from.to_string(),
+        path: home.dir().display().to_string(),
+        instances,
+    }))
+}
+
+#[derive(Deserialize)]
+struct DeleteRequest {
+    /// The name, once more.
+    confirm: String,
+}
+
+/// Deletes a profile with its sandboxes. Its gateway is stopped first, so that nothing writes meanwhile.
+async fn delete(
+    State(app): State<App>,
+    Path(profile): Path<String>,
+    body: Result<Json<DeleteRequest>, JsonRejection>,
+) -> Result<Json<DeletedProfileView>, PageError> {
+    let Json(request) =
+        body.map_err(|rejection| bad_request(rejection.status(), rejection.body_text()))?;
+    let name = named(&profile)?;
+    if request.confirm.trim() != name.as_str() {
+        return Err(PageError::invalid(format!("write {name} to delete it; nothing was deleted")));
+    }
+    let profiles = profiles(&app);
+    let home = profiles.check_delete(&name)?;
+    let found = sandboxes(&app, &home).await?;
+    app.host.stop_before_removal(&name).await.map_err(PageError::conflict)?;
+    let sandboxes = match found {
+        Some(found) => found.remove().await?,
+        None => Vec::new(),
+    };
+    app.data.forget(&name).await;
+    profiles.delete(&name)?;
+    Ok(Json(DeletedProfileView { name: name.to_string(), sandboxes }))
+}
+
+/// Sends a profile as an archive, without its secrets.
+async fn export(
+    State(app): State<App>,
+    Path(profile): Path<String>,
+) -> Result<Response, PageError> {
+    let name = app.data.profile(&profile)?.profile().clone();
+    let profiles = profiles(&app);
+    let run = app.data.root().run_dir();
+    let made = {
+        let name = name.clone();
+        // Files are read and compressed: not on a thread that serves others.
+        tokio::task::spawn_blocking(move || -> Result<Vec<u8>, PageError> {
+            let dir = PrivateDir::new(&run)?;
+            let path = dir.path().join("profile.tar.gz");
+            profiles.export(&name, &path)?;
+            std::fs::read(&path).map_err(|error| PageError::internal(error.to_string()))
+        })
+        .await
+    };
+    let bytes = made.map_err(|error| PageError::internal(error.to_string()))??;
+    let disposition = header_value(&format!("attachment; filename=\"{name}.tar.gz\""))?;
+    let headers = [
+        (header::CONTENT_TYPE, header::HeaderValue::from_static("application/gzip")),
+        (header::CONTENT_DISPOSITION, disposition),
+    ];
+    Ok((headers, bytes).into_response())
+}
+
+#[derive(Deserialize)]
+struct ImportQuery {
+    /// The name; that in the archive unless given.
+    #[serde(default)]
+    name: String,
+}
+
+/// Makes a profile from an archive.
+async fn import(
+    State(app): State<App>,
+    Query(query): Query<ImportQuery>,
+    body: Bytes,
+) -> Result<Json<ImportedProfileView>, PageError> {
+    let name = Some(query.name).filter(|name| !name.trim().is_empty());
+    let name = name.as_deref().map(named).transpose()?;
+    let profiles = profiles(&app);
+    let run = app.data.root().run_dir();
+    let imported = tokio::task::spawn_blocking(move || -> Result<_, PageError> {
+        let dir = PrivateDir::new(&run)?;
+        let path = dir.path().join("profile.tar.gz");
+        let failed = |error: std::io::Error| PageError::internal(error.to_string());
+        std::fs::write(&path, &body).map_err(failed)?;
+        Ok(profiles.import(&path, name.as_ref())?)
+    });
+    let imported = imported.await.map_err(|error| PageError::internal(error.to_string()))??;
+    let home = &imported.home;
+    Ok(Json(ImportedProfileView {
+        name: home.profile().to_string(),
+        path: home.dir().display().to_string(),
+        files: imported.files,
+        left_out: imported.left_out,
+        telling_settings: vestal_api::telling_settings(home),
+    }))
+}
+
+/// A directory that only we can read and that goes with this value.
+struct PrivateDir(std::path::PathBuf);
+
+impl PrivateDir {
+    fn new(run: &std::path::Path) -> Result<Self, PageError> {
+        use std::os::unix::fs::DirBuilderExt as _;
+        let mut random = [0_u8; 8];
+        getrandom::fill(&mut random).map_err(|error| PageError::internal(error.to_string()))?;
+        let path = run.join(format!("dashboard-archive-{:016x}", u64::from_ne_bytes(random)));
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(|error| PageError::internal(format!("make {}: {error}", path.display())))?;
+        Ok(Self(path))
+    }
+
+    fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+}
+
+impl Drop for PrivateDir {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            tracing::debug!(%error, "a directory for an archive stays behind");
+        }
+    }
+}
+
+impl From<ProfileError> for PageError {
+    fn from(error: ProfileError) -> Self {
+        let detail = error.to_string();
+        match error {
+            ProfileError::Io { .. } => Self::unavailable(detail),
+            _ => Self::conflict(detail),
+        }
+    }
+}
+
+impl From<ProfileSandboxesError> for PageError {
+    fn from(error: ProfileSandboxesError) -> Self {
+        Self::conflict(error.to_string())
+            .advise("start the engine of its sandboxes, or see what works here on the page Doctor")
+    }
+}

@@ -1,0 +1,306 @@
+//! What can be done to a sandbox that takes long.
+
+use std::fmt;
+use std::path::Path;
+
+use async_recursion::async_recursion as boxed;
+use serde::{Deserialize, Serialize};
+use vestal_sandbox::{
+    Engine, Error, FilesOnRemoval, Rebuild, SandboxSummary, SnapshotName, TaskName, WhileBusy,
+};
+
+/// The kind of an action, as records and pages have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verb {
+    /// A copy is kept under a name.
+    Snapshot,
+    /// A snapshot is deleted.
+    RemoveSnapshot,
+    /// The sandbox becomes what it was in a snapshot.
+    Restore,
+    /// A new sandbox is made as a copy.
+    Fork,
+    /// The sandbox is made anew with the settings of now.
+    Rebuild,
+    /// The sandbox is removed.
+    Remove,
+    /// The sandbox is stopped.
+    Stop,
+    /// The sandbox is started, and made anew where its instance is gone.
+    Start,
+}
+
+impl Verb {
+    /// Returns the word for it, as JSON has it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Snapshot => "snapshot",
+            Self::RemoveSnapshot => "remove_snapshot",
+            Self::Restore => "restore",
+            Self::Fork => "fork",
+            Self::Rebuild => "rebuild",
+            Self::Remove => "remove",
+            Self::Stop => "stop",
+            Self::Start => "start",
+        }
+    }
+}
+
+/// An action with what it needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Action {
+    /// Keeps a copy.
+    Snapshot {
+        /// The name of the snapshot.
+        name: SnapshotName,
+        /// A line to remember it by.
+        note: Option<String>,
+        /// What to do while jobs run.
+        busy: WhileBusy,
+    },
+    /// Deletes a snapshot.
+    RemoveSnapshot {
+        /// The name of the snapshot.
+        name: SnapshotName,
+    },
+    /// Goes back to a snapshot.
+    Restore {
+        /// The name of the snapshot.
+        name: SnapshotName,
+        /// What to do while jobs run.
+        busy: WhileBusy,
+    },
+    /// Makes a new sandbox as a copy.
+    Fork {
+        /// The task of the new one.
+        to: TaskName,
+        /// The snapshot that is copied; nothing: the sandbox as it is.
+        snapshot: Option<SnapshotName>,
+        /// What to do while jobs run.
+        busy: WhileBusy,
+    },
+    /// Makes the sandbox anew.
+    Rebuild {
+        /// The backend it moves to; nothing: it stays on the one it is on.
+        backend: Option<String>,
+        /// What to do while jobs run.
+        busy: WhileBusy,
+    },
+    /// Removes the sandbox.
+    Remove {
+        /// Whether workspace, home and snapshots go too.
+        files: FilesOnRemoval,
+    },
+    /// Stops the sandbox.
+    Stop,
+    /// Starts the sandbox. Its image may have to be fetched first.
+    Start,
+}
+
+/// What came of an action.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Done {
+    /// In a sentence.
+    pub words: String,
+    /// What else is to be known, a sentence each.
+    pub remarks: Vec<String>,
+}
+
+/// Why an action failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct ActionError {
+    error: Error,
+}
+
+impl ActionError {
+    /// Reports whether running jobs were in the way, so that it may be tried again with them ended.
+    pub fn is_busy(&self) -> bool {
+        matches!(self.error, Error::Busy { .. })
+    }
+}
+
+impl From<Error> for ActionError {
+    fn from(error: Error) -> Self {
+        Self { error }
+    }
+}
+
+impl Action {
+    /// Returns its kind.
+    pub fn verb(&self) -> Verb {
+        match self {
+            Self::Snapshot { .. } => Verb::Snapshot,
+            Self::RemoveSnapshot { .. } => Verb::RemoveSnapshot,
+            Self::Restore { .. } => Verb::Restore,
+            Self::Fork { .. } => Verb::Fork,
+            Self::Rebuild { .. } => Verb::Rebuild,
+            Self::Remove { .. } => Verb::Remove,
+            Self::Stop => Verb::Stop,
+            Self::Start => Verb::Start,
+        }
+    }
+
+    /// Does it, by the call of the engine that the command line makes. Dropped half-way it undoes
+    /// what it has begun; [`Engine::close`] waits for that.
+    #[boxed]
+    pub async fn perform(&self, engine: &Engine, task: &TaskName) -> Result<Done, ActionError> {
+        match self {
+            Self::Snapshot { name, note, busy } => {
+                let kept = engine.snapshot(task, name, note.as_deref(), *busy).await?;
+                Ok(Done::new(format!("saved {task} as {name} ({})", size(kept.files, kept.bytes))))
+            }
+            Self::RemoveSnapshot { name } => {
+                engine.remove_snapshot(task, name).await?;
+                Ok(Done::new(format!("removed snapshot {name} of {task}")))
+            }
+            Self::Restore { name, busy } => {
+                let restored = engine.restore(task, name, *busy).await?;
+                let words =
+                    format!("restored {task} to {name} of {}", restored.snapshot.created_at);
+                Ok(Done { words, remarks: restored.remarks })
+            }
+            Self::Fork { to, snapshot, busy } => {
+                let to = fork_target(engine, task, to).await?;
+                let forked = engine.fork(task, snapshot.as_ref(), &to, *busy).await?;
+                let words = format!(
+                    "forked {task} to {} on {} ({})",
+                    forked.task,
+                    forked.backend,
+                    size(forked.files, forked.bytes)
+                );
+                Ok(Done { words, remarks: forked.remarks })
+            }
+            Self::Rebuild { backend, busy } => {
+                let rebuild = Rebuild { backend: backend.clone() };
+                let rebuilt = engine.rebuild(task, &rebuild, *busy).await?;
+                let on = if rebuilt.was == rebuilt.now {
+                    format!("on {}", rebuilt.now)
+                } else {
+                    format!("on {} (was on {})", rebuilt.now, rebuilt.was)
+                };
+                let kept = kept(rebuilt.kept.iter().map(|path| shown(path)));
+                Ok(Done { words: format!("rebuilt {task} {on}{kept}"), remarks: rebuilt.remarks })
+            }
+            Self::Remove { files } => {
+                let removal = engine.remove(task, *files).await?;
+                let dirs = removal.kept.iter().map(|path| shown(path));
+                let volumes = removal.kept_volumes.iter().map(|name| format!("volume {name}"));
+                Ok(Done::new(format!("removed {task}{}", kept(dirs.chain(volumes)))))
+            }
+            Self::Stop => {
+                let found = engine.inspect(task).await?;
+                let in_memory = found.iter().any(SandboxSummary::has_files_in_memory);
+                let words = match (engine.stop(task).await?, in_memory) {
+                    (false, _) => format!("{task} was not running"),
+                    (true, false) => format!("stopped {task}; its files are kept"),
+                    (true, true) => {
+                        format!(
+                            "stopped {task}; its workspace and home were in memory and are gone"
+                        )
+                    }
+                };
+                Ok(Done::new(words))
+            }
+            Self::Start => {
+                // What was never there is not made by a slip of the name.
+                engine.inspect(task).await?;
+                let sandbox = engine.sandbox(task).await?;
+                Ok(Done { words: format!("started {task}"), remarks: sandbox.notice_texts() })
+            }
+        }
+    }
+}
+
+/// Returns the task of a fork. A directory that is mounted in the first sandbox is in the new one
+/// too, and so is part of its task.
+async fn fork_target(engine: &Engine, from: &TaskName, new: &TaskName) -> Result<TaskName, Error> {
+    let summaries = engine.inspect(from).await.unwrap_or_default();
+    let mounted = summaries.into_iter().find_map(|summary| summary.overrides.mount);
+    match mounted {
+        Some(dir) if !new.as_str().contains("@/") => engine.task_with_mount(new, &dir),
+        Some(_) | None => Ok(new.clone()),
+    }
+}
+
+impl Done {
+    fn new(words: String) -> Self {
+        Self { words, remarks: Vec::new() }
+    }
+}
+
+/// Says what is done, before it is.
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Snapshot { name, .. } => write!(f, "saving it as {name}"),
+            Self::RemoveSnapshot { name } => write!(f, "removing its snapshot {name}"),
+            Self::Restore { name, .. } => write!(f, "restoring it to {name}"),
+            Self::Fork { to, snapshot: None, .. } => write!(f, "forking it to {to}"),
+            Self::Fork { to, snapshot: Some(name), .. } => {
+                write!(f, "forking its snapshot {name} to {to}")
+            }
+            Self::Rebuild { backend: None, .. } => f.write_str("rebuilding it"),
+            Self::Rebuild { backend: Some(backend), .. } => {
+                write!(f, "rebuilding it on {backend}")
+            }
+            Self::Remove { files: FilesOnRemoval::Keep } => f.write_str("removing it"),
+            Self::Remove { files: FilesOnRemoval::Remove } => {
+                f.write_str("removing it with its files")
+            }
+            Self::Stop => f.write_str("stopping it"),
+            Self::Start => f.write_str("starting it"),
+        }
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn kept(what: impl Iterator<Item = String>) -> String {
+    let kept: Vec<String> = what.collect();
+    if kept.is_empty() { String::new() } else { format!("; kept {}", kept.join(", ")) }
+}
+
+/// Returns how much was copied.
+fn size(files: u64, bytes: u64) -> String {
+    let word = if files == 1 { "file" } else { "files" };
+    format!("{files} {word}, {}", bytes_in_words(bytes))
+}
+
+/// Returns a number of bytes as people say it.
+pub(crate) fn bytes_in_words(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let at = (bytes.max(1).ilog2() / 10).min(4) as usize;
+    if at == 0 {
+        return format!("{bytes} B");
+    }
+    let unit = 1_u128 << (10 * at);
+    let tenths = u128::from(bytes) * 10 / unit;
+    format!("{}.{} {}", tenths / 10, tenths % 10, UNITS[at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_said_in_the_unit_that_fits() {
+        let said: Vec<String> = [0, 1, 1023, 1024, 1536, 5 << 30].map(bytes_in_words).to_vec();
+        assert_eq!(said, ["0 B", "1 B", "1023 B", "1.0 KiB", "1.5 KiB", "5.0 GiB"]);
+    }
+
+    #[test]
+    fn an_action_says_what_it_does_before_it_does_it() {
+        let busy = WhileBusy::Refuse;
+        let name: SnapshotName = "good".parse().unwrap();
+        let to: TaskName = "copy".parse().unwrap();
+        let fork = Action::Fork { to, snapshot: Some(name.clone()), busy };
+        assert_eq!(fork.to_string(), "forking its snapshot good to copy");
+        assert_eq!(Action::Restore { name, busy }.to_string(), "restoring it to good");
+        let files = FilesOnRemoval::Remove;
+        assert_eq!(Action::Remove { files }.to_string(), "removing it with its files");
+    }
+}
