@@ -1,5 +1,7 @@
 //! Ports that jobs listen on: listed, and connected to.
 
+#![expect(clippy::unwrap_used, reason = "a helper of a test may panic as the test may")]
+
 mod support;
 
 use std::io::{Read as _, Write as _};
@@ -15,7 +17,7 @@ use vestal_wire::{CallReply, CallRequest, FaultCode, FileReply, ListeningPort, S
 fn listens_and_gives_back() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (mut stream, _) = listener.accept().unwrap();
-    let mut buf = [0; 100_000];
+    let mut buf = vec![0; 100_000];
     loop {
         let read = stream.read(&mut buf).unwrap();
         if read == 0 {

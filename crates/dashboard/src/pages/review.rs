@@ -200,7 +200,12 @@ async fn merge_task(
     let merged = merge(&board, &by(&caller), &id, &request, app.data.environment()).await;
     let merged = merged.map_err(not_merged)?;
     if approve {
-        let moved = board.complete(&by(&caller), &id, TaskCompletion::default()).await?;
+        let moved = board.complete(&by(&caller), &id, TaskCompletion::default()).await;
+        let moved = moved.map_err(|error| {
+            // Half of what was asked for is done, which must be said.
+            let into = &merged.plan.into;
+            PageError::conflict(format!("it was merged into {into}, but not approved: {error}"))
+        })?;
         settled(&app, &board, moved).await;
     }
     Ok(Json(MergedView::new(id.as_str(), &merged, approve)))

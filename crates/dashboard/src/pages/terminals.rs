@@ -275,7 +275,8 @@ impl Terminal {
                 break;
             }
         }
-        typing.abort();
+        // What was typed before the page went still arrives.
+        drop((typed, typing));
         farewell(&mut sink, "over").await;
     }
 

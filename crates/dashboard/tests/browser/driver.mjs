@@ -93,6 +93,18 @@ export async function login(browser, link, complaints, expected) {
   return { context, page };
 }
 
+/**
+ * Waits until a page has been led to the login. One load may overtake another on the way, which a wait for the
+ * navigation would take for a failure.
+ */
+export async function ledToLogin(page) {
+  const patience = Date.now() + 30_000;
+  while (!new URL(page.url()).pathname.startsWith("/login")) {
+    assert.ok(Date.now() < patience, page.url());
+    await page.waitForTimeout(50);
+  }
+}
+
 /** Says what is seriously wrong with a page for people who do not see it or use no mouse. */
 export async function examined(browser, context, path) {
   // The policy would keep the examiner's own script out.

@@ -7,6 +7,7 @@
 #[path = "../gate/support.rs"]
 mod support;
 
+#[expect(dead_code, reason = "other tests use the rest")]
 #[path = "../gate/fixtures.rs"]
 mod fixtures;
 

@@ -93,7 +93,8 @@ await story(async (browser) => {
   assert.deepEqual(ticks, [1, 2, 3, 4, 5, 6].map((i) => `tick-${i}-${i * 7}`));
 
   // A page that was closed finds the shell as it was left.
-  await type(page, "answer=still-here");
+  await type(page, "answer=still-here; echo kept-$((4+4))");
+  await shows(page, "kept-8");
   await page.reload();
   await shows(page, "tick-6-42");
   await type(page, "echo $answer-$((2+3))");

@@ -1,7 +1,7 @@
 // Two profiles, somebody who may only look, a server that is away for a while, a gateway that is restarted under
 // an open page, and the ways out. Links of an operator and a viewer come on standard input.
 import assert from "node:assert/strict";
-import { ask, BASE, heard, login, settled, story } from "./driver.mjs";
+import { ask, BASE, heard, ledToLogin, login, settled, story } from "./driver.mjs";
 
 const operator = await heard();
 const viewer = await heard();
@@ -71,12 +71,12 @@ await story(async (browser) => {
   await second.goto(`${BASE}/sandboxes`);
   await settled(second);
   await page.getByRole("button", { name: "Log out" }).click();
-  await page.waitForURL(/\/login$/);
+  await ledToLogin(page);
   assert.equal((await context.cookies()).length, 0, "the cookie is gone");
   await second.getByRole("link", { name: "Board", exact: true }).click();
-  await second.waitForURL(/\/login/);
+  await ledToLogin(second);
   await page.goBack();
-  await page.waitForURL(/\/login/);
+  await ledToLogin(page);
   assert.equal(await page.getByText("For the first").count(), 0, "going back shows nothing of it");
   // The viewer's session is another one.
   await looking.page.goto(`${BASE}/board`);

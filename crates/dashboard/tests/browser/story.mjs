@@ -2,7 +2,7 @@
 // meanwhile is asked for on standard output.
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { ask, BASE, everyPage, examined, heard, PICTURES, settled, SIZES, story, watched } from "./driver.mjs";
+import { ask, BASE, everyPage, examined, heard, ledToLogin, PICTURES, settled, SIZES, story, watched } from "./driver.mjs";
 
 const link = await heard();
 
@@ -99,12 +99,7 @@ await story(async (browser) => {
   page.on("load", () => (loads += 1));
   await ask("end all sessions");
   await page.getByRole("link", { name: "Sandboxes", exact: true }).click();
-  // One load may overtake another on the way, which a wait for the navigation would take for a failure.
-  const patience = Date.now() + 30_000;
-  while (!new URL(page.url()).pathname.startsWith("/login")) {
-    assert.ok(Date.now() < patience, page.url());
-    await page.waitForTimeout(50);
-  }
+  await ledToLogin(page);
   assert.ok(loads <= 2, `${loads} loads`);
   const probed = complaints.filter((text) => !text.includes("401"));
   assert.deepEqual(probed, []);

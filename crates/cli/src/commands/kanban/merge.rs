@@ -98,8 +98,13 @@ pub(super) async fn run(ctx: &BoardContext<'_>, args: &MergeArgs) -> Result<Exit
         return Err(failure.with_exit(Exit::No).advise("merge it without --approve"));
     }
     let merged = merge(&board, &ctx.by(), &id, &request, environment).await.map_err(failure)?;
-    if args.approve {
-        board.complete(&ctx.by(), &id, TaskCompletion::default()).await?;
+    if args.approve
+        && let Err(error) = board.complete(&ctx.by(), &id, TaskCompletion::default()).await
+    {
+        let into = &merged.plan.into;
+        let failure =
+            CommandFailure::new(format!("{id} was merged into {into}, but not approved: {error}"));
+        return Err(failure.with_exit(Exit::No));
     }
     if args.json {
         ctx.print(&MergedView::new(id.as_str(), &merged, args.approve))?;

@@ -50,8 +50,15 @@ pub(super) fn classify(login: &Login, text: &str, code: Option<i32>) -> Failure 
         let asks = methods.contains("password") || methods.contains("keyboard-interactive");
         let copy = by_hand.replacen("ssh", "ssh-copy-id", 1);
         return if asks {
+            let problem = if methods.contains("publickey") {
+                format!(
+                    "{login} accepts none of your keys, and asks for a password, which Vestal never enters"
+                )
+            } else {
+                format!("{login} asks for a password, which Vestal never enters")
+            };
             refused(
-                format!("{login} asks for a password, which Vestal never enters"),
+                problem,
                 format!(
                     "log in with a key: put yours there with `{copy}`, and load it with `ssh-add` \
                      if it has a passphrase"
@@ -168,6 +175,10 @@ mod tests {
         );
         assert_eq!(
             problem("me@there: Permission denied (publickey,password).\r\n"),
+            "me@there accepts none of your keys, and asks for a password, which Vestal never enters"
+        );
+        assert_eq!(
+            problem("me@there: Permission denied (keyboard-interactive).\r\n"),
             "me@there asks for a password, which Vestal never enters"
         );
         assert_eq!(
