@@ -11,9 +11,9 @@ use crate::read_lines::{LogReader, NextLine};
 /// Bytes of one entry that are held; a longer one becomes several.
 const MAX_BYTES: usize = 1 << 20;
 
-/// One of the logs that are read together.
+/// A log to read, alone or merged with others.
 #[derive(Debug, Clone)]
-pub struct MergedLog {
+pub struct LogInput {
     /// What it is called, such as `agent`.
     pub name: &'static str,
     /// Whose it is, such as a profile; nothing if it is everybody's.
@@ -26,8 +26,8 @@ pub struct MergedLog {
     pub only: Option<String>,
 }
 
-impl MergedLog {
-    /// Returns a source whose lines have the shape of entries.
+impl LogInput {
+    /// Returns a log whose lines have the shape of entries.
     pub fn new(name: &'static str, owner: Option<String>, files: LogFiles) -> Self {
         Self { name, owner, files, level_of: |_| None, only: None }
     }
@@ -45,7 +45,7 @@ pub enum PendingEntry {
 /// A place in a log, between entries.
 #[derive(Debug)]
 pub struct EntryReader {
-    source: MergedLog,
+    source: LogInput,
     lines: LogReader,
     /// The entry whose lines are being read.
     pending: Option<LogEntry>,
@@ -61,7 +61,7 @@ pub struct EntryReader {
 
 impl EntryReader {
     /// Returns a reader at the oldest entry of a log.
-    pub fn new(source: MergedLog) -> Self {
+    pub fn new(source: LogInput) -> Self {
         let lines = LogReader::new(source.files.clone());
         Self {
             source,
@@ -85,7 +85,7 @@ impl EntryReader {
     }
 
     /// Returns the log.
-    pub fn source(&self) -> &MergedLog {
+    pub fn source(&self) -> &LogInput {
         &self.source
     }
 
