@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::find;
-use crate::follow::{Outlet, exit_of, take_along, unless_terminated};
+use crate::follow::{Outlet, exit_of, kill_before_exit, unless_terminated};
 use crate::interact::{self, Detach, Interacted, interact};
 use crate::signals;
 use crate::values::quoted;
@@ -92,11 +92,11 @@ async fn open(
             Ok(Exit::Success)
         }
         Ok(Interacted::NoReader) => {
-            take_along(context.console, sandbox, &id, signals).await;
+            kill_before_exit(context.console, sandbox, &id, signals).await;
             Ok(Exit::BrokenPipe)
         }
         Ok(Interacted::Terminated(signal)) => {
-            take_along(context.console, sandbox, &id, signals).await;
+            kill_before_exit(context.console, sandbox, &id, signals).await;
             Ok(Exit::Terminated(signal))
         }
         Err(failure) => Err(failure),
