@@ -195,7 +195,7 @@ const VERSION: u64 = 1;
 const NOTES_PATH: [&str; 4] = [".local", "state", "vestal", "homes"];
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Note {
+struct HomeNote {
     version: u64,
     path: PathBuf,
 }
@@ -208,7 +208,7 @@ pub(crate) struct HomeNotes {
 
 /// What to do about a directory that is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Missing {
+enum MissingDir {
     Fail,
     Make,
 }
@@ -225,13 +225,13 @@ impl HomeNotes {
     }
 
     /// Opens the directory without following a link below the user's home.
-    fn open(&self, missing: Missing) -> io::Result<OwnedFd> {
+    fn open(&self, missing: MissingDir) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let home = openat(CWD, &self.user_home, flags, Mode::empty())?;
         let step = |dir: OwnedFd, name: &&str| -> io::Result<OwnedFd> {
             let open = || openat(&dir, *name, flags | OFlags::NOFOLLOW, Mode::empty());
             match open() {
-                Err(Errno::NOENT) if missing == Missing::Make => {
+                Err(Errno::NOENT) if missing == MissingDir::Make => {
                     match mkdirat(&dir, *name, Mode::RWXU) {
                         Ok(()) | Err(Errno::EXIST) => Ok(open()?),
                         Err(error) => Err(error.into()),
@@ -247,8 +247,8 @@ impl HomeNotes {
     /// read tells as little as an absent one.
     pub(super) fn place(&self, id: &HomeId) -> Option<PathBuf> {
         let name = file_name(id)?;
-        let dir = self.open(Missing::Fail).ok()?;
-        let note: Option<Note> = read_versioned(&within(&dir, &name), VERSION).ok().flatten();
+        let dir = self.open(MissingDir::Fail).ok()?;
+        let note: Option<HomeNote> = read_versioned(&within(&dir, &name), VERSION).ok().flatten();
         note.map(|note| note.path)
     }
 
@@ -256,14 +256,14 @@ impl HomeNotes {
     pub(super) fn put(&self, id: &HomeId, place: &Path) -> Result<(), StoreError> {
         let Some(name) = file_name(id) else { return Ok(()) };
         let unusable = |error| StoreError::io("open", self.path(), error);
-        let dir = self.open(Missing::Make).map_err(unusable)?;
-        let note = Note { version: VERSION, path: place.to_owned() };
+        let dir = self.open(MissingDir::Make).map_err(unusable)?;
+        let note = HomeNote { version: VERSION, path: place.to_owned() };
         write_versioned(&within(&dir, &name), &note)
     }
 
     /// Waits for the lock of all notes, which ends with the file.
     pub(super) fn lock(&self, patience: Duration) -> io::Result<File> {
-        let dir = File::from(self.open(Missing::Make)?);
+        let dir = File::from(self.open(MissingDir::Make)?);
         let begun = Instant::now();
         loop {
             match flock(&dir, FlockOperation::NonBlockingLockExclusive) {
