@@ -161,7 +161,7 @@ impl Context {
     }
 
     /// Warns about names in the settings that have no effect, once per change of the files.
-    pub(crate) fn tell_unknown_names(&self) {
+    pub(crate) fn warn_of_unknown_names(&self) {
         // Without a home there are no settings; commands that need one say so.
         let Some(home) = self.home_if_any() else { return };
         let audience =

@@ -50,7 +50,7 @@ impl Outlet {
             JobEvent::Stdout(bytes) => (&self.stdout, bytes),
             JobEvent::Stderr(bytes) => (&self.stderr, bytes),
             JobEvent::Gap { stream, bytes } => {
-                self.tell_gap(stream, bytes);
+                self.print_gap(stream, bytes);
                 return Ok(true);
             }
             JobEvent::Started { .. } | JobEvent::Ended(_) => return Ok(true),
@@ -63,7 +63,7 @@ impl Outlet {
         }
     }
 
-    fn tell_gap(&self, stream: Stream, bytes: u64) {
+    fn print_gap(&self, stream: Stream, bytes: u64) {
         let (sink, name) = match stream {
             Stream::Stderr => (&self.stderr, "standard error"),
             _ => (&self.stdout, "standard output"),

@@ -47,7 +47,7 @@ pub(crate) fn run() -> Exit {
     begin_log(&context, &verb);
     // These commands report unknown names themselves.
     if !matches!(verb, Verb::Config(_) | Verb::Doctor(_) | Verb::Completions(_)) {
-        context.tell_unknown_names();
+        context.warn_of_unknown_names();
     }
     let exit = match start(&context, verb) {
         Ok(Err(failure)) if json => explain_in_json(console, &failure),

@@ -88,7 +88,7 @@ async fn open(
     match interact(sandbox, job, &outlet, signals, Detach::Allowed).await {
         Ok(Interacted::Ended(info)) => exit_of(&info),
         Ok(Interacted::Detached) => {
-            tell_detached(context, sandbox, &id);
+            print_detached(context, sandbox, &id);
             Ok(Exit::Success)
         }
         Ok(Interacted::NoReader) => {
@@ -126,7 +126,7 @@ async fn prepare(
     }
 }
 
-fn tell_detached(context: &Context, sandbox: &Sandbox, id: &JobId) {
+fn print_detached(context: &Context, sandbox: &Sandbox, id: &JobId) {
     context.console.note(&format!("detached; the shell keeps running as job {id}"));
     context.console.note(&format!(
         "to come back: vestal shell -t {} --attach {id}",
