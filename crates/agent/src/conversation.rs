@@ -74,19 +74,19 @@ pub struct Conversation {
     /// Files whose lines the model has in its context.
     pub(crate) observed_files: Arc<crate::tools::ObservedFiles>,
     pub(crate) stored_notes: Notes,
-    /// Which jobs its calls become.
+    /// Which job runs which call.
     pub(crate) jobs: CallJobs,
-    /// What an earlier process left of that, until it is settled.
+    /// Jobs of calls that an earlier process left without a result, until they are settled.
     pub(crate) unsettled: Option<UnsettledJobs>,
     /// The first words since the notes were stored.
     pub(crate) noted_since: Option<Seq>,
     pub(crate) control: Control,
-    /// Those that work on parts of a turn.
+    /// The children that work for it.
     pub(crate) children: DelegatedChildren,
     pub(crate) max_turns: u32,
-    /// How many parents it has.
+    /// How deep below the conversation of a person it is; that one has 0.
     pub(crate) depth: u32,
-    /// The parent's interrupt, which is ours too.
+    /// The parent's interrupt, which also interrupts this one.
     pub(crate) parent_cancel: Option<CancellationToken>,
     /// Tokens of the last request and its answer, as the provider counted
     /// them, and how many messages that were.
@@ -99,7 +99,7 @@ pub struct Conversation {
     pub(crate) without_optional_pictures: bool,
     /// Whether what is said first becomes its title.
     pub(crate) untitled: bool,
-    /// Who remembers beyond it; nobody for a child.
+    /// The memory; none for a child.
     pub(crate) memory: MemoryFeed,
     /// Names in the settings that stand for no tool, to be told once.
     pub(crate) unknown_tools: Vec<String>,
@@ -186,7 +186,7 @@ pub async fn run_conversation(
 pub struct ContextUsed {
     /// Tokens that the next request takes, as far as that is known.
     pub tokens: u64,
-    /// Tokens that the model can hold, if anybody has said.
+    /// Tokens that the model can hold, if known.
     pub window: Option<u64>,
 }
 
@@ -211,7 +211,7 @@ impl Conversation {
     pub async fn set_title(&mut self, title: &str) -> Result<String, Error> {
         let title = Title::Given(title.to_owned());
         let title = self.agent.parts.store.set_title(&self.id, &title).await?;
-        // What is said first is not to change it again.
+        // The first message must not replace it.
         self.untitled = false;
         Ok(title)
     }
@@ -272,9 +272,9 @@ impl Conversation {
 }
 
 impl Conversation {
-    /// Has others asked from the next turn on, in this conversation only: the
-    /// first of the chain, and where that fails the next. A process that resumes the
-    /// conversation goes on with the same model.
+    /// Changes the models from the next turn on, in this conversation only: the first of
+    /// the chain is asked, and the next one if it fails. A process that resumes the
+    /// conversation uses the same model.
     #[boxed]
     pub async fn set_chain(&mut self, chain: Vec<Endpoint>) -> Result<(), Error> {
         if let Some(Endpoint { name, model, .. }) = chain.first() {
@@ -282,7 +282,7 @@ impl Conversation {
         }
         self.chat = self.agent.parts.models.chat(chain.clone());
         self.chain = chain;
-        // Others count tokens differently, and hold more or less of them.
+        // Another model counts tokens differently and has another context length.
         self.counted = None;
         self.shown_of_results = None;
         self.without_optional_pictures = false;
@@ -300,7 +300,7 @@ impl Conversation {
         self.chat.endpoint()
     }
 
-    /// Returns how much that one can hold.
+    /// Returns the context length of that model.
     pub fn context_length(&self) -> ContextLimit {
         self.chat.context_length()
     }
@@ -362,16 +362,15 @@ impl EndReason {
 impl Conversation {
     /// Closes the conversation: its end is stored, and the sandbox is let go
     /// of as the settings say. It can be resumed; one in which nothing was ever
-    /// said is forgotten. What its memory has not heard
-    /// yet is waited for, but not for ever.
+    /// said is deleted. Waits for a limited time until its memory has every event.
     #[boxed]
     pub async fn close(mut self, reason: EndReason) -> Result<(), Error> {
         self.keep_notes().await?;
         let left = if self.depth == 0 {
             self.sandbox.close()
         } else {
-            // A child's shell is of no use to anybody after it: kept, each part
-            // ever handed out would leave one behind in the sandbox.
+            // The shell of a child is not used again. If it were kept, each child would leave
+            // one in the sandbox.
             match self.sandbox.attached() {
                 Some(sandbox) => sandbox.reset_session(self.sandbox.session()).await,
                 None => Ok(()),
@@ -380,7 +379,7 @@ impl Conversation {
         if let Err(error) = left {
             tracing::warn!(%error, "the sandbox could not be left as it should be");
         }
-        // A command of the person's own is on record without a title.
+        // A conversation with only commands of the person has messages but no title.
         let nothing_was_said = self.untitled && self.messages.is_empty();
         let Self { agent, id, memory, _lease: lease, .. } = self;
         let store = &agent.parts.store;
@@ -390,7 +389,7 @@ impl Conversation {
         } else {
             store.end(&id, reason.word()).await
         };
-        // Everything is stored: a process that resumes it need not wait for the memory.
+        // Everything is stored, so a process that resumes it need not wait for the memory.
         drop(lease);
         memory.close((store, &id)).await;
         ended

@@ -1,10 +1,9 @@
 //! Keeps secrets out of what is shown, stored and sent.
 //!
-//! Every secret is found by itself, wherever it stands: nothing in a text
-//! switches the search off for the rest of it. `shapes.rs` knows tokens by their
-//! form, `fields.rs` values by the name they are given to, `pem.rs` private
-//! keys, `find.rs` puts all of it together, `mask.rs` is what stands in the
-//! place of a secret. Each looks at a text once, from its beginning to its end.
+//! Each secret is found independently of the text around it, so no text can turn the
+//! search off for the rest. `find.rs` finds tokens by their form, and private keys;
+//! `fields.rs` finds values by the name before them. Each reads a text once, from
+//! beginning to end.
 
 mod fields;
 mod find;

@@ -23,7 +23,7 @@ struct SharedSandbox {
     engine: Engine,
     task: TaskName,
     overrides: Overrides,
-    /// What this conversation holds, so that nobody else's end takes it away.
+    /// Holds the sandbox, so that the end of another conversation does not remove it.
     held: Mutex<Option<Sandbox>>,
 }
 
@@ -40,8 +40,8 @@ impl ConversationSandbox {
         Self { session: session.into(), ..self.clone() }
     }
 
-    /// Has shells, the children's too, begin in a directory of the sandbox. What
-    /// the sandbox itself remembers stays as it is: others may use it as well.
+    /// Makes shells, also those of children, begin in a directory of the sandbox. The
+    /// sandbox itself is not changed, because others may use it as well.
     pub(crate) fn start_in(&mut self, dir: &Path) {
         self.start_dir = Some(dir.into());
     }
@@ -55,8 +55,8 @@ impl ConversationSandbox {
         }
     }
 
-    /// Returns the sandbox, attached to, started or made. `events` hear what
-    /// there is to know about it, once.
+    /// Returns the sandbox, attached to, started or made. Notices about it go to `events`,
+    /// once.
     ///
     /// The engine is asked each time: it knows the sandbox that this process
     /// has, and makes another where the end of a turn took that one away.
@@ -99,7 +99,7 @@ impl ConversationSandbox {
         self.held().clone()
     }
 
-    /// Ends a turn, as far as the sandbox is concerned: what is to last is left alone.
+    /// Tells the engine that a turn has ended. A sandbox that is to last is left alone.
     pub(crate) fn turn_ended(&self) -> Result<(), Error> {
         // Its own task: a mounted directory is part of that.
         match self.attached() {
@@ -108,7 +108,7 @@ impl ConversationSandbox {
         }
     }
 
-    /// Lets go of the sandbox at the end of the conversation.
+    /// Releases the sandbox at the end of the conversation.
     pub(crate) fn close(&self) -> Result<(), Error> {
         let Some(sandbox) = self.held().take() else { return Ok(()) };
         let task = sandbox.task().clone();
@@ -142,7 +142,7 @@ impl ConversationSandbox {
             Some(dir) => engine.task_with_mount(task, dir),
             None => engine.scoped(task),
         };
-        // A directory that is not there has no sandbox either.
+        // A directory that does not exist has no sandbox either.
         scoped.unwrap_or_else(|_| task.clone())
     }
 

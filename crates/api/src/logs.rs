@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use vestal_config::{Home, ProfileName};
-use vestal_logs::{Level, LogFiles, MergedLog};
+use vestal_logs::{Level, LogFiles, LogInput};
 
 /// One of the logs that an operator reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,7 +88,7 @@ pub fn log_sources(
     root: &Home,
     profiles: Option<&[ProfileName]>,
     wanted: &[LogSource],
-) -> Vec<MergedLog> {
+) -> Vec<LogInput> {
     let logs = root.logs_dir();
     let all;
     let of = match profiles {
@@ -110,7 +110,7 @@ pub fn log_sources(
             _ => None,
         };
         if let Some(files) = shared {
-            sources.push(MergedLog { level_of, ..MergedLog::new(kind.word(), None, files) });
+            sources.push(LogInput { level_of, ..LogInput::new(kind.word(), None, files) });
             continue;
         }
         for profile in of {
@@ -127,7 +127,7 @@ pub fn log_sources(
             };
             let only = (kind == LogSource::Boot).then(|| format!("profile={profile} "));
             let owner = Some(profile.to_string());
-            sources.push(MergedLog { level_of, only, ..MergedLog::new(kind.word(), owner, files) });
+            sources.push(LogInput { level_of, only, ..LogInput::new(kind.word(), owner, files) });
         }
     }
     sources
@@ -190,8 +190,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = Home::at(dir.path());
         let work: ProfileName = ProfileName::new("work").unwrap();
-        let shown = |sources: Vec<MergedLog>| -> Vec<String> {
-            let show = |source: &MergedLog| {
+        let shown = |sources: Vec<LogInput>| -> Vec<String> {
+            let show = |source: &LogInput| {
                 let path = source.files.path().strip_prefix(dir.path()).unwrap();
                 let owner = source.owner.as_deref().unwrap_or("-");
                 format!("{} {owner} {}", source.name, path.display())

@@ -221,7 +221,7 @@ fn show_page(chat: &mut Chat, page: &str, is_heading: impl Fn(&str) -> bool) {
 const COMPLETIONS: u32 = 50;
 
 /// Timeout for finding names.
-const PATIENCE: Duration = Duration::from_secs(1);
+const NAMES_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Chat {
     /// Offers completions at the cursor: commands, arguments, names, paths.
@@ -251,7 +251,7 @@ impl Chat {
             Some(wanted) => {
                 let names = self.names(wanted, &typed, &verb);
                 // Typing must not wait for an unresponsive sandbox.
-                tokio::time::timeout(PATIENCE, names).await.unwrap_or_default()
+                tokio::time::timeout(NAMES_TIMEOUT, names).await.unwrap_or_default()
             }
             None => Vec::new(),
         };

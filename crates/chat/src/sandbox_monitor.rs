@@ -28,7 +28,7 @@ const PERIOD: Duration = Duration::from_secs(5);
 const PERIOD_UNSEEN: Duration = Duration::from_secs(30);
 
 /// Timeout of an observation.
-const PATIENCE: Duration = Duration::from_secs(10);
+const OBSERVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Jobs that are listed, newest first.
 const JOBS: u32 = 100;
@@ -160,7 +160,7 @@ impl SandboxObserver {
         if self.task != task {
             self.reset_for(&task);
         }
-        let looked = tokio::time::timeout(PATIENCE, self.ask(&task)).await;
+        let looked = tokio::time::timeout(OBSERVE_TIMEOUT, self.ask(&task)).await;
         let (state, running, ended) = match looked {
             Ok(Ok(seen)) => seen,
             Ok(Err(ObserveError::Engine(Error::NoSandbox { .. }))) => {

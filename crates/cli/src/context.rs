@@ -24,7 +24,7 @@ use crate::follow::unless_terminated;
 use crate::signals;
 use crate::values::quoted;
 
-/// How long the end of a command waits for the sweep its beginning set off.
+/// How long a command waits at its end for the sweep that it started.
 const SWEEP_WITHIN: Duration = Duration::from_secs(2);
 
 /// The console, the environment and the options every command has.
@@ -34,9 +34,9 @@ pub(crate) struct Context {
     environment: Environment,
     global: Global,
     activity: ActivityLine,
-    /// Whether `default` takes the place of a chosen profile that cannot be used.
+    /// Whether `default` is used because the chosen profile cannot be.
     tolerant: AtomicBool,
-    /// Whether that has been said.
+    /// Whether a message has said so.
     warned: AtomicBool,
     /// A sandbox that is being attached to, started or made.
     pending: Mutex<Option<JoinHandle<Result<Sandbox, Error>>>>,
@@ -69,7 +69,7 @@ impl Context {
         &self.environment
     }
 
-    /// Returns what says what a sandbox is waiting for.
+    /// Returns the sink that shows what a sandbox waits for.
     pub(crate) fn activity(&self) -> &ActivityLine {
         &self.activity
     }
@@ -87,8 +87,8 @@ impl Context {
         Ok(Home::locate(&self.environment, self.global.profile.as_deref())?)
     }
 
-    /// As [`Context::home`] for what must always work: in place of a chosen
-    /// profile that cannot be used it is `default`, and that is said once.
+    /// As [`Context::home`], for commands that must always work: falls back to `default`
+    /// if the chosen profile cannot be used, and says so once.
     pub(crate) fn home_or_default(&self) -> Result<Home, CommandFailure> {
         let option = self.global.profile.as_deref();
         let (home, trouble) = Home::locate_or_default(&self.environment, option)?;
@@ -100,13 +100,13 @@ impl Context {
         Ok(home)
     }
 
-    /// Finds the home of the profile where it matters little whether there is one.
+    /// Finds the home of the profile for commands that work without one.
     pub(crate) fn home_if_any(&self) -> Option<Home> {
         Home::locate(&self.environment, self.global.profile.as_deref()).ok()
     }
 
-    /// Makes do with `default` from now on where the chosen profile cannot be
-    /// used, and returns what is wrong with the choice for the caller to say.
+    /// Falls back to `default` from now on if the chosen profile cannot be used, and returns
+    /// the reason, which the caller prints.
     pub(crate) fn tolerate_choice(&self) -> Option<HomeNotFound> {
         self.tolerant.store(true, Ordering::Relaxed);
         let option = self.global.profile.as_deref();
@@ -115,8 +115,8 @@ impl Context {
         trouble
     }
 
-    /// Refuses a profile that `-p` names and that is not there, for commands
-    /// that could do without.
+    /// Refuses a profile that `-p` names and that does not exist, for commands that work
+    /// without one.
     pub(crate) fn refuse_unknown_option(&self) -> Result<(), CommandFailure> {
         if self.global.profile.is_some() {
             self.home()?;
@@ -160,9 +160,9 @@ impl Context {
         Settings::load(&vestal_api::schema(), home, self.environment.clone(), overrides)
     }
 
-    /// Says once per change of the files which names in the settings have no effect.
-    pub(crate) fn tell_unknown_names(&self) {
-        // Without a home there are no settings; who needs one says so.
+    /// Warns about names in the settings that have no effect, once per change of the files.
+    pub(crate) fn warn_of_unknown_names(&self) {
+        // Without a home there are no settings; commands that need one say so.
         let Some(home) = self.home_if_any() else { return };
         let audience =
             if std::io::stderr().is_terminal() { Audience::Person } else { Audience::Log };
@@ -179,7 +179,7 @@ impl Context {
     /// Opens the engine of another profile's home.
     pub(crate) fn engine_of(&self, home: Home) -> Result<Engine, CommandFailure> {
         let settings = self.settings_with(home, Vec::new());
-        // A directory that was removed still has a name, which errors can tell.
+        // A directory that was removed still has a name, for error messages.
         let removed = || self.environment.get("PWD").map(PathBuf::from);
         let options = EngineOptions {
             launch_dir: std::env::current_dir().ok().or_else(removed),
@@ -258,8 +258,8 @@ impl Context {
         Ok(sandbox)
     }
 
-    /// Attaches in a task of its own: whoever stops waiting, because a signal
-    /// asks to, leaves nothing half-made, for [`Context::close`] sees it through.
+    /// Attaches in a task of its own, so that a signal leaves nothing half-made: the caller
+    /// stops waiting, and [`Context::close`] waits for the task.
     async fn attach(
         &self,
         engine: &Engine,
@@ -276,16 +276,15 @@ impl Context {
         Ok(attached.map_err(failed)??)
     }
 
-    /// Says what there is to know about a sandbox that was just attached to.
+    /// Prints the notices about a sandbox that was just attached to.
     fn tell(&self, sandbox: &Sandbox) {
         for text in sandbox.notice_texts() {
             self.console.note(&text);
         }
     }
 
-    /// Waits for a sandbox that nobody waits for any more, because a signal
-    /// came; another signal ends that, too. A pull is not waited for: it may
-    /// take for ever, and nothing is made before its end.
+    /// Waits for an attach that a signal interrupted; another signal ends the waiting. A
+    /// pull is not waited for: it may take very long, and nothing is made before its end.
     async fn see_through(&self) {
         let mut pending = self.pending.lock().await;
         let Some(attach) = pending.as_mut() else { return };
@@ -302,7 +301,7 @@ impl Context {
         attach.abort();
     }
 
-    /// Ends this process's part in the sandboxes.
+    /// Closes the engine.
     pub(crate) async fn close(&self, engine: &Engine) {
         self.see_through().await;
         if !engine.close(CLOSE_WITHIN).await {
@@ -310,7 +309,7 @@ impl Context {
         }
     }
 
-    /// As [`Context::close`], and lets an orphan reaper that is at work finish.
+    /// As [`Context::close`], and waits for an orphan reaper that is running.
     pub(crate) async fn finish(&self, engine: &Engine) {
         self.close(engine).await;
         if tokio::time::timeout(SWEEP_WITHIN, engine.finish_sweep()).await.is_err() {
@@ -324,7 +323,7 @@ pub(crate) fn declared_backend(name: &str) -> Option<&'static Declaration> {
     registered_backends().find(|declared| declared.name == name)
 }
 
-/// Refuses a flag that a backend can do nothing with, and names those that can.
+/// Refuses a flag that a backend does not support, and names the backends that do.
 fn refuse_unsuited(declared: &Declaration, flag: &str, image: bool) -> Result<(), CommandFailure> {
     let suits = |declared: &Declaration| {
         if image { declared.takes_images } else { declared.mounts_host_directories() }

@@ -1,4 +1,4 @@
-//! Passing a job's output on as it comes.
+//! Copies the output of a job to this process's output as it comes.
 
 use std::future::Future;
 
@@ -22,16 +22,16 @@ pub(crate) struct Outlet {
 /// How following ended.
 #[derive(Debug)]
 pub(crate) enum Followed {
-    /// The job has ended, or all there was has been passed on.
+    /// The job has ended, or all of its output has been printed.
     Done(Box<JobInfo>),
-    /// Nobody reads our output any more.
+    /// The reader of this process's output is gone.
     NoReader,
     /// A signal asks this process to end.
     Terminated(Termination),
 }
 
 impl Outlet {
-    /// Returns an outlet to our own standard output and standard error.
+    /// Returns an outlet to this process's standard output and standard error.
     pub(crate) fn both(console: Console) -> Result<Self, CommandFailure> {
         Self::new(console, OutputStreams::Both)
     }
@@ -44,13 +44,13 @@ impl Outlet {
         Ok(Self { stdout, stderr, console })
     }
 
-    /// Passes one event on. Returns whether anybody still reads.
+    /// Prints one event. Returns whether the output still has a reader.
     pub(crate) async fn pass(&self, event: JobEvent) -> Result<bool, CommandFailure> {
         let (sink, bytes) = match event {
             JobEvent::Stdout(bytes) => (&self.stdout, bytes),
             JobEvent::Stderr(bytes) => (&self.stderr, bytes),
             JobEvent::Gap { stream, bytes } => {
-                self.tell_gap(stream, bytes);
+                self.print_gap(stream, bytes);
                 return Ok(true);
             }
             JobEvent::Started { .. } | JobEvent::Ended(_) => return Ok(true),
@@ -63,7 +63,7 @@ impl Outlet {
         }
     }
 
-    fn tell_gap(&self, stream: Stream, bytes: u64) {
+    fn print_gap(&self, stream: Stream, bytes: u64) {
         let (sink, name) = match stream {
             Stream::Stderr => (&self.stderr, "standard error"),
             _ => (&self.stdout, "standard output"),
@@ -74,7 +74,7 @@ impl Outlet {
     }
 }
 
-/// Which streams to pass on.
+/// Which streams to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputStreams {
     Both,
@@ -82,7 +82,7 @@ pub(crate) enum OutputStreams {
     Stderr,
 }
 
-/// Passes a job's output on until it ends, nobody reads, or a signal comes.
+/// Prints the output of a job until the job ends, the reader is gone, or a signal comes.
 pub(crate) async fn follow(
     job: JobStream,
     outlet: &Outlet,
@@ -94,8 +94,8 @@ pub(crate) async fn follow(
     }
 }
 
-/// Passes a job's output on until it ends or nobody reads. It goes on after a
-/// lost connection; the command is never run a second time.
+/// Prints the output of a job until the job ends or the reader is gone. It continues after
+/// a lost connection; the command is never run a second time.
 pub(crate) async fn pass_on(
     mut job: JobStream,
     outlet: &Outlet,
@@ -108,7 +108,7 @@ pub(crate) async fn pass_on(
     Ok(Followed::Done(Box::new(job.finish().await?.into_info()?)))
 }
 
-/// Does something unless a signal asks this process to end.
+/// Waits for a future, or for a signal that asks this process to end.
 pub(crate) async fn unless_terminated<T>(
     signals: &mut Terminations,
     work: impl Future<Output = T>,
@@ -122,7 +122,7 @@ pub(crate) async fn unless_terminated<T>(
 
 /// Kills a job because this process is about to end. A second signal ends the
 /// waiting, not the killing, which is the guest's.
-pub(crate) async fn take_along(
+pub(crate) async fn kill_before_exit(
     console: Console,
     sandbox: &Sandbox,
     job: &JobId,
@@ -142,7 +142,7 @@ pub(crate) async fn take_along(
     }
 }
 
-/// Returns how a job's end ends this program.
+/// Returns the exit of this program for the exit of a job.
 pub(crate) fn exit_of(info: &JobInfo) -> Result<Exit, CommandFailure> {
     let JobState::Ended(exit) = info.state else {
         return Err(CommandFailure::new(format!("job {} has not ended", info.id)));

@@ -17,7 +17,7 @@ use crate::context::Context;
 use crate::error::CommandFailure;
 use crate::exit::Exit;
 
-/// Threads of a chat, beside the one that it is drawn by, and of a gateway.
+/// Worker threads of a chat, besides the one that draws, and of a server.
 const THREADS: usize = 2;
 
 /// Runs the program and returns how it ends.
@@ -41,13 +41,13 @@ pub(crate) fn run() -> Exit {
             console.print_styled(&cli::command().render_help()).map(|()| Exit::Success),
         );
     };
-    // These two have an object of their own for how they ended.
+    // `run` and `chat` report failures in their own JSON object.
     let json = cli.global.json && !matches!(verb, Verb::Run(_) | Verb::Chat(_));
     let context = Context::new(console, environment, cli.global);
     begin_log(&context, &verb);
-    // Those that look at the settings themselves say it in their own words.
+    // These commands report unknown names themselves.
     if !matches!(verb, Verb::Config(_) | Verb::Doctor(_) | Verb::Completions(_)) {
-        context.tell_unknown_names();
+        context.warn_of_unknown_names();
     }
     let exit = match start(&context, verb) {
         Ok(Err(failure)) if json => explain_in_json(console, &failure),
@@ -59,7 +59,7 @@ pub(crate) fn run() -> Exit {
     exit
 }
 
-/// Begins the logs of what runs in the background: it has nobody to tell anything else.
+/// Begins the logs of processes that run in the background, where nobody sees messages.
 fn begin_log(context: &Context, verb: &Verb) {
     match verb {
         Verb::Gateway(args) if args.is_supervised() => agent::begin_supervised_log(context),
@@ -73,9 +73,9 @@ fn begin_log(context: &Context, verb: &Verb) {
     }
 }
 
-/// Runs a command in a runtime of one thread: all there is to do is to wait. A
-/// chat has more of them, so that no key waits for what a turn does, and so has a
-/// gateway, so that no request waits for another's.
+/// Runs a command in a runtime with one thread, because most commands only wait. A chat
+/// has more, so that no key waits for a turn, and so has a server, so that no request
+/// waits for another one.
 fn start(context: &Context, verb: Verb) -> std::io::Result<Result<Exit, CommandFailure>> {
     use tokio::runtime::Builder;
     let is_threaded = match &verb {
@@ -97,55 +97,53 @@ fn start(context: &Context, verb: Verb) -> std::io::Result<Result<Exit, CommandF
     Ok(result)
 }
 
-/// Carries out a command. What is returned has no type of its own, so that all
-/// commands are compiled once, and not for each of those who wait for one.
+/// Carries out a command. The future is boxed so that its body, with all commands, is
+/// compiled once and not for each caller.
 pub(crate) fn dispatch(
     context: &Context,
     verb: Verb,
 ) -> Pin<Box<dyn Future<Output = Result<Exit, CommandFailure>> + '_>> {
-    Box::pin(carry_out(context, verb))
-}
-
-async fn carry_out(context: &Context, verb: Verb) -> Result<Exit, CommandFailure> {
-    match verb {
-        Verb::Run(args) => run::run(context, args).await,
-        Verb::Shell(args) => shell::run(context, args).await,
-        Verb::Chat(args) => chat::run(context, args).await,
-        Verb::Ps(args) => ps::run(context, args).await,
-        Verb::Inspect(args) => inspect::run(context, args).await,
-        Verb::Stats(args) => ps::stats(context, args).await,
-        Verb::Jobs(args) => jobs::run(context, args).await,
-        Verb::Logs(args) => logs::run(context, args).await,
-        Verb::Wait(args) => jobs::wait(context, args).await,
-        Verb::Kill(args) => jobs::kill(context, args).await,
-        Verb::Write(args) => jobs::write(context, args).await,
-        Verb::Cp(args) => cp::run(context, args).await,
-        Verb::Snapshot(args) => Box::pin(snapshots::snapshot(context, args)).await,
-        Verb::Snapshots(args) => snapshots::run(context, args).await,
-        Verb::Restore(args) => Box::pin(restore::run(context, args)).await,
-        Verb::Fork(args) => Box::pin(restore::fork(context, args)).await,
-        Verb::Rebuild(args) => Box::pin(rebuild::run(context, args)).await,
-        Verb::Touch(args) => lifecycle::touch(context, args).await,
-        Verb::Stop(args) => lifecycle::stop(context, args).await,
-        Verb::Rm(args) => lifecycle::rm(context, args).await,
-        Verb::Prune(args) => prune::run(context, args).await,
-        Verb::Conversations(args) => conversations::run(context, args).await,
-        Verb::Cron(args) => Box::pin(cron::run(context, args)).await,
-        Verb::Dashboard(args) => Box::pin(dashboard::run(context, args)).await,
-        Verb::Gateway(args) => Box::pin(gateway::run(context, args)).await,
-        Verb::Serve(args) => Box::pin(serve::run(context, &args)).await,
-        Verb::Supervise(args) => Box::pin(supervise::run(context, &args)).await,
-        Verb::Kanban(args) => Box::pin(kanban::run(context, args)).await,
-        Verb::Mcp(args) => mcp::run(context, args).await,
-        Verb::Memory(args) => memory::run(context, args),
-        Verb::Model(args) => model::run(context, args).await,
-        Verb::Profile(args) => profile::run(context, args).await,
-        Verb::Skills(args) => skills::run(context, args),
-        Verb::Usage(args) => usage::run(context, &args).await,
-        Verb::Config(args) => config::run(context, args),
-        Verb::Doctor(args) => doctor::run(context, args).await,
-        Verb::Completions(args) => completions::run(context, &args).await,
-    }
+    Box::pin(async move {
+        match verb {
+            Verb::Run(args) => run::run(context, args).await,
+            Verb::Shell(args) => shell::run(context, args).await,
+            Verb::Chat(args) => chat::run(context, args).await,
+            Verb::Ps(args) => ps::run(context, args).await,
+            Verb::Inspect(args) => inspect::run(context, args).await,
+            Verb::Stats(args) => ps::stats(context, args).await,
+            Verb::Jobs(args) => jobs::run(context, args).await,
+            Verb::Logs(args) => logs::run(context, args).await,
+            Verb::Wait(args) => jobs::wait(context, args).await,
+            Verb::Kill(args) => jobs::kill(context, args).await,
+            Verb::Write(args) => jobs::write(context, args).await,
+            Verb::Cp(args) => cp::run(context, args).await,
+            Verb::Snapshot(args) => Box::pin(snapshots::snapshot(context, args)).await,
+            Verb::Snapshots(args) => snapshots::run(context, args).await,
+            Verb::Restore(args) => Box::pin(restore::run(context, args)).await,
+            Verb::Fork(args) => Box::pin(restore::fork(context, args)).await,
+            Verb::Rebuild(args) => Box::pin(rebuild::run(context, args)).await,
+            Verb::Touch(args) => lifecycle::touch(context, args).await,
+            Verb::Stop(args) => lifecycle::stop(context, args).await,
+            Verb::Rm(args) => lifecycle::rm(context, args).await,
+            Verb::Prune(args) => prune::run(context, args).await,
+            Verb::Conversations(args) => conversations::run(context, args).await,
+            Verb::Cron(args) => Box::pin(cron::run(context, args)).await,
+            Verb::Dashboard(args) => Box::pin(dashboard::run(context, args)).await,
+            Verb::Gateway(args) => Box::pin(gateway::run(context, args)).await,
+            Verb::Serve(args) => Box::pin(serve::run(context, &args)).await,
+            Verb::Supervise(args) => Box::pin(supervise::run(context, &args)).await,
+            Verb::Kanban(args) => Box::pin(kanban::run(context, args)).await,
+            Verb::Mcp(args) => mcp::run(context, args).await,
+            Verb::Memory(args) => memory::run(context, args),
+            Verb::Model(args) => model::run(context, args).await,
+            Verb::Profile(args) => profile::run(context, args).await,
+            Verb::Skills(args) => skills::run(context, args),
+            Verb::Usage(args) => usage::run(context, &args).await,
+            Verb::Config(args) => config::run(context, args),
+            Verb::Doctor(args) => doctor::run(context, args).await,
+            Verb::Completions(args) => completions::run(context, &args).await,
+        }
+    })
 }
 
 fn done(console: Console, result: Result<Exit, CommandFailure>) -> Exit {
@@ -155,8 +153,8 @@ fn done(console: Console, result: Result<Exit, CommandFailure>) -> Exit {
     })
 }
 
-/// Says what went wrong to people and, as an object on standard output, to the
-/// program that asked for JSON.
+/// Prints the error for people and, on standard output, as the JSON object that was asked
+/// for.
 fn explain_in_json(console: Console, failure: &CommandFailure) -> Exit {
     console.explain(failure);
     if let Some(error) = failure.view()
@@ -167,8 +165,8 @@ fn explain_in_json(console: Console, failure: &CommandFailure) -> Exit {
     failure.exit()
 }
 
-/// Says in one line what happened instead of showing the insides, leaves the
-/// terminal usable and ends the program as its other failures do.
+/// Reports a panic in one line, restores the terminal and ends the program with the exit
+/// code of other failures.
 fn explain_panic(console: Console, info: &PanicHookInfo<'_>) {
     if vestal_gateway::panics::is_contained() || vestal_dashboard::panics::is_contained() {
         let reason = info.payload_as_str().unwrap_or("no reason given");

@@ -60,7 +60,7 @@ pub use yaml::{EditError, SyntaxError, Yaml, YamlKind};
 pub mod kind {
     //! What a type of setting is made of, for owners that declare types of their own.
     //!
-    //! A type implements [`Setting`](crate::Setting): it reads an [`SettingInput`] or returns a [`ValueRefusal`].
+    //! A type implements [`Setting`](crate::Setting): it reads a [`SettingInput`] or returns a [`ValueRefusal`].
     //! One that is a choice of words is declared with [`choices!`](crate::choices!).
 
     pub use serde_json::Value as Json;

@@ -32,10 +32,10 @@ pub const VERSION: i64 = LAYOUT.version();
 /// Dropping the future of a writing call leaves the change done or not done, never half done.
 #[derive(Clone)]
 pub struct ConversationStore {
-    shared: Arc<StoreShared>,
+    shared: Arc<ConversationStoreShared>,
 }
 
-struct StoreShared {
+struct ConversationStoreShared {
     path: PathBuf,
     readers: SqlitePool,
     /// Connected on the first write.
@@ -85,7 +85,7 @@ impl ConversationStore {
     }
 
     async fn prepare(path: &Path) -> Result<Self> {
-        let shared = StoreShared {
+        let shared = ConversationStoreShared {
             path: path.to_owned(),
             readers: reader_pool(path),
             writer: Mutex::new(None),

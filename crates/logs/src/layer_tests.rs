@@ -5,7 +5,7 @@ use std::path::Path;
 use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::*;
-use crate::read_entries::{EntryReader, MergedLog, PendingEntry};
+use crate::read_entries::{EntryReader, LogInput, PendingEntry};
 
 /// Runs with a layer, and returns what is shown and what is echoed.
 fn with_layer(
@@ -39,7 +39,7 @@ fn with_layer(
 
 /// Returns the entries of a file without their times.
 fn entries(path: std::path::PathBuf) -> Vec<String> {
-    let source = MergedLog::new("test", None, LogFiles::new(path, 0, 1));
+    let source = LogInput::new("test", None, LogFiles::new(path, 0, 1));
     let mut reader = EntryReader::new(source);
     std::iter::from_fn(|| reader.next_entry(PendingEntry::Take).unwrap())
         .map(|entry| entry.text())

@@ -15,7 +15,7 @@ pub use files::LogFiles;
 pub use layer::{Destinations, Echo, LogHandle, LogLayer, Redact, ShownReport, layer};
 pub use lines::{LineBuffer, MAX_LINE};
 pub use merge::{LogFilter, Merged, SourcedEntry};
-pub use read_entries::{EntryReader, MergedLog, PendingEntry};
+pub use read_entries::{EntryReader, LogInput, PendingEntry};
 pub use read_lines::{LogReader, NextLine};
 pub use watch::LogWatch;
 pub use writer::LogWriter;

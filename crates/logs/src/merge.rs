@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use crate::entry::{Level, LogEntry};
 use crate::files::LogFiles;
-use crate::read_entries::{EntryReader, MergedLog, PendingEntry};
+use crate::read_entries::{EntryReader, LogInput, PendingEntry};
 
 /// Entries among which one that stands in several logs is recognised. Its copies have the same time,
 /// so they are close to each other.
@@ -86,7 +86,7 @@ struct LogHead {
 
 impl Merged {
     /// Returns the entries of logs that a filter wants, from the oldest on.
-    pub fn new(sources: impl IntoIterator<Item = MergedLog>, filter: LogFilter) -> Self {
+    pub fn new(sources: impl IntoIterator<Item = LogInput>, filter: LogFilter) -> Self {
         let heads = sources.into_iter().map(|source| LogHead::new(source, None)).collect();
         Self { heads, filter, recent: Recent::default() }
     }

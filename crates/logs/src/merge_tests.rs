@@ -18,8 +18,8 @@ fn files(dir: &Path, name: &str) -> LogFiles {
     LogFiles::new(dir.join(name), 10_000, 3)
 }
 
-fn source(dir: &Path, name: &'static str) -> MergedLog {
-    MergedLog::new(name, Some("default".to_owned()), files(dir, name))
+fn source(dir: &Path, name: &'static str) -> LogInput {
+    LogInput::new(name, Some("default".to_owned()), files(dir, name))
 }
 
 fn write(dir: &Path, name: &str, lines: &[String]) {
@@ -124,7 +124,7 @@ fn an_entry_that_stands_in_several_logs_is_one() {
     let expected = ["disk\nfull", "disk\nfull", "went on", "plain", "plain"];
     assert_eq!(messages(found), expected);
     // Those of another owner are others.
-    let other = MergedLog { owner: Some("work".to_owned()), ..source(dir.path(), "errors") };
+    let other = LogInput { owner: Some("work".to_owned()), ..source(dir.path(), "errors") };
     let sources = [source(dir.path(), "agent"), other];
     assert_eq!(messages(Merged::new(sources, LogFilter::default()).last(50)).len(), 5);
 }

@@ -11,9 +11,9 @@ use crate::read_lines::{LogReader, NextLine};
 /// Bytes of one entry that are held; a longer one becomes several.
 const MAX_BYTES: usize = 1 << 20;
 
-/// One of the logs that are read together.
+/// A log to read, alone or merged with others.
 #[derive(Debug, Clone)]
-pub struct MergedLog {
+pub struct LogInput {
     /// What it is called, such as `agent`.
     pub name: &'static str,
     /// Whose it is, such as a profile; nothing if it is everybody's.
@@ -26,8 +26,8 @@ pub struct MergedLog {
     pub only: Option<String>,
 }
 
-impl MergedLog {
-    /// Returns a source whose lines have the shape of entries.
+impl LogInput {
+    /// Returns a log whose lines have the shape of entries.
     pub fn new(name: &'static str, owner: Option<String>, files: LogFiles) -> Self {
         Self { name, owner, files, level_of: |_| None, only: None }
     }
@@ -45,7 +45,7 @@ pub enum PendingEntry {
 /// A place in a log, between entries.
 #[derive(Debug)]
 pub struct EntryReader {
-    source: MergedLog,
+    source: LogInput,
     lines: LogReader,
     /// The entry whose lines are being read.
     pending: Option<LogEntry>,
@@ -63,18 +63,18 @@ pub struct EntryReader {
 
 impl EntryReader {
     /// Returns a reader at the oldest entry of a log.
-    pub fn new(source: MergedLog) -> Self {
+    pub fn new(source: LogInput) -> Self {
         Self::of(LogReader::new(source.files.clone()), source)
     }
 
     /// Returns a reader at an entry that begins at most so many bytes before the end of a log;
     /// nothing where the log is not longer than that.
-    pub fn near_end(source: MergedLog, bytes: u64) -> io::Result<Option<Self>> {
+    pub fn near_end(source: LogInput, bytes: u64) -> io::Result<Option<Self>> {
         let lines = LogReader::near_end(source.files.clone(), bytes)?;
         Ok(lines.map(|lines| Self { is_within: true, ..Self::of(lines, source) }))
     }
 
-    fn of(lines: LogReader, source: MergedLog) -> Self {
+    fn of(lines: LogReader, source: LogInput) -> Self {
         Self {
             source,
             lines,
@@ -98,7 +98,7 @@ impl EntryReader {
     }
 
     /// Returns the log.
-    pub fn source(&self) -> &MergedLog {
+    pub fn source(&self) -> &LogInput {
         &self.source
     }
 

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use crate::entry::{Level, NewEntry};
 use crate::files::{FileId, LogFiles};
 
-/// How long an entry waits for another process that writes. Longer than a busy machine keeps one
-/// from its few microseconds of work; a process that was stopped just then must not stop all others.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// How long a writer that has waited in vain does not wait again.
-const IMPATIENCE: Duration = Duration::from_secs(10);
+/// How long an entry waits for another process that writes. A write takes microseconds, also on a
+/// busy machine; a process that was stopped during one must not stop all others.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a writer does not wait again after it has waited in vain.
+const NO_WAIT_FOR: Duration = Duration::from_secs(10);
 /// Attempts at the lock before the first pause.
 const SPINS: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(1);
@@ -124,9 +124,9 @@ impl LogWriter {
             let now = Instant::now();
             let since = *began.get_or_insert(now);
             let is_impatient = self.impatient_until.is_some_and(|until| now < until);
-            if is_impatient || now.duration_since(since) > PATIENCE {
+            if is_impatient || now.duration_since(since) > LOCK_TIMEOUT {
                 if !is_impatient {
-                    self.impatient_until = Some(now + IMPATIENCE);
+                    self.impatient_until = Some(now + NO_WAIT_FOR);
                 }
                 return false;
             }

@@ -29,11 +29,11 @@ use crate::stderr::{ServerLog, StderrTail};
 use crate::tool::one_line;
 use crate::web;
 
-/// How long a server that went away has to show how it ended.
-const LAST_WORDS: Duration = Duration::from_millis(300);
+/// How long to wait for the exit status and last output of a server that closed its connection.
+const EXIT_GRACE: Duration = Duration::from_millis(300);
 
-/// How long a connection that nobody needs any more has to end in order.
-pub(crate) const FAREWELL: Duration = Duration::from_millis(500);
+/// How long a connection that is no longer needed may take to close.
+pub(crate) const DISCONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Characters of an error.
 const WORDS: usize = 300;
@@ -70,7 +70,7 @@ pub(crate) async fn connect(
 /// Ends a connection. A server with an address is told that its session is over.
 pub(crate) async fn leave(mut running: RunningService<RoleClient, NotificationHandler>) {
     // It ends by itself if that takes longer, as long as we live.
-    drop(running.close_with_timeout(FAREWELL).await);
+    drop(running.close_with_timeout(DISCONNECT_TIMEOUT).await);
 }
 
 async fn reach(
@@ -197,19 +197,19 @@ impl Remains {
             Some(process) => process.gone().await,
             None => std::future::pending().await,
         }
-        tokio::time::sleep(LAST_WORDS).await;
+        tokio::time::sleep(EXIT_GRACE).await;
     }
 
     /// Returns what is known about an end, in words that follow others.
     pub(crate) async fn last_words(&mut self) -> String {
         let mut words = Vec::new();
         if let Some(process) = &mut self.process
-            && let Some(status) = process.ended(LAST_WORDS).await
+            && let Some(status) = process.ended(EXIT_GRACE).await
         {
             words.push(format!("its program ended ({status})"));
             // What is finished must not be asked again.
             if let Some(stderr) = &mut self.stderr
-                && timeout(LAST_WORDS, stderr).await.is_ok()
+                && timeout(EXIT_GRACE, stderr).await.is_ok()
             {
                 self.stderr = None;
             }
@@ -258,7 +258,7 @@ impl Remains {
         if let Some(stderr) = self.stderr {
             // Something that left the group may hold the stream.
             let abort = stderr.abort_handle();
-            drop(timeout(LAST_WORDS, stderr).await);
+            drop(timeout(EXIT_GRACE, stderr).await);
             abort.abort();
         }
     }

@@ -137,7 +137,7 @@ fn dangling(path: &Path) -> Option<PathBuf> {
 }
 
 /// How long another process may take to change notes.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The right to change notes, until it is dropped. The kernel takes it back when
 /// the process dies, however it does. The file stays: removing it would let two

@@ -317,7 +317,7 @@ proptest! {
 #[test]
 fn whoever_holds_the_lock_too_long_is_not_waited_for_for_ever_and_dying_frees_it() {
     let (_dir, files) = place();
-    let held = NotesLock::take(&files.lock, PATIENCE).unwrap();
+    let held = NotesLock::take(&files.lock, LOCK_TIMEOUT).unwrap();
     let short = std::time::Duration::from_millis(30);
     let refused = NotesLock::take(&files.lock, short);
     assert!(matches!(refused, Err(MemoryError::Busy { waited, .. }) if waited == short));

@@ -14,7 +14,7 @@ use crate::quirks::adapt;
 use crate::request::{AnswerProgress, Cost, CostSource, ModelAnswer, ModelRequest};
 use crate::wire::{self, DecodedAnswer, ProgressWatch};
 
-/// How often one call takes a provider at its word on how it wants to be asked.
+/// How often one call is repeated because the provider refused a field of it.
 const MOST_ADAPTATIONS: u32 = 4;
 
 /// Asks the first model of a chain and, where it fails, the next.
@@ -76,7 +76,7 @@ impl ModelChain {
         }
     }
 
-    /// Returns how much the model that is asked next can hold.
+    /// Returns the context length of the model that is asked next.
     pub fn context_length(&self) -> ContextLimit {
         let endpoint = self.chain.get(self.first());
         endpoint
@@ -189,7 +189,7 @@ fn completion(endpoint: &Endpoint, answer: DecodedAnswer) -> ModelAnswer {
     let cost = match (answer.cost_usd, answer.usage, &endpoint.prices) {
         (Some(usd), _, _) => known_cost(usd * 1e6, CostSource::Provider),
         (None, Some(usage), Some(prices)) => prices.cost(&usage),
-        // Without a count there is nothing to put a price on.
+        // Without a token count there is no price.
         (None, _, _) => Cost::Unknown,
     };
     ModelAnswer {

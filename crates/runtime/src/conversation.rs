@@ -176,7 +176,7 @@ impl Runtime {
         let mut notices = Vec::new();
         let resumed = self.resumed(&request.which).await?;
         let choice = self.choice(&request.placement, resumed.as_ref(), &mut notices).await?;
-        // A front end runs for days; what was changed meanwhile counts.
+        // A front end may run for days: settings that changed meanwhile are used.
         let today = self.settings.reload();
         let configured = endpoints(&today, request.model.as_deref());
         let chain = match (&resumed, &request.model) {

@@ -59,7 +59,7 @@ impl Runtime {
         &self.skills
     }
 
-    /// Returns who carries out verbs of the command line that are typed in a conversation.
+    /// Returns what runs verbs of the command line that are typed in a conversation.
     pub fn verbs(&self) -> &Arc<dyn Verbs> {
         &self.verbs
     }
@@ -92,7 +92,7 @@ pub struct RuntimeBuilder {
 }
 
 impl RuntimeBuilder {
-    /// Has verbs of the command line carried out that are typed in a conversation, as in
+    /// Runs verbs of the command line that are typed in a conversation, such as
     /// `/kanban list`, for front ends without a terminal.
     #[must_use]
     pub fn verbs(mut self, verbs: Arc<dyn Verbs>) -> Self {

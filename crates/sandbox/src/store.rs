@@ -4,15 +4,16 @@
 //! replaced by rename and carries a version.
 
 mod atomic;
+mod copied_home;
 mod dir;
 mod home;
 mod home_mark;
 mod intent;
 mod lock;
 mod record;
-mod resettle;
 
 pub(crate) use atomic::{read_regular, read_versioned, remove_tree, replace, write_versioned};
+pub(crate) use copied_home::{adopt_sandboxes, holds_sandboxes_of, is_below, running_guests};
 pub(crate) use dir::{SandboxDir, TRIAL, list_dirs, list_rubbish, make_private_dir};
 pub use home::HomeError;
 pub(crate) use home::{HomeContext, open_home};
@@ -21,7 +22,6 @@ pub(crate) use intent::{Intent, NewInstance, ReplacedTree, SandboxChange};
 pub(crate) use lock::KeyLock;
 pub use lock::LockError;
 pub(crate) use record::{InstanceMark, InstanceRecord, SandboxRecord, SnapshotDir, SnapshotRecord};
-pub(crate) use resettle::{holds_sandboxes_of, is_below, resettle, running_guests};
 
 use std::path::PathBuf;
 

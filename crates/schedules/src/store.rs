@@ -43,10 +43,10 @@ pub fn store_path(home: &Path) -> PathBuf {
 /// Dropping the future of a writing call leaves the change done or not done, never half done.
 #[derive(Clone)]
 pub struct ScheduleStore {
-    shared: Arc<StoreShared>,
+    shared: Arc<ScheduleStoreShared>,
 }
 
-struct StoreShared {
+struct ScheduleStoreShared {
     path: PathBuf,
     readers: SqlitePool,
     /// Connected on the first write.
@@ -78,7 +78,8 @@ impl ScheduleStore {
             .test_before_acquire(false)
             .acquire_timeout(Duration::from_mins(1))
             .connect_lazy_with(reader_options(path));
-        let shared = StoreShared { path: path.to_owned(), readers, writer: Mutex::new(None) };
+        let shared =
+            ScheduleStoreShared { path: path.to_owned(), readers, writer: Mutex::new(None) };
         let store = Self { shared: Arc::new(shared) };
         let mut reader = store.reader().await?;
         let is_current = LAYOUT.is_current(path, &mut reader).await?;

@@ -12,13 +12,13 @@ use crate::text::{Line, Span};
 /// How many lines around a change are part of the diff.
 const CONTEXT: usize = 3;
 
-/// After so long the diff is as good as it is then.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// Time after which a diff is no longer improved.
+const DIFF_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Returns the difference between two versions of a file as a unified diff; empty if
 /// there is none.
 pub fn between(path: &str, old: &str, new: &str) -> String {
-    let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(old, new);
+    let diff = TextDiff::configure().timeout(DIFF_TIMEOUT).diff_lines(old, new);
     let mut unified = String::new();
     for group in diff.grouped_ops(CONTEXT) {
         if unified.is_empty() {

@@ -96,9 +96,9 @@ impl KeyPress {
 }
 
 /// How long a lone Escape may still be the beginning of a sequence.
-const ESCAPE_PATIENCE: Duration = Duration::from_millis(25);
+const ESCAPE_TIMEOUT: Duration = Duration::from_millis(25);
 /// How long the rest of a sequence that has begun may take over a slow line.
-const SEQUENCE_PATIENCE: Duration = Duration::from_millis(250);
+const SEQUENCE_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Decodes what a terminal sends, however it is cut into pieces.
 #[derive(Debug, Default)]
@@ -139,8 +139,8 @@ impl KeyDecoder {
         }
         match self.begun[..] {
             [] => None,
-            [0x1b] | [0x1b, 0x1b] => Some(ESCAPE_PATIENCE),
-            _ => Some(SEQUENCE_PATIENCE),
+            [0x1b] | [0x1b, 0x1b] => Some(ESCAPE_TIMEOUT),
+            _ => Some(SEQUENCE_TIMEOUT),
         }
     }
 

@@ -127,7 +127,7 @@ fn a_lone_escape_is_told_after_a_silence_and_other_keys_at_once() {
     let mut decoder = KeyDecoder::default();
     let mut inputs = Vec::new();
     decoder.feed(b"\x1b", &mut inputs);
-    assert_eq!((inputs.len(), decoder.patience()), (0, Some(ESCAPE_PATIENCE)));
+    assert_eq!((inputs.len(), decoder.patience()), (0, Some(ESCAPE_TIMEOUT)));
     decoder.silence(&mut inputs);
     assert_eq!(inputs, [TerminalInput::Key(KeyPress::plain(KeyCode::Escape))]);
     assert_eq!(decoder.patience(), None);
@@ -191,7 +191,7 @@ fn half_a_character_has_the_time_of_a_slow_line() {
     let mut inputs = Vec::new();
     for part in [&"é".as_bytes()[..1], &"日".as_bytes()[..2], b"\x1b[", b"\x1bO"] {
         decoder.feed(part, &mut inputs);
-        assert_eq!(decoder.patience(), Some(SEQUENCE_PATIENCE), "{}", part.escape_ascii());
+        assert_eq!(decoder.patience(), Some(SEQUENCE_TIMEOUT), "{}", part.escape_ascii());
         decoder.silence(&mut inputs);
     }
 }

@@ -117,7 +117,7 @@ fn table() -> Table {
     }
     variants! { table, CallEvent: Started Gap Ended; samples::events() }
     variants! {
-        table, CallReply: Done Fault Status Stats Job Jobs CommandOutcome File Ports; samples::replies()
+        table, CallReply: Done Fault Status Stats Job Jobs Outcome File Ports; samples::replies()
     }
     variants! {
         table, FileOp: Read Write Patch List Stat Search Mkdir Move Delete; samples::file_ops()

@@ -32,7 +32,7 @@ pub enum WorkingDir<'a> {
     Session,
     /// This one, as the sandbox sees it.
     Given(&'a str),
-    /// Nobody knows: the text is read by something that already runs.
+    /// Unknown: the text is read by a program that already runs.
     Unknown,
 }
 
@@ -106,8 +106,8 @@ impl Guard {
         }
     }
 
-    /// Has everything allowed in this conversation, or asked about again. What
-    /// is blocked stays blocked.
+    /// Turns approvals off for this conversation, or on again. What is blocked stays
+    /// blocked.
     pub fn set_yolo(&self, on: bool) {
         self.state.yolo.send_replace(on);
     }
@@ -322,8 +322,8 @@ impl Guard {
     }
 }
 
-/// Reports whether the walls of a sandbox hold: what it can change of the host
-/// is what is mounted in it, and nothing else.
+/// Returns whether a sandbox is isolated: it can change what is mounted in it, and nothing
+/// else of the host.
 fn is_walled(reach: &Reach) -> bool {
     match reach {
         Reach::Contained => true,
@@ -334,8 +334,8 @@ fn is_walled(reach: &Reach) -> bool {
     }
 }
 
-/// Reports whether a finding within walls is about what is mounted, and has its
-/// reason say so. Ordinary work on a mounted directory is what it was mounted for.
+/// Returns whether a finding in an isolated sandbox is about mounted files, and says so in
+/// its reason. Ordinary work on a mounted directory is what it was mounted for.
 fn concerns_mounts(finding: &mut ShellFinding) -> bool {
     let reason = shell::MOUNT_REASONS.iter().find(|(rule, _)| *rule == finding.rule);
     if let Some((_, reason)) = reason {

@@ -316,7 +316,7 @@ fn own_task(
 pub(crate) const WORKS_IN: &str = "works_in";
 
 /// How long the shell may take to say where it is.
-const PATIENCE: Duration = Duration::from_secs(3);
+const START_DIR_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Where a branch works: where the conversation worked that it comes from,
 /// wherever conversations of its own kind would.
@@ -350,8 +350,9 @@ impl Conversation {
     /// Returns where the shell is, if it has been used and says so.
     async fn shell_dir(&self) -> Option<PathBuf> {
         let sandbox = self.sandbox.attached()?;
-        let command = self.sandbox.in_session(Command::shell("pwd")).timeout(PATIENCE);
-        let output = tokio::time::timeout(2 * PATIENCE, sandbox.run(command)).await.ok()?.ok()?;
+        let command = self.sandbox.in_session(Command::shell("pwd")).timeout(START_DIR_TIMEOUT);
+        let output =
+            tokio::time::timeout(2 * START_DIR_TIMEOUT, sandbox.run(command)).await.ok()?.ok()?;
         let dir = PathBuf::from(std::ffi::OsStr::from_bytes(&output.cwd));
         dir.is_absolute().then_some(dir)
     }

@@ -237,7 +237,7 @@ impl Tool for ProcessTool {
 const TAKEN_WITHIN: Duration = Duration::from_secs(10);
 
 /// Characters of output that `kill` shows.
-const LAST_WORDS: usize = 2000;
+const OUTPUT_TAIL: usize = 2000;
 
 impl ProcessCall<'_> {
     async fn kill(&self, id: &JobId) -> Result<Value, ProcessFailure> {
@@ -250,7 +250,7 @@ impl ProcessCall<'_> {
             }));
         }
         let info = self.sandbox.kill(id).await?;
-        let output = tail(self.sandbox, &info, LAST_WORDS).await?;
+        let output = tail(self.sandbox, &info, OUTPUT_TAIL).await?;
         let mut result = json!({
             "session_id": id.as_str(),
             "status": "killed",

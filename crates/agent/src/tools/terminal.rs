@@ -35,7 +35,7 @@ pub(super) use result::fault_of;
 const LONGEST: Duration = Duration::from_mins(10);
 
 /// How long a command may take that a person waits for and can interrupt.
-const PERSONS_PATIENCE: Duration = Duration::from_hours(24);
+const PERSON_TIMEOUT: Duration = Duration::from_hours(24);
 
 /// The terminal of commands that want one.
 const WINDOW: WindowSize = WindowSize { rows: 30, cols: 120 };
@@ -150,7 +150,7 @@ pub(crate) async fn run_for_person(context: &ToolContext, command: &str) -> Tool
     let request = CommandRequest {
         command: command.to_owned(),
         background: false,
-        timeout: PERSONS_PATIENCE,
+        timeout: PERSON_TIMEOUT,
         workdir: None,
         pty: false,
         notify_on_complete: false,

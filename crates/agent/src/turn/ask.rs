@@ -19,10 +19,10 @@ use crate::conversation::Summarised;
 use crate::event::{EventSink, TurnEvent};
 use crate::redact::Redactor;
 
-/// Times that one turn may summarise.
+/// How often one turn may summarise.
 const SHRINKS: u32 = 3;
 
-/// What came of asking.
+/// The result of a request.
 pub(super) enum AskOutcome {
     /// The model answered.
     Answered(ModelAnswer),
@@ -31,7 +31,7 @@ pub(super) enum AskOutcome {
 }
 
 impl Turn<'_> {
-    /// Asks the model. `hint` is said to it this once and not put on record.
+    /// Asks the model. `hint` goes into this request only and is not stored.
     pub(super) async fn ask(&mut self, hint: Option<&str>) -> Result<AskOutcome, TurnError> {
         loop {
             if self.is_too_long() && self.shrunk < SHRINKS {
@@ -77,7 +77,7 @@ impl Turn<'_> {
         let text_so_far = PartialText::default();
         let mut watch = |progress| tell(self.events, &text_so_far, progress);
         let parts = &conversation.agent.parts;
-        // Nobody resumes a child: what it says is for its parent.
+        // A child is never resumed, so its unfinished answer is not stored.
         let last = conversation.seqs.last().copied().filter(|_| conversation.depth == 0);
         let recorder = PartialRecorder::begin(
             &parts.store,
@@ -143,9 +143,8 @@ fn tell(events: &EventSink, text_so_far: &PartialText, progress: AnswerProgress)
 }
 
 impl Turn<'_> {
-    /// Reports whether the next request would be longer than it should be. As
-    /// long as nobody has said what the model can hold, nothing is too long
-    /// before the provider says so.
+    /// Returns whether the next request would be too long. While the context length of the
+    /// model is unknown, only the provider's refusal tells.
     pub(super) fn is_too_long(&self) -> bool {
         let compression = self.conversation.agent.parts.options.compression;
         let Some(context) = self.conversation.chat.context_length().tokens() else {
@@ -156,9 +155,9 @@ impl Turn<'_> {
     }
 
     /// Replaces the earlier part of the conversation by a summary, here and in
-    /// the store. Does nothing when that would gain nothing, or when somebody
-    /// interrupts. Where no model gives a summary, what is known has to do: the
-    /// work goes on either way.
+    /// the store. Does nothing when that would gain nothing, or when the turn is
+    /// interrupted. If no model gives a summary, one is made of the messages
+    /// themselves.
     pub(super) async fn shrink(&mut self) -> Result<(), TurnError> {
         let Some(start) = self.conversation.cut_for_room() else { return Ok(()) };
         self.shrunk += 1;

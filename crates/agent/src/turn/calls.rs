@@ -21,28 +21,28 @@ const GRACE: Duration = Duration::from_secs(10);
 
 const INTERRUPTED: &str = "interrupted by the user before it ran";
 
-/// What came of carrying calls out.
+/// The result of running calls.
 pub(super) enum CallsOutcome {
-    /// All were, well or not.
+    /// All have run, with success or not.
     All,
     /// The turn was interrupted.
     Interrupted,
-    /// The model repeats itself.
+    /// The model repeats the same calls.
     Looping(String),
 }
 
 /// A call after its arguments were read.
 enum PreparedCall {
-    /// It can be carried out.
+    /// It can run.
     Ready(Arc<dyn Tool>, Value),
-    /// It cannot, and this is what the model should know.
+    /// It cannot run; the model gets this as the result.
     Invalid(String),
 }
 
 impl Turn<'_> {
-    /// Carries out calls, together where that is safe, and puts the results on
-    /// record in the order of the calls. Every call gets a result, whatever
-    /// happens: a call without one would spoil the conversation.
+    /// Runs calls, together where that is safe, and stores the results in the order of the
+    /// calls. Every call gets a result, whatever happens: providers refuse a conversation
+    /// with a call that has none.
     pub(super) async fn run_calls(
         &mut self,
         calls: &[ToolCall],
@@ -110,8 +110,8 @@ impl PreparedCall {
     }
 }
 
-/// Looks a tool up and reads its arguments. What a model got wrong it is told,
-/// so that it can do better.
+/// Looks a tool up and reads its arguments. The model is told what is wrong, so that it
+/// can correct the call.
 fn prepare(tools: &Registry, call: &ToolCall) -> PreparedCall {
     let Some(tool) = tools.get(&call.name) else {
         return PreparedCall::Invalid(unknown(tools, &call.name));
@@ -161,7 +161,7 @@ const fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Carries out one call and makes its result fit.
+/// Runs one call and makes its result fit the limits.
 async fn run_call(context: ToolContext, call: &ToolCall, prepared: &PreparedCall) -> ToolOutput {
     let (tool, arguments) = match prepared {
         PreparedCall::Ready(tool, arguments) => (tool, arguments),
@@ -202,7 +202,7 @@ fn started(events: &EventSink, call: &ToolCall, summary: String) {
     events.emit(TurnEvent::ToolStarted { call, name, summary });
 }
 
-/// Waits until a tool has had its time after an interrupt.
+/// Waits for the time that a tool has after an interrupt.
 async fn given_up(cancel: &CancellationToken) {
     cancel.cancelled().await;
     tokio::time::sleep(GRACE).await;

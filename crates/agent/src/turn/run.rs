@@ -16,13 +16,13 @@ use crate::conversation::Conversation;
 use crate::event::{EventSink, TurnEvent};
 use crate::tools::job_updates;
 
-/// Times that an answer cut off at the output limit is asked to go on.
+/// How often an answer that was cut off at the output limit is continued.
 const CONTINUATIONS: u32 = 3;
 
-/// Times that an empty answer is asked for again.
+/// How often an empty answer is requested again.
 const EMPTY_ANSWERS: u32 = 3;
 
-/// Characters of what is said first that become the title.
+/// Characters of the first message that become the title.
 const TITLE: usize = 60;
 
 const GO_ON: &str = "[The answer was cut off at the output limit. Go on exactly where it stopped, without repeating anything.]";
@@ -46,7 +46,7 @@ pub(crate) async fn run(
     input: TurnInput,
     events: &EventSink,
 ) -> TurnResult {
-    // Whatever is reported meanwhile belongs to this conversation.
+    // Log entries in this scope belong to this conversation.
     let span = tracing::info_span!("turn", session = %conversation.id);
     run_to_end(conversation, input, events).instrument(span).await
 }
@@ -140,7 +140,7 @@ impl<'a> Turn<'a> {
                 for words in news {
                     self.conversation.append_note(&words).await?;
                 }
-                // Whoever resumes after a crash must not hear the same news again.
+                // After a crash, the resumed conversation must not get the same news again.
                 self.conversation.keep_notes().await?;
             }
         }
@@ -196,8 +196,8 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Gives a conversation without a title the first words said in it. It goes
-    /// on without one where that fails: the words themselves are stored.
+    /// Makes the first words of a conversation without a title its title. A failure is
+    /// ignored: the words themselves are stored.
     async fn set_title_from(&mut self, words: &str) {
         if !std::mem::take(&mut self.conversation.untitled) {
             return;
@@ -217,8 +217,8 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Puts before the model what was said, and what became of jobs it wanted
-    /// to hear of, while it worked.
+    /// Adds messages that the user sent during the turn, and news of watched jobs, to the
+    /// conversation.
     async fn take_updates(&mut self) -> Result<(), TurnError> {
         let news = job_updates(&self.context("")).await;
         if !news.is_empty() {
@@ -234,7 +234,7 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
-    /// Keeps what the model said as far as it came.
+    /// Stores the part of an answer that had come.
     async fn interrupted(&mut self, partial: String) -> Result<TurnOutcome, TurnError> {
         if !partial.trim().is_empty() {
             self.text.clone_from(&partial);
@@ -253,7 +253,7 @@ impl<'a> Turn<'a> {
         match answer? {
             AskOutcome::Interrupted(partial) => self.interrupted(partial).await,
             AskOutcome::Answered(mut completion) => {
-                // Without tools to call, calls are words that mean nothing.
+                // The request had no tools, so calls in the answer are ignored.
                 completion.message.calls.clear();
                 if completion.message.text.trim().is_empty() {
                     self.conversation.record_usage(&completion).await;
@@ -276,8 +276,8 @@ impl<'a> Turn<'a> {
         self.reasoning = thoughts.join("\n");
     }
 
-    /// Does what every end of a turn asks for. None of it may cost the answer:
-    /// a failure to keep the notes is told, and the answer stands.
+    /// Does what is due at the end of every turn. No failure here loses the answer: a
+    /// failure to store the notes is reported as a notice.
     async fn finish(&mut self, outcome: TurnOutcome) -> TurnOutcome {
         if let Err(error) = self.conversation.keep_notes().await {
             self.events
@@ -315,7 +315,7 @@ impl<'a> Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Asks the memory about what was just said.
+    /// Asks the memory about the new message.
     pub(super) async fn prefetch_memory(&mut self, message: &str) {
         let Some(begin) = self.conversation.seqs.last().copied() else { return };
         let known = tokio::select! {
@@ -326,15 +326,15 @@ impl Turn<'_> {
         self.begun_by = Some((begin, known));
     }
 
-    /// Returns the messages as the model reads them: what the memory knows stands
-    /// with the words it is about, in this turn's requests alone.
+    /// Returns the messages for the request. What the memory knows is added to the message
+    /// it is about, in the requests of this turn only.
     pub(super) fn messages_with_memory(&self) -> Cow<'_, [Message]> {
         let messages = match self.conversation.shortened() {
             Some(shortened) => Cow::Owned(shortened),
             None => Cow::Borrowed(self.conversation.messages.as_slice()),
         };
         let Some((begin, Some(known))) = &self.begun_by else { return messages };
-        // Where a summary stands for those words by now, it stands for this, too.
+        // If a summary has replaced that message, it covers this, too.
         let place = self.conversation.seqs.iter().position(|seq| seq == begin);
         let Some(place) = place else { return messages };
         let mut messages = messages;
@@ -346,7 +346,7 @@ impl Turn<'_> {
         messages
     }
 
-    /// Tells the memory of the turn, which is complete.
+    /// Gives the completed turn to the memory.
     pub(super) fn notify_memory(&mut self) {
         let conversation = &mut *self.conversation;
         if let (Some((first, _)), Some(last)) = (&self.begun_by, conversation.seqs.last()) {

@@ -249,7 +249,7 @@ impl Queues {
         self.lanes.entry(key.clone()).or_insert_with(|| Queue::new(key))
     }
 
-    /// Gives the first tasks that nobody is assigned to to a profile.
+    /// Assigns the first unassigned tasks to a profile.
     fn assign(&mut self, profile: &str, policy: &DispatchPolicy) -> Vec<StartCandidate> {
         let here = |key: &LaneKey| {
             key.profile.is_empty() && (key.host.is_empty() || key.host == policy.host.name.as_str())

@@ -49,8 +49,8 @@ pub fn plan(snapshot: &BoardSnapshot, policy: &DispatchPolicy) -> DispatchPlan {
 }
 
 /// Decides what to do about several boards that share the slots of this host:
-/// a slot goes to the board with the fewest workers. Each snapshot has what goes
-/// on on the others in its [`BoardSnapshot::outside`].
+/// a slot goes to the board with the fewest workers. The load of the other boards is in
+/// [`BoardSnapshot::outside`] of each snapshot.
 pub fn plan_together(snapshots: &[&BoardSnapshot], policy: &DispatchPolicy) -> Vec<DispatchPlan> {
     let drafts = PlanDraft::together(snapshots, policy);
     drafts

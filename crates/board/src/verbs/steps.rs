@@ -261,8 +261,8 @@ pub async fn wake_in(tx: &mut dyn Write, by: &Authority, id: &TaskId) -> Result<
     }
 }
 
-/// Gives a ready task that nobody is assigned to to the default assignee.
-/// Returns nothing where it is not such a task any more.
+/// Assigns a ready, unassigned task to the default assignee. Returns nothing if it is
+/// no longer one.
 #[boxed]
 pub async fn assign_default_in(
     tx: &mut dyn Write,

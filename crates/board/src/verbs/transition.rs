@@ -20,8 +20,8 @@ use crate::task::Task;
 use crate::time::Time;
 use crate::{Board, Result};
 
-/// How long a worker that has reported may take to leave.
-const FAREWELL: Duration = Duration::from_secs(30);
+/// How long a worker that has reported may take to exit.
+const EXIT_GRACE: Duration = Duration::from_secs(30);
 
 /// What came of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -287,7 +287,7 @@ async fn end(
     // reported tidies up and leaves by itself, one that lost its task stops.
     run.expires_at = match by {
         Authority::Person(_) => now,
-        Authority::Worker(_) | Authority::Dispatcher(_) => now.after(FAREWELL),
+        Authority::Worker(_) | Authority::Dispatcher(_) => now.after(EXIT_GRACE),
     };
     run.ended_at = Some(now);
     run.outcome = Some(ending.outcome);

@@ -12,7 +12,7 @@ use vestal_sandbox::{
     Cause, CommandInput, Engine, Error, JobInfo, JobState, Overrides, SummaryState, TaskName,
 };
 
-use super::ps::tell_silent;
+use super::ps::warn_of_silent;
 use crate::cli::JobPlace;
 use crate::console::terminal::StdinKind;
 use crate::console::{Cell, DIM, GREEN, Table, YELLOW, text};
@@ -64,7 +64,7 @@ pub(crate) async fn run(context: &Context, args: JobsArgs) -> Result<Exit, Comma
             // It has ended since it was listed, or does not answer any more.
             Err(Error::Stopped { .. } | Error::Unresponsive { .. }) => {
                 let summaries = engine.inspect(&task).await.unwrap_or_default();
-                if tell_silent(context, &summaries, MISSING) == Exit::No {
+                if warn_of_silent(context, &summaries, MISSING) == Exit::No {
                     exit = Exit::No;
                 }
                 continue;
@@ -108,7 +108,7 @@ async fn asked(
 ) -> Result<Asked, CommandFailure> {
     let Some(name) = wanted else {
         let summaries = engine.list().await?;
-        let exit = tell_silent(context, &summaries, MISSING);
+        let exit = warn_of_silent(context, &summaries, MISSING);
         let of = |state: SummaryState| {
             let own = summaries.iter().filter(move |summary| summary.state == state);
             own.filter(|summary| !summary.owned).filter_map(|summary| summary.task.parse().ok())
@@ -137,7 +137,7 @@ async fn asked(
         context.sandbox(engine, &task, &Overrides::default()).await?;
         return Ok(Asked { tasks: vec![task], exit: Exit::Success });
     }
-    let exit = tell_silent(context, &summaries, MISSING);
+    let exit = warn_of_silent(context, &summaries, MISSING);
     if exit == Exit::Success {
         let message = format!("the sandbox of {task} is not running, so none of its jobs is");
         context.console.note(&message);

@@ -77,7 +77,7 @@ fn exit(summaries: &[SandboxSummary]) -> Exit {
 
 /// Warns of sandboxes that have not answered, so that what is said of the others
 /// is not taken for the whole, and returns the exit code that says so.
-pub(super) fn tell_silent(context: &Context, summaries: &[SandboxSummary], what: &str) -> Exit {
+pub(super) fn warn_of_silent(context: &Context, summaries: &[SandboxSummary], what: &str) -> Exit {
     let silent = |summary: &&SandboxSummary| {
         matches!(summary.state, SummaryState::Unknown | SummaryState::Unresponsive)
             && !summary.owned
@@ -207,7 +207,7 @@ async fn running(
     engine: &Engine,
 ) -> Result<(Vec<TaskName>, Exit), CommandFailure> {
     let summaries = engine.list().await?;
-    let exit = tell_silent(context, &summaries, "what it consumes");
+    let exit = warn_of_silent(context, &summaries, "what it consumes");
     let running = summaries
         .into_iter()
         .filter(|summary| summary.state == SummaryState::Running && !summary.owned);

@@ -171,8 +171,7 @@ pub(crate) async fn see_done<T>(
     what: &str,
     work: impl Future<Output = Result<T, Error>>,
 ) -> Result<Result<T, Termination>, CommandFailure> {
-    let mut signals =
-        Terminations::listen().map_err(|error| CommandFailure::io("listen for signals", &error))?;
+    let mut signals = signals::listen_or_fail()?;
     let work = context.activity().while_doing(context.console, what, Box::pin(work));
     match unless_terminated(&mut signals, work).await {
         Ok(Ok(done)) => Ok(Ok(done)),

@@ -21,7 +21,7 @@ use crate::console::terminal::{self, StdinKind};
 use crate::context::Context;
 use crate::error::CommandFailure;
 use crate::exit::Exit;
-use crate::follow::{Followed, Outlet, exit_of, follow, take_along, unless_terminated};
+use crate::follow::{Followed, Outlet, exit_of, follow, kill_before_exit, unless_terminated};
 use crate::interact::{self, Detach, Interacted, interact};
 use crate::signals;
 use crate::values::parse_duration;
@@ -32,8 +32,8 @@ const DEFAULT_SESSION: &str = "main";
 /// The name for "no session".
 const NO_SESSION: &str = "none";
 
-/// How long a command that was killed has to hand over what it had printed.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long to wait for the output of a command that was killed.
+const OUTPUT_GRACE: Duration = Duration::from_secs(1);
 
 const AFTER_HELP: &str = "\
 A single argument is shell text; several are a program and its arguments. Standard input is passed
@@ -166,7 +166,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Cleans up. After a signal only what must be done is done.
+    /// Cleans up; after a signal only what is necessary.
     async fn end(&self, engine: &Engine, result: &Result<Exit, CommandFailure>) {
         match result {
             Ok(Exit::Terminated(_) | Exit::BrokenPipe) => self.context.close(engine).await,
@@ -174,7 +174,7 @@ impl Runner<'_> {
         }
     }
 
-    /// Builds the command from what was given.
+    /// Builds the command from the arguments.
     fn command(&self) -> Result<Command, CommandFailure> {
         let args = self.args;
         let (mut command, stdin_is_text) = match (&args.file, args.command.as_slice()) {
@@ -202,7 +202,7 @@ impl Runner<'_> {
     }
 
     /// Returns the command's input. A background job's stays open for
-    /// `vestal write`, and ours is left to whoever comes next.
+    /// `vestal write`, and this process's input is not read.
     fn input(&self) -> CommandInput {
         if self.args.background {
             return CommandInput::Piped;
@@ -220,14 +220,15 @@ impl Runner<'_> {
         command: Command,
         view: &mut RunView,
     ) -> Result<Exit, CommandFailure> {
-        let started =
-            match unless_terminated(&mut self.signals, Box::pin(sandbox.spawn(command))).await {
-                Ok(started) => started,
-                Err(signal) => {
-                    take_along(self.context.console, sandbox, &self.job, &mut self.signals).await;
-                    return Ok(Exit::Terminated(signal));
-                }
-            };
+        let started = match unless_terminated(&mut self.signals, Box::pin(sandbox.spawn(command)))
+            .await
+        {
+            Ok(started) => started,
+            Err(signal) => {
+                kill_before_exit(self.context.console, sandbox, &self.job, &mut self.signals).await;
+                return Ok(Exit::Terminated(signal));
+            }
+        };
         let info = started?;
         view.set_started(&info);
         if !self.args.json {
@@ -236,7 +237,7 @@ impl Runner<'_> {
         Ok(Exit::Success)
     }
 
-    /// Runs the command to its end and keeps what it prints, within bounds.
+    /// Runs the command to its end and captures its output, within bounds.
     async fn capture(
         &mut self,
         sandbox: &Sandbox,
@@ -247,9 +248,9 @@ impl Runner<'_> {
         let (output, signal) = match unless_terminated(&mut self.signals, &mut run).await {
             Ok(output) => (output, None),
             Err(signal) => {
-                take_along(self.context.console, sandbox, &self.job, &mut self.signals).await;
-                // What the command had printed is worth having, if it is there at once.
-                let rest = tokio::time::timeout(LAST_WORDS, run);
+                kill_before_exit(self.context.console, sandbox, &self.job, &mut self.signals).await;
+                // Output from before the timeout is kept if it arrives at once.
+                let rest = tokio::time::timeout(OUTPUT_GRACE, run);
                 match unless_terminated(&mut self.signals, rest).await {
                     Ok(Ok(output)) => (output, Some(signal)),
                     Ok(Err(_)) | Err(_) => return Ok(Exit::Terminated(signal)),
@@ -298,11 +299,11 @@ impl Runner<'_> {
                 self.ended(&info)
             }
             Ok(Followed::NoReader) => {
-                take_along(self.context.console, sandbox, &self.job, &mut self.signals).await;
+                kill_before_exit(self.context.console, sandbox, &self.job, &mut self.signals).await;
                 Ok(Exit::BrokenPipe)
             }
             Ok(Followed::Terminated(signal)) => {
-                take_along(self.context.console, sandbox, &self.job, &mut self.signals).await;
+                kill_before_exit(self.context.console, sandbox, &self.job, &mut self.signals).await;
                 Ok(Exit::Terminated(signal))
             }
             Err(failure) => Err(failure),

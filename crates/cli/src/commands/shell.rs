@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::error::CommandFailure;
 use crate::exit::Exit;
 use crate::find;
-use crate::follow::{Outlet, exit_of, take_along, unless_terminated};
+use crate::follow::{Outlet, exit_of, kill_before_exit, unless_terminated};
 use crate::interact::{self, Detach, Interacted, interact};
 use crate::signals;
 use crate::values::quoted;
@@ -59,8 +59,7 @@ pub(crate) async fn run(context: &Context, args: ShellArgs) -> Result<Exit, Comm
         )
         .advise("to run a command without one: vestal run CMD"));
     }
-    let mut signals =
-        Terminations::listen().map_err(|error| CommandFailure::io("listen for signals", &error))?;
+    let mut signals = signals::listen_or_fail()?;
     let engine = context.engine()?;
     let opening = open(context, &engine, &args, &mut signals);
     let result = Box::pin(opening).await;
@@ -85,15 +84,15 @@ async fn open(
     match interact(sandbox, job, &outlet, signals, Detach::Allowed).await {
         Ok(Interacted::Ended(info)) => exit_of(&info),
         Ok(Interacted::Detached) => {
-            tell_detached(context, sandbox, &id);
+            print_detached(context, sandbox, &id);
             Ok(Exit::Success)
         }
         Ok(Interacted::NoReader) => {
-            take_along(context.console, sandbox, &id, signals).await;
+            kill_before_exit(context.console, sandbox, &id, signals).await;
             Ok(Exit::BrokenPipe)
         }
         Ok(Interacted::Terminated(signal)) => {
-            take_along(context.console, sandbox, &id, signals).await;
+            kill_before_exit(context.console, sandbox, &id, signals).await;
             Ok(Exit::Terminated(signal))
         }
         Err(failure) => Err(failure),
@@ -123,7 +122,7 @@ async fn prepare(
     }
 }
 
-fn tell_detached(context: &Context, sandbox: &Sandbox, id: &JobId) {
+fn print_detached(context: &Context, sandbox: &Sandbox, id: &JobId) {
     context.console.note(&format!("detached; the shell keeps running as job {id}"));
     context.console.note(&format!(
         "to come back: vestal shell -t {} --attach {id}",

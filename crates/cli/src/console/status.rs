@@ -60,8 +60,8 @@ fn write(text: &str) {
     io::stderr().write_all(text.as_bytes()).ok();
 }
 
-/// Work that takes longer than this is spoken of.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Work that takes longer than this is shown.
+const SHOW_AFTER: Duration = Duration::from_secs(1);
 
 /// Time between two changes of a line.
 const TICK: Duration = Duration::from_millis(100);
@@ -103,7 +103,7 @@ impl CopyStatusLine {
     }
 
     fn show(&mut self) {
-        let due = self.shown.map_or(self.begun + PATIENCE, |shown| shown + TICK);
+        let due = self.shown.map_or(self.begun + SHOW_AFTER, |shown| shown + TICK);
         if !self.enabled || Instant::now() < due {
             return;
         }
@@ -143,7 +143,7 @@ pub(super) async fn while_waiting<T>(
     }
     tokio::select! {
         done = &mut work => return done,
-        () = tokio::time::sleep(PATIENCE) => {}
+        () = tokio::time::sleep(SHOW_AFTER) => {}
     }
     let mut ticks = tokio::time::interval(TICK);
     for spoke in WHEEL.iter().cycle() {

@@ -49,7 +49,8 @@ impl ProgramHost for NoProgram {
         if let Ok(told) = std::fs::read(gateways_path(&self.0)) {
             return serde_json::from_slice(&told).map_err(|error| error.to_string());
         }
-        let manager = ManagerView { kind: ManagerKind::None, pid: None, host: None, since: None };
+        let manager =
+            ManagerView { kind: ManagerKind::None, pid: None, host: None, since: None, unit: None };
         Ok(GatewayStatusView { manager, gateways: Vec::new(), dashboard: None })
     }
 

@@ -1,4 +1,4 @@
-//! What a gateway adds to an answer of the model.
+//! Measures the time that a gateway adds to an answer of the model.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use vestal_bench::sample::Samples;
 use crate::Plan;
 use crate::stage::{Stage, TALK, complete};
 
-/// What the alternative took, recorded.
+/// The recorded figure of the alternative.
 const THEIRS: Duration = Duration::from_millis(470);
 
 const WARM_UP: usize = 10;
@@ -55,26 +55,23 @@ async fn timed(request: reqwest::RequestBuilder) -> Result<Duration> {
 async fn many(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     let direct = at_once(plan.streams, || stage.ask_model(TALK, true)).await?;
     let through = at_once(plan.streams, || stage.ask_gateway(TALK, true)).await?;
-    let words = |name: &str, direct: &Samples, through: &Samples| {
+    let row = |name: &str, direct: &Samples, through: &Samples| {
         let added = through.p95().saturating_sub(direct.p95());
-        let row = BenchRow::single(
-            format!("{} streams at once, p95 added: {name}", plan.streams),
-            Figure::time(added),
-        );
-        row.note(format!(
+        let what = format!("{} streams at once, p95 added: {name}", plan.streams);
+        BenchRow::single(what, Figure::time(added)).note(format!(
             "50 pieces, 20 ms apart: {:.0} ms directly, {:.0} ms through the gateway",
             direct.p95().as_secs_f64() * 1000.0,
             through.p95().as_secs_f64() * 1000.0,
         ))
     };
     Ok(vec![
-        words("from the first piece to the end", &direct.streaming, &through.streaming)
+        row("from the first piece to the end", &direct.streaming, &through.streaming)
             .bar(Bar::AtMost(Figure::Milliseconds(50.0))),
-        words("to the first piece, all begun at one instant", &direct.first, &through.first),
+        row("to the first piece, all begun at one instant", &direct.first, &through.first),
     ])
 }
 
-/// What streams took.
+/// The times of streams.
 #[derive(Default)]
 struct Streams {
     /// From the request to the first piece.
@@ -117,5 +114,5 @@ async fn streamed(request: reqwest::RequestBuilder) -> Result<(Duration, Duratio
     Ok((first - start, first.elapsed()))
 }
 
-/// What stands before the words of a piece; those that announce the role have none.
+/// What precedes the text of a piece. The piece that announces the role has an empty text.
 const PIECE: &str = "\"content\":\"";

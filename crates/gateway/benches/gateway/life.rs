@@ -1,4 +1,4 @@
-//! How fast a gateway is there, what it holds while nobody asks, and how fast it is gone.
+//! Measures how fast a gateway starts and stops, and what it uses while it idles.
 
 use std::time::{Duration, Instant};
 
@@ -9,15 +9,15 @@ use vestal_bench::sample::Samples;
 use vestal_testkit::processes::{cpu_ticks, processes_with};
 
 use crate::Plan;
-use crate::stage::{ENDLESS, PATIENCE, Stage, WORK};
+use crate::stage::{ENDLESS, Stage, TIMEOUT, WORK};
 
-/// What the alternative took, recorded.
+/// The recorded figures of the alternative.
 const THEIR_START: Duration = Duration::from_millis(3_900);
 const THEIR_STOP: Duration = Duration::from_millis(1_800);
 const THEIR_BUSY_STOP: Duration = Duration::from_millis(44_800);
 const THEIR_MEMORY: f64 = 95.0 / 1.048_576;
 
-/// Ticks of the processor time that the kernel counts, in a second.
+/// Ticks per second in which the kernel counts processor time.
 const TICKS: f64 = 100.0;
 
 pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
@@ -47,7 +47,7 @@ pub(crate) async fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> 
 }
 
 async fn idle(pid: u32, watched: Duration) -> Result<Vec<BenchRow>> {
-    // What a start leaves to do is not idleness.
+    // Work that is left from the start does not count as idling.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let (before, start) = (cpu_ticks(pid), Instant::now());
     tokio::time::sleep(watched).await;
@@ -73,7 +73,7 @@ async fn stops(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
         idle.push(stop(stage)?);
         stage.vestal(&["gateway", "start"])?;
         let asking = tokio::spawn(stage.ask_gateway(WORK, true).send());
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while processes_with(ENDLESS).is_empty() {
             if Instant::now() > deadline {
                 return Err("the tool did not start".into());
@@ -84,7 +84,7 @@ async fn stops(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
         if !processes_with(ENDLESS).is_empty() {
             return Err("the tool outlived the gateway".into());
         }
-        // Its connection ends with the gateway, whatever it says.
+        // Its connection has ended with the gateway; the result does not matter.
         asking.abort();
     }
     stage.vestal(&["supervise", "--stop"])?;

@@ -1,4 +1,5 @@
-//! What a gateway costs whoever runs it, and whoever asks it.
+//! Measures a gateway: start and stop, memory and processor time while it idles, what it adds to an
+//! answer of the model, and the memory of many profiles.
 //!
 //! ```text
 //! cargo bench -p vestal-gateway --bench gateway -- [--short] [--json]
@@ -6,8 +7,7 @@
 //!
 //! The program runs as it is shipped, with its API over real HTTP; the model is scripted and answers
 //! over real HTTP, too. What a request takes is compared with asking that model directly in the same
-//! run. The figures of the alternative were recorded on a machine like this one, since it is not
-//! installed beside us.
+//! run. The alternative is not installed here: its figures were recorded on a machine like this one.
 //!
 //! Exits with 1 when a bar is missed and with 2 when something did not work.
 
@@ -24,7 +24,7 @@ use vestal_bench::report::BenchReport;
 
 use crate::stage::Stage;
 
-/// How often each thing is done.
+/// How often each measurement is repeated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) starts: usize,

@@ -1,4 +1,4 @@
-//! What many profiles hold together under one supervisor.
+//! Measures the memory of many profiles under one supervisor.
 
 use serde_json::Value;
 use vestal_bench::Result;
@@ -31,6 +31,6 @@ pub(crate) fn measure(stage: &Stage, plan: Plan) -> Result<Vec<BenchRow>> {
     Ok(vec![
         BenchRow::single(what, Figure::size(bytes))
             .bar(Bar::AtMost(Figure::Mebibytes(400.0)))
-            .note("pages that several have are divided among them"),
+            .note("pages that processes share are divided among them"),
     ])
 }

@@ -11,17 +11,17 @@ use vestal_bench::Result;
 use vestal_config::Environment;
 use vestal_scripted_model::{ReplyRule, Script, ScriptedModel, ScriptedReply};
 
-/// What the model is told to have a tool run until it is ended.
+/// A question whose answer runs a tool that does not end by itself.
 pub(crate) const WORK: &str = "work without end";
 
-/// What the model is told to have it talk in many pieces, one after the other.
+/// A question whose answer comes in many pieces.
 pub(crate) const TALK: &str = "talk in pieces";
 
-/// The command that the tool runs; nothing else on the machine waits for so long.
+/// The command of that tool; no other process on the machine has this command line.
 pub(crate) const ENDLESS: &str = "sleep 86399";
 
 /// Longest that anything may take.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(2);
 
 const KEY: &str = "0b3e1c9ad0f64b7d8a5e2f1c7d9b4a60";
 
@@ -44,9 +44,9 @@ impl Stage {
             ReplyRule::when_user_contains(TALK).reply(talk.paced(Duration::from_millis(20))),
         ]);
         let model = ScriptedModel::start(script.or_echo().forget_bodies());
-        // Free until somebody takes it; nobody else does here.
+        // The port is free, and nothing else takes ports during the benchmark.
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        // Nobody else in this process has chosen who does TLS.
+        // The program chooses the TLS provider; this process has to choose one itself.
         drop(rustls::crypto::ring::default_provider().install_default());
         let stage = Self { dir, model, program, port, client: reqwest::Client::new() };
         std::fs::create_dir(stage.home())?;
@@ -78,14 +78,14 @@ impl Stage {
         command
     }
 
-    /// Runs the program to its end, which must be a good one.
+    /// Runs the program to its end. It must succeed.
     pub(crate) fn vestal(&self, args: &[&str]) -> Result<Output> {
         let output = self.command(args).output()?;
         if output.status.success() {
             return Ok(output);
         }
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        Err(format!("vestal {} failed: {said}", args.join(" ")).into())
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        Err(format!("vestal {} failed: {stderr}", args.join(" ")).into())
     }
 
     /// Starts a gateway without a supervisor and waits until it is healthy.
@@ -101,7 +101,7 @@ impl Stage {
     /// Waits until the API answers.
     pub(crate) async fn healthy(&self) -> Result<()> {
         let url = format!("http://127.0.0.1:{}/health", self.port);
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
             let answer = self.client.get(&url).send().await;
             if answer.is_ok_and(|answer| answer.status().is_success()) {
@@ -149,7 +149,7 @@ impl Stage {
     }
 }
 
-/// Reads an answer to its end, which must be a good one.
+/// Reads an answer to its end. It must be successful.
 pub(crate) async fn complete(request: reqwest::RequestBuilder) -> Result<()> {
     let response = request.send().await?;
     let status = response.status();

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
-use vestal_logs::{EntryReader, LogEntry, LogFiles, LogWriter, MergedLog, PendingEntry};
+use vestal_logs::{EntryReader, LogEntry, LogFiles, LogInput, LogWriter, PendingEntry};
 
 /// So many files that none is removed while a test runs.
 const MANY: u32 = 400;
@@ -28,7 +28,7 @@ fn command(path: &Path, max_bytes: u64, name: &str, count: u64) -> Command {
 }
 
 fn reader(path: &Path, max_bytes: u64) -> EntryReader {
-    EntryReader::new(MergedLog::new("test", None, LogFiles::new(path, max_bytes, MANY)))
+    EntryReader::new(LogInput::new("test", None, LogFiles::new(path, max_bytes, MANY)))
 }
 
 fn rest(reader: &mut EntryReader) -> Vec<LogEntry> {

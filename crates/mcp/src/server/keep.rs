@@ -11,7 +11,7 @@ use rmcp::service::Peer;
 use tokio_util::sync::CancellationToken;
 
 use super::{ConnectedServer, ServerConnection, ServerError, ServerPhase, lock};
-use crate::connect::{FAREWELL, Live, NotificationHandler, chain, connect, leave};
+use crate::connect::{DISCONNECT_TIMEOUT, Live, NotificationHandler, chain, connect, leave};
 use crate::plan::ServerPlan;
 use crate::tool::{Offered, is_odd};
 
@@ -146,7 +146,7 @@ async fn attend(
     let words = match end {
         ConnectionEnd::Unneeded => {
             // It has a session to end, if it has an address.
-            drop(tokio::time::timeout(FAREWELL, ended).await);
+            drop(tokio::time::timeout(DISCONNECT_TIMEOUT, ended).await);
             String::new()
         }
         ConnectionEnd::Over => {

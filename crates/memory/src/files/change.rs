@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{MemoryError, MemoryRefusal, NoteFiles, NotesLock, PATIENCE, WriteResult};
+use super::{LOCK_TIMEOUT, MemoryError, MemoryRefusal, NoteFiles, NotesLock, WriteResult};
 use crate::entries::{Entries, NotesTarget, clean, is_separator};
 
 /// How often a program that ignores the lock may save the file in the middle of a
@@ -50,10 +50,10 @@ impl NoteFiles {
         target: NotesTarget,
         change: NoteChange<'_>,
     ) -> Result<Entries, MemoryError> {
-        let _lock = NotesLock::take(&self.lock, PATIENCE)?;
+        let _lock = NotesLock::take(&self.lock, LOCK_TIMEOUT)?;
         let place = self.real(target).ok();
         let dir = place.as_deref().and_then(Path::parent);
-        let _dir = dir.map(|dir| NotesLock::take_dir(dir, PATIENCE)).transpose()?;
+        let _dir = dir.map(|dir| NotesLock::take_dir(dir, LOCK_TIMEOUT)).transpose()?;
         for _ in 0..ATTEMPTS {
             let text = self.read_text(target)?;
             let before = Entries::parse(&text);

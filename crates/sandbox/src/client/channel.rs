@@ -1,4 +1,4 @@
-//! One call on a connection: what comes, and what is sent.
+//! One call on a connection: its answers and what is sent on it.
 
 use std::future::poll_fn;
 use std::io;
@@ -25,20 +25,20 @@ pub enum ChannelMessage {
     End(Stream),
     /// An event.
     Event(CallEvent),
-    /// The last word. A fault comes as [`CallError::Fault`] instead.
+    /// The reply, after which nothing follows. A fault comes as [`CallError::Fault`] instead.
     Reply(CallReply),
 }
 
 /// An open request: its answers are read here.
 ///
-/// Dropping a channel before its reply tells the guest that nobody listens any
-/// more. What the request started may go on; a job does.
+/// Dropping a channel before its reply cancels it. What the request started may go on; a
+/// job does.
 pub struct Channel {
     connection: Connection,
     core: Arc<ChannelCore>,
 }
 
-/// The way for the bytes of one stream of a channel to the guest.
+/// Sends the bytes of one stream of a channel to the guest.
 pub struct StreamSender {
     connection: Connection,
     core: Arc<ChannelCore>,
@@ -66,7 +66,7 @@ struct ChannelState {
 enum ChannelPhase {
     /// The reply has not come.
     Open,
-    /// Nobody listens any more; the reply has not come.
+    /// It was cancelled; the reply has not come.
     Cancelled,
     /// The reply has come.
     Replied,
@@ -94,7 +94,7 @@ impl ChannelCore {
     pub(crate) fn open(&self, outbox: &Outbox, payload: &[u8]) -> Result<(), Closed> {
         let mut state = self.lock();
         if let ChannelPhase::Failed { reason, .. } = &state.phase {
-            // Whoever failed the channel has told that the request was not sent.
+            // The owner has already been told that the request was not sent.
             return Err(reason.clone());
         }
         state.request_end = outbox.send(self.id, FrameKind::Open, Stream::Input, payload)?;
@@ -212,8 +212,8 @@ impl ChannelCore {
             }
             return Poll::Pending;
         }
-        // Under the channel's lock, so that no byte can follow the cancellation
-        // and reach whoever has the channel's number next.
+        // Under the channel's lock, so that no byte follows the cancellation and reaches
+        // the next channel with this number.
         let sent = shared.outbox.send(self.id, FrameKind::Data, stream, &bytes[..count]);
         Poll::Ready(sent.ok().map(|_| count))
     }
@@ -263,7 +263,7 @@ impl Channel {
         }
     }
 
-    /// Returns the way to the guest for one stream of this channel.
+    /// Returns the sender for one stream of this channel.
     pub fn outgoing(&self, stream: Stream) -> StreamSender {
         StreamSender { connection: self.connection.clone(), core: Arc::clone(&self.core), stream }
     }
@@ -282,8 +282,8 @@ impl Channel {
         &self.connection
     }
 
-    /// Cuts the guest off for breaking the protocol, and returns the error for
-    /// the caller.
+    /// Closes the connection because the guest broke the protocol, and returns the error
+    /// for the caller.
     pub(crate) fn violate(&self, violation: Violation) -> CallError {
         // Only after the end is it certain that nothing more is sent.
         self.connection.shared().close(&Closed::Violation(violation.clone()));

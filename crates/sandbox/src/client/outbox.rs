@@ -229,7 +229,7 @@ const LARGE_READ: usize = 128 << 10;
 
 /// How long answers are still read after the transport refused to take more,
 /// and how long it is given to take the rest when the connection is released.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Reads and writes until the connection is over, for whatever reason.
 pub(crate) async fn drive(reader: impl AsyncRead + Unpin, guard: CloseOnDrop) {
@@ -240,13 +240,13 @@ pub(crate) async fn drive(reader: impl AsyncRead + Unpin, guard: CloseOnDrop) {
         reason = poll_fn(|context| shared.outbox.poll_drive(context)) => match reason {
             Closed::Io { .. } | Closed::Vanished => {
                 // A guest that ends may have answered before it stopped reading.
-                timeout(LAST_WORDS, reading).await.unwrap_or(reason)
+                timeout(DRAIN_TIMEOUT, reading).await.unwrap_or(reason)
             }
             reason => reason,
         },
         reason = shared.closed() => {
             let drained = poll_fn(|context| shared.outbox.poll_drained(context));
-            if timeout(LAST_WORDS, drained).await.is_err() {
+            if timeout(DRAIN_TIMEOUT, drained).await.is_err() {
                 tracing::debug!("the guest did not take all that was sent before the end");
             }
             reason

@@ -22,16 +22,16 @@ use crate::sandbox::{Handle, Ownership};
 use crate::store::{InstanceRecord, SandboxDir, SandboxRecord};
 use crate::{Error, Key, Overrides, Sandbox, TaskName};
 
-/// How long a guest may take to greet. It does so in microseconds; a guest
-/// that takes this long is not going to.
+/// How long a guest may take to answer a greeting. It normally takes microseconds; a
+/// guest that takes this long is stuck.
 pub(super) const GREETING_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long the first look waits for a greeting. A guest that takes longer is
-/// looked for with its backend's help.
+/// How long the first attempt, without the lock, waits for a greeting. After that the
+/// backend is asked.
 pub(super) const GREETING_SOON: Duration = Duration::from_secs(1);
 
-/// How long the look under the lock waits: another process may just have started
-/// the guest.
+/// How long the attempt under the lock waits: another process may just have started the
+/// guest.
 pub(super) const GREETING_AT_ONCE: Duration = Duration::from_millis(500);
 
 /// Pause before a connection that a network cut is tried again; each further
@@ -83,8 +83,8 @@ impl Engine {
     ) -> Result<Sandbox, Error> {
         let (task, overrides) = self.inner.scope(task, overrides)?;
         let key = self.inner.key(&task);
-        // Of several tasks of this process one opens the sandbox and the others
-        // share it: of two owned instances one would be lost sight of.
+        // One task of this process opens the sandbox and the others share it: of two
+        // owned instances, one would never be removed.
         let turn = self.inner.open_lock(&key).lock_owned().await;
         let known = self.inner.handles().get(&key).cloned();
         if let Some(handle) = known
@@ -196,9 +196,8 @@ pub(crate) enum GreetError {
 }
 
 impl GreetError {
-    /// Returns whether the guest may be alive and well: a network cut the
-    /// connection, which says nothing about the guest. Such a guest is never
-    /// ended because it did not answer.
+    /// Returns whether a network lost the connection, which says nothing about the guest.
+    /// Such a guest is never ended for not answering.
     pub(crate) fn leaves_guest_unknown(&self, backend: &dyn Backend, instance: &Instance) -> bool {
         backend.can_be_cut_off(instance) && self.is_cut()
     }

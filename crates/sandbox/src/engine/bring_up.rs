@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::Inner;
 use super::attach::{Attached, GREETING_AT_ONCE, GREETING_WITHIN, GreetOutcome, StateBefore};
 use super::lock::{LockedSandbox, unlocated};
-use super::remove::{END_PATIENCE, StopScope};
+use super::remove::{END_TIMEOUT, StopScope};
 use crate::backend::{
     Backend, BackendError, FoundInstance, Instance, InstanceFilter, InstanceState,
 };
@@ -237,7 +237,7 @@ impl Inner {
             other => other?,
         }
         tracing::warn!(name, "another instance of this sandbox ran idle; it is stopped");
-        backend.end(&instance, END_PATIENCE).await.map_err(Error::backend(backend.name()))?;
+        backend.end(&instance, END_TIMEOUT).await.map_err(Error::backend(backend.name()))?;
         Ok(None)
     }
 }

@@ -29,7 +29,7 @@ struct ForkSource {
 
 impl Engine {
     /// Makes the sandbox of task `to` as a copy of another as it is now, or as
-    /// it was in a snapshot. One that is copied as it is is stopped for that and
+    /// it was in a snapshot. Without a snapshot the original is stopped for the copy and
     /// started by its next use. Sessions and jobs of the new sandbox are its own.
     ///
     /// A call that is given up leaves nothing: see [`Engine::close`].

@@ -26,7 +26,7 @@ use crate::store::{InstanceMark, SandboxDir, SandboxRecord, list_dirs};
 use crate::{Error, Overrides, ProcessId, TaskName};
 
 /// How long a listing waits for one guest.
-const PATIENCE: Duration = Duration::from_secs(3);
+const LIST_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Most sandboxes that are asked at a time.
 const AT_ONCE: usize = 64;
@@ -333,7 +333,7 @@ impl Inner {
                 _ => None,
             }
         };
-        let within = deadline.min(Instant::now() + PATIENCE);
+        let within = deadline.min(Instant::now() + LIST_TIMEOUT);
         tokio::time::timeout_at(within, ask).await.ok().flatten()
     }
 }

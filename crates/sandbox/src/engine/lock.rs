@@ -11,24 +11,24 @@ use tokio::sync::oneshot;
 
 use super::Inner;
 use super::attach::answers;
-use super::remove::{END_PATIENCE, kept_files};
+use super::remove::{END_TIMEOUT, kept_files};
 use crate::backend::{Backend, Instance, Owner};
 use crate::store::{InstanceMark, Intent, KeyLock, LockError, SandboxDir, StoreError};
 use crate::{CopyError, Error, Key, Progress, TaskName};
 
 /// How long to wait for another process that works on the same sandbox.
-pub(super) const LOCK_PATIENCE: Duration = Duration::from_mins(2);
+pub(super) const LOCK_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The same for a process that copies the sandbox. A copy may take very long, so
 /// the caller gets an error that says so.
-const COPY_PATIENCE: Duration = Duration::from_secs(30);
+const COPY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long to wait before looking at who holds the lock.
 const LOOK_AFTER: Duration = Duration::from_millis(500);
 
 /// How long a guest may hold the lock after its starter died: a little longer than
 /// a guest may take to start.
-const ORPHAN_PATIENCE: Duration = Duration::from_secs(75);
+const ORPHAN_TIMEOUT: Duration = Duration::from_secs(75);
 
 /// How long to wait for the lock of a sandbox that is being copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +75,7 @@ impl Inner {
                 // sandbox may then take the holder for dead.
                 let enough = match (patience, &holder) {
                     (LockPatience::Ending, Some(_)) => LOOK_AFTER,
-                    (LockPatience::Ending, None) | (_, Some(_)) => ORPHAN_PATIENCE,
+                    (LockPatience::Ending, None) | (_, Some(_)) => ORPHAN_TIMEOUT,
                     (_, None) => Duration::MAX,
                 };
                 if since.elapsed() >= enough {
@@ -86,7 +86,7 @@ impl Inner {
             let underway = dir.read_intent().ok().flatten().and_then(|intent| intent.takes_long());
             let waited = begun.elapsed();
             match underway {
-                Some(what) if waited >= COPY_PATIENCE && patience != LockPatience::Unbounded => {
+                Some(what) if waited >= COPY_TIMEOUT && patience != LockPatience::Unbounded => {
                     return Err(CopyError::Underway { task: task.to_string(), what }.into());
                 }
                 Some(what) if !told => {
@@ -94,9 +94,9 @@ impl Inner {
                     self.progress.tell(Progress::Starting { what: format!("waiting: {what}") });
                 }
                 Some(_) if patience == LockPatience::Unbounded => {}
-                _ if waited >= LOCK_PATIENCE => {
+                _ if waited >= LOCK_TIMEOUT => {
                     let holder = holder.filter(|_| is_alive).map(|holder| holder.process.pid);
-                    return Err(LockError::Busy { path, waited: LOCK_PATIENCE, holder }.into());
+                    return Err(LockError::Busy { path, waited: LOCK_TIMEOUT, holder }.into());
                 }
                 _ => {}
             }
@@ -119,7 +119,7 @@ impl Inner {
             let mark = InstanceMark::read(&instance.dir)?;
             let backend = self.backend_for(record.as_ref(), mark.as_ref())?;
             tracing::warn!(instance = instance.id, "its starter is dead and it keeps the lock");
-            let ended = backend.end(&instance, END_PATIENCE).await;
+            let ended = backend.end(&instance, END_TIMEOUT).await;
             ended.map_err(Error::backend(backend.name()))?;
         }
         Ok(())
@@ -304,7 +304,7 @@ impl Inner {
                         return Ok(dir.clear_intent()?);
                     }
                     backend
-                        .end(&stopping, super::remove::END_PATIENCE)
+                        .end(&stopping, super::remove::END_TIMEOUT)
                         .await
                         .map_err(Error::backend(backend.name()))?;
                 }
@@ -347,7 +347,7 @@ impl Inner {
             return Ok(());
         }
         backend
-            .end(&recorded, super::remove::END_PATIENCE)
+            .end(&recorded, super::remove::END_TIMEOUT)
             .await
             .map_err(Error::backend(backend.name()))
     }

@@ -25,8 +25,8 @@ use crate::mounts::planted_link;
 use crate::notice::Wording;
 use crate::sandbox::Handle;
 use crate::store::{
-    Guests, HomeContext, HomeError, HomeNotes, SandboxDir, StoreError, holds_sandboxes_of,
-    is_below, machine, open_home, resettle, running_guests,
+    Guests, HomeContext, HomeError, HomeNotes, SandboxDir, StoreError, adopt_sandboxes,
+    holds_sandboxes_of, is_below, machine, open_home, running_guests,
 };
 use crate::{Error, HomeId, Key, Overrides, ProgressSink, TaskName, overrides};
 
@@ -43,7 +43,7 @@ pub(crate) struct ProbeTimeouts {
 const PROBE_TIMEOUTS: ProbeTimeouts =
     ProbeTimeouts { listing: Duration::from_secs(5), examining: Duration::from_secs(15) };
 
-/// What there is to say of what does not answer.
+/// Shown for a backend or guest that does not answer.
 pub(super) const NOT_ANSWERED: &str = "it has not answered in time";
 
 /// The sandboxes of one profile home.
@@ -85,7 +85,7 @@ pub(crate) struct Inner {
     pub(crate) probe_timeouts: ProbeTimeouts,
 }
 
-/// What an engine is told of the program that opens it.
+/// What the program that opens an engine tells it.
 #[derive(Debug, Clone, Default)]
 pub struct EngineOptions {
     /// The directory that the program was started in. Where nothing confines
@@ -93,7 +93,7 @@ pub struct EngineOptions {
     /// `terminal.docker_mount_cwd_to_workspace` mounts it. Without it commands
     /// start in the user's home, and a sandbox that is to mount it is refused.
     pub launch_dir: Option<PathBuf>,
-    /// Whom to tell of what takes long.
+    /// Gets progress of slow steps.
     pub progress: ProgressSink,
 }
 
@@ -104,7 +104,7 @@ impl Engine {
         Self::open_with(settings, EngineOptions::default())
     }
 
-    /// Opens the engine for a program of which this is known.
+    /// Opens the engine with options of the program.
     pub fn open_with(settings: Settings, options: EngineOptions) -> Result<Self, Error> {
         let settings = Arc::new(settings);
         let declared: Vec<_> = registered().collect();
@@ -122,7 +122,7 @@ impl Engine {
         Self::with_probe_timeouts(settings, backends, PROBE_TIMEOUTS)
     }
 
-    /// Opens the same one with another patience.
+    /// Opens it with other timeouts.
     pub(crate) fn with_probe_timeouts(
         settings: Settings,
         backends: Vec<Arc<dyn Backend>>,
@@ -201,8 +201,8 @@ impl Engine {
     }
 }
 
-/// Returns the id of the settings' home. A copy of a home becomes one of its
-/// own here, before anything acts on what it brought along.
+/// Returns the id of the settings' home. A copy of a home gets an id of its own here,
+/// before anything acts on the sandboxes in it.
 fn identity(settings: &Settings, declared: &[&'static Declaration]) -> Result<HomeId, Error> {
     let home = settings.home().dir();
     let user_home = settings.environment().user_home().filter(|dir| dir.is_dir());
@@ -212,16 +212,16 @@ fn identity(settings: &Settings, declared: &[&'static Declaration]) -> Result<Ho
             Ok(sandboxes) if is_below(&sandboxes.value, &home) => {
                 running_guests(&sandboxes.value, declared)
             }
-            // What is kept elsewhere was not copied and tells nothing.
+            // Sandboxes kept elsewhere were not copied with the home.
             _ => Guests::None,
         },
         machine,
-        resettle: &|old, new, original| {
+        adopt_sandboxes: &|old, new, original| {
             let sandboxes = settings.sandboxes_dir().map_err(|error| {
                 StoreError::io("find the sandboxes of", &home, std::io::Error::other(error))
             })?;
             if is_below(&sandboxes.value, &home) {
-                return Ok(resettle(&sandboxes.value, old, new, declared)?);
+                return Ok(adopt_sandboxes(&sandboxes.value, old, new, declared)?);
             }
             if !holds_sandboxes_of(&sandboxes.value, old)? {
                 return Ok(());
@@ -238,7 +238,7 @@ fn identity(settings: &Settings, declared: &[&'static Declaration]) -> Result<Ho
 }
 
 impl Engine {
-    /// Returns what there is to say about each backend beyond whether it works.
+    /// Returns the notes of `vestal doctor` about each backend.
     #[boxed]
     pub async fn report(&self) -> Vec<(&'static str, Vec<DoctorNote>)> {
         let known = self.inner.known_instances();
@@ -272,16 +272,14 @@ impl Inner {
         })
     }
 
-    /// Returns the handles, whatever a thread that panicked left of them: the
-    /// map itself is never half changed.
+    /// Returns the handles. A poisoned lock is ignored: the map is never half changed.
     pub(crate) fn handles(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Arc<Handle>>> {
         self.handles.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
 impl Engine {
-    /// Returns what a backend declares; nothing of one that this version does
-    /// not have.
+    /// Returns what a backend declares, or nothing if this version does not have it.
     pub fn declaration(&self, backend: &str) -> Option<&'static Declaration> {
         self.inner.declaration(backend)
     }
@@ -428,10 +426,10 @@ const SYSTEM_DIRS: [&str; 15] = [
     "/run", "/sbin", "/sys", "/usr", "/var",
 ];
 
-/// Those of them below which there is none either.
+/// Directories below which there is no project either.
 const CONFIGURATION_DIRS: [&str; 4] = ["/boot", "/etc", "/proc", "/sys"];
 
-/// Returns why a directory is no workspace; nothing if it may be one.
+/// Returns why a directory cannot be a workspace, or nothing if it can.
 fn too_wide(mount: &Path, user_home: Option<&Path>) -> Option<&'static str> {
     if mount.parent().is_none() {
         Some("it is the root of the filesystem")

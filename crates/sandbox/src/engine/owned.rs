@@ -12,7 +12,7 @@ use vestal_wire::HostRole;
 
 use super::attach::{Attached, StateBefore, greet};
 use super::create::{InstanceSource, Lifespan};
-use super::lock::LOCK_PATIENCE;
+use super::lock::LOCK_TIMEOUT;
 use super::remove::{StopScope, kept_files};
 use super::sweep::Begin;
 use super::{Engine, Inner};
@@ -126,7 +126,7 @@ impl Inner {
             .map_err(|error| StoreError::io("name this process in", &instance.dir, error))?;
         InstanceMark::new(backend.name(), Some(owner.clone()))
             .write(&instance.dir, backend.confinement())?;
-        let lock = KeyLock::acquire(&socket_dir.join("lock"), LOCK_PATIENCE).await?;
+        let lock = KeyLock::acquire(&socket_dir.join("lock"), LOCK_TIMEOUT).await?;
 
         let wanted = InstanceSource { key, backend: &**backend, overrides };
         let request =

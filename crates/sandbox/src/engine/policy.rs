@@ -28,11 +28,11 @@ use crate::spec::{Drift, Spec, Tightening};
 use crate::store::{KeyLock, SandboxDir};
 use crate::{Error, Key, Overrides, TaskName, mounts};
 
-/// Shortest lifetime the orphan reaper reckons with.
+/// Shortest lifetime that the orphan reaper uses.
 const SHORTEST_LIFETIME: Duration = Duration::from_mins(1);
 
-/// The reading of settings. Each asks only for the key it needs, so that a
-/// wrong value elsewhere is in nobody's way.
+/// Reads settings. Each method reads only the key it needs, so that a wrong value of
+/// another key does no harm.
 impl Inner {
     /// Returns whether instances outlive this process.
     pub(crate) fn across_processes(&self) -> Result<bool, Error> {
@@ -49,13 +49,12 @@ impl Inner {
         Ok(self.settings.get(&keys::LIFETIME_SECONDS)?.value.duration())
     }
 
-    /// Returns how long an instance may idle at all; nothing: for ever.
+    /// Returns how long an instance may idle, or nothing if there is no limit.
     pub(crate) fn retention(&self) -> Result<Option<Duration>, Error> {
         Ok(self.settings.get(&keys::RETENTION_SECONDS)?.value.duration())
     }
 
-    /// Returns the age from which an ended instance that nobody can want any
-    /// more is removed.
+    /// Returns the age from which an ended instance that is no longer needed is removed.
     pub(crate) fn orphan_age(&self) -> Result<Duration, Error> {
         Ok(self.lifetime()?.max(SHORTEST_LIFETIME) * 2)
     }
@@ -154,8 +153,7 @@ impl Inner {
                 reasons.push(format!("{}: only {kind} have {setting}", backend.name()));
                 continue;
             }
-            // Images are fetched for those who ask for a container, not for
-            // those who ask for anything that works.
+            // An image is pulled only for a caller who asked for a container.
             if backend.takes_images() && asks_for_system(overrides) {
                 return Ok(Arc::clone(backend));
             }
@@ -174,7 +172,7 @@ impl Inner {
     }
 
     /// Refuses to use a sandbox on another backend than the one asked for, and
-    /// one without walls that `auto` chose before a setting asked for isolation.
+    /// one without isolation that `auto` chose before a setting asked for isolation.
     pub(crate) fn check_backend(
         &self,
         task: &TaskName,
@@ -211,23 +209,23 @@ fn asks_for_system(asked: &Overrides) -> bool {
     asked.image.is_some() || asked.mount.is_some()
 }
 
-/// Most jobs in the way of settings that are named.
+/// Most jobs that are named as the reason why settings are not applied.
 const MAX_NAMED: u32 = 20;
 
-/// Said of a sandbox whose system was restored or forked and is made anew.
+/// Warning for a sandbox whose system was restored or forked and is made anew.
 const GIVEN_UP: &str = "its own filesystem, which began as a copy, was given up for a new one; \
                         workspace and home are kept";
 
-/// What a drift calls for.
+/// What to do about a drift.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Decision {
-    /// Hand the sandbox out and say nothing.
+    /// Return the sandbox without a notice.
     Keep,
-    /// Hand it out and name what differs.
+    /// Return it with a notice that names the differences.
     Warn,
-    /// Apply the settings if nothing runs, else hand it out and name them.
+    /// Apply the settings if nothing runs, else return it with that notice.
     Apply,
-    /// Apply the settings; a busy sandbox is not handed out.
+    /// Apply the settings; refuse a busy sandbox.
     Enforce,
 }
 
@@ -246,7 +244,7 @@ fn decide(drift: &[Drift], policy: OnConfigChange) -> Decision {
 }
 
 impl Inner {
-    /// Deals with settings that changed since the instance was made.
+    /// Handles settings that changed since the instance was made.
     pub(super) async fn settle_drift(
         &self,
         key: &Key,
@@ -320,10 +318,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Deals with a directory of the host whose name has passed to another
-    /// directory since it was mounted. Commands would go on in the first one,
-    /// which is not where the caller is: an idle sandbox is started again with
-    /// the new one, a busy one is not handed out.
+    /// Handles a mounted directory of the host whose path names another directory by now.
+    /// Commands would still work in the old one, which is not where the caller is: an idle
+    /// sandbox is started again with the new directory, a busy one is refused.
     async fn settle_mounts(&self, key: &Key, attached: Attached) -> Result<Attached, Error> {
         let Overrides { mount, binds, .. } = &attached.overrides;
         let instance_dir = &attached.instance.dir;
@@ -387,8 +384,8 @@ impl Inner {
         let retention_ms = wanted.map(millis);
         attached.connection.call(CallRequest::Retain { retention_ms }).await?;
         attached.record.retention_seconds = seconds;
-        // If somebody else has the lock, the next one to attach writes it down;
-        // telling the guest twice does no harm.
+        // If another process has the lock, the next one to attach records it; telling
+        // the guest twice does no harm.
         let dir = self.dir(key);
         if let Some(_lock) = KeyLock::try_acquire(&dir.lock_file())?
             && let Some(mut record) = dir.record_of(key)?

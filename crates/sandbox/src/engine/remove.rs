@@ -18,7 +18,7 @@ use crate::store::{InstanceMark, Intent, SandboxDir, SandboxRecord, StoreError, 
 use crate::{Error, Key, Overrides, SnapshotName, TaskName, failpoint, job};
 
 /// How long a killed instance may take to be gone.
-pub(super) const END_PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often a guest is asked to end if it is idle, where the answer is lost.
 const ASKED_TO_END: u32 = 3;
@@ -85,7 +85,7 @@ impl Inner {
             return Err(error);
         }
         failpoint::reach("stop.guest-asked");
-        backend.end(instance, END_PATIENCE).await.map_err(Error::backend(backend.name()))?;
+        backend.end(instance, END_TIMEOUT).await.map_err(Error::backend(backend.name()))?;
         failpoint::reach("stop.ended");
         dir.clear_intent()?;
         failpoint::reach("stop.intent-cleared");
@@ -115,11 +115,11 @@ impl Inner {
             };
             let request = CallRequest::Shutdown { grace_ms: millis(grace), if_idle };
             // Beyond the grace the guest only kills and reaps.
-            let within = grace + END_PATIENCE;
+            let within = grace + END_TIMEOUT;
             match tokio::time::timeout(within, connection.call(request)).await {
                 Ok(Ok(CallReply::Done)) => {
                     // The guest closes the connection when it exits.
-                    if tokio::time::timeout(END_PATIENCE, connection.closed()).await.is_err() {
+                    if tokio::time::timeout(END_TIMEOUT, connection.closed()).await.is_err() {
                         tracing::warn!(
                             instance = instance.id,
                             "the guest said it would end and has not"

@@ -25,12 +25,12 @@ const PAUSE: Duration = Duration::from_millis(200);
 pub(crate) const MAX_GUESTS: u32 = 5;
 
 /// How long a guest that is shutting down may take to close its connections.
-const SHUTDOWN_PATIENCE: Duration = Duration::from_mins(1);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Waits until a guest that is shutting down has closed its connection: until then
 /// the same guest would be asked again. Returns whether it has.
 pub(crate) async fn has_shut_down(guest: &Connection) -> bool {
-    tokio::time::timeout(SHUTDOWN_PATIENCE, guest.closed()).await.is_ok()
+    tokio::time::timeout(SHUTDOWN_TIMEOUT, guest.closed()).await.is_ok()
 }
 
 /// What became of a command.

@@ -19,7 +19,7 @@ use crate::output::gap_of;
 /// How long a guest may take to kill a job whose input failed.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
 
-/// What a slow follower means for the job.
+/// How a slow follower affects the job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Follow {
     /// Every byte comes; a slow follower slows the job down.
@@ -246,7 +246,7 @@ impl RunningJob {
         }
     }
 
-    /// Cuts the guest off and returns the error for the caller.
+    /// Closes the connection and returns the error for the caller.
     pub(super) fn violate(&self, violation: Violation) -> JobError {
         self.error(self.channel.violate(violation))
     }

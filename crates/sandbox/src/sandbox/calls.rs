@@ -97,7 +97,7 @@ impl Sandbox {
             Err(error) => match SentJob::lost(&error) {
                 Some(sent) => match self.outcome(&sent).await {
                     Ok(outcome) => outcome.into_info(),
-                    // It may run: whoever hears of it must know which job it is.
+                    // It may run: the error must name the job.
                     Err(source) => {
                         Err(Error::LostJob { job: sent.job.clone(), source: Box::new(source) })
                     }
@@ -278,7 +278,7 @@ impl Sandbox {
     pub async fn publish(&self, name: &str, source: &Path) -> Result<PathBuf, Error> {
         let name = PublishedName::new(name)?;
         let bundle = read_bundle(source).await?;
-        // One that has ended meanwhile is there again after this.
+        // This makes an instance that has ended meanwhile again.
         self.connection().await?;
         let (backend, instance) = self.handle.place().await;
         let publishing = backend.publishing();

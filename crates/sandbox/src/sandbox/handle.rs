@@ -1,4 +1,4 @@
-//! What this process holds of a sandbox, and how it lets go of it.
+//! A sandbox that this process is connected to, and its release.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
@@ -21,9 +21,9 @@ use crate::{Engine, Error, Key, Overrides};
 /// Whether an instance outlives this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ownership {
-    /// It does: any number of processes share it.
+    /// It does; any number of processes share it.
     Shared,
-    /// It does not: this process made it for itself.
+    /// It does not; this process made it for itself.
     Owned,
 }
 
@@ -44,8 +44,7 @@ pub(crate) struct Handle {
 /// The instance and the way to it.
 #[derive(Debug)]
 struct HeldInstance {
-    /// None once it was let go of. Whoever makes a call has a clone, so letting
-    /// go ends no call.
+    /// `None` once it was released. Calls have a clone, so a release ends no call.
     connection: Option<Connection>,
     backend: Arc<dyn Backend>,
     instance: Instance,
@@ -129,7 +128,7 @@ impl Handle {
         self.held.lock().await.generation
     }
 
-    /// Returns the connection, made again if it was lost or let go of.
+    /// Returns the connection, made again if it was lost or released.
     pub(super) async fn connection(self: &Arc<Self>) -> Result<Connection, Error> {
         self.mark_used();
         let mut held = self.held.lock().await;
@@ -168,8 +167,8 @@ impl Handle {
         Ok(connection)
     }
 
-    /// Returns the connection, made again to the recorded instance if it was lost
-    /// or let go of. Nothing is started or made, and no lock of the key is taken.
+    /// Returns the connection, made again to the recorded instance if it was lost or
+    /// released. Nothing is started or made, and no lock of the key is taken.
     pub(super) async fn running_connection(self: &Arc<Self>) -> Result<Connection, Error> {
         self.mark_used();
         let mut held = self.held.lock().await;
@@ -193,8 +192,8 @@ impl Handle {
         Ok(connection)
     }
 
-    /// Makes this handle the one that the process has of the sandbox, if it was
-    /// let go of and none has taken its place: what is used again idles again.
+    /// Registers this handle again after a release, unless there is another one, so that
+    /// the idle reaper sees it.
     fn hold_again(self: &Arc<Self>) {
         let mut handles = self.engine.handles();
         let known = handles.entry(self.key.clone()).or_insert_with(|| Arc::clone(self));
@@ -209,8 +208,8 @@ impl Handle {
         }
     }
 
-    /// Lets go of an instance that idles, unless there is another one by now.
-    /// Returns whether it did.
+    /// Releases an instance that idles, unless there is another one by now. Returns whether
+    /// it did.
     pub(super) async fn let_go_of(&self, instance: &str) -> bool {
         let mut held = self.held.lock().await;
         if held.instance.id != instance {
@@ -222,7 +221,7 @@ impl Handle {
         true
     }
 
-    /// Lets go of the connection; the next call makes another one.
+    /// Closes the connection; the next call makes another one.
     pub(super) async fn disconnect(&self) {
         self.held.lock().await.connection = None;
     }
@@ -269,7 +268,7 @@ impl Handle {
 impl Handle {
     /// Returns whether the sandbox is or was in use within `lifetime`, by
     /// anybody: its guest knows. A guest that cannot tell in time is taken as
-    /// busy: letting go can wait, a lost job cannot be undone.
+    /// busy: a release can wait, a lost job cannot be undone.
     pub(super) async fn is_in_use(&self, lifetime: Duration) -> bool {
         match self.existing_connection().await {
             None => false,
@@ -290,14 +289,14 @@ pub(crate) enum CleanupProgress {
     Nothing,
     /// It is under way.
     UnderWay,
-    /// It is done, well or not.
+    /// It has ended, with or without an error.
     Over,
 }
 
 /// What a cleanup does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cleanup {
-    /// Lets go. A sandbox that outlives its processes is not touched; one that
+    /// Releases the sandbox. One that outlives its processes is not touched; one that
     /// belongs to this process is removed.
     Release,
     /// Removes the instance in any case; workspace and home stay.
@@ -342,9 +341,9 @@ impl Handle {
         matches!(tokio::time::timeout(patience, over).await, Ok(Ok(_)))
     }
 
-    /// Lets go of a sandbox that has idled. Returns whether it did: an owned
-    /// instance is removed, and that only if its guest sees neither a job nor
-    /// an open call. The guest decides, so there is no moment to miss.
+    /// Releases a sandbox that has idled, and returns whether it did. An owned instance is
+    /// removed, but only if its guest has neither a job nor an open call. The guest decides,
+    /// so there is no race.
     pub(crate) async fn release_idle(self: &Arc<Self>, lifetime: Duration) -> bool {
         if self.is_in_use(lifetime).await {
             return false;

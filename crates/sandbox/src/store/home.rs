@@ -1,4 +1,4 @@
-//! The profile home: its random id, and whether it is a place to live in.
+//! The profile home: its random id, and whether it can be used.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::atomic::{open_regular, parse_versioned, read_open};
 use super::home_mark::{
-    Guests, HomeMark, HomeNotes, HomeStanding, Surroundings, inodes_last, is_same_dir, place,
+    Guests, HomeFacts, HomeMark, HomeNotes, HomeStanding, inodes_last, is_same_dir, place,
 };
 use super::lock::KeyLock;
 use super::{StoreError, make_private_dir};
@@ -21,11 +21,11 @@ const VERSION: u64 = 1;
 /// Name of the file that has the home's id.
 const FILE: &str = "home.json";
 
-/// Name of the file that is to take its place in a copy of a home.
+/// Name of the file that replaces it in a copy of a home.
 const NEXT: &str = "home.json.next";
 
-/// How long another process may take to give a copy its own identity.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long another process may take to give a copy its own id.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct HomeFile {
@@ -94,22 +94,22 @@ pub enum HomeError {
     Store(#[from] StoreError),
 }
 
-/// What opening a home needs from those above.
+/// What opening a home needs from the engine.
 pub(crate) struct HomeContext<'a> {
-    /// Where homes that move leave word.
+    /// The notes of where homes were moved to.
     pub(crate) notes: Option<HomeNotes>,
     /// Returns where the running guests that the home's records name have their
     /// files.
     pub(crate) guests: &'a dyn Fn() -> Guests,
     /// Returns what tells this machine from others, where that can be told.
     pub(crate) machine: fn() -> Option<String>,
-    /// Makes what a copy brought along its own.
-    pub(crate) resettle: &'a Resettle<'a>,
+    /// Makes the sandboxes of a copied home its own.
+    pub(crate) adopt_sandboxes: &'a AdoptSandboxes<'a>,
 }
 
-/// What makes a copy's sandboxes its own: gets the old id and the new one, and
-/// the place of the original. After a crash it is called again with the same.
-type Resettle<'a> = dyn Fn(&HomeId, &HomeId, Option<&Path>) -> Result<(), HomeError> + 'a;
+/// Makes the sandboxes of a copied home its own. Gets the old id, the new id and the
+/// path of the original. After a crash it is called again with the same arguments.
+type AdoptSandboxes<'a> = dyn Fn(&HomeId, &HomeId, Option<&Path>) -> Result<(), HomeError> + 'a;
 
 /// Makes the home if need be and returns its id.
 ///
@@ -119,21 +119,21 @@ pub(crate) fn open_home(path: &Path, context: &HomeContext<'_>) -> Result<HomeId
     let unusable = |source| HomeError::Unusable { path: path.into(), source };
     if let Some(found) = read(path)? {
         return match found.content.mark {
-            // The one comparison that every use of a home makes.
+            // This comparison is all that an unchanged home costs.
             Some(ref mark) if mark.is_file(&found.now) && mark.path() == found.now.path() => {
-                // Of a home that is what it was the machine can still be told.
+                // Homes marked by earlier versions get the machine now.
                 if mark.lacks_machine() && (context.machine)().is_some() {
                     mark_anew(path, found.id(), context);
                 }
                 Ok(found.id())
             }
             Some(ref mark) => {
-                let around = Around { home: path, id: found.id(), context };
-                // Where inodes do not last that is so at every use.
-                if mark.standing(&found.now, &around) == HomeStanding::Original {
+                let check = HomeCheck { home: path, id: found.id(), context };
+                // Where inodes do not last, every use gets here.
+                if mark.standing(&found.now, &check) == HomeStanding::Original {
                     return Ok(found.id());
                 }
-                settle_standing(path, context)
+                update_mark(path, context)
             }
             None => {
                 mark_anew(path, found.id(), context);
@@ -147,21 +147,20 @@ pub(crate) fn open_home(path: &Path, context: &HomeContext<'_>) -> Result<HomeId
     })?;
     refuse_network(path)?;
     let id = random_hex::<16>().map(HomeId).map_err(unusable)?;
-    write(path, id, context).and_then(|file| file.settle_if_absent(path)).map_err(unusable)?;
-    // Whoever came first made the id; everyone reads that one.
+    write(path, id, context).and_then(|file| file.create_if_absent(path)).map_err(unusable)?;
+    // Another process may have made the id first; all use the one in the file.
     match read(path)? {
         Some(found) => Ok(found.id()),
         None => Err(unusable(ErrorKind::NotFound.into())),
     }
 }
 
-/// Finds out what a home is whose mark does not fit, and marks it accordingly.
-/// Of several processes, also on homes with the same id, one does it and the
-/// others wait.
-fn settle_standing(path: &Path, context: &HomeContext<'_>) -> Result<HomeId, HomeError> {
+/// Finds out whether a home whose mark does not fit was copied, moved or restored, and
+/// updates the mark. One process at a time does this, also among homes with the same id.
+fn update_mark(path: &Path, context: &HomeContext<'_>) -> Result<HomeId, HomeError> {
     let unusable = |source| HomeError::Unusable { path: path.into(), source };
     let _turn = context.notes.as_ref().and_then(|notes| {
-        let locked = notes.lock(PATIENCE);
+        let locked = notes.lock(LOCK_TIMEOUT);
         locked.inspect_err(|error| tracing::debug!(%error, "homes are not locked")).ok()
     });
     let Some(found) = read(path)? else {
@@ -170,17 +169,17 @@ fn settle_standing(path: &Path, context: &HomeContext<'_>) -> Result<HomeId, Hom
     let Some(mark) = &found.content.mark else {
         return Ok(found.id());
     };
-    let around = Around { home: path, id: found.id(), context };
-    match mark.standing(&found.now, &around) {
+    let check = HomeCheck { home: path, id: found.id(), context };
+    match mark.standing(&found.now, &check) {
         HomeStanding::Original => {}
-        HomeStanding::Copy => return leave_original(path, &around),
+        HomeStanding::Copy => return give_own_id(path, &check),
         moved @ (HomeStanding::Moved | HomeStanding::Restored) => {
-            // Noted first: a note of a home that is not marked yet is right, too.
+            // The note is written first: it is right even if the home is not marked after it.
             let noted = context
                 .notes
                 .as_ref()
-                .filter(|notes| moved == HomeStanding::Moved || notes.place(&around.id).is_some());
-            if let Some(Err(error)) = noted.map(|notes| notes.put(&around.id, found.now.path())) {
+                .filter(|notes| moved == HomeStanding::Moved || notes.place(&check.id).is_some());
+            if let Some(Err(error)) = noted.map(|notes| notes.put(&check.id, found.now.path())) {
                 tracing::debug!(%error, "the home's new place is not noted");
             }
             mark_anew(path, found.id(), context);
@@ -189,39 +188,38 @@ fn settle_standing(path: &Path, context: &HomeContext<'_>) -> Result<HomeId, Hom
     Ok(found.id())
 }
 
-/// Marks a home as what it is now. One that cannot be marked can be used all the
-/// same.
+/// Writes a new mark. A home that cannot be marked can still be used.
 fn mark_anew(path: &Path, id: HomeId, context: &HomeContext<'_>) {
-    if let Err(error) = write(path, id, context).and_then(|file| file.settle(path)) {
+    if let Err(error) = write(path, id, context).and_then(|file| file.replace(path)) {
         tracing::debug!(%error, "the home is not marked");
     }
 }
 
-/// Gives a copy of a home an identity of its own.
-fn leave_original(path: &Path, around: &Around<'_>) -> Result<HomeId, HomeError> {
+/// Gives a copy of a home an id of its own.
+fn give_own_id(path: &Path, check: &HomeCheck<'_>) -> Result<HomeId, HomeError> {
     let unusable = |source| HomeError::Unusable { path: path.into(), source };
     let _lock = lock(path).map_err(unusable)?;
     let Some(found) = read(path)? else {
         return Err(unusable(ErrorKind::NotFound.into()));
     };
-    let standing = found.content.mark.as_ref().map(|mark| mark.standing(&found.now, around));
+    let standing = found.content.mark.as_ref().map(|mark| mark.standing(&found.now, check));
     if standing != Some(HomeStanding::Copy) {
         return Ok(found.id());
     }
     let next = path.join(NEXT);
     let begun = read_file(&next).ok().flatten();
     let new = match begun.filter(FoundHome::is_marked_file) {
-        // A process died over it: what it has made its own goes by that id.
+        // A process died while doing this: sandboxes that it has adopted have that id.
         Some(begun) => begun.id(),
         None => {
             let id = random_hex::<16>().map(HomeId).map_err(unusable)?;
-            let written = write(path, id.clone(), around.context).map_err(unusable)?;
+            let written = write(path, id.clone(), check.context).map_err(unusable)?;
             fs::rename(&written.path, &next).map_err(unusable)?;
             id
         }
     };
     let original = found.content.mark.as_ref().map(HomeMark::path);
-    (around.context.resettle)(&found.id(), &new, original)?;
+    (check.context.adopt_sandboxes)(&found.id(), &new, original)?;
     fs::rename(&next, path.join(FILE)).map_err(unusable)?;
     tracing::warn!(
         "this home, {}, is a copy of another one ({}) and has an identity of its own from now on: \
@@ -233,14 +231,14 @@ fn leave_original(path: &Path, around: &Around<'_>) -> Result<HomeId, HomeError>
     Ok(new)
 }
 
-/// A home whose mark does not fit, and what is around it.
-struct Around<'a> {
+/// A home whose mark does not fit, and what is needed to find out why.
+struct HomeCheck<'a> {
     home: &'a Path,
     id: HomeId,
     context: &'a HomeContext<'a>,
 }
 
-impl Around<'_> {
+impl HomeCheck<'_> {
     /// Returns whether a place has a home with this id that is its own original,
     /// and is not this one.
     fn is_other_original(&self, place: &Path) -> bool {
@@ -250,12 +248,12 @@ impl Around<'_> {
     }
 }
 
-impl Surroundings for Around<'_> {
+impl HomeFacts for HomeCheck<'_> {
     fn inodes_last(&self) -> bool {
         inodes_last(self.home)
     }
 
-    fn has_namesake(&self, place: &Path) -> bool {
+    fn has_home_with_same_id(&self, place: &Path) -> bool {
         let other = read_file(&place.join(FILE)).ok().flatten();
         other.is_some_and(|other| other.id() == self.id)
     }
@@ -286,11 +284,11 @@ fn beside_home(home: &Path) -> impl Iterator<Item = PathBuf> {
         (Some(root), Some(name)) => (root.to_owned(), Path::new("profiles").join(name)),
         _ => (home, PathBuf::new()),
     };
-    let around = root.parent().and_then(|parent| fs::read_dir(parent).ok());
-    around.into_iter().flatten().flatten().map(move |entry| entry.path().join(&within))
+    let siblings = root.parent().and_then(|parent| fs::read_dir(parent).ok());
+    siblings.into_iter().flatten().flatten().map(move |entry| entry.path().join(&within))
 }
 
-/// A home's file, and which one it is in truth.
+/// A home's file, and the mark that fits it now.
 #[derive(Debug)]
 struct FoundHome {
     content: HomeFile,
@@ -334,13 +332,13 @@ struct NewHomeFile {
 }
 
 impl NewHomeFile {
-    /// Makes it the home's, in place of the one that is there.
-    fn settle(self, home: &Path) -> io::Result<()> {
+    /// Replaces the home's file.
+    fn replace(self, home: &Path) -> io::Result<()> {
         fs::rename(&self.path, home.join(FILE))
     }
 
-    /// Makes it the home's unless there is one; of several processes one wins.
-    fn settle_if_absent(self, home: &Path) -> io::Result<()> {
+    /// Becomes the home's file unless there is one.
+    fn create_if_absent(self, home: &Path) -> io::Result<()> {
         match fs::hard_link(&self.path, home.join(FILE)) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
             other => other,
@@ -373,7 +371,7 @@ fn lock(home: &Path) -> io::Result<KeyLock> {
     loop {
         match KeyLock::try_acquire(&home.join("home.lock")) {
             Ok(Some(lock)) => return Ok(lock),
-            Ok(None) if begun.elapsed() < PATIENCE => {
+            Ok(None) if begun.elapsed() < LOCK_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(20));
             }
             Ok(None) => return Err(ErrorKind::TimedOut.into()),

@@ -1,5 +1,5 @@
-//! The mark of a home and the notes about it: whether it is the one it says it is,
-//! or a copy.
+//! The mark in a home's file and the notes of where homes were moved to. Both tell a
+//! copied home from one that was moved or restored.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 use super::{StoreError, read_versioned, write_versioned};
 use crate::key::{HomeId, hex};
 
-/// What a home's file says of itself.
+/// Identifies a home's file, within that file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct HomeMark {
     /// Its inode.
@@ -60,11 +60,11 @@ pub(crate) enum Guests {
 }
 
 /// What has to be found out about a home whose mark does not fit.
-pub(super) trait Surroundings {
-    /// Returns whether inodes mean anything here.
+pub(super) trait HomeFacts {
+    /// Returns whether inodes stay the same when the filesystem is mounted again.
     fn inodes_last(&self) -> bool;
     /// Returns whether a place has a home with the same id.
-    fn has_namesake(&self, place: &Path) -> bool;
+    fn has_home_with_same_id(&self, place: &Path) -> bool;
     /// Returns whether another home is known to be the original: for one that
     /// is not the marked file also by looking beside it.
     fn has_other_original(&self, marked: &Path, beside: bool) -> bool;
@@ -99,7 +99,7 @@ impl HomeMark {
         Path::new(&self.path)
     }
 
-    /// Returns whether a file that is, in truth, `now` is the marked one.
+    /// Returns whether the marked file is the one whose mark would be `now`.
     pub(super) fn is_file(&self, now: &Self) -> bool {
         let same_birth = match (self.born, now.born) {
             (Some(then), Some(now)) => then == now,
@@ -111,8 +111,8 @@ impl HomeMark {
 
     /// Returns whether it is known that the mark was made on this machine. Two
     /// machines of which nothing is known are not the same one.
-    fn is_of_machine(&self, around: &impl Surroundings) -> bool {
-        self.machine.is_some() && self.machine == around.machine()
+    fn is_of_machine(&self, facts: &impl HomeFacts) -> bool {
+        self.machine.is_some() && self.machine == facts.machine()
     }
 
     /// Returns whether the mark does not say on which machine it was made, as
@@ -121,9 +121,9 @@ impl HomeMark {
         self.machine.is_none()
     }
 
-    /// Returns what a home is whose file carries this mark and is, in truth,
-    /// `now`: the table above.
-    pub(super) fn standing(&self, now: &Self, around: &impl Surroundings) -> HomeStanding {
+    /// Returns the standing of a home whose file carries this mark, where the mark of
+    /// that file would be `now`. The tests have a table of the cases.
+    pub(super) fn standing(&self, now: &Self, facts: &impl HomeFacts) -> HomeStanding {
         let same_file = self.is_file(now);
         if same_file && self.path == now.path {
             return HomeStanding::Original;
@@ -132,28 +132,28 @@ impl HomeMark {
         if same_file {
             return match in_place {
                 true => HomeStanding::Original,
-                false if around.has_other_original(self.path(), false) => HomeStanding::Copy,
+                false if facts.has_other_original(self.path(), false) => HomeStanding::Copy,
                 false => HomeStanding::Moved,
             };
         }
-        if !around.inodes_last() {
+        if !facts.inodes_last() {
             return match in_place {
                 true => HomeStanding::Original,
-                false if around.has_namesake(self.path()) => HomeStanding::Copy,
+                false if facts.has_home_with_same_id(self.path()) => HomeStanding::Copy,
                 false => HomeStanding::Moved,
             };
         }
-        match around.guests() {
+        match facts.guests() {
             Guests::Elsewhere => HomeStanding::Copy,
-            Guests::None if !in_place || !self.is_of_machine(around) => HomeStanding::Copy,
-            Guests::None if around.has_other_original(self.path(), true) => HomeStanding::Copy,
+            Guests::None if !in_place || !self.is_of_machine(facts) => HomeStanding::Copy,
+            Guests::None if facts.has_other_original(self.path(), true) => HomeStanding::Copy,
             Guests::None | Guests::Here => HomeStanding::Restored,
         }
     }
 }
 
-/// Returns what tells this machine from others; not its id itself, which is not
-/// to be handed around.
+/// Returns what tells this machine from others: a digest, because the id itself must
+/// stay private.
 pub(crate) fn machine() -> Option<String> {
     let id = std::fs::read_to_string("/etc/machine-id").ok()?;
     let id = id.trim();
@@ -192,10 +192,10 @@ pub(super) fn is_same_dir(one: &Path, other: &Path) -> bool {
 const VERSION: u64 = 1;
 
 /// Names of the directories that lead from the user's home to the notes.
-const WAY: [&str; 4] = [".local", "state", "vestal", "homes"];
+const NOTES_PATH: [&str; 4] = [".local", "state", "vestal", "homes"];
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Note {
+struct HomeNote {
     version: u64,
     path: PathBuf,
 }
@@ -208,7 +208,7 @@ pub(crate) struct HomeNotes {
 
 /// What to do about a directory that is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Missing {
+enum MissingDir {
     Fail,
     Make,
 }
@@ -221,17 +221,17 @@ impl HomeNotes {
 
     /// Returns the directory's path.
     pub(crate) fn path(&self) -> PathBuf {
-        WAY.iter().fold(self.user_home.clone(), |dir, name| dir.join(name))
+        NOTES_PATH.iter().fold(self.user_home.clone(), |dir, name| dir.join(name))
     }
 
     /// Opens the directory without following a link below the user's home.
-    fn open(&self, missing: Missing) -> io::Result<OwnedFd> {
+    fn open(&self, missing: MissingDir) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let home = openat(CWD, &self.user_home, flags, Mode::empty())?;
         let step = |dir: OwnedFd, name: &&str| -> io::Result<OwnedFd> {
             let open = || openat(&dir, *name, flags | OFlags::NOFOLLOW, Mode::empty());
             match open() {
-                Err(Errno::NOENT) if missing == Missing::Make => {
+                Err(Errno::NOENT) if missing == MissingDir::Make => {
                     match mkdirat(&dir, *name, Mode::RWXU) {
                         Ok(()) | Err(Errno::EXIST) => Ok(open()?),
                         Err(error) => Err(error.into()),
@@ -240,15 +240,15 @@ impl HomeNotes {
                 other => Ok(other?),
             }
         };
-        WAY.iter().try_fold(home, step)
+        NOTES_PATH.iter().try_fold(home, step)
     }
 
     /// Returns where a home was last seen after a move. A note that cannot be
     /// read tells as little as an absent one.
     pub(super) fn place(&self, id: &HomeId) -> Option<PathBuf> {
         let name = file_name(id)?;
-        let dir = self.open(Missing::Fail).ok()?;
-        let note: Option<Note> = read_versioned(&within(&dir, &name), VERSION).ok().flatten();
+        let dir = self.open(MissingDir::Fail).ok()?;
+        let note: Option<HomeNote> = read_versioned(&within(&dir, &name), VERSION).ok().flatten();
         note.map(|note| note.path)
     }
 
@@ -256,14 +256,14 @@ impl HomeNotes {
     pub(super) fn put(&self, id: &HomeId, place: &Path) -> Result<(), StoreError> {
         let Some(name) = file_name(id) else { return Ok(()) };
         let unusable = |error| StoreError::io("open", self.path(), error);
-        let dir = self.open(Missing::Make).map_err(unusable)?;
-        let note = Note { version: VERSION, path: place.to_owned() };
+        let dir = self.open(MissingDir::Make).map_err(unusable)?;
+        let note = HomeNote { version: VERSION, path: place.to_owned() };
         write_versioned(&within(&dir, &name), &note)
     }
 
     /// Waits for the lock of all notes, which ends with the file.
     pub(super) fn lock(&self, patience: Duration) -> io::Result<File> {
-        let dir = File::from(self.open(Missing::Make)?);
+        let dir = File::from(self.open(MissingDir::Make)?);
         let begun = Instant::now();
         loop {
             match flock(&dir, FlockOperation::NonBlockingLockExclusive) {
@@ -296,21 +296,21 @@ mod tests {
 
     const HERE: &str = "/nowhere/home";
 
-    /// What is around a home, as a test says.
+    /// Facts that a test chooses.
     #[derive(Clone)]
-    struct Around {
+    struct FixedFacts {
         lasting: bool,
         other: bool,
         guests: Guests,
         machine: Option<&'static str>,
     }
 
-    impl Surroundings for Around {
+    impl HomeFacts for FixedFacts {
         fn inodes_last(&self) -> bool {
             self.lasting
         }
 
-        fn has_namesake(&self, _place: &Path) -> bool {
+        fn has_home_with_same_id(&self, _place: &Path) -> bool {
             self.other
         }
 
@@ -341,13 +341,13 @@ mod tests {
         let (born, later) = (Some((1, 2)), Some((3, 4)));
         let was = mark(7, born, HERE);
         let none =
-            Around { lasting: true, other: false, guests: Guests::None, machine: Some("this") };
-        let known = Around { other: true, ..none.clone() };
-        let foreign = Around { machine: Some("that"), ..none.clone() };
-        let nameless = Around { machine: None, ..none.clone() };
-        let guests = |guests| Around { guests, ..none.clone() };
-        let fuse = Around { lasting: false, ..none.clone() };
-        let fuse_known = Around { lasting: false, ..known.clone() };
+            FixedFacts { lasting: true, other: false, guests: Guests::None, machine: Some("this") };
+        let known = FixedFacts { other: true, ..none.clone() };
+        let foreign = FixedFacts { machine: Some("that"), ..none.clone() };
+        let nameless = FixedFacts { machine: None, ..none.clone() };
+        let guests = |guests| FixedFacts { guests, ..none.clone() };
+        let fuse = FixedFacts { lasting: false, ..none.clone() };
+        let fuse_known = FixedFacts { lasting: false, ..known.clone() };
         let cases = [
             ("as it was", mark(7, born, HERE), &none, Original),
             ("a kernel without births", mark(7, None, HERE), &none, Original),
@@ -365,14 +365,14 @@ mod tests {
             ("the same, and moved", mark(8, None, "/nowhere/moved"), &fuse, Moved),
             ("the same, and copied", mark(8, None, "/nowhere/copy"), &fuse_known, Copy),
         ];
-        for (what, now, around, expected) in cases {
-            assert_eq!(was.standing(&now, around), expected, "{what}");
+        for (what, now, facts, expected) in cases {
+            assert_eq!(was.standing(&now, facts), expected, "{what}");
         }
         // A machine that cannot be told from others may be any.
         let unmarked = HomeMark { machine: None, ..was.clone() };
-        for (mark, around) in [(&was, &nameless), (&unmarked, &none), (&unmarked, &nameless)] {
-            assert_eq!(mark.standing(&mark_at(8, later), around), Copy, "{mark:?}");
-            assert_eq!(mark.standing(&mark_at(7, born), around), Original, "{mark:?}");
+        for (mark, facts) in [(&was, &nameless), (&unmarked, &none), (&unmarked, &nameless)] {
+            assert_eq!(mark.standing(&mark_at(8, later), facts), Copy, "{mark:?}");
+            assert_eq!(mark.standing(&mark_at(7, born), facts), Original, "{mark:?}");
         }
     }
 
@@ -385,14 +385,14 @@ mod tests {
         std::fs::create_dir(&planted.user_home).unwrap();
         planted.put(&id, place).unwrap();
         assert_eq!(planted.place(&id).as_deref(), Some(place));
-        for depth in 0..WAY.len() {
+        for depth in 0..NOTES_PATH.len() {
             let user = HomeNotes::of_user(&root.path().join(depth.to_string()));
             let way = |home: &Path, names: &[&str]| home.join(names.join("/"));
-            let above = way(&user.user_home, &WAY[..depth]);
+            let above = way(&user.user_home, &NOTES_PATH[..depth]);
             std::fs::create_dir_all(&above).unwrap();
-            let target = way(&planted.user_home, &WAY[..=depth]);
-            std::os::unix::fs::symlink(target, above.join(WAY[depth])).unwrap();
-            assert_eq!(user.place(&id), None, "{}", WAY[depth]);
+            let target = way(&planted.user_home, &NOTES_PATH[..=depth]);
+            std::os::unix::fs::symlink(target, above.join(NOTES_PATH[depth])).unwrap();
+            assert_eq!(user.place(&id), None, "{}", NOTES_PATH[depth]);
             user.put(&id, Path::new("/elsewhere")).unwrap_err();
             user.lock(Duration::ZERO).unwrap_err();
         }

@@ -20,10 +20,14 @@ impl Machine {
         self.root.path().join(name)
     }
 
-    fn open_with(&self, name: &str, resettle: &Resettle<'_>) -> Result<HomeId, HomeError> {
+    fn open_with(
+        &self,
+        name: &str,
+        adopt_sandboxes: &AdoptSandboxes<'_>,
+    ) -> Result<HomeId, HomeError> {
         let notes = Some(HomeNotes::of_user(&self.path("user")));
         let context =
-            HomeContext { notes, guests: &|| self.guests, machine: this_machine, resettle };
+            HomeContext { notes, guests: &|| self.guests, machine: this_machine, adopt_sandboxes };
         open_home(&self.path(name), &context)
     }
 
@@ -59,15 +63,15 @@ impl Machine {
 }
 
 fn open(home: &Path) -> HomeId {
-    let resettle = |_: &HomeId, _: &HomeId, _: Option<&Path>| -> Result<(), HomeError> {
+    let adopt_sandboxes = |_: &HomeId, _: &HomeId, _: Option<&Path>| -> Result<(), HomeError> {
         panic!("{} is taken for a copy", home.display())
     };
-    open_home(home, &context(&resettle)).unwrap()
+    open_home(home, &context(&adopt_sandboxes)).unwrap()
 }
 
 /// What is around a home that nobody knows of.
-fn context<'a>(resettle: &'a Resettle<'a>) -> HomeContext<'a> {
-    HomeContext { notes: None, guests: &|| Guests::None, machine: this_machine, resettle }
+fn context<'a>(adopt_sandboxes: &'a AdoptSandboxes<'a>) -> HomeContext<'a> {
+    HomeContext { notes: None, guests: &|| Guests::None, machine: this_machine, adopt_sandboxes }
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "some machines cannot be told from others")]

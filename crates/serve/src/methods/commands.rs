@@ -20,7 +20,7 @@ use crate::slash::{SlashOutput, carry_out};
 const MOST: usize = 50;
 
 /// How long completions may take: typing must not wait for a sandbox that does not answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const COMPLETION_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
@@ -178,7 +178,7 @@ pub(super) async fn complete_slash(
     }
     if let Some(wanted) = wanted {
         let names = names(&call, session.as_ref(), wanted, &typed, &verb);
-        let names = tokio::time::timeout(PATIENCE, names).await.unwrap_or_default();
+        let names = tokio::time::timeout(COMPLETION_TIMEOUT, names).await.unwrap_or_default();
         let names = names.into_iter().filter(|(name, _)| name.starts_with(&typed)).take(MOST);
         items.extend(names.map(|(name, meta)| item(format!("{name} "), meta)));
     }
@@ -266,7 +266,7 @@ pub(super) async fn complete_path(
         let dir = if dir.is_empty() { Path::new(".") } else { Path::new(dir) };
         files.list(dir, 10_000).await.ok()
     };
-    let page = tokio::time::timeout(PATIENCE, listing).await.ok().flatten();
+    let page = tokio::time::timeout(COMPLETION_TIMEOUT, listing).await.ok().flatten();
     let entries = page.map(|page| page.entries).unwrap_or_default();
     let mut items: Vec<CompletionItem> = entries
         .into_iter()

@@ -26,8 +26,8 @@ const MOST_FILE_BYTES: u64 = 2 * MOST_BYTES as u64;
 /// A file with more lines is rewritten.
 const MOST_FILE_ENTRIES: usize = MOST_ENTRIES + MOST_ENTRIES / 4;
 
-/// The lock is only held while a line or the file is written.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long to wait for the lock, which is held only while a line or the file is written.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Where the messages are kept.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl File {
     pub(super) fn at(path: &Path) -> Self {
         // The file may be a link to another place: the link stays.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        Self { path, patience: PATIENCE, counted: LineCount::default() }
+        Self { path, patience: LOCK_TIMEOUT, counted: LineCount::default() }
     }
 
     /// Returns the messages in it, the oldest first. Lines that are none are passed

@@ -96,9 +96,9 @@ const PASTE_END: &[u8] = b"\x1b[201~";
 
 /// A paste that has been silent for so long may have no end. Lines that lose
 /// packets pause for less.
-pub(super) const PASTE_PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PASTE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the rest of its end may take after that.
-const PASTE_END_PATIENCE: Duration = Duration::from_millis(250);
+const PASTE_END_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// A paste whose end has not come.
 #[derive(Debug, Default)]
@@ -155,8 +155,8 @@ impl PasteBuffer {
     /// Returns after how much silence [`PasteBuffer::silence`] must be called.
     pub(super) fn patience(&self) -> Option<Duration> {
         match self.overdue {
-            None => Some(PASTE_PATIENCE),
-            Some(before) => (self.bytes.len() > before).then_some(PASTE_END_PATIENCE),
+            None => Some(PASTE_TIMEOUT),
+            Some(before) => (self.bytes.len() > before).then_some(PASTE_END_TIMEOUT),
         }
     }
 

@@ -24,7 +24,7 @@ use crate::text::Size;
 /// How long the thread may take to hear that it should not read. It is longer only
 /// if somebody else took what was there to be read; then the thread waits for more,
 /// and so does whoever is told that it is quiet.
-const PATIENCE: Duration = Duration::from_millis(500);
+const QUIET_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The hand on the reading thread.
 #[derive(Debug)]
@@ -113,7 +113,7 @@ impl InputReader {
             Ok(_) | Err(Errno::AGAIN) => {}
             Err(error) => return Err(error.into()),
         }
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + QUIET_TIMEOUT;
         while !state.is_quiet {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -294,7 +294,7 @@ mod tests {
         reader.pause().unwrap();
         reader.go_on();
         reader.end().unwrap();
-        assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < QUIET_TIMEOUT, "{:?}", begun.elapsed());
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::tools::output::PlainText;
 use crate::tools::terminal::warning;
 
 /// Characters of a job's output that go with the news of its end.
-const LAST_WORDS: usize = 2000;
+const OUTPUT_TAIL: usize = 2000;
 
 /// Lines that match, and their characters, that are told of at once.
 const MATCHES: usize = 20;
@@ -85,7 +85,7 @@ async fn look(
     };
     let matches = matches(context, sandbox, watched, &info).await?;
     if matches!(info.state, JobState::Ended(_)) {
-        let output = tail(sandbox, &info, LAST_WORDS).await?;
+        let output = tail(sandbox, &info, OUTPUT_TAIL).await?;
         let code =
             exit_code(&info).map_or_else(String::new, |code| format!(" with exit code {code}"));
         let how = how_it_ended(&info).map_or_else(String::new, |how| format!(" ({how})"));

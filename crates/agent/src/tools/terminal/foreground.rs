@@ -1,4 +1,4 @@
-//! A command that is waited for.
+//! Commands in the foreground: the call waits for the end.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use crate::call_jobs::NotRecorded;
 use crate::tool::{ToolContext, ToolOutput};
 use crate::tools::output::OutputBuffer;
 
-/// The exit code of a command whose time was up.
+/// The exit code of a command that timed out.
 const TIMED_OUT: i32 = 124;
 
 /// How long a guest may take to kill a command.
 const KILL_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long a killed command has to hand over what it had printed.
+/// How long to wait for the output of a killed command.
 const LAST_OUTPUT_WITHIN: Duration = Duration::from_secs(1);
 
-/// How a command came to its end.
+/// How a command ended.
 #[derive(Debug)]
 enum CommandEnd {
     Ended(Box<JobInfo>),
@@ -88,7 +88,7 @@ async fn follow(
         let mut job = tokio::select! {
             biased;
             () = context.cancel.cancelled() => {
-                // It may have been sent. Who hears "interrupted" must not meet it at work.
+                // It may have been sent, and must not run after "interrupted" is reported.
                 kill_and_drain(sandbox, &id, std::future::ready(())).await;
                 return Ok(CommandEnd::Interrupted);
             }
@@ -113,7 +113,7 @@ async fn follow(
     }
 }
 
-/// Takes all that a job prints.
+/// Reads the output of a job to its end.
 pub(super) async fn drain(
     job: &mut JobStream,
     printed: &mut OutputBuffer<'_>,
@@ -128,7 +128,7 @@ pub(super) async fn drain(
     Ok(())
 }
 
-/// Kills a job and takes what it had printed, if that comes at once.
+/// Kills a job and reads the rest of its output, if that comes at once.
 pub(crate) async fn kill_and_drain(
     sandbox: &Sandbox,
     id: &JobId,
@@ -191,9 +191,9 @@ pub(crate) async fn warning(
     (!texts.is_empty()).then(|| context.redactor.redact(&texts.join("; ")).into_owned())
 }
 
-/// Returns what is known of a job, with what it left behind counted once more:
-/// the last word on a command may come before that is known. Only a command
-/// that puts something into the background is worth asking again for.
+/// Returns the state of a job, with the processes it left behind counted again: the reply
+/// may come before they are known. This asks again only for commands that put something
+/// into the background.
 async fn recounted(sandbox: &Sandbox, command: &str, info: Box<JobInfo>) -> Box<JobInfo> {
     let others = ["&&", "&>", ">&", "<&", "|&"];
     let command = others.iter().fold(command.to_owned(), |text, other| text.replace(other, ""));

@@ -41,7 +41,7 @@ pub(super) enum QuestionEnd {
 impl OneShot<'_> {
     pub(super) async fn run(self, question: UserMessage) -> Result<QuestionEnd, CommandFailure> {
         let settings = Arc::new(self.context.settings()?);
-        // First of all: without a model nothing is made and nothing opened.
+        // Checked first: without a model, nothing is made or opened.
         drop(vestal_runtime::endpoints(&settings, self.args.model.as_deref())?);
         let mut signals = signals::listen_or_fail()?;
         let toolsets = toolsets(&settings, self.args.toolsets.as_deref())?;

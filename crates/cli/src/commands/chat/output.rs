@@ -16,8 +16,8 @@ use crate::error::CommandFailure;
 /// Time between two changes of the line that says what goes on.
 const TICK: Duration = Duration::from_millis(250);
 
-/// What takes longer than this is spoken of.
-const PATIENCE: Duration = Duration::from_millis(700);
+/// Work that takes longer than this is shown.
+const SHOW_AFTER: Duration = Duration::from_millis(700);
 
 /// Characters of what a tool printed last that are kept to be shown.
 const TAIL: usize = 200;
@@ -78,7 +78,7 @@ impl TurnWait {
             }
             Self::Model(since) | Self::Retry(since) => now.duration_since(since),
         };
-        (since > PATIENCE).then(|| format!("waiting for the model ({})", text::span(since)))
+        (since > SHOW_AFTER).then(|| format!("waiting for the model ({})", text::span(since)))
     }
 }
 
@@ -331,7 +331,7 @@ impl TurnOutput {
         if self.asking.is_asking() || self.words.is_begun() {
             return;
         }
-        if let Some(running) = self.running.last().filter(|one| one.since.elapsed() > PATIENCE) {
+        if let Some(running) = self.running.last().filter(|one| one.since.elapsed() > SHOW_AFTER) {
             let more = match self.running.len() {
                 1 => String::new(),
                 count => format!(" and {} more", count - 1),

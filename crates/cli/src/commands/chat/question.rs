@@ -13,8 +13,8 @@ use crate::error::CommandFailure;
 /// More than any model holds.
 const MOST: u64 = 16 << 20;
 
-/// How long standard input is read before it is said that it is.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long standard input is read before a notice says so.
+const STDIN_NOTICE_AFTER: Duration = Duration::from_secs(2);
 
 /// The word for "from standard input".
 const STDIN: &str = "-";
@@ -55,7 +55,7 @@ async fn standard_input(console: Console) -> Result<String, CommandFailure> {
         let mut bytes = Vec::new();
         io::stdin().lock().take(MOST + 1).read_to_end(&mut bytes).map(|_| bytes)
     });
-    let read = match tokio::time::timeout(PATIENCE, &mut reading).await {
+    let read = match tokio::time::timeout(STDIN_NOTICE_AFTER, &mut reading).await {
         Ok(read) => read,
         Err(_) => {
             console.note("reading standard input to its end; to give none: < /dev/null");

@@ -163,14 +163,14 @@ pub(super) async fn create(
         context.console.print_json(&ScheduleView::new(&created, now))?;
     } else {
         context.console.print(created.id.as_str())?;
-        tell_upcoming(context, &created, now);
+        print_upcoming(context, &created, now);
     }
     tell_runner(context).await?;
     Ok(Exit::Success)
 }
 
 /// Says when a schedule is due next.
-fn tell_upcoming(context: &Context, schedule: &Schedule, now: Timestamp) {
+fn print_upcoming(context: &Context, schedule: &Schedule, now: Timestamp) {
     let upcoming = schedule.upcoming(now, SHOWN);
     if upcoming.is_empty() {
         return;
@@ -243,7 +243,7 @@ pub(super) async fn edit(
         context.console.print_json(&ScheduleView::new(&edited, now))?;
     } else {
         context.console.print(&format!("changed {}", described(&edited)))?;
-        tell_upcoming(context, &edited, now);
+        print_upcoming(context, &edited, now);
     }
     Ok(Exit::Success)
 }

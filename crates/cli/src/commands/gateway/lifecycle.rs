@@ -65,7 +65,7 @@ pub(super) struct StartArgs {
 pub(super) async fn start(context: &Context, args: &StartArgs) -> Result<Exit, CommandFailure> {
     refuse_set(context)?;
     let (slots, which) = (HomeSlots::new(context)?, args.which.slots(context)?);
-    tell_of_variables(context, begin(context, &slots).await?.as_ref());
+    warn_of_variables(context, begin(context, &slots).await?.as_ref());
     let to_start = ToStart::find(context, &slots, which).await?;
     let start = SupervisorRequest::Start { slots: Some(to_start.slots) };
     let answer = order(context, &slots, &start, "starting").await?;
@@ -121,7 +121,7 @@ pub(super) async fn restart(context: &Context, args: &RestartArgs) -> Result<Exi
     refuse_inside(context)?;
     refuse_set(context)?;
     let (slots, which) = (HomeSlots::new(context)?, args.which.slots(context)?);
-    tell_of_variables(context, begin(context, &slots).await?.as_ref());
+    warn_of_variables(context, begin(context, &slots).await?.as_ref());
     let to_start = ToStart::find(context, &slots, which).await?;
     let restart = SupervisorRequest::Restart { slots: Some(to_start.slots) };
     let answer = order(context, &slots, &restart, "restarting").await?;
@@ -158,7 +158,7 @@ fn refuse_set(context: &Context) -> Result<(), CommandFailure> {
 
 /// Says which variables of this command a supervisor that ran before does not have: its gateways
 /// get its own environment.
-fn tell_of_variables(context: &Context, holder: Option<&Holder>) {
+fn warn_of_variables(context: &Context, holder: Option<&Holder>) {
     let Some(holder) = holder else { return };
     let pid = holder.process.pid;
     // That of another user or container cannot be read, and nothing is said about it.
@@ -243,7 +243,7 @@ impl ToStart {
                 }
             }
         }
-        tell_of_shared_addresses(context, slots, &to_start.slots, &known);
+        warn_of_shared_addresses(context, slots, &to_start.slots, &known);
         Ok(to_start)
     }
 }
@@ -281,7 +281,7 @@ async fn served_by(slots: &HomeSlots, name: &str) -> Option<u32> {
 
 /// Says which profiles would serve their API at the same address, before the second of them tries
 /// for it in vain.
-fn tell_of_shared_addresses(
+fn warn_of_shared_addresses(
     context: &Context,
     slots: &HomeSlots,
     to_start: &[String],
@@ -312,7 +312,7 @@ pub(crate) async fn change(context: &Context, change: GatewayChange) -> Result<(
     let outcomes = if change == GatewayChange::Stop {
         stop_slots(context, &slots, Some(&which)).await?
     } else {
-        begin(&slots).await?;
+        begin(context, &slots).await?;
         let to_start = ToStart::find(context, &slots, Some(which)).await?;
         let own = Some(to_start.slots);
         let (request, doing) = match change {

@@ -374,8 +374,7 @@ async fn watch(
     policy: DispatchPolicy,
     json: bool,
 ) -> Result<Exit, CommandFailure> {
-    let mut signals =
-        Terminations::listen().map_err(|error| CommandFailure::io("listen for signals", &error))?;
+    let mut signals = signals::listen_or_fail()?;
     let only = ctx.is_named().then(|| ctx.slug().clone());
     let _watching = WatchLock::take(ctx.boards(), only.as_ref())?;
     let boards = OpenBoards::new(ctx.boards().clone(), only);

@@ -86,7 +86,7 @@ pub(super) fn clock(at: Time) -> String {
 }
 
 /// Says what became of a worker whose task was taken from it.
-fn tell_end(console: Console, run: &Run, end: WorkerEnd) {
+fn print_end(console: Console, run: &Run, end: WorkerEnd) {
     let host = run.host_name().map_or("another host", |host| host.as_str());
     match end {
         WorkerEnd::None => {}
@@ -212,7 +212,7 @@ impl SettledChange {
             console.note(&format!("now ready: {}", names.join(", ")));
         }
         if let Some((run, end)) = &self.ended {
-            tell_end(console, run, *end);
+            print_end(console, run, *end);
         }
         Ok(())
     }

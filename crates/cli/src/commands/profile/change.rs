@@ -90,12 +90,12 @@ pub(super) fn create(context: &Context, args: &CreateArgs) -> Result<Exit, Comma
     console.print(&format!("created profile {name} in {}", created.home.dir().display()))?;
     console
         .note(&format!("to use it: vestal -p {name} …, or from now on: vestal profile use {name}"));
-    tell_model(context, &created.home);
+    print_model(context, &created.home);
     Ok(Exit::Success)
 }
 
 /// Says which model a new profile asks, unless that is its own.
-fn tell_model(context: &Context, home: &Home) {
+fn print_model(context: &Context, home: &Home) {
     let settings = Settings::load(
         &vestal_api::schema(),
         home.clone(),

@@ -201,16 +201,16 @@ pub(super) struct DisableArgs {
 pub(super) fn enable(context: &Context, args: &EnableArgs) -> Result<Exit, CommandFailure> {
     let switched = skills(context)?.enable(&args.name)?;
     let did = if switched.is_changed { "enabled" } else { "was enabled already:" };
-    tell_switched(context, did, &switched)
+    print_switched(context, did, &switched)
 }
 
 pub(super) fn disable(context: &Context, args: &DisableArgs) -> Result<Exit, CommandFailure> {
     let switched = skills(context)?.disable(&args.name)?;
     let did = if switched.is_changed { "disabled" } else { "was disabled already:" };
-    tell_switched(context, did, &switched)
+    print_switched(context, did, &switched)
 }
 
-fn tell_switched(
+fn print_switched(
     context: &Context,
     did: &str,
     switched: &SwitchedSkill,

@@ -177,7 +177,7 @@ impl Backend for Native {
     }
 
     async fn remove(&self, instance: &Instance) -> Result<(), BackendError> {
-        self.end_instance(instance, super::END_PATIENCE).await?;
+        self.end_instance(instance, super::END_TIMEOUT).await?;
         self.remove_tree_as_root(&instance.dir).await
     }
 

@@ -122,7 +122,7 @@ impl Native {
         let mounts = admit(&settings, &request, KnownMounts::Recorded)?;
         // A killed guest leaves its control groups behind. They are removed now: the
         // new label names only the new groups.
-        self.end_instance(&request.instance, super::END_PATIENCE).await?;
+        self.end_instance(&request.instance, super::END_TIMEOUT).await?;
         failpoint::reach("native.start.prepared");
         let (settings, facts) = (&settings, &facts);
         let launch =
@@ -218,7 +218,7 @@ impl Native {
             Err(error) => {
                 // A failed start leaves no process and no control group.
                 let left = Instance { locator: serde_json::Value::Null, ..instance };
-                if let Err(error) = self.end_instance(&left, super::END_PATIENCE).await {
+                if let Err(error) = self.end_instance(&left, super::END_TIMEOUT).await {
                     tracing::warn!(%error, instance = left.id, "a failed start left something");
                 }
                 Err(error)

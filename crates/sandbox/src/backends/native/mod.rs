@@ -39,4 +39,4 @@ pub(crate) use backend::{DECLARATION, Native};
 pub(super) use cgroups::memory_kills;
 
 /// How long to wait for a killed first process to be gone.
-const END_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+const END_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);

@@ -14,7 +14,7 @@
 //! starts of the ten seconds after a scan use its result. A sandbox that runs would
 //! see a file that appears in that time anyway.
 
-mod last;
+mod last_scan;
 mod scan;
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
-use self::last::LastScan;
+use self::last_scan::LastScan;
 use super::facts::{HostFacts, SystemDirKind};
 use crate::mounts::MACHINE_DIR;
 use crate::store::replace;

@@ -1,4 +1,4 @@
-//! The result of the last scan, which the starts right after it use.
+//! The result of the last scan, used by the starts of the next seconds.
 
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};

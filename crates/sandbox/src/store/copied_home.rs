@@ -1,8 +1,8 @@
-//! A home that was copied or moved: which guests run in it, and whose its
-//! sandboxes are.
+//! Homes that were copied or moved: where their guests run, and to which home their
+//! sandboxes belong.
 
 #[cfg(test)]
-#[path = "resettle_tests.rs"]
+#[path = "copied_home_tests.rs"]
 mod tests;
 
 use std::fs;
@@ -18,8 +18,8 @@ use crate::backend::{Declaration, HostProcess};
 use crate::key::hex;
 use crate::{HomeId, Key};
 
-/// Makes the sandboxes of a copied home those of its new id.
-pub(crate) fn resettle(
+/// Gives the sandboxes of a copied home the keys of its new id.
+pub(crate) fn adopt_sandboxes(
     sandboxes: &Path,
     old: &HomeId,
     new: &HomeId,
@@ -28,7 +28,7 @@ pub(crate) fn resettle(
     for dir in list_dirs(sandboxes)? {
         let record = match dir.read_record() {
             Ok(record) => record,
-            // One that cannot be read keeps no other from being used.
+            // A record that cannot be read must not stop the others.
             Err(error) => {
                 tracing::warn!(%error, "left as it is");
                 continue;

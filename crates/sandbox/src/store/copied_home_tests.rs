@@ -63,7 +63,7 @@ fn a_copied_home_keeps_its_files_and_lets_go_of_what_is_the_originals() {
     fs::create_dir(first.join("layers")).unwrap();
 
     for _again in 0..2 {
-        resettle(&sandboxes, &old, &new, &declared()).unwrap();
+        adopt_sandboxes(&sandboxes, &old, &new, &declared()).unwrap();
         let record = container.read_record().unwrap().unwrap();
         assert_eq!((record.key, record.generation), (key(&new, "container").hash(), 3));
         assert_eq!(record.instance, None);
@@ -101,7 +101,7 @@ fn the_directory_of_an_instance_that_runs_is_not_renamed() {
     let init = json!({ "pid": me.pid, "pid_start": me.start, "boot": me.boot });
     fs::write(dir.instance_dir("first").join("init.json"), init.to_string()).unwrap();
     let _held = fs::File::open(dir.instance_dir("first").join("io")).unwrap();
-    let refused = resettle(home.path(), &old, &new, &declared()).unwrap_err().to_string();
+    let refused = adopt_sandboxes(home.path(), &old, &new, &declared()).unwrap_err().to_string();
     assert!(refused.contains("its guest is running on these files"), "{refused}");
     assert_eq!(dir.read_record().unwrap(), was);
     assert_eq!(dir.instance_ids().unwrap(), ["first", "second"]);
