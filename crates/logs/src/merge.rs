@@ -93,7 +93,7 @@ impl Merged {
 
     /// Reads the logs among these that are not read yet, too, from a time on. Returns whether there
     /// were any.
-    pub fn add(&mut self, sources: impl IntoIterator<Item = MergedLog>, from: Timestamp) -> bool {
+    pub fn add(&mut self, sources: impl IntoIterator<Item = LogInput>, from: Timestamp) -> bool {
         let before = self.heads.len();
         for source in sources {
             let is_same = |head: &LogHead| {
@@ -172,7 +172,7 @@ impl Merged {
 }
 
 impl LogHead {
-    fn new(source: MergedLog, from: Option<Timestamp>) -> Self {
+    fn new(source: LogInput, from: Option<Timestamp>) -> Self {
         Self {
             reader: EntryReader::new(source),
             read: VecDeque::new(),

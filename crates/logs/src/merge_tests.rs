@@ -211,7 +211,7 @@ fn what_was_printed_beside_a_warning_is_no_warning() {
 fn of_a_long_log_only_the_end_is_read_and_it_says_the_same() {
     let dir = tempfile::tempdir().unwrap();
     let big = |name: &str| LogFiles::new(dir.path().join(name), 300_000, 5);
-    let of = |name: &'static str| MergedLog::new(name, Some("default".to_owned()), big(name));
+    let of = |name: &'static str| LogInput::new(name, Some("default".to_owned()), big(name));
     for (name, step) in [("a", 2), ("b", 3)] {
         let mut log = LogWriter::new(big(name));
         for number in 0..6000 {

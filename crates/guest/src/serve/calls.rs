@@ -62,7 +62,7 @@ impl Guest {
                 self.connections.reply(at, &CallReply::Done);
             }
             CallRequest::Shutdown { grace_ms, if_idle } => {
-                self.shutdown(at, kind, grace_ms, if_idle)
+                self.shutdown(at, kind, grace_ms, if_idle);
             }
             CallRequest::Ports => self.ports(at, kind),
             CallRequest::Connect { port } => self.connect(at, kind, port),
