@@ -124,8 +124,9 @@ impl CommandResult {
     pub(crate) fn with_omitted(mut self, omitted: u64, info: &JobInfo) -> Self {
         if omitted > 0 {
             let place = format!(
-                "{omitted} bytes of the output are left out here. To read them, call the process tool with \
-                 action=log, this session_id, and offset and limit (lines)."
+                "{omitted} bytes of the output are left out here. The log has them, but \
+                 for what is too much for that, too: call the process tool with action=log, this \
+                 session_id, and offset and limit (lines)."
             );
             let hint = self.hint.take().map(|hint| format!("{hint} ")).unwrap_or_default();
             self.hint = Some(hint + &place);
