@@ -102,6 +102,25 @@ fn background_jobs_start_from_the_session_and_never_write_back() {
 }
 
 #[test]
+fn a_session_whose_file_was_damaged_begins_anew_and_says_so() {
+    let guest = TestGuest::start();
+    let mut client = guest.client();
+    client.run(in_session("a", "V=1"));
+    let file = guest.state_dir().join("sessions/n.main");
+    std::fs::write(&file, [0xff; 1000]).unwrap();
+    let (output, info) = client.run(in_session("b", "echo [$V]; V=2"));
+    assert_eq!(output.stdout, b"[]\n");
+    let expected = format!(
+        "vestal: the session's state was damaged and begins anew; the old file is {}.damaged\n",
+        file.display()
+    );
+    assert_eq!(text(&output.stderr), expected);
+    assert_eq!(info.session_state, SessionState::Saved);
+    let (output, _) = client.run(in_session("c", "echo $V"));
+    assert_eq!((output.stdout, output.stderr), (b"2\n".to_vec(), Vec::new()));
+}
+
+#[test]
 fn a_vanished_directory_is_said_and_the_start_directory_taken() {
     let guest = TestGuest::start();
     let mut client = guest.client();

@@ -19,8 +19,8 @@ pub use home::HomeError;
 pub(crate) use home::{HomeContext, open_home};
 pub(crate) use home_mark::{Guests, HomeNotes, machine};
 pub(crate) use intent::{Intent, NewInstance, ReplacedTree, SandboxChange};
-pub(crate) use lock::KeyLock;
 pub use lock::LockError;
+pub(crate) use lock::{KeyLock, copies_ended};
 pub(crate) use record::{InstanceMark, InstanceRecord, SandboxRecord, SnapshotDir, SnapshotRecord};
 
 use std::path::PathBuf;

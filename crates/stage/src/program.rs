@@ -14,7 +14,7 @@ use crate::{copy, enclose, sys, within};
 
 const USAGE: &str = "usage: vestal-stage enclose --plan-fd N --ready-fd N --hold-fd N
        vestal-stage within --plan-fd N -- PROGRAM [ARGUMENT…]
-       vestal-stage copy FROM TO
+       vestal-stage copy [--with-caller] FROM TO
        vestal-stage --version";
 
 /// Runs the program with the process's arguments.

@@ -155,8 +155,7 @@ impl Guard {
         dir: WorkingDir<'_>,
     ) -> Result<Clearance, ApprovalRefusal> {
         let situation = situation(context).await?;
-        let dirs =
-            if is_walled(&situation.reach) { Dirs::default() } else { located(context, dir).await };
+        let dirs = dirs(context, &situation.reach, dir).await;
         let action = self.command_action(&situation.reach, dirs, command);
         self.decide(&situation, &action, asking(context)).await
     }
@@ -181,7 +180,8 @@ impl Guard {
         path: &str,
     ) -> Result<Clearance, ApprovalRefusal> {
         let situation = situation(context).await?;
-        let action = self.write_action(&situation.reach, path);
+        let dirs = dirs(context, &situation.reach, WorkingDir::Session).await;
+        let action = self.write_action(&situation.reach, dirs, path);
         self.decide(&situation, &action, asking(context)).await
     }
 
@@ -219,10 +219,7 @@ impl Guard {
     }
 
     pub(super) fn command_action(&self, reach: &Reach, dirs: Dirs, command: &str) -> GuardedAction {
-        let sees_files = *reach == Reach::Host;
-        let mut path_context = PathContext::new(&self.policy, reach)
-            .in_dir(dirs.begins, sees_files)
-            .opened_in(dirs.opened, sees_files);
+        let mut path_context = self.path_context(reach, dirs);
         path_context.suspects.clone_from(&self.suspects());
         let Examined { mut findings, commands, suspects } = shell::examine(command, &path_context);
         self.suspects().extend(suspects);
@@ -251,29 +248,21 @@ impl Guard {
         GuardedAction { kind: "script", text: code.to_owned(), findings, commands: Vec::new() }
     }
 
-    pub(super) fn write_action(&self, reach: &Reach, path: &str) -> GuardedAction {
-        let path_context = PathContext::new(&self.policy, reach);
-        let path = paths::canonical(path, None, &path_context);
-        let finding = |rule: (&'static str, &'static str), severity| ShellFinding {
-            rule: rule.0,
-            reason: rule.1,
-            severity,
-            form: format!("> {path}"),
-            subject: None,
-            definite: true,
-        };
-        let findings = if paths::is_disk(&path) {
-            vec![finding(shell::OVERWRITE_DISK, Risk::Hardline)]
-        } else if paths::sensitive(&path, &path_context).is_some() {
-            vec![finding(shell::WRITE_SENSITIVE, Risk::Dangerous)]
-        } else {
-            Vec::new()
-        };
-        let mut findings = findings;
+    pub(super) fn write_action(&self, reach: &Reach, dirs: Dirs, path: &str) -> GuardedAction {
+        let path_context = self.path_context(reach, dirs);
+        let mut findings = shell::examine_write(path, &path_context).findings;
         if is_walled(reach) {
             findings.retain_mut(concerns_mounts);
         }
-        GuardedAction { kind: "write", text: path, findings, commands: Vec::new() }
+        let text = paths::canonical(path, None, &path_context);
+        GuardedAction { kind: "write", text, findings, commands: Vec::new() }
+    }
+
+    fn path_context(&self, reach: &Reach, dirs: Dirs) -> PathContext {
+        let sees_files = *reach == Reach::Host;
+        PathContext::new(&self.policy, reach)
+            .in_dir(dirs.begins, sees_files)
+            .opened_in(dirs.opened, sees_files)
     }
 
     pub(super) fn policy(&self) -> &ApprovalPolicy {
@@ -351,6 +340,12 @@ pub(super) struct Dirs {
     pub(super) begins: Option<PathBuf>,
     /// Where the conversation was opened: the model can choose the other, but not this.
     pub(super) opened: Option<PathBuf>,
+}
+
+/// Returns the directories to judge by. Within walls none are needed: there only what is
+/// mounted counts.
+async fn dirs(context: &ToolContext, reach: &Reach, dir: WorkingDir<'_>) -> Dirs {
+    if is_walled(reach) { Dirs::default() } else { located(context, dir).await }
 }
 
 /// Finds out where a command runs, and where its conversation was opened.

@@ -2,6 +2,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use vestal_sandbox::{Opening, Reach};
 
@@ -14,6 +15,7 @@ use super::policy::{
 use crate::human::{Approval, ApprovalRequest, Human, NoHuman, Question};
 use crate::redact::Redactor;
 use crate::testing::{AgentFixture, PATIENCE, Scripted, until};
+use crate::tools::WriteFile;
 
 pub(super) const DANGEROUS: &str = "rm -r build";
 
@@ -117,7 +119,7 @@ async fn in_isolation_nothing_is_asked_and_only_what_is_forbidden_is_blocked() {
     }
     let action = guard.script_action(&Reach::Contained, "import os");
     assert_eq!(decide(&guard, &situation, &action, &NoHuman).await, Ok(Clearance::default()));
-    let action = guard.write_action(&Reach::Contained, "/etc/passwd");
+    let action = guard.write_action(&Reach::Contained, Dirs::default(), "/etc/passwd");
     assert_eq!(decide(&guard, &situation, &action, &NoHuman).await, Ok(Clearance::default()));
 }
 
@@ -412,7 +414,7 @@ async fn a_script_is_asked_about_as_a_whole_and_approved_for_the_conversation() 
 }
 
 #[tokio::test]
-async fn sensitive_files_are_asked_about_and_disks_never_written() {
+async fn a_file_is_written_unasked_only_where_a_command_may_write_and_disks_never() {
     let guard = guard(policy());
     let situation = situation(Reach::Host, &NoHuman);
     for path in [
@@ -432,28 +434,55 @@ async fn sensitive_files_are_asked_about_and_disks_never_written() {
         "/home/me/.config/systemd/user/x.service",
         "/var/run/docker.sock",
         "/tmp/../etc/passwd",
+        // Elsewhere than in the working directory.
+        "/srv/app/config.yaml",
+        "/home/me/other/important.txt",
+        "/home/me/project/../x",
+        "/home/me/.vimrc",
+        "/home/me/.config/nvim/init.lua",
+        "/home/me/.config/pip/pip.conf",
+        "/home/me/.cargo/config.toml",
+        "/home/me/.psqlrc",
+        "/home/me/.emacs.d/init.el",
+        "/home/me/.claude/settings.json",
+        "/home/me/.local/lib/python3.11/site-packages/usercustomize.py",
+        // Run, or read when something starts; and keys.
+        "/home/me/project/.envrc",
+        "/home/me/project/.husky/pre-commit",
+        "/home/me/project/.git/hooks/pre-commit",
+        "/home/me/project/.git/HEAD",
+        "/home/me/project/.tmux.conf",
+        "/home/me/project/.gdbinit",
+        "/home/me/project/.claude/settings.json",
+        "/home/me/project/.env",
+        "/home/me/project/.env.local",
+        "/home/me/project/keys/id_rsa",
+        "/home/me/project/tls/server.pem",
     ] {
         let decision =
-            decide(&guard, &situation, &guard.write_action(&Reach::Host, path), &NoHuman).await;
+            decide(&guard, &situation, &guard.write_action(&Reach::Host, dir(), path), &NoHuman)
+                .await;
         assert_eq!(status(&decision), Some(RefusalStatus::Unattended), "{path}");
     }
     for path in [
         "/home/me/project/src/main.rs",
-        "/home/me/project/.env",
+        "/home/me/project/.env.example",
+        "/home/me/project/.git/info/exclude",
+        "/home/me/project/.gitignore",
+        "/home/me/project/.github/workflows/ci.yml",
         "/home/me/project/etc/passwd",
         "/tmp/x",
-        "/srv/app/config.yaml",
-        "/home/me/.vestal/sandboxes/default/workspace/a",
-        "/home/me/.vestalia/x",
         "/dev/null",
     ] {
         let decision =
-            decide(&guard, &situation, &guard.write_action(&Reach::Host, path), &NoHuman).await;
+            decide(&guard, &situation, &guard.write_action(&Reach::Host, dir(), path), &NoHuman)
+                .await;
         assert_eq!(decision, Ok(Clearance::default()), "{path}");
     }
     guard.set_yolo(true);
     let decision =
-        decide(&guard, &situation, &guard.write_action(&Reach::Host, "/dev/sda"), &NoHuman).await;
+        decide(&guard, &situation, &guard.write_action(&Reach::Host, dir(), "/dev/sda"), &NoHuman)
+            .await;
     assert_eq!(status(&decision), Some(RefusalStatus::Blocked));
 }
 
@@ -490,6 +519,33 @@ async fn a_command_is_judged_by_where_it_runs_and_by_what_came_before() {
     ] {
         let decision = context.guard.command(context, command, dir).await;
         assert_eq!(status(&decision), expected, "{command} in {dir:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_writes_files_where_its_conversation_was_opened_and_not_behind_links() {
+    let stage = AgentFixture::new().guarded_by(policy());
+    stage.sandbox().await;
+    let own = stage.start_dir();
+    std::os::unix::fs::symlink("/usr/share", own.join("link")).unwrap();
+    for (path, expected) in [
+        (own.join("f"), None),
+        (own.join("sub/f"), None),
+        (own.join(".envrc"), Some(RefusalStatus::Unattended)),
+        (own.join("link/f"), Some(RefusalStatus::Unattended)),
+        ("/usr/share/f".into(), Some(RefusalStatus::Unattended)),
+    ] {
+        let arguments = json!({ "path": path, "content": "x" });
+        let output = stage.output(&WriteFile, arguments).await;
+        let refused = output.content.contains("Refused: this write");
+        assert_eq!(
+            (refused, output.is_error),
+            (expected.is_some(), expected.is_some()),
+            "{path:?}"
+        );
+        assert_eq!(path.exists(), expected.is_none(), "{path:?}");
+        let decision = stage.context.guard.write(&stage.context, &path.to_string_lossy()).await;
+        assert_eq!(status(&decision), expected, "{path:?}");
     }
 }
 

@@ -1,8 +1,10 @@
 use vestal_sandbox::{Opening, Reach};
 
+use super::guard::Dirs;
 use super::guard_tests::{
     DANGEROUS, decide, dir, guard, mounted, on_host, policy, situation, status,
 };
+use super::judge::GuardedAction;
 use super::policy::{Clearance, RefusalStatus};
 use crate::human::NoHuman;
 
@@ -62,8 +64,60 @@ async fn within_walls_only_what_is_mounted_is_asked_about_and_the_reason_says_so
         assert_eq!(refusal.status, RefusalStatus::Unattended, "{command}");
         assert!(refusal.message.contains("of your machine"), "{}", refusal.message);
     }
-    let action = guard.write_action(&mounted(), "/workspace/.git/hooks/pre-push");
-    assert!(decide(&guard, &situation, &action, &NoHuman).await.is_err());
+}
+
+#[tokio::test]
+async fn on_a_mount_files_that_run_later_and_keys_are_asked_about_by_every_tool() {
+    let guard = guard(policy());
+    let situation = situation(mounted(), &NoHuman);
+    let asked = async |action: &GuardedAction| {
+        let refusal = decide(&guard, &situation, action, &NoHuman).await.err();
+        refusal.is_some_and(|refusal| refusal.message.contains("of your machine"))
+    };
+    for (name, expected) in [
+        (".git/hooks/pre-push", true),
+        (".git/HEAD", true),
+        (".git/config", true),
+        (".envrc", true),
+        (".husky/pre-commit", true),
+        (".bashrc", true),
+        (".env", true),
+        ("id_rsa", true),
+        ("deep/.git/config", true),
+        (".env.example", false),
+        (".git/info/exclude", false),
+        (".github/workflows/ci.yml", false),
+        ("src/main.rs", false),
+        ("package.json", false),
+    ] {
+        let path = format!("/workspace/{name}");
+        let written = guard.write_action(&mounted(), Dirs::default(), &path);
+        assert_eq!(asked(&written).await, expected, "{name}");
+        for command in
+            [format!("echo x > {path}"), format!("cp f {path}"), format!("echo x > {name}")]
+        {
+            let action = guard.command_action(&mounted(), Dirs::default(), &command);
+            assert_eq!(asked(&action).await, expected, "{command}");
+        }
+        let elsewhere = guard.write_action(&mounted(), Dirs::default(), &format!("/opt/{name}"));
+        assert!(!asked(&elsewhere).await, "{name}");
+    }
+}
+
+#[test]
+fn the_settings_in_a_home_that_is_mounted_are_asked_about() {
+    let guard = guard(policy());
+    let mount = |host: &str| {
+        let (host, target) = (host.into(), "/workspace".into());
+        Reach::Mounts(vec![Opening::Mount { host, target, read_only: false }])
+    };
+    let asked = |host: &str, name: &str| {
+        let path = format!("/workspace/{name}");
+        !guard.write_action(&mount(host), Dirs::default(), &path).findings.is_empty()
+    };
+    assert!(asked("/home/me", ".config/nvim/init.lua"));
+    assert!(!asked("/home/me", "notes.txt"));
+    assert!(!asked("/home/me/.config/nvim", "init.lua"));
 }
 
 #[tokio::test]
@@ -92,13 +146,22 @@ async fn behind_mounts_a_file_is_judged_by_where_it_is_on_the_host() {
     };
     let reach = Reach::Mounts(openings.into_iter().map(opening).collect());
     let situation = situation(reach.clone(), &NoHuman);
-    let decision =
-        decide(&guard, &situation, &guard.write_action(&reach, "/keys/authorized_keys"), &NoHuman)
-            .await;
+    let decision = decide(
+        &guard,
+        &situation,
+        &guard.write_action(&reach, Dirs::default(), "/keys/authorized_keys"),
+        &NoHuman,
+    )
+    .await;
     assert_eq!(status(&decision), Some(RefusalStatus::Unattended));
     for path in ["/src/a", "/etc/passwd", "/root/.bashrc", "/e/passwd", "/keysmith"] {
-        let decision =
-            decide(&guard, &situation, &guard.write_action(&reach, path), &NoHuman).await;
+        let decision = decide(
+            &guard,
+            &situation,
+            &guard.write_action(&reach, Dirs::default(), path),
+            &NoHuman,
+        )
+        .await;
         assert_eq!(decision, Ok(Clearance::default()), "{path}");
     }
 }

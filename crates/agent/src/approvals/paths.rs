@@ -258,8 +258,8 @@ pub(super) fn sensitive(path: &str, path_context: &PathContext) -> Option<&'stat
         None if relative && path_context.may_change_host(None) => path.to_owned(),
         None => return None,
     };
-    if is_run_by_git(&host) {
-        return Some("what git runs by itself");
+    if is_sensitive_by_name(&host) {
+        return Some("a file that programs run or read when they start, or a key");
     }
     let on_host = PathContext { mounts: None, ..path_context.clone() };
     let path = canonical(&host, None, &on_host);
@@ -268,6 +268,12 @@ pub(super) fn sensitive(path: &str, path_context: &PathContext) -> Option<&'stat
         && (rest.is_empty() || rest.starts_with('/'))
     {
         return own(rest);
+    }
+    // A home may be mounted as a whole.
+    let mounts = path_context.mounts.iter().flatten();
+    let mut dirs = mounts.map(|(_, dir)| canonical(dir, None, &on_host));
+    if dirs.any(|dir| is_below(&path, &dir) && is_hidden_in_home(&path, &dir)) {
+        return Some("settings of a program");
     }
     if is_harmless_device(&path) {
         return None;
@@ -290,7 +296,7 @@ pub(super) fn sensitive(path: &str, path_context: &PathContext) -> Option<&'stat
 const TEMPORARY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
 /// Directories, wherever they lie, whose files run by themselves or hold keys.
-const RUN_BY_THEMSELVES: [&str; 12] = [
+const RUN_BY_THEMSELVES: [&str; 13] = [
     ".ssh",
     ".gnupg",
     ".aws",
@@ -300,6 +306,7 @@ const RUN_BY_THEMSELVES: [&str; 12] = [
     ".password-store",
     ".husky",
     ".githooks",
+    ".emacs.d",
     ".config/systemd",
     ".config/autostart",
     ".config/fish",
@@ -307,7 +314,7 @@ const RUN_BY_THEMSELVES: [&str; 12] = [
 
 /// Files, wherever they lie, that programs run or are configured by when they
 /// start; the start-up files of shells are in [`SENSITIVE_FILES`].
-const READ_AT_START: [&str; 19] = [
+const READ_AT_START: [&str; 24] = [
     "bin/activate",
     "gradlew",
     "mvnw",
@@ -325,9 +332,23 @@ const READ_AT_START: [&str; 19] = [
     ".curlrc",
     ".wgetrc",
     ".pythonrc",
+    "usercustomize.py",
+    "sitecustomize.py",
+    ".psqlrc",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
     "authorized_keys",
     "crontab",
 ];
+
+/// Files, wherever they lie, that are keys or hold them.
+const KEYS: [&str; 5] = [".env", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"];
+
+/// Endings of the names of files that hold keys.
+const KEY_ENDINGS: [&str; 2] = ["pem", "key"];
+
+/// What follows `.env.` in the names of examples, which hold none.
+const ENV_TEMPLATES: [&str; 5] = ["example", "sample", "template", "dist", "defaults"];
 
 /// Reports whether a canonical path is the same as another or below it.
 pub(super) fn is_below(path: &str, dir: &str) -> bool {
@@ -350,8 +371,8 @@ pub(super) fn is_temporary(path: &str) -> bool {
 }
 
 /// Reports whether a file is run, or read as settings, by programs that start
-/// later, judged by its name alone: in whatever directory it lies.
-pub(super) fn is_read_at_start(path: &str) -> bool {
+/// later, or is a key, judged by its name alone: in whatever directory it lies.
+pub(super) fn is_sensitive_by_name(path: &str) -> bool {
     // Some filesystems do not tell letters' cases apart.
     let path = path.to_ascii_lowercase();
     let path = path.as_str();
@@ -375,6 +396,15 @@ pub(super) fn is_read_at_start(path: &str) -> bool {
         || SENSITIVE_FILES.iter().any(|(file, _)| named(file))
         || READ_AT_START.iter().any(|file| named(file))
         || RUN_BY_THEMSELVES.iter().any(|dir| within(dir))
+        || is_key(path)
+}
+
+/// Reports whether a file is a key or holds them, by its name in small letters.
+fn is_key(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let variables = name.strip_prefix(".env.").is_some_and(|kind| !ENV_TEMPLATES.contains(&kind));
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+    variables || KEYS.contains(&name) || ending.is_some_and(|it| KEY_ENDINGS.contains(&it))
 }
 
 /// Reports whether a canonical path is hidden right below a home, where programs
@@ -384,13 +414,6 @@ pub(super) fn is_hidden_in_home(path: &str, dir: &str) -> bool {
     let rest = home.as_deref().unwrap_or(path).strip_prefix("~/");
     let first = rest.and_then(|rest| rest.split('/').next()).filter(|name| name.starts_with('.'));
     first.is_some_and(|first| first != ".cache" && !is_below(dir, &format!("~/{first}")))
-}
-
-/// Reports whether git runs a file, or what a file names, by itself.
-fn is_run_by_git(path: &str) -> bool {
-    let below = |dir: &str| path.starts_with(dir) || path.contains(&format!("/{dir}"));
-    let named = |file: &str| path == file || path.ends_with(&format!("/{file}"));
-    below(".git/hooks/") || named(".git/hooks") || named(".git/config")
 }
 
 /// Says what a file in the directory of Vestal's own is.

@@ -52,8 +52,6 @@ use std::collections::HashSet;
 
 use super::path_context::PathContext;
 
-pub(super) use walk::{OVERWRITE_DISK, WRITE_SENSITIVE};
-
 /// Name and reason of the rule for whole scripts.
 pub(super) const SCRIPT: (&str, &str) =
     ("script", "runs with your rights on this machine, and nobody has looked at what it does");
@@ -130,6 +128,11 @@ pub(super) fn examine(command: &str, path_context: &PathContext) -> Examined {
 /// Examines a Python script: the commands it starts by their text.
 pub(super) fn examine_code(code: &str, path_context: &PathContext) -> Examined {
     walk::ScriptWalk::new(path_context).whole_code(code)
+}
+
+/// Examines the write of a file, its path absolute, by the rules for redirections of commands.
+pub(super) fn examine_write(path: &str, path_context: &PathContext) -> Examined {
+    walk::ScriptWalk::new(path_context).whole_file(path)
 }
 
 /// Reports whether a rule has this name.

@@ -153,7 +153,7 @@ vestal_config::keys! {
         env: ["VESTAL_DELEGATION_MAX_SUMMARY_CHARS"],
     }
 
-    /// Bytes of a tool's result that the model is given. The rest is kept in a file of the sandbox.
+    /// Bytes of a tool's result that the model is given. Of longer output of a command it gets the beginning and the end, and reads the rest in the job's log.
     TOOL_OUTPUT_MAX_BYTES: ByteSize = "tool_output.max_bytes" {
         default: ByteSize::new(50_000),
         limits: Range { min: 1000, max: 64 << 20 },

@@ -79,7 +79,7 @@ async fn put_away(context: &ToolContext, text: &str) -> String {
     let omitted = size - shown;
     let place = match Box::pin(write(context, text)).await {
         Ok(path) => format!(
-            "This result has {size} bytes, too many to show. All of it is in the sandbox at {path}: read it with read_file (offset, limit) or search_files. Its beginning and end:"
+            "This result has {size} bytes, too many to show. As the tool gave it, it is in the sandbox at {path}: read it with read_file (offset, limit) or search_files. Its beginning and end:"
         ),
         Err(Unwritten(reason)) => format!(
             "This result has {size} bytes, too many to show, and could not be kept in the sandbox ({reason}). What is left out is lost; narrow the call down if it is needed. Its beginning and end:"

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 use vestal_api::ReapedView;
-use vestal_sandbox::{Pruned, ReapReason};
+use vestal_sandbox::{Pruned, ReapReason, Reaped};
 
 use crate::console::{Table, text};
 use crate::context::Context;
@@ -62,13 +62,11 @@ pub(crate) async fn run(context: &Context, args: PruneArgs) -> Result<Exit, Comm
         table.row(vec![
             reaped.task.as_str().into(),
             reaped.instance.as_deref().unwrap_or("-").into(),
-            explanation(reaped.reason).into(),
+            explanation(reaped).into(),
         ]);
     }
     context.console.print_table(&table)?;
-    let count = text::count(reaped.len(), "instance");
-    let message =
-        if args.dry_run { format!("{count} would be removed") } else { format!("{count} removed") };
+    let message = summary(&reaped, args.dry_run);
     context.console.note(&message);
     Ok(exit)
 }
@@ -92,8 +90,11 @@ fn unrecorded_words(path: &Path) -> String {
     )
 }
 
-fn explanation(reason: ReapReason) -> &'static str {
-    match reason {
+fn explanation(reaped: &Reaped) -> &'static str {
+    match reaped.reason {
+        ReapReason::Unfinished if reaped.instance.is_none() => {
+            "left by a process that died while working on the sandbox"
+        }
         ReapReason::Unfinished => "a process died while working on it",
         ReapReason::Ownerless => "the process it belonged to is gone",
         ReapReason::Superseded => "another instance has taken its place",
@@ -101,9 +102,32 @@ fn explanation(reason: ReapReason) -> &'static str {
     }
 }
 
+/// Returns how much was removed. What was cleaned up in a sandbox that lives on is no
+/// instance.
+fn summary(reaped: &[Reaped], dry_run: bool) -> String {
+    let instances = reaped.iter().filter(|reaped| reaped.instance.is_some()).count();
+    let counts = [(instances, "instance"), (reaped.len() - instances, "leftover")];
+    let counts = counts.iter().filter(|(number, _)| *number > 0);
+    let counts: Vec<String> = counts.map(|(number, what)| text::count(*number, what)).collect();
+    let verb = if dry_run { "would be removed" } else { "removed" };
+    format!("{} {verb}", counts.join(" and "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_removed_in_a_sandbox_that_lives_on_is_not_called_an_instance() {
+        let reaped = |instance: Option<&str>| Reaped {
+            task: "web".to_owned(),
+            instance: instance.map(str::to_owned),
+            reason: ReapReason::Unfinished,
+        };
+        assert_eq!(summary(&[reaped(None)], false), "1 leftover removed");
+        let all = [reaped(Some("a")), reaped(None), reaped(Some("b"))];
+        assert_eq!(summary(&all, true), "2 instances and 1 leftover would be removed");
+    }
 
     #[test]
     fn only_a_directory_that_has_its_tasks_name_is_told_with_commands_on_the_task() {

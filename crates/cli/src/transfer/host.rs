@@ -3,18 +3,25 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, fchmod, mkdirat, openat, readlinkat, renameat, statat,
-    symlinkat, unlinkat,
+    AtFlags, CWD, Dir, FileType, FlockOperation, Mode, OFlags, fchmod, flock, linkat, mkdirat,
+    openat, readlinkat, renameat, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
 use super::MODE_BITS;
+
+/// The age from which a temporary file that nobody has locked was left by a process
+/// that died: it is made and locked in two steps.
+const CLAIMED_WITHIN: Duration = Duration::from_mins(1);
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
@@ -22,6 +29,8 @@ const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::
 #[derive(Debug)]
 pub(super) struct HostDir {
     fd: OwnedFd,
+    /// Set once leftovers of copies that were killed have been looked for.
+    swept: OnceLock<()>,
 }
 
 /// What a name stands for.
@@ -41,16 +50,19 @@ pub(super) enum Existence {
 }
 
 impl HostDir {
+    fn of(fd: OwnedFd) -> Self {
+        Self { fd, swept: OnceLock::new() }
+    }
+
     /// Opens the directory the user named, through links if need be.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        Ok(Self { fd: rustix::fs::open(path, DIRECTORY, Mode::empty())? })
+        Ok(Self::of(rustix::fs::open(path, DIRECTORY, Mode::empty())?))
     }
 
     /// Opens a directory in this one.
     pub(super) fn child(&self, name: &OsStr) -> io::Result<Self> {
-        let fd = openat(&self.fd, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
-        Ok(Self { fd })
+        Ok(Self::of(openat(&self.fd, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?))
     }
 
     /// Opens a directory in this one, made if there is none.
@@ -100,17 +112,57 @@ impl HostDir {
         Ok(OsString::from_vec(readlinkat(&self.fd, name, Vec::new())?.into_bytes()))
     }
 
-    /// Begins a file that takes its place when it is complete.
+    /// Begins a file that takes its place when it is complete. Until then it has no
+    /// name where the filesystem can do that, so that nothing stays if this process is
+    /// killed.
     pub(super) fn new_file(&self, name: &OsStr) -> io::Result<NewFile<'_>> {
+        self.swept.get_or_init(|| self.sweep());
+        let name = name.to_owned();
+        if let Some(file) = self.nameless_file() {
+            return Ok(NewFile { aside: Aside { dir: self, name: None }, name, file });
+        }
+        self.named_file(name)
+    }
+
+    /// Returns a new file without a name, if it can be given one later.
+    fn nameless_file(&self) -> Option<File> {
+        let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let file = File::from(openat(&self.fd, c".", flags, Mode::RUSR | Mode::WUSR).ok()?);
+        claim(&file);
+        statat(CWD, magic_link(&file), AtFlags::empty()).is_ok().then_some(file)
+    }
+
+    fn named_file(&self, name: OsString) -> io::Result<NewFile<'_>> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (aside, fd) =
             make_aside(|aside| openat(&self.fd, aside, flags, Mode::RUSR | Mode::WUSR))?;
-        Ok(NewFile {
-            aside: Aside { dir: self, name: Some(aside) },
-            name: name.to_owned(),
-            file: fd.into(),
-        })
+        let file = File::from(fd);
+        claim(&file);
+        Ok(NewFile { aside: Aside { dir: self, name: Some(aside) }, name, file })
+    }
+
+    /// Removes what copies left here that were killed. What cannot be removed stays:
+    /// the copy that is to be made does not need it.
+    fn sweep(&self) {
+        let names = self.names().unwrap_or_default();
+        for name in names.iter().filter(|name| is_aside(name)) {
+            if self.is_abandoned(name).unwrap_or(false) {
+                unlinkat(&self.fd, name, AtFlags::empty()).ok();
+            }
+        }
+    }
+
+    /// Returns whether the writer of a temporary file is dead: it has the file locked
+    /// as long as it lives.
+    fn is_abandoned(&self, name: &OsStr) -> io::Result<bool> {
+        let file = self.open_file(name)?;
+        let found = file.metadata()?;
+        let age = SystemTime::now().duration_since(found.modified()?).unwrap_or_default();
+        Ok(found.is_file()
+            && found.uid() == rustix::process::geteuid().as_raw()
+            && age > CLAIMED_WITHIN
+            && flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
     }
 
     /// Makes a symbolic link, in the place of a file or link that is there.
@@ -122,6 +174,25 @@ impl HostDir {
     pub(super) fn set_mode(&self, mode: u32) -> io::Result<()> {
         Ok(fchmod(&self.fd, Mode::from_raw_mode(mode & MODE_BITS))?)
     }
+}
+
+/// Locks a temporary file for as long as it is written. A filesystem without locks
+/// never lets it be taken for abandoned.
+fn claim(file: &File) {
+    flock(file, FlockOperation::NonBlockingLockExclusive).ok();
+}
+
+/// Returns the path by which a file without a name can be given one.
+fn magic_link(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// Returns whether this is a name that [`make_aside`] gives.
+fn is_aside(name: &OsStr) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let name = name.to_str().and_then(|name| name.strip_prefix(".vestal-")?.strip_suffix(".tmp"));
+    let numbers = name.and_then(|name| name.split_once('-'));
+    numbers.is_some_and(|(pid, count)| is_number(pid) && is_number(count))
 }
 
 /// Creates something under an unused name.
@@ -179,8 +250,18 @@ impl NewFile<'_> {
 
     /// Puts the file into its place.
     pub(super) fn commit(self, mode: u32) -> io::Result<()> {
-        fchmod(&self.file, Mode::from_raw_mode(mode & MODE_BITS))?;
-        self.aside.take_place(&self.name)
+        let Self { mut aside, name, file } = self;
+        fchmod(&file, Mode::from_raw_mode(mode & MODE_BITS))?;
+        if aside.name.is_none() {
+            let (from, dir) = (magic_link(&file), &aside.dir.fd);
+            let link = |to: &OsStr| linkat(CWD, &from, dir, to, AtFlags::SYMLINK_FOLLOW);
+            match link(&name) {
+                // Only a rename replaces what is there, and that needs a name.
+                Err(Errno::EXIST) => aside.name = Some(make_aside(link)?.0),
+                done => return Ok(done?),
+            }
+        }
+        aside.take_place(&name)
     }
 }
 
@@ -225,6 +306,43 @@ mod tests {
         let mut text = String::new();
         dir.open_file(OsStr::new("file")).unwrap().read_to_string(&mut text).unwrap();
         assert_eq!(text, "x");
+    }
+
+    #[test]
+    fn what_a_killed_copy_left_goes_and_what_one_writes_stays() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = HostDir::open(root.path()).unwrap();
+        let then = SystemTime::now() - CLAIMED_WITHIN * 2;
+        for name in [".vestal-1-0.tmp", ".vestal-1-x.tmp"] {
+            File::create(root.path().join(name)).unwrap().set_modified(then).unwrap();
+        }
+        let written = dir.named_file(OsString::from("other")).unwrap();
+        written.file().set_modified(then).unwrap();
+        let aside = written.aside.name.clone().unwrap();
+        dir.new_file(OsStr::new("file")).unwrap().commit(0o600).unwrap();
+        let mut expected = vec![aside, OsString::from(".vestal-1-x.tmp"), OsString::from("file")];
+        expected.sort();
+        assert_eq!(dir.names().unwrap(), expected);
+        written.commit(0o600).unwrap();
+        assert_eq!(dir.names().unwrap(), [".vestal-1-x.tmp", "file", "other"]);
+    }
+
+    #[test]
+    fn a_file_has_no_name_before_it_is_complete() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = HostDir::open(root.path()).unwrap();
+        if dir.nameless_file().is_none() {
+            return;
+        }
+        for text in ["new", "newer"] {
+            let new = dir.new_file(OsStr::new("file")).unwrap();
+            new.file().write_all(text.as_bytes()).unwrap();
+            let before: &[&str] = if text == "new" { &[] } else { &["file"] };
+            assert_eq!(dir.names().unwrap(), before);
+            new.commit(0o600).unwrap();
+            assert_eq!(fs::read_to_string(root.path().join("file")).unwrap(), text);
+            assert_eq!(dir.names().unwrap(), ["file"]);
+        }
     }
 
     #[test]

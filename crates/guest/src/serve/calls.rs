@@ -22,7 +22,7 @@ use super::workers::{Transfer, TransferInput, TransferOutput, WorkerMessage};
 use crate::diagnostics::path_of;
 use crate::files::{self, PathRoots};
 use crate::process::{self, tree};
-use crate::session::{SavedSession, is_valid_name};
+use crate::session::{SavedSession, is_no_session, is_valid_name};
 use crate::state_file;
 
 /// Maximum bytes of job descriptions in one reply, safely below the limit of a
@@ -308,8 +308,10 @@ impl Guest {
         }
         // Opened here: the worker has the rights of the jobs' user, who may not
         // read the guest's own files.
-        let session =
-            call.session.as_deref().map(|name| state_file::open_to_read(&self.sessions.path(name)));
+        let session = call.session.as_deref().map(|name| {
+            let path = self.sessions.path(name);
+            (state_file::open_to_read(&path), state_file::is_foreign(&path))
+        });
         let home = path_of(&self.settings.home);
         let start_dir = call.start_dir.as_ref().unwrap_or(&self.settings.start_dir);
         let start_dir = path_of(start_dir);
@@ -397,14 +399,20 @@ fn millis(duration: Duration) -> u64 {
 
 /// Returns the directory for relative paths.
 fn base(
-    session: Option<io::Result<File>>,
+    session: Option<(io::Result<File>, bool)>,
     home: &Path,
     start_dir: PathBuf,
 ) -> Result<PathBuf, Fault> {
-    if let Some(file) = session {
-        let saved = SavedSession::read(file).map_err(|error| {
-            Fault::new(FaultCode::System, format!("the session's state cannot be read: {error}"))
-        })?;
+    if let Some((file, is_foreign)) = session {
+        let saved = match file {
+            // The next command of the session moves it aside and says so.
+            Err(_) if is_foreign => None,
+            file => SavedSession::read(file).or_else(|error| {
+                let message = format!("the session's state cannot be read: {error}");
+                let unreadable = Fault::new(FaultCode::System, message);
+                if is_no_session(&error) { Ok(None) } else { Err(unreadable) }
+            })?,
+        };
         if let Some(saved) = saved
             && !saved.cwd.is_empty()
         {

@@ -107,6 +107,8 @@ pub(super) struct LaunchPlan {
     pub(super) fallbacks: Vec<Vec<u8>>,
     /// The session's directory, if it is gone.
     pub(super) vanished: Option<Vec<u8>>,
+    /// Where the session's damaged file is now.
+    pub(super) damaged_session: Option<PathBuf>,
 }
 
 #[derive(Debug)]

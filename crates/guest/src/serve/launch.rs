@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use minicbor::bytes::ByteVec;
@@ -55,7 +55,11 @@ impl Guest {
         };
         let start = &mut plan.start;
         let session = match &start.session {
-            Some(name) => Some(load_session(&self.sessions.path(name))?),
+            Some(name) => {
+                let (session, aside) = load_session(&self.sessions.path(name))?;
+                plan.damaged_session = plan.damaged_session.take().or(aside);
+                Some(session)
+            }
             None => None,
         };
         let save = session.is_some() && !start.background;
@@ -237,8 +241,9 @@ fn join(base: &[u8], rest: &[u8]) -> Vec<u8> {
     joined
 }
 
-fn load_session(path: &Path) -> Result<SavedSession, Fault> {
-    SavedSession::load(path).map(Option::unwrap_or_default).map_err(|error| {
+/// Returns a session, and where something is now that was in its place.
+fn load_session(path: &Path) -> Result<(SavedSession, Option<PathBuf>), Fault> {
+    SavedSession::load_or_begin(path).map_err(|error| {
         Fault::new(FaultCode::System, format!("the session's state cannot be read: {error}"))
     })
 }

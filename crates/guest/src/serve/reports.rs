@@ -71,7 +71,8 @@ impl Guest {
         };
         live.phase = RecordedPhase::Running;
         live.stdin.release();
-        let vanished = live.plan.take().and_then(|plan| plan.vanished);
+        let (vanished, damaged) =
+            live.plan.take().map_or((None, None), |plan| (plan.vanished, plan.damaged_session));
         job.record.state = JobState::Running;
         job.record.pid = Some(pid);
         job.record.pid_start = Some(pid_start);
@@ -91,6 +92,13 @@ impl Guest {
             }
             !detached
         });
+        if let Some(path) = damaged {
+            let line = format!(
+                "vestal: the session's state was damaged and begins anew; the old file is {}\n",
+                path.display(),
+            );
+            self.write_stderr_line(key, &line);
+        }
         if let Some(vanished) = vanished {
             let line = format!(
                 "vestal: the session's directory {} is gone; starting in {}\n",

@@ -92,7 +92,13 @@ impl Guest {
         failpoint!("guest.job.before-journal");
         let info = describe(&start, &command);
         let (session, delivery) = (start.session.clone(), start.delivery);
-        let plan = LaunchPlan { start, command, fallbacks: Vec::new(), vanished: None };
+        let plan = LaunchPlan {
+            start,
+            command,
+            fallbacks: Vec::new(),
+            vanished: None,
+            damaged_session: None,
+        };
         let live = Box::new(LiveJob::new(Box::new(plan)));
         let feeds = if live.stdin.is_open() { Feeds::Input } else { Feeds::Nothing };
         let key = match self.jobs.admit(info, live) {

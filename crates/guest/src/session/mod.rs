@@ -33,6 +33,6 @@ pub(crate) use dump::Dump;
 pub(crate) use environment::SessionEnvironment;
 pub(crate) use restore::is_decided;
 pub use saved::SavedSession;
-pub(crate) use saved::ShellKind;
+pub(crate) use saved::{ShellKind, is_no_session};
 pub(crate) use script::{DumpToken, Prologue, Saving, epilogue, trap_function};
 pub(crate) use turns::{SaveDecision, Sessions, is_valid_name};

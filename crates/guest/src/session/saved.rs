@@ -14,6 +14,9 @@ use crate::state_file;
 /// Version of the file format.
 const VERSION: u32 = 1;
 
+/// Maximum size of a session file. What a shell prints of its state is much smaller.
+const MAX_SIZE: u64 = 64 << 20;
+
 /// The shell that saved a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Encode, Decode)]
 #[cbor(index_only)]
@@ -137,12 +140,36 @@ impl SavedSession {
     /// Reads a session from its file, as [`SavedSession::load`] does.
     pub(crate) fn read(file: io::Result<File>) -> io::Result<Option<Self>> {
         match file {
-            Ok(mut file) => {
+            Ok(file) => {
                 let mut bytes = Vec::new();
-                file.read_to_end(&mut bytes)?;
+                file.take(MAX_SIZE + 1).read_to_end(&mut bytes)?;
+                if bytes.len() as u64 > MAX_SIZE {
+                    return Err(SavedError::TooLarge.into());
+                }
                 Ok(Some(parse(&bytes)?))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads a session, or begins a new one if something that is no session is in the
+    /// file's place: jobs that run as the guest's user can put anything there. That is
+    /// moved aside, and its new path returned.
+    pub(crate) fn load_or_begin(path: &Path) -> io::Result<(Self, Option<PathBuf>)> {
+        match Self::load(path) {
+            Ok(saved) => Ok((saved.unwrap_or_default(), None)),
+            Err(error) if is_no_session(&error) || state_file::is_foreign(path) => {
+                let aside = beside(path, ".damaged");
+                // A directory is only replaced by another one, and a file by a file.
+                match fs::symlink_metadata(&aside) {
+                    Ok(found) if found.is_dir() => fs::remove_dir_all(&aside)?,
+                    Ok(_) => fs::remove_file(&aside)?,
+                    Err(_) => {}
+                }
+                fs::rename(path, &aside)?;
+                Ok((Self::default(), Some(aside)))
+            }
             Err(error) => Err(error),
         }
     }
@@ -157,7 +184,9 @@ impl SavedSession {
         if holds(path, &bytes) {
             return Ok(());
         }
-        let temporary = temporary_beside(path);
+        // A session file has one writer at a time, so the name need not be unique, and
+        // a leftover of a crash is overwritten.
+        let temporary = beside(path, ".new");
         let written = write_new(&temporary, &bytes).and_then(|()| {
             state_file::clear(path)?;
             fs::rename(&temporary, path)
@@ -195,6 +224,14 @@ enum SavedError {
     Newer { found: u32 },
     #[error("session file is damaged: {0}")]
     Damaged(#[from] minicbor::decode::Error),
+    #[error("session file is damaged: it is larger than {} MiB", MAX_SIZE >> 20)]
+    TooLarge,
+}
+
+/// Returns whether a file was read and is not a session of any version.
+pub(crate) fn is_no_session(error: &io::Error) -> bool {
+    let error = error.get_ref().and_then(|error| error.downcast_ref::<SavedError>());
+    matches!(error, Some(SavedError::Damaged(_) | SavedError::TooLarge))
 }
 
 impl From<SavedError> for io::Error {
@@ -227,12 +264,10 @@ fn holds(path: &Path, bytes: &[u8]) -> bool {
     same().unwrap_or(false)
 }
 
-/// Returns the name of the temporary file. A session file has one writer at a
-/// time, so the name need not be unique, and a leftover of a crash is
-/// overwritten.
-fn temporary_beside(path: &Path) -> PathBuf {
+/// Returns the path with a suffix, which no session's file has.
+fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
-    name.push(".new");
+    name.push(suffix);
     PathBuf::from(name)
 }
 

@@ -75,6 +75,33 @@ fn a_damaged_file_is_an_error() {
 }
 
 #[test]
+fn what_is_no_session_is_moved_aside_and_a_new_one_begun() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, aside) = (directory.path().join("main"), directory.path().join("main.damaged"));
+    let plants: [fn(&Path); 4] = [
+        |path| fs::write(path, [0xff; 1000]).unwrap(),
+        |path| fs::create_dir_all(path.join("deeper")).unwrap(),
+        |path| {
+            let kind = rustix::fs::FileType::Fifo;
+            rustix::fs::mknodat(rustix::fs::CWD, path, kind, 0o600.into(), 0).unwrap();
+        },
+        |path| File::create(path).and_then(|file| file.set_len(MAX_SIZE + 1)).unwrap(),
+    ];
+    for plant in plants {
+        plant(&path);
+        let begun = SavedSession::load_or_begin(&path).unwrap();
+        assert_eq!(begun, (SavedSession::default(), Some(aside.clone())));
+        assert!(!path.exists() && aside.exists());
+    }
+    session().store(&path).unwrap();
+    assert_eq!(SavedSession::load_or_begin(&path).unwrap(), (session(), None));
+    let newer = minicbor::to_vec(SavedBody { version: VERSION + 1, session: "changed" }).unwrap();
+    fs::write(&path, &newer).unwrap();
+    SavedSession::load_or_begin(&path).unwrap_err();
+    assert_eq!(fs::read(&path).unwrap(), newer, "a newer program wrote it");
+}
+
+#[test]
 fn a_session_that_cannot_be_written_leaves_the_old_one() {
     let directory = tempfile::tempdir().unwrap();
     // The name of the new file would be longer than any name.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use vestal_wire::limits::MAX_SESSION_NAME;
 
 use crate::serve::JobKey;
+use crate::state_file;
 
 /// The sessions of a sandbox.
 #[derive(Debug)]
@@ -129,7 +130,10 @@ impl Sessions {
         if let Some(book) = self.busy.get_mut(name) {
             book.settled = book.next;
         }
-        match std::fs::remove_file(self.path(name)) {
+        let path = self.path(name);
+        // Jobs can put anything there.
+        state_file::clear(&path)?;
+        match std::fs::remove_file(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             done => done,
         }

@@ -43,7 +43,8 @@ pub(crate) enum How {
 ///
 /// A failure leaves nothing behind. Dropping the future stops the copy before the
 /// drop returns, and removes what was made unless that takes long; the caller removes
-/// the rest.
+/// the rest. If this process dies, the copy ends by itself:
+/// [`copies_ended`](crate::store::copies_ended) waits for that.
 pub(crate) async fn copy(
     stage: &Path,
     how: &How,
@@ -109,7 +110,7 @@ fn command(stage: &Path, how: &How, from: &Path, to: &Path) -> Result<Command, B
     }
     // In a process group of its own it does not get signals of the terminal.
     command
-        .arg("copy")
+        .args(["copy", "--with-caller"])
         .args([from, to])
         .env_clear()
         .current_dir("/")

@@ -8,6 +8,7 @@ use vestal_wire::{IdRange, Mapping};
 
 use super::*;
 use crate::embedded::STAGE_PROGRAM;
+use crate::store::copies_ended;
 
 /// Root of a sandbox, out here.
 const OUTSIDE: u32 = 0x7000_0000;
@@ -151,6 +152,36 @@ async fn a_copy_that_nobody_waits_for_is_gone_when_the_future_is() {
         }
     }
     panic!("every copy was done before it could be given up");
+}
+
+/// Starts a copy, and closes the only reader of its output when its target is there,
+/// as the death of its starter does; returns whether it was in time.
+async fn orphaned(files: usize) -> bool {
+    let place = Place::with_files(files);
+    let mut command = command(&place.stage, &How::AsSelf, &place.from(), &place.to()).unwrap();
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    while !place.to().exists() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    drop(child.stdout.take());
+    copies_ended(place.dir.path(), Duration::from_mins(1)).await.unwrap();
+    let cancelled = !place.to().exists();
+    fs::remove_dir_all(place.to()).ok();
+    let status = child.wait().await.unwrap();
+    assert!(!place.to().exists(), "nothing is written any more");
+    assert_ne!(status.success(), cancelled);
+    cancelled
+}
+
+#[tokio::test]
+async fn a_copy_whose_starter_died_is_gone_when_its_directory_can_be_locked() {
+    for files in [1_000, 10_000, 50_000] {
+        if orphaned(files).await {
+            return;
+        }
+    }
+    panic!("every copy was done before its starter could die");
 }
 
 fn failure(errno: Option<i32>, message: &str) -> CopyFailure {

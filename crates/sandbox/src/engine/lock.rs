@@ -13,7 +13,9 @@ use super::Inner;
 use super::attach::answers;
 use super::remove::{END_TIMEOUT, kept_files};
 use crate::backend::{Backend, Instance, Owner};
-use crate::store::{InstanceMark, Intent, KeyLock, LockError, SandboxDir, StoreError};
+use crate::store::{
+    InstanceMark, Intent, KeyLock, LockError, SandboxDir, StoreError, copies_ended,
+};
 use crate::{CopyError, Error, Key, Progress, TaskName};
 
 /// How long to wait for another process that works on the same sandbox.
@@ -29,6 +31,10 @@ const LOOK_AFTER: Duration = Duration::from_millis(500);
 /// How long a guest may hold the lock after its starter died: a little longer than
 /// a guest may take to start.
 const ORPHAN_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// How long a copy whose starter died may take to remove what it has made. It goes
+/// faster than copying did.
+pub(super) const COPIES_END_WITHIN: Duration = Duration::from_mins(1);
 
 /// How long to wait for the lock of a sandbox that is being copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -285,6 +291,9 @@ impl Inner {
         let Some(intent) = dir.read_intent()? else {
             return Ok(());
         };
+        for path in intent.copied_into(dir) {
+            copies_ended(&path, COPIES_END_WITHIN).await?;
+        }
         match intent {
             Intent::Create { instance, backend, .. } => {
                 let recorded = dir.read_record()?.and_then(|record| record.instance);

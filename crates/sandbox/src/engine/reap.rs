@@ -21,7 +21,7 @@ use super::{Engine, Inner};
 use crate::backend::{
     Backend, FoundInstance, IdleSource, Instance, InstanceFilter, InstanceState, Owner,
 };
-use crate::store::{InstanceMark, KeyLock, SandboxDir, SandboxRecord, list_dirs};
+use crate::store::{InstanceMark, KeyLock, SandboxDir, SandboxRecord, StoreError, list_dirs};
 use crate::{Error, Key, Overrides, TaskName};
 
 /// Why something is reaped.
@@ -42,7 +42,7 @@ pub enum ReapReason {
 pub struct Reaped {
     /// The task.
     pub task: String,
-    /// The instance; absent when only a removal had to be finished.
+    /// The instance; absent for what a process left that died over the sandbox.
     pub instance: Option<String>,
     /// Why.
     pub reason: ReapReason,
@@ -193,9 +193,7 @@ impl Inner {
         };
         let mut findings = Vec::new();
         // A copy may take long, and is only unfinished once nobody holds the lock.
-        if (dir.read_intent()?.is_some() || dir.has_temporaries())
-            && KeyLock::try_acquire(&dir.lock_file())?.is_some()
-        {
+        if is_unfinished(dir)? && KeyLock::try_acquire(&dir.lock_file())?.is_some() {
             findings.push(finding(None, ReapReason::Unfinished));
         }
         for id in dir.instance_ids()? {
@@ -263,9 +261,10 @@ impl Inner {
         };
         let task = parse(&finding.reaped.task)?;
         let Some(id) = &finding.reaped.instance else {
-            let unfinished = dir.read_intent()?.is_some() || dir.has_temporaries();
+            let unfinished = is_unfinished(dir)?;
             dir.sweep_temporaries();
             self.recover(&task, dir).await?;
+            self.remove_partial_snapshots(&task, dir).await?;
             return Ok(unfinished);
         };
         let record = dir.read_record()?;
@@ -431,6 +430,14 @@ pub(super) fn last_sign_of_life(
 /// a clock that jumped: such an age is unreadable and reaps nothing.
 fn elapsed(then: Timestamp) -> Option<Duration> {
     Duration::try_from(Timestamp::now().duration_since(then)).ok()
+}
+
+/// Returns whether there is something of which only a holder of the sandbox's lock may
+/// leave parts.
+fn is_unfinished(dir: &SandboxDir) -> Result<bool, StoreError> {
+    Ok(dir.read_intent()?.is_some()
+        || dir.has_temporaries()
+        || !dir.partial_snapshots()?.is_empty())
 }
 
 /// Returns the task of a sandbox as far as its directory's name tells.

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use async_recursion::async_recursion as boxed;
 use jiff::Timestamp;
 
-use super::lock::LockedSandbox;
+use super::lock::{COPIES_END_WITHIN, LockedSandbox};
 use super::quiesce::{CopyCounter, Quiesced, TREES, full_or, settle};
 use super::rebuild::{ChangeVerb, Changing, NEW, Replaced, beside};
 use super::{Engine, Inner};
 use crate::backend::{Backend, Base};
 use crate::store::{
-    Intent, SandboxDir, SandboxRecord, SnapshotDir, SnapshotRecord, list_dirs, make_private_dir,
+    Intent, SandboxDir, SandboxRecord, SnapshotDir, SnapshotRecord, copies_ended, list_dirs,
+    make_private_dir,
 };
 use crate::{
     CopyError, Error, Key, Restored, Snapshot, SnapshotName, TaskName, WhileBusy, failpoint,
@@ -38,6 +39,7 @@ impl Engine {
             let dir = inner.dir(&key);
             let locking = inner.lock_existing(key.task(), &dir);
             let lock = attended.or_leave(key.task(), locking).await?;
+            inner.remove_partial_snapshots(key.task(), &dir).await?;
             if dir.snapshot(&name).exists() {
                 let (task, name) = (key.task().to_string(), name.to_string());
                 return Err(CopyError::SnapshotExists { task, name }.into());
@@ -202,6 +204,30 @@ impl Inner {
         self.delete(&*backend, snapshot.path()).await?;
         dir.tidy_snapshots();
         Ok(())
+    }
+
+    /// Removes what is left of snapshots that were never whole or are being removed.
+    /// Only for the holder of the sandbox's lock, after its intent was dealt with.
+    /// Returns whether there was anything.
+    pub(super) async fn remove_partial_snapshots(
+        &self,
+        task: &TaskName,
+        dir: &SandboxDir,
+    ) -> Result<bool, Error> {
+        let names = dir.partial_snapshots()?;
+        let record = dir.read_record()?;
+        for name in &names {
+            let snapshot = dir.snapshot(name);
+            copies_ended(snapshot.path(), COPIES_END_WITHIN).await?;
+            match &record {
+                Some(record) => {
+                    self.erase_snapshot(task, dir, &snapshot, &record.backend).await?;
+                }
+                None => self.delete_with_any_backend(snapshot.path()).await?,
+            }
+        }
+        dir.tidy_snapshots();
+        Ok(!names.is_empty())
     }
 
     /// Returns the backends that a sandbox's snapshots need to be removed.

@@ -329,7 +329,7 @@ fn leftover(path: &Path) -> Reaped {
 mod tests {
     use vestal_config::{Environment, Home, Settings};
 
-    use crate::Engine;
+    use crate::{Engine, ReapReason, Reaped};
 
     #[tokio::test]
     async fn what_a_failed_creation_left_goes_and_files_without_a_record_are_named() {
@@ -353,5 +353,28 @@ mod tests {
             assert_eq!(failed.exists(), dry_run);
         }
         assert!(files.join("home/.profile").exists());
+    }
+
+    #[tokio::test]
+    async fn a_directory_of_a_snapshot_that_is_none_is_told_and_removed() {
+        let home = tempfile::tempdir().unwrap();
+        let env = Environment::from_pairs([("HOME", home.path())]);
+        let settings = Settings::load(&crate::schema(), Home::at(home.path()), env, Vec::new());
+        let engine = Engine::with_backends(settings, Vec::new()).unwrap();
+        let sandbox = engine.sandboxes_dir().join("web");
+        let (half, whole) = (sandbox.join("snapshots/half"), sandbox.join("snapshots/whole"));
+        for dir in [&half, &whole] {
+            std::fs::create_dir_all(dir.join("workspace")).unwrap();
+        }
+        std::fs::write(whole.join("snapshot.json"), "{}").unwrap();
+        for dry_run in [true, false] {
+            let pruned = engine.prune_telling(dry_run).await.unwrap();
+            let reason = ReapReason::Unfinished;
+            let expected = Reaped { task: "web".to_owned(), instance: None, reason };
+            assert_eq!(pruned.reaped, [expected]);
+            assert_eq!(half.exists(), dry_run);
+        }
+        assert!(whole.exists());
+        assert_eq!(engine.prune(true).await.unwrap(), []);
     }
 }

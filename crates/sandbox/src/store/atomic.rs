@@ -117,7 +117,7 @@ const DIRECTORY: OFlags =
 /// Removes a tree without following symbolic links; absent is fine.
 pub(crate) fn remove_tree(path: &Path) -> Result<(), StoreError> {
     match remove(path) {
-        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Ok(()) => Ok(()),
         Err(error) => Err(StoreError::io("remove", path, io::Error::from(error))),
     }
 }
@@ -125,13 +125,17 @@ pub(crate) fn remove_tree(path: &Path) -> Result<(), StoreError> {
 fn remove(path: &Path) -> Result<(), Errno> {
     let top = match openat(CWD, path, DIRECTORY, Mode::empty()) {
         Ok(top) => top,
+        Err(Errno::NOENT) => return Ok(()),
         // A link, or a file: not what is in it.
         Err(Errno::LOOP | Errno::NOTDIR) => return unlinkat(CWD, path, AtFlags::empty()),
         // Somebody else's empty directory can go without being looked into.
         Err(error) => return unlinkat(CWD, path, AtFlags::REMOVEDIR).map_err(|_| error),
     };
     empty(top)?;
-    unlinkat(CWD, path, AtFlags::REMOVEDIR)
+    match unlinkat(CWD, path, AtFlags::REMOVEDIR) {
+        Err(Errno::NOENT) => Ok(()),
+        other => other,
+    }
 }
 
 /// A directory on the way down.
@@ -187,7 +191,12 @@ impl TreeLevel {
         let mut buffer = Vec::with_capacity(32 << 10);
         let mut entries = RawDir::new(&directory, buffer.spare_capacity_mut());
         while let Some(entry) = entries.next() {
-            let entry = entry?;
+            let entry = match entry {
+                // Somebody else has removed this directory. What is above it stays to
+                // be removed, so that is no end.
+                Err(Errno::NOENT) => break,
+                other => other?,
+            };
             let name: &CStr = entry.file_name();
             if name == c"." || name == c".." {
                 continue;
@@ -273,6 +282,16 @@ mod tests {
             openat(&here, c"f", flags, Mode::RUSR).unwrap();
             here = openat(&here, c"d", DIRECTORY, Mode::empty()).unwrap();
         }
+    }
+
+    #[test]
+    fn a_directory_that_somebody_else_removes_meanwhile_is_no_end() {
+        let root = tempfile::tempdir().unwrap();
+        let gone = root.path().join("gone");
+        fs::create_dir(&gone).unwrap();
+        let held = openat(CWD, &gone, DIRECTORY, Mode::empty()).unwrap();
+        fs::remove_dir(&gone).unwrap();
+        assert!(TreeLevel::enter(held, CString::default()).unwrap().below.is_empty());
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! An intent that is still there when the key's lock is free was left by a
 //! process that died; whoever takes the lock next finishes or undoes it.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 
-use super::SandboxRecord;
+use super::{SandboxDir, SandboxRecord};
 
 /// Newest version of the intent file that is known here.
 pub(super) const VERSION: u64 = 2;
@@ -139,6 +141,30 @@ impl Intent {
             | Self::Snapshot { .. }
             | Self::RemoveSnapshot { .. }
             | Self::Lend { .. } => None,
+        }
+    }
+
+    /// Returns the directories into which files are copied meanwhile.
+    pub(crate) fn copied_into(&self, dir: &SandboxDir) -> Vec<PathBuf> {
+        let instance = |id: &String| dir.instance_dir(id);
+        match self {
+            Self::Create { instance: id, .. } => vec![instance(id)],
+            Self::Snapshot { name, .. } => {
+                let snapshot = dir.snapshots_dir().join(name);
+                vec![snapshot.join("system"), snapshot]
+            }
+            Self::Fork { instance: id, .. } => {
+                id.iter().map(instance).chain([dir.path().to_owned()]).collect()
+            }
+            Self::Restore(change) | Self::Rebuild(change) => {
+                let id = change.instance.as_ref().map(|new| &new.id);
+                id.into_iter().map(instance).chain([dir.path().to_owned()]).collect()
+            }
+            Self::Start { .. }
+            | Self::Stop { .. }
+            | Self::Remove { .. }
+            | Self::RemoveSnapshot { .. }
+            | Self::Lend { .. } => Vec::new(),
         }
     }
 

@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::backend::Owner;
 
@@ -136,6 +137,35 @@ impl KeyLock {
     /// the death of its creator does not make it look absent.
     pub(crate) fn share(&self) -> io::Result<OwnedFd> {
         self.file.as_fd().try_clone_to_owned()
+    }
+}
+
+/// Waits until no copy program of a process that died writes into a directory any
+/// more: each has a shared lock on the directory that its target is in.
+pub(crate) async fn copies_ended(dir: &Path, patience: Duration) -> Result<(), LockError> {
+    let failed = |source| LockError::Io { path: dir.into(), source };
+    let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::NOFOLLOW;
+    let opened = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(dir);
+    let file = match opened {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+    };
+    let started = Instant::now();
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::INTR) => continue,
+            Err(Errno::WOULDBLOCK) => {}
+            // The copy could not lock it either.
+            Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => return Ok(()),
+            Err(error) => return Err(failed(error.into())),
+        }
+        if started.elapsed() >= patience {
+            return Err(LockError::Busy { path: dir.into(), waited: patience, holder: None });
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_millis(20));
     }
 }
 

@@ -210,6 +210,11 @@ impl SnapshotDir {
         fs::symlink_metadata(&self.path).is_ok()
     }
 
+    /// Returns whether there is a record of it.
+    pub(crate) fn is_whole(&self) -> bool {
+        fs::symlink_metadata(self.file()).is_ok()
+    }
+
     pub(crate) fn read(&self) -> Result<Option<SnapshotRecord>, StoreError> {
         read_versioned(&self.file(), SNAPSHOT_VERSION)
     }
@@ -242,6 +247,20 @@ impl SandboxDir {
 
     /// Returns the names of the snapshots that are whole, sorted.
     pub(crate) fn snapshot_names(&self) -> Result<Vec<SnapshotName>, StoreError> {
+        let mut names = self.snapshot_dirs()?;
+        names.retain(|name| self.snapshot(name).is_whole());
+        Ok(names)
+    }
+
+    /// Returns the names of the directories of snapshots that are none: nobody makes or
+    /// removes one unless an intent names it.
+    pub(crate) fn partial_snapshots(&self) -> Result<Vec<SnapshotName>, StoreError> {
+        let mut names = self.snapshot_dirs()?;
+        names.retain(|name| !self.snapshot(name).is_whole());
+        Ok(names)
+    }
+
+    fn snapshot_dirs(&self) -> Result<Vec<SnapshotName>, StoreError> {
         let path = self.snapshots_dir();
         let entries = match fs::read_dir(&path) {
             Ok(entries) => entries,
@@ -251,7 +270,6 @@ impl SandboxDir {
         let mut names: Vec<SnapshotName> = entries
             .flatten()
             .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .filter(|name| fs::symlink_metadata(self.snapshot(name).file()).is_ok())
             .collect();
         names.sort();
         Ok(names)

@@ -17,7 +17,11 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::Scope;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, mkdirat, open, openat, statat};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{
+    AtFlags, CWD, FileType, FlockOperation, Mode, OFlags, RawDir, flock, mkdirat, open, openat,
+    statat,
+};
 use rustix::io::Errno;
 
 use super::beneath;
@@ -25,7 +29,10 @@ use super::content::weight;
 use super::tree::{CopyTree, TreeSide};
 use crate::failure::quoted;
 
-const USAGE: &str = "usage: vestal-stage copy FROM TO";
+const USAGE: &str = "usage: vestal-stage copy [--with-caller] FROM TO";
+
+/// The option of a copy that ends with the reader of its output.
+const WITH_CALLER: &str = "--with-caller";
 
 /// The signal received, or zero.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
@@ -43,7 +50,12 @@ const COUNT_AFTER: u32 = 2;
 const UNKNOWN: u64 = u64::MAX;
 
 /// Copies the directory `FROM` to `TO`, which must not exist.
-pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
+pub(crate) fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let mut arguments = arguments.peekable();
+    let lifetime = match arguments.next_if(|argument| argument == WITH_CALLER) {
+        Some(_) => Lifetime::WithCaller,
+        None => Lifetime::Own,
+    };
     let (Some(from), Some(to), None) = (arguments.next(), arguments.next(), arguments.next())
     else {
         print_error(USAGE);
@@ -52,7 +64,7 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     listen_for_signals();
     // Permissions are those of the original.
     rustix::process::umask(Mode::empty());
-    let (failure, left) = match copy(Path::new(&from), Path::new(&to)) {
+    let (failure, left) = match copy(Path::new(&from), Path::new(&to), lifetime) {
         Ok(()) => return ExitCode::SUCCESS,
         Err(failed) => failed,
     };
@@ -68,11 +80,40 @@ pub(crate) fn main(mut arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// How long a copy goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Lifetime {
+    /// Until it is done.
+    Own,
+    /// At most until nobody reads its output any more.
+    WithCaller,
+}
+
 /// Copies, or returns the error and what is left of the attempt.
-fn copy(from: &Path, to: &Path) -> Result<(), (StageCopyError, Option<PathBuf>)> {
+fn copy(
+    from: &Path,
+    to: &Path,
+    lifetime: Lifetime,
+) -> Result<(), (StageCopyError, Option<PathBuf>)> {
     let nothing_left = |failure| (failure, None);
     let source = open_source(from).map_err(nothing_left)?;
-    let (parent, name) = make_target(to).map_err(nothing_left)?;
+    let (parent, name) = open_parent(to).map_err(nothing_left)?;
+    if lifetime == Lifetime::WithCaller {
+        // The order matters: whoever removes what a dead caller left waits for the
+        // lock, so a copy either has it before the caller dies, or sees the death
+        // and makes nothing.
+        lock_shared(&parent, to).map_err(nothing_left)?;
+        if is_unread(Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+            abandon();
+            return Err(nothing_left(StageCopyError::Cancelled));
+        }
+        std::thread::spawn(|| {
+            if is_unread(None) {
+                abandon();
+            }
+        });
+    }
+    mkdirat(&parent, name, Mode::RWXU).map_err(failed("create", to)).map_err(nothing_left)?;
     fill(source, to, parent.as_fd(), name).map_err(|failure| {
         let removed = beneath::remove_tree(parent.as_fd(), name);
         (failure, removed.is_err().then(|| to.to_owned()))
@@ -85,16 +126,42 @@ fn open_source(path: &Path) -> Result<TreeSide, StageCopyError> {
     TreeSide::new(path, top)
 }
 
-/// Creates the target, and returns its parent directory and its name.
-fn make_target(path: &Path) -> Result<(OwnedFd, &OsStr), StageCopyError> {
+/// Holds a shared lock on the parent directory of the target until this process exits.
+fn lock_shared(parent: &OwnedFd, to: &Path) -> Result<(), StageCopyError> {
+    loop {
+        match flock(parent, FlockOperation::LockShared) {
+            // A filesystem without locks has copies all the same.
+            Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => return Ok(()),
+            Err(Errno::INTR) if !is_cancelled() => {}
+            Err(Errno::INTR) => return Err(StageCopyError::Cancelled),
+            Err(errno) => return Err(failed("lock the directory of", to)(errno)),
+        }
+    }
+}
+
+/// Returns whether nobody reads standard output any more, after waiting for that.
+fn is_unread(wait: Option<&Timespec>) -> bool {
+    let out = io::stdout();
+    loop {
+        // Errors are always reported: a pipe without a reader is one.
+        let mut watched = [PollFd::new(&out, PollFlags::empty())];
+        match poll(&mut watched, wait) {
+            Ok(_) => return watched[0].revents().contains(PollFlags::ERR),
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Opens the parent directory of the target, and returns it and the target's name.
+fn open_parent(path: &Path) -> Result<(OwnedFd, &OsStr), StageCopyError> {
     let name = path.file_name().ok_or(Errno::INVAL).map_err(failed("create", path))?;
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let at = openat(CWD, parent, flags, Mode::empty()).map_err(failed("open", parent))?;
-    mkdirat(&at, name, Mode::RWXU).map_err(failed("create", path))?;
     Ok((at, name))
 }
 

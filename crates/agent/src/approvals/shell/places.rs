@@ -247,7 +247,7 @@ impl ScriptWalk<'_> {
         let dir = self.path_context.own_dir().unwrap_or_default();
         if path == "~"
             || paths::sensitive(path, self.path_context).is_some()
-            || paths::is_read_at_start(path)
+            || paths::is_sensitive_by_name(path)
             || paths::is_hidden_in_home(path, dir)
         {
             WriteTarget::Sensitive

@@ -121,17 +121,23 @@ impl ScriptWalk<'_> {
         let words: Vec<&str> = arguments.iter().map(|argument| argument.text.as_str()).collect();
         let form = format!("{} > {path}", words.join(" "));
         self.made.push(path.clone());
-        if paths::is_disk(&path) {
+        self.redirected |= !paths::is_harmless_device(&target.text);
+        self.file_written(target, &path, form);
+    }
+
+    /// Judges a file that is written as a whole: by a redirection, or by a tool for files.
+    /// `form` is what is reported where it is more than a file that is changed.
+    pub(super) fn file_written(&mut self, target: &Argument, path: &str, form: String) {
+        if paths::is_disk(path) {
             self.find(OVERWRITE_DISK, Risk::Hardline, form, true);
         } else if path == "/proc/sysrq-trigger" {
             let rule = ("power-off", "shuts down or restarts the machine");
             self.find(rule, Risk::Hardline, form, true);
-        } else if paths::sensitive(&path, self.path_context).is_some() {
+        } else if paths::sensitive(path, self.path_context).is_some() {
             // What is written differs each time; where it goes is what matters.
             let form = format!("> {path}");
             self.find(WRITE_SENSITIVE, Risk::Dangerous, form, !target.is_unknown());
         } else {
-            self.redirected |= !paths::is_harmless_device(&target.text);
             self.write_to(&PathTarget::whole(target));
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::expand::ShellVariables;
+use super::expand::{Argument, ShellVariables};
 use super::invocation::{Feed, Position, ProgramRun};
 use super::places::{Doubt, WRITE_OUTSIDE};
 use super::script::{self, ScriptItem, ShellScript};
@@ -41,11 +41,10 @@ pub(super) const UNREADABLE: (&str, &str) =
     ("unreadable", "cannot be read to its end, so that nobody knows what it does");
 pub(super) const HIDDEN: (&str, &str) =
     ("hidden-command", "runs a program whose name is only worked out when it runs");
-pub(in crate::approvals) const WRITE_SENSITIVE: (&str, &str) =
+pub(super) const WRITE_SENSITIVE: (&str, &str) =
     ("write-sensitive", "changes the system's configuration, credentials or start-up files");
 
-pub(in crate::approvals) const OVERWRITE_DISK: (&str, &str) =
-    ("overwrite-disk", "writes over a disk");
+pub(super) const OVERWRITE_DISK: (&str, &str) = ("overwrite-disk", "writes over a disk");
 
 /// The result of a script, for commands that use what it prints.
 #[derive(Debug, Default)]
@@ -150,6 +149,15 @@ impl<'a> ScriptWalk<'a> {
             path_context: self.path_context,
         };
         self.judge_code(code, &it, 0);
+        self.done()
+    }
+
+    /// Judges the write of one file by another tool than the shell.
+    pub(super) fn whole_file(mut self, path: &str) -> Examined {
+        let target = Argument::known(path);
+        let path = paths::canonical(path, None, self.path_context);
+        let form = format!("> {path}");
+        self.file_written(&target, &path, form);
         self.done()
     }
 

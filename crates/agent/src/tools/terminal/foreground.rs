@@ -11,7 +11,7 @@ use super::result::{CommandResult, CommandStatus, with_line};
 use super::{CommandRequest, WINDOW};
 use crate::call_jobs::NotRecorded;
 use crate::tool::{ToolContext, ToolOutput};
-use crate::tools::output::OutputBuffer;
+use crate::tools::output::{KeptOutput, OutputBuffer};
 
 /// The exit code of a command that timed out.
 const TIMED_OUT: i32 = 124;
@@ -46,7 +46,7 @@ pub(super) async fn run(
     };
     let mut printed = OutputBuffer::new(context, context.limits.output_bytes);
     let followed = follow(context, sandbox, command, &mut printed).await;
-    let mut text = printed.finish().text;
+    let KeptOutput { mut text, omitted, .. } = printed.finish();
     if request.pty {
         // A terminal ends lines this way, which says nothing about the output.
         text = text.replace("\r\n", "\n");
@@ -56,7 +56,8 @@ pub(super) async fn run(
         Ok(CommandEnd::Ended(info)) => {
             let info = recounted(sandbox, &request.command, info).await;
             let warning = warning(context, sandbox, &info).await;
-            CommandResult { approval, warning, ..ended(&request, &text, &info) }.into_output()
+            let result = ended(&request, &text, &info).with_omitted(omitted, &info);
+            CommandResult { approval, warning, ..result }.into_output()
         }
         Ok(CommandEnd::Interrupted) => {
             // What a person approved is not what happened.

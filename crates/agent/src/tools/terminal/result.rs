@@ -11,7 +11,7 @@ use super::{CommandRequest, foreground};
 use crate::approvals::ApprovalRefusal;
 use crate::call_jobs::{NotRecorded, Sent};
 use crate::tool::{ToolContext, ToolOutput};
-use crate::tools::output::OutputBuffer;
+use crate::tools::output::{KeptOutput, OutputBuffer};
 
 /// The exit code of what was not run.
 const NOT_RUN: i32 = -1;
@@ -120,6 +120,21 @@ impl CommandResult {
         }
     }
 
+    /// Returns it with where to read what was left out of the output.
+    pub(crate) fn with_omitted(mut self, omitted: u64, info: &JobInfo) -> Self {
+        if omitted > 0 {
+            let place = format!(
+                "{omitted} bytes of the output are left out here. The log has them, but \
+                 for what is too much for that, too: call the process tool with action=log, this \
+                 session_id, and offset and limit (lines)."
+            );
+            let hint = self.hint.take().map(|hint| format!("{hint} ")).unwrap_or_default();
+            self.hint = Some(hint + &place);
+            self.session_id = Some(info.id.to_string());
+        }
+        self
+    }
+
     /// Returns it as the model reads it. A command that failed in a way that
     /// is no error by its own account is not taken for a failure.
     pub(crate) fn into_output(self) -> ToolOutput {
@@ -195,13 +210,14 @@ pub(crate) async fn settle(context: &ToolContext, call: &ToolCall, sent: Sent) -
         Ok(job) => finish(job, &mut printed).await,
         Err(error) => Err(error),
     };
-    let text = printed.finish().text;
+    let KeptOutput { text, omitted, .. } = printed.finish();
     let text = context.redactor.redact(&text).into_owned();
     match drained {
         Ok(info) => {
             let result = foreground::ended(&command, &text, &info);
             let warning = foreground::warning(context, &sandbox, &info).await;
-            CommandResult { hint: Some(FOUND.to_owned()), warning, ..result }.into_output()
+            let result = CommandResult { hint: Some(FOUND.to_owned()), warning, ..result };
+            result.with_omitted(omitted, &info).into_output()
         }
         Err(error) => {
             let error = CommandResult::from_error(context, &error);

@@ -9,6 +9,7 @@ use crate::event::TurnEvent;
 use crate::human::Approval;
 use crate::redact::Redactor;
 use crate::testing::{AgentFixture, Scripted, marker, processes_with, until};
+use crate::tools::ProcessTool;
 
 async fn run(stage: &AgentFixture, command: &str) -> Value {
     stage.call(&TerminalTool, json!({ "command": command })).await
@@ -150,6 +151,24 @@ async fn fifty_megabytes_of_anything_leave_beginning_and_end() {
     assert_eq!(marker, format!("[… {omitted} of {total} bytes left out here …]\n"));
     let reply = stage.told();
     assert!(reply.len() < 5_000_000 && reply.starts_with("HEAD\n") && reply.ends_with("TAIL\n"));
+}
+
+#[tokio::test]
+async fn what_is_left_out_of_an_output_is_read_in_the_log_of_its_job() {
+    let stage = AgentFixture::new().with_limits(|limits| limits.output_bytes = 1_000);
+    let result = run(&stage, "seq 1 2000").await;
+    let output = result["output"].as_str().unwrap();
+    assert!(output.contains(" of 8893 bytes left out here …]") && !output.contains("\n700\n"));
+    let hint = result["hint"].as_str().unwrap();
+    assert!(hint.contains("bytes of the output are left out here") && hint.contains("action=log"));
+    let log = json!({
+        "action": "log", "session_id": result["session_id"], "offset": 699, "limit": 3,
+    });
+    let log = stage.call(&ProcessTool, log).await;
+    assert_eq!((&log["output"], &log["total_lines"]), (&json!("700\n701\n702"), &json!(2000)));
+    // What is whole has no need of it.
+    let whole = run(&stage, "echo whole").await;
+    assert_eq!(whole, json!({"output": "whole\n", "exit_code": 0, "error": null}));
 }
 
 #[tokio::test]
