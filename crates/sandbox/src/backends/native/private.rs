@@ -7,14 +7,9 @@
 //! Scanning every file takes too long for a start, so the result is cached per
 //! directory, with the directory's times: a directory in which nothing was added,
 //! removed or renamed is not read again. A changed mode of a file does not change
-//! its directory. Therefore recently changed directories are read at every scan,
+//! its directory. Therefore recently changed directories are read at every start,
 //! and everything is read once an hour.
-//!
-//! Asking for the times of every directory still takes several milliseconds, so the
-//! starts of the ten seconds after a scan use its result. A sandbox that runs would
-//! see a file that appears in that time anyway.
 
-mod last_scan;
 mod scan;
 
 use std::collections::BTreeMap;
@@ -29,7 +24,6 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use minicbor::bytes::ByteVec;
 use minicbor::{Decode, Encode};
 
-use self::last_scan::LastScan;
 use super::facts::{HostFacts, SystemDirKind};
 use crate::mounts::MACHINE_DIR;
 use crate::store::replace;
@@ -66,20 +60,7 @@ impl PrivatePaths {
 pub(super) fn scan(facts: &HostFacts, dir: &Path) -> io::Result<PrivatePaths> {
     let machine = Path::new(MACHINE_DIR);
     let cache_dir = if is_private_dir(machine) { machine } else { dir };
-    scan_unless_recent(&sources(facts), cache_dir, seconds_now())
-}
-
-/// Returns the result of the last scan if it is recent, else scans.
-fn scan_unless_recent(sources: &[PathBuf], cache_dir: &Path, now: u64) -> io::Result<PrivatePaths> {
-    if let Some(private) = LastScan::read(cache_dir).and_then(|last| last.result(sources, now)) {
-        return Ok(private);
-    }
-    let private = scan_sources(sources, cache_dir, now)?;
-    if let Err(error) = LastScan::new(now, &private).write(cache_dir) {
-        // The next start scans, too.
-        tracing::debug!(%error, "cannot record the scan for private paths");
-    }
-    Ok(private)
+    scan_sources(&sources(facts), cache_dir, seconds_now())
 }
 
 /// Returns the system directories of the host.

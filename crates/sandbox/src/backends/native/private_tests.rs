@@ -47,52 +47,6 @@ impl Host {
     }
 }
 
-impl Host {
-    /// Starts a sandbox some seconds after [`LATER`].
-    fn start(&self, seconds: u64) -> Vec<PathBuf> {
-        let sources = [self.root.path().to_owned()];
-        let found = scan_unless_recent(&sources, self.cache.path(), LATER + seconds).unwrap();
-        found.of(self.root.path()).to_vec()
-    }
-}
-
-#[test]
-fn a_scan_counts_for_ten_seconds_and_not_into_the_past() {
-    let host = Host::new();
-    host.file("a/key", 0o600);
-    assert_eq!(host.start(0), paths(&["a/key"]));
-    host.file("b/key", 0o600);
-    let both = paths(&["a/key", "b/key"]);
-    assert_eq!(host.start(9), paths(&["a/key"]), "the scan is recent");
-    assert_eq!(host.start(10), both);
-    host.file("c/key", 0o600);
-    assert_eq!(host.start(9), paths(&["a/key", "b/key", "c/key"]), "the clock was set back");
-}
-
-#[test]
-fn a_recent_scan_of_other_directories_does_not_count() {
-    let host = Host::new();
-    host.file("a/key", 0o600);
-    assert_eq!(host.start(0), paths(&["a/key"]));
-    let other = tempfile::tempdir().unwrap();
-    fs::set_permissions(other.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    fs::write(other.path().join("key"), "").unwrap();
-    fs::set_permissions(other.path().join("key"), fs::Permissions::from_mode(0o600)).unwrap();
-    let sources = [host.root.path().to_owned(), other.path().to_owned()];
-    let found = scan_unless_recent(&sources, host.cache.path(), LATER + 1).unwrap();
-    assert_eq!(found.of(other.path()), paths(&["key"]));
-}
-
-#[test]
-fn a_damaged_record_of_the_last_scan_counts_for_nothing() {
-    let host = Host::new();
-    host.file("a/key", 0o600);
-    for bytes in [&b""[..], b"garbage", b"\xa1\x00\x18\x63"] {
-        fs::write(host.cache.path().join("private-last.cbor"), bytes).unwrap();
-        assert_eq!(host.start(0), paths(&["a/key"]));
-    }
-}
-
 fn paths(paths: &[&str]) -> Vec<PathBuf> {
     paths.iter().map(PathBuf::from).collect()
 }
