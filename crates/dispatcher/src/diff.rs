@@ -5,6 +5,7 @@
 //! now. So nothing has to be done when a worker ends, which it may do by being killed.
 
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -266,7 +267,7 @@ impl Workspaces<'_> {
         let index = printed_path(&inside.run(asked).await?);
         // With what git knows of unchanged files, which it then need not read.
         if index.is_file() {
-            fs::copy(&index, scratch.index()).map_err(WorkspaceError::io("copy", &index))?;
+            copy_index(&index, &scratch.index()).map_err(WorkspaceError::io("copy", &index))?;
         }
         let own = objects_of(repository).await?;
         let mut inside = inside.with("GIT_INDEX_FILE", scratch.index()).printing_at_most(MAX_PATCH);
@@ -293,6 +294,15 @@ impl Workspaces<'_> {
         let written = inside.run(["write-tree"]).await?;
         Ok((String::from_utf8_lossy(&written).trim_end().to_owned(), left_out))
     }
+}
+
+/// Copies an index with its time. Git reads a file whose time is not older than that of the
+/// index, since it may have changed, without a change of its size, in the instant after it was
+/// looked at; a younger index would make git overlook that.
+fn copy_index(from: &Path, to: &Path) -> io::Result<()> {
+    let time = fs::metadata(from)?.modified()?;
+    fs::copy(from, to)?;
+    fs::File::options().write(true).open(to)?.set_modified(time)
 }
 
 /// Returns the commit that a tree began with.

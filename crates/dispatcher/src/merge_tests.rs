@@ -105,6 +105,20 @@ async fn a_squash_is_one_commit_with_what_was_not_committed() {
 }
 
 #[tokio::test]
+async fn a_change_of_the_same_size_in_the_instant_of_the_checkout_is_not_overlooked() {
+    let merging = Merging::new().await;
+    // As if all of it had happened within one second.
+    merging.fixture.sh(
+        &merging.tree,
+        "git config core.trustctime false && touch -d @1000000000 committed && git update-index --refresh &&
+         echo owt > committed &&
+         touch -d @1000000000 committed \"$(git rev-parse --path-format=absolute --git-path index)\"",
+    );
+    merging.merge(&MergeRequest::default()).await.unwrap();
+    assert_eq!(merging.here("cat committed"), "owt");
+}
+
+#[tokio::test]
 async fn a_merge_keeps_the_commits_and_makes_one_of_the_rest() {
     let merging = Merging::new().await;
     merging.here("echo other > other && git add other && git commit -qm other");
