@@ -368,10 +368,16 @@ impl OperationStore {
     pub(crate) fn forget_old(&self, now: Timestamp) {
         let Ok(all) = self.list() else { return };
         let is_over = |operation: &&Operation| operation.state() != OperationState::Running;
-        for (at, operation) in all.iter().filter(is_over).enumerate() {
+        let is_old = |operation: &Operation| {
             let age = Duration::try_from(now.duration_since(operation.started_at));
-            if at >= MAX_ENDED || age.is_ok_and(|age| age > KEPT_FOR) {
+            age.is_ok_and(|age| age > KEPT_FOR)
+        };
+        let mut kept = 0;
+        for operation in all.iter().filter(is_over) {
+            if is_old(operation) || kept == MAX_ENDED {
                 self.remove(&operation.id);
+            } else {
+                kept += 1;
             }
         }
     }
