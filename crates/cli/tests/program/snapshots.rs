@@ -431,7 +431,7 @@ impl HeldCopy {
     #[track_caller]
     fn once_begun(world: &World, before: &[PathBuf]) -> Self {
         wait_until("a copy has begun", || trees(world) != before);
-        let copying = processes_with(&format!("\0copy\0{}", world.home().display()));
+        let copying = processes_with(&format!("\0copy\0--with-caller\0{}", world.home().display()));
         for pid in &copying {
             signal(*pid, Signal::STOP);
         }

@@ -62,7 +62,7 @@ async fn a_command_is_run_and_its_session_is_kept() {
 #[tokio::test]
 async fn a_request_cannot_choose_a_backend_that_the_operator_does_not_allow() {
     let gateway = TestGateway::start(Script::replies([])).await;
-    for backend in ["native", "docker", "auto", "no-such", ""] {
+    for backend in ["docker", "auto", "no-such", ""] {
         let wanted = json!({ "command": "true", "backend": backend });
         let refused = gateway.say("/api/sandboxes/lab/run", wanted).await;
         assert_eq!(refused.status, 403, "{backend}: {}", refused.body);

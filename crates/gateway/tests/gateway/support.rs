@@ -66,6 +66,7 @@ pub(crate) fn settings(home: &Path, set: &[String]) -> Settings {
 pub(crate) fn usual(model: &ScriptedModel) -> Vec<String> {
     vec![
         "terminal.backend=local".to_owned(),
+        "api_server.backends=native".to_owned(),
         "kanban.dispatch_in_gateway=false".to_owned(),
         "agent.api_max_retries=0".to_owned(),
         format!("model.base_url={}", model.base_url()),
