@@ -3,7 +3,7 @@ use crate::key::AnyKey;
 use crate::keys;
 use crate::testing::TestHome;
 
-/// What whoever asks for the network is told, with the path of the home taken out.
+/// The answer to a question for the network, without the path of the home.
 fn network(home: &TestHome, env: &[(&str, &str)], sets: &[&str]) -> Result<bool, String> {
     let root = format!("{}/", home.path("").display()).replace("//", "/");
     home.settings(env, sets)
@@ -15,7 +15,7 @@ fn network(home: &TestHome, env: &[(&str, &str)], sets: &[&str]) -> Result<bool,
 #[test]
 fn a_misspelling_of_a_key_that_protects_is_an_error_to_who_asks_for_it() {
     let meant = "did you mean terminal.docker_network?";
-    for (text, told) in [
+    for (text, reported) in [
         (
             "terminal:\n  docker_netwrok: false\n",
             format!("terminal.docker_netwrok (config.yaml:2:3) is not a setting; {meant}"),
@@ -38,25 +38,25 @@ fn a_misspelling_of_a_key_that_protects_is_an_error_to_who_asks_for_it() {
                 .to_owned(),
         ),
     ] {
-        assert_eq!(network(&TestHome::with_config(text), &[], &[]), Err(told), "{text}");
+        assert_eq!(network(&TestHome::with_config(text), &[], &[]), Err(reported), "{text}");
     }
     let slip = [("TERMINAL_DOCKER_NETWROK", "false")];
-    let told = "did you mean TERMINAL_DOCKER_NETWORK?";
+    let reported = "did you mean TERMINAL_DOCKER_NETWORK?";
     assert_eq!(
         network(&TestHome::new(), &slip, &[]),
         Err(format!(
-            "TERMINAL_DOCKER_NETWROK (environment variable TERMINAL_DOCKER_NETWROK) is not a setting; {told}"
+            "TERMINAL_DOCKER_NETWROK (environment variable TERMINAL_DOCKER_NETWROK) is not a setting; {reported}"
         ))
     );
     assert_eq!(
         network(&TestHome::new().dotenv("TERMINAL_DOCKER_NETWROK=false\n"), &[], &[]),
         Err(format!(
-            "TERMINAL_DOCKER_NETWROK (.env:1 (TERMINAL_DOCKER_NETWROK)) is not a setting; {told}"
+            "TERMINAL_DOCKER_NETWROK (.env:1 (TERMINAL_DOCKER_NETWROK)) is not a setting; {reported}"
         ))
     );
 }
 
-/// Returns the keys that whoever asks for them is refused because of these settings.
+/// Returns the keys that cannot be read because of these settings.
 fn stopped(text: &str, env: &[(&str, &str)]) -> Vec<&'static str> {
     let settings = TestHome::with_config(text).settings(env, &[]);
     let is_stopped =
