@@ -4,7 +4,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use super::provide_from;
-use super::scan::EtcScan;
+use vestal_stage::survey::etc::EtcScan;
 
 /// A fake host and the directory of its snapshots.
 struct MadeUp {

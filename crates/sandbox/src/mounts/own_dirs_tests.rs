@@ -2,14 +2,15 @@ use std::os::unix::fs::symlink;
 
 use vestal_config::{Environment, Home, Override};
 
+use super::super::{MountCover, covers};
 use super::*;
 
-struct World {
+struct SandboxDirs {
     root: PathBuf,
     _dir: tempfile::TempDir,
 }
 
-impl World {
+impl SandboxDirs {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
@@ -43,69 +44,69 @@ impl World {
 
 #[test]
 fn a_directory_that_a_sandbox_could_write_to_before_holds_no_sandboxes() {
-    let world = World::new();
-    world.give("project");
+    let dirs = SandboxDirs::new();
+    dirs.give("project");
     for dir in ["project/sandboxes", "project/deep/not/there", "project"] {
-        let said = world.admit(dir).unwrap_err();
-        assert!(said.contains(&world.root.join(dir).display().to_string()), "{said}");
-        assert!(said.contains("terminal.sandbox_dir"), "{said}");
+        let refusal = dirs.admit(dir).unwrap_err();
+        assert!(refusal.contains(&dirs.root.join(dir).display().to_string()), "{refusal}");
+        assert!(refusal.contains("terminal.sandbox_dir"), "{refusal}");
     }
-    symlink(world.root.join("project"), world.root.join("link")).unwrap();
-    world.admit("link/sandboxes").unwrap_err();
-    assert_eq!(world.admit("elsewhere"), Ok(()));
-    assert_eq!(world.admit("home/sandboxes"), Ok(()));
+    symlink(dirs.root.join("project"), dirs.root.join("link")).unwrap();
+    dirs.admit("link/sandboxes").unwrap_err();
+    assert_eq!(dirs.admit("elsewhere"), Ok(()));
+    assert_eq!(dirs.admit("home/sandboxes"), Ok(()));
 }
 
 #[test]
 fn one_that_held_sandboxes_before_is_covered_and_goes_on_doing_so() {
-    let world = World::new();
-    assert_eq!(world.admit("project/sandboxes"), Ok(()));
-    world.give("project");
-    assert_eq!(world.admit("project/sandboxes"), Ok(()));
+    let dirs = SandboxDirs::new();
+    assert_eq!(dirs.admit("project/sandboxes"), Ok(()));
+    dirs.give("project");
+    assert_eq!(dirs.admit("project/sandboxes"), Ok(()));
     // Also while the setting names another one.
-    let own_dirs = super::super::OwnDirs::of(&world.settings("elsewhere")).unwrap();
-    assert!(own_dirs.hidden.contains(&world.root.join("project/sandboxes")), "{own_dirs:?}");
+    let own_dirs = super::super::OwnDirs::of(&dirs.settings("elsewhere")).unwrap();
+    assert!(own_dirs.hidden.contains(&dirs.root.join("project/sandboxes")), "{own_dirs:?}");
 }
 
 #[test]
 fn a_note_that_was_cut_off_hides_nothing_and_is_written_again() {
-    let world = World::new();
+    let dirs = SandboxDirs::new();
     for left in ["", "/"] {
-        assert_eq!(world.admit("elsewhere"), Ok(()));
-        let dir = world.root.join("elsewhere");
-        let note = world.root.join("home").join(NAME).join(note_name(&dir));
+        assert_eq!(dirs.admit("elsewhere"), Ok(()));
+        let dir = dirs.root.join("elsewhere");
+        let note = dirs.root.join("home").join(NAME).join(note_name(&dir));
         fs::write(&note, left).unwrap();
         fs::write(note.with_extension("0.tmp"), "/").unwrap();
-        assert_eq!(known(&world.root.join("home")), Vec::<PathBuf>::new(), "{left:?}");
-        assert_eq!(world.admit("elsewhere"), Ok(()));
-        assert_eq!(known(&world.root.join("home")), [dir], "{left:?}");
+        assert_eq!(known(&dirs.root.join("home")), Vec::<PathBuf>::new(), "{left:?}");
+        assert_eq!(dirs.admit("elsewhere"), Ok(()));
+        assert_eq!(known(&dirs.root.join("home")), [dir], "{left:?}");
     }
 }
 
 #[test]
 fn what_sandboxes_of_earlier_versions_could_write_to_is_known_from_the_first_look_on() {
     let made = || {
-        let world = World::new();
-        let dir = world.root.join("home/sandboxes/default");
+        let dirs = SandboxDirs::new();
+        let dir = dirs.root.join("home/sandboxes/default");
         fs::create_dir_all(&dir).unwrap();
-        let record = serde_json::json!({ "overrides": { "mount": world.root.join("project") } });
+        let record = serde_json::json!({ "overrides": { "mount": dirs.root.join("project") } });
         fs::write(dir.join("sandbox.json"), record.to_string()).unwrap();
-        world
+        dirs
     };
-    let world = made();
-    let said = world.admit("project/sandboxes").unwrap_err();
-    assert!(said.contains("terminal.sandbox_dir"), "{said}");
+    let dirs = made();
+    let refusal = dirs.admit("project/sandboxes").unwrap_err();
+    assert!(refusal.contains("terminal.sandbox_dir"), "{refusal}");
 
-    let world = made();
-    let (settings, link) = (world.settings("elsewhere"), world.root.join("project/link"));
-    symlink(world.root.join("home"), &link).unwrap();
-    let said = super::super::planted_link(&settings, &link).unwrap().unwrap();
-    assert!(said.contains("may be its doing"), "{said}");
+    let dirs = made();
+    let (settings, link) = (dirs.settings("elsewhere"), dirs.root.join("project/link"));
+    symlink(dirs.root.join("home"), &link).unwrap();
+    let refusal = super::super::planted_link(&settings, &link).unwrap().unwrap();
+    assert!(refusal.contains("may be its doing"), "{refusal}");
 
-    let world = made();
-    let own_dirs = super::super::OwnDirs::of(&world.settings("elsewhere")).unwrap();
-    let link = world.root.join("project/link");
-    symlink(world.root.join("project/deep"), &link).unwrap();
+    let dirs = made();
+    let own_dirs = super::super::OwnDirs::of(&dirs.settings("elsewhere")).unwrap();
+    let link = dirs.root.join("project/link");
+    symlink(dirs.root.join("project/deep"), &link).unwrap();
     let reached = walk(&link, |_, _| false).unwrap();
     let mounts = super::super::Mounts::found(&link, &reached);
     assert!(!super::super::are_unmoved(&own_dirs, &mounts));
@@ -113,17 +114,17 @@ fn what_sandboxes_of_earlier_versions_could_write_to_is_known_from_the_first_loo
 
 #[test]
 fn notes_on_homes_are_covered_in_sandboxes_that_the_users_home_is_mounted_in() {
-    let world = World::new();
-    let user = world.root.join("user");
+    let dirs = SandboxDirs::new();
+    let user = dirs.root.join("user");
     fs::create_dir(&user).unwrap();
-    symlink(&user, world.root.join("link")).unwrap();
+    symlink(&user, dirs.root.join("link")).unwrap();
     for name in ["user", "link"] {
-        let env = Environment::from_pairs([("HOME", world.root.join(name).as_os_str())]);
+        let env = Environment::from_pairs([("HOME", dirs.root.join(name).as_os_str())]);
         let settings =
-            Settings::load(&crate::schema(), Home::at(world.root.join("home")), env, Vec::new());
+            Settings::load(&crate::schema(), Home::at(dirs.root.join("home")), env, Vec::new());
         let own_dirs = super::super::OwnDirs::of(&settings).unwrap();
         own_dirs.make_missing(&user);
-        let covers = super::super::covers(&own_dirs.hidden, &user, Path::new("/w"));
+        let covers = covers(&own_dirs.hidden, &user, Path::new("/w"));
         let targets: Vec<PathBuf> = covers.into_iter().map(|cover| cover.target).collect();
         let expected = ["/w/.local/state/vestal/homes", "/w/.vestal"].map(PathBuf::from);
         assert_eq!(targets, expected, "{name}");
@@ -133,8 +134,8 @@ fn notes_on_homes_are_covered_in_sandboxes_that_the_users_home_is_mounted_in() {
 
 #[test]
 fn what_records_of_earlier_versions_name_is_known() {
-    let world = World::new();
-    let dir = world.root.join("home/profiles/p/sandboxes/default");
+    let dirs = SandboxDirs::new();
+    let dir = dirs.root.join("home/profiles/p/sandboxes/default");
     fs::create_dir_all(&dir).unwrap();
     let record = serde_json::json!({
         "version": 1,
@@ -144,7 +145,7 @@ fn what_records_of_earlier_versions_name_is_known() {
         } },
     });
     fs::write(dir.join("sandbox.json"), record.to_string()).unwrap();
-    let records = records(&world.root.join("home"), &world.root.join("elsewhere"));
+    let records = records(&dirs.root.join("home"), &dirs.root.join("elsewhere"));
     let found = given(&records, Some(Path::new("/home/ada")));
     let expected = ["/a/volume", "/home/ada/x", "/a/mounted", "/a/bound"].map(PathBuf::from);
     assert_eq!(found, expected);
@@ -160,11 +161,35 @@ fn the_home_is_covered_wherever_it_would_be_seen() {
     let at = |source: &Path| covers(&hidden, source, Path::new("/w"));
     assert_eq!(
         at(root),
-        [Cover {
+        [MountCover {
             fixed: vec![(root.join("a"), "/w/a".into()), (root.join("a/b"), "/w/a/b".into()),],
             target: "/w/a/b/vestal".into(),
         }]
     );
-    assert_eq!(at(&root.join("a/b")), [Cover { fixed: vec![], target: "/w/vestal".into() }]);
+    assert_eq!(at(&root.join("a/b")), [MountCover { fixed: vec![], target: "/w/vestal".into() }]);
     assert_eq!(at(&root.join("a/other")), []);
+}
+
+#[test]
+fn a_directory_whose_link_leads_to_the_home_is_not_given_away() {
+    let root = tempfile::tempdir().unwrap();
+    let root = root.path().canonicalize().unwrap();
+    std::fs::create_dir_all(root.join("user/project")).unwrap();
+    std::fs::create_dir_all(root.join("disk/vestal")).unwrap();
+    let link = root.join("user/.vestal");
+    std::os::unix::fs::symlink(root.join("disk/vestal"), &link).unwrap();
+    let own_dirs = OwnDirs {
+        hidden: vec![root.join("disk/vestal")],
+        links: links_on_the_way(&link),
+        ..OwnDirs::bare(link.clone())
+    };
+    let refused = |path: &str| {
+        let path = root.join(path);
+        let reached = walk(&path, |_, _| false).unwrap();
+        own_dirs.refuse_links(&path, &reached).map_err(|error| error.to_string())
+    };
+    let refusal = refused("user").unwrap_err();
+    assert!(refusal.contains(&format!("{} is in it", link.display())), "{refusal}");
+    assert_eq!(refused("user/project"), Ok(()));
+    assert_eq!(refused("disk"), Ok(()), "what is covered there is the home itself");
 }

@@ -16,7 +16,7 @@ use crate::containers::Api;
 
 /// What sandboxes are made of.
 #[derive(Debug, Clone)]
-pub(crate) enum Ground {
+pub(crate) enum BenchBackend {
     /// Processes of the user.
     Local,
     /// Namespaces.
@@ -33,15 +33,22 @@ pub(crate) enum Ground {
         /// The `ssh_config` that knows it.
         config: PathBuf,
     },
+    /// Pods of a cluster.
+    Kubernetes {
+        namespace: String,
+        /// The kubeconfig that leads there.
+        config: PathBuf,
+    },
 }
 
-impl Ground {
+impl BenchBackend {
     const fn name(&self) -> &'static str {
         match self {
             Self::Local => "local",
             Self::Native => "native",
             Self::Containers { name, .. } => name,
             Self::Ssh { .. } => "ssh",
+            Self::Kubernetes { .. } => "kubernetes",
         }
     }
 
@@ -57,13 +64,19 @@ impl Ground {
             Self::Ssh { config } => {
                 format!("backend: ssh\n  ssh_host: {HOST}\n  ssh_config: {}", config.display())
             }
+            Self::Kubernetes { namespace, config } => format!(
+                "backend: kubernetes\n  kubernetes_namespace: {namespace}\n  \
+                 kubernetes_image: vestal-test/base:latest\n  kubernetes_storage_size: 64\n  \
+                 kubernetes_config: {}",
+                config.display()
+            ),
         };
         format!("terminal:\n  {own}\n  retention_seconds: 600\n")
     }
 
     fn host(&self) -> Option<&str> {
         match self {
-            Self::Local | Self::Native | Self::Ssh { .. } => None,
+            Self::Local | Self::Native | Self::Ssh { .. } | Self::Kubernetes { .. } => None,
             Self::Containers { host, .. } => Some(host),
         }
     }
@@ -75,20 +88,20 @@ const VARIABLES: [&str; 5] = ["PATH", "HOME", "USER", "LANG", "TERM"];
 
 /// The home and what is needed to act in it.
 #[derive(Debug, Clone)]
-pub(crate) struct Stage {
+pub(crate) struct ContractBench {
     pub(crate) engine: Engine,
-    ground: Ground,
+    backend: BenchBackend,
     home: PathBuf,
     environment: Environment,
     /// Found once, so that the alternative does not pay for a search each time.
     bash: PathBuf,
 }
 
-impl Stage {
-    fn open(home: &Path, ground: &Ground, overrides: &[&str]) -> Result<Self> {
+impl ContractBench {
+    fn open(home: &Path, backend: &BenchBackend, overrides: &[&str]) -> Result<Self> {
         let whole = Environment::capture();
         let own = VARIABLES.iter().filter_map(|name| Some((*name, whole.get(name)?.to_owned())));
-        let host = ground.host().map(|host| ("DOCKER_HOST", host.into()));
+        let host = backend.host().map(|host| ("DOCKER_HOST", host.into()));
         let environment = Environment::from_pairs(own.chain(host));
         let overrides =
             overrides.iter().map(|text| Override::parse(&vestal_sandbox::schema(), text));
@@ -102,21 +115,21 @@ impl Stage {
         let bash = find_program("bash", &environment).ok_or("bash is not installed")?;
         Ok(Self {
             engine: Engine::open(settings)?,
-            ground: ground.clone(),
+            backend: backend.clone(),
             home: home.to_owned(),
             environment,
             bash,
         })
     }
 
-    /// Returns the same stage for a process with other settings.
+    /// Returns the same bench for a process with other settings.
     pub(crate) fn with(&self, setting: &str) -> Result<Self> {
-        Self::open(&self.home, &self.ground, &[setting])
+        Self::open(&self.home, &self.backend, &[setting])
     }
 
     /// Returns the name of a row that is measured here.
     pub(crate) fn label(&self, what: &str) -> String {
-        format!("{}: {what}", self.ground.name())
+        format!("{}: {what}", self.backend.name())
     }
 
     /// Returns the home, which is removed at the end.
@@ -166,9 +179,9 @@ impl Stage {
         problem.map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Removes what is left in the engine, which is a fault to tell of.
+    /// Removes what is left in the engine, which is a fault to report.
     fn clear_engine(&self) -> Result<()> {
-        let Some(host) = self.ground.host() else {
+        let Some(host) = self.backend.host() else {
             return Ok(());
         };
         let left = Api::at(host)?.remove_all_of(&self.home)?;
@@ -183,40 +196,43 @@ fn find_program(name: &str, environment: &Environment) -> Option<PathBuf> {
 
 /// Owns the home, and removes it with all that lives in it, whatever happens.
 #[derive(Debug)]
-pub(crate) struct Theatre {
+pub(crate) struct BenchHome {
     /// As in the program `vestal`: all there is to do is to wait.
     runtime: Runtime,
-    stage: Stage,
+    bench: ContractBench,
     home: Option<TempDir>,
 }
 
-impl Theatre {
-    pub(crate) fn open(ground: &Ground) -> Result<Self> {
+impl BenchHome {
+    pub(crate) fn open(backend: &BenchBackend) -> Result<Self> {
         // On the disk that the build is on: where homes are, unlike memory,
         // recording a job durably has its price.
         let home =
             tempfile::Builder::new().prefix("contract-").tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
-        std::fs::write(home.path().join("config.yaml"), ground.config())?;
+        std::fs::write(home.path().join("config.yaml"), backend.config())?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let stage = Stage::open(home.path(), ground, &[])?;
-        Ok(Self { runtime, stage, home: Some(home) })
+        let bench = ContractBench::open(home.path(), backend, &[])?;
+        Ok(Self { runtime, bench, home: Some(home) })
     }
 
     /// Measures something, unless a signal says to stop.
-    pub(crate) fn perform<T>(&self, act: impl AsyncFnOnce(Stage) -> Result<T>) -> Result<T> {
-        self.runtime.block_on(unless_stopped(act(self.stage.clone())))
+    pub(crate) fn measure<T>(
+        &self,
+        measurement: impl AsyncFnOnce(ContractBench) -> Result<T>,
+    ) -> Result<T> {
+        self.runtime.block_on(unless_stopped(measurement(self.bench.clone())))
     }
 
     /// Measures something in a runtime of several threads, where the caller and
     /// the connection are not on the same one.
-    pub(crate) fn perform_threaded<T>(
+    pub(crate) fn measure_threaded<T>(
         &self,
-        act: impl AsyncFnOnce(Stage) -> Result<T>,
+        measurement: impl AsyncFnOnce(ContractBench) -> Result<T>,
     ) -> Result<T> {
         let runtime = Builder::new_multi_thread().enable_all().build()?;
         let home = self.home.as_ref().ok_or("the home is gone")?;
-        let stage = Stage::open(home.path(), &self.stage.ground, &[])?;
-        runtime.block_on(unless_stopped(act(stage)))
+        let bench = ContractBench::open(home.path(), &self.bench.backend, &[])?;
+        runtime.block_on(unless_stopped(measurement(bench)))
     }
 
     /// Removes everything and tells if that failed.
@@ -228,26 +244,26 @@ impl Theatre {
         let Some(home) = self.home.take() else {
             return Ok(());
         };
-        let cleared = self.runtime.block_on(self.stage.clear());
-        let cleared = cleared.and(self.stage.clear_engine());
+        let cleared = self.runtime.block_on(self.bench.clear());
+        let cleared = cleared.and(self.bench.clear_engine());
         home.close()?;
         cleared
     }
 }
 
-impl Drop for Theatre {
+impl Drop for BenchHome {
     fn drop(&mut self) {
         // After a failure or a panic, of which the caller hears anyway.
         self.clear().ok();
     }
 }
 
-async fn unless_stopped<T>(act: impl Future<Output = Result<T>>) -> Result<T> {
+async fn unless_stopped<T>(measurement: impl Future<Output = Result<T>>) -> Result<T> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut hang_up = signal(SignalKind::hangup())?;
     tokio::select! {
-        result = act => result,
+        result = measurement => result,
         _ = interrupt.recv() => Err("stopped by SIGINT".into()),
         _ = terminate.recv() => Err("stopped by SIGTERM".into()),
         _ = hang_up.recv() => Err("stopped by SIGHUP".into()),

@@ -16,7 +16,7 @@ use super::{EngineApi, Proxy, Worker};
 
 /// A home, and everything a case makes in it and on an engine.
 #[derive(Debug)]
-pub(crate) struct World {
+pub(crate) struct EngineFixture {
     root: TestHome,
     /// The engine itself, for the test to ask.
     pub(crate) api: EngineApi,
@@ -25,39 +25,39 @@ pub(crate) struct World {
     settings: Vec<String>,
 }
 
-impl World {
-    /// Returns a world on the Docker engine that all tests share.
+impl EngineFixture {
+    /// Returns a fixture on the Docker engine that all tests share.
     pub(crate) fn docker() -> Self {
         Self::on(EngineApi::docker().address())
     }
 
-    /// Returns a world on the Podman engine that all tests share.
+    /// Returns a fixture on the Podman engine that all tests share.
     pub(crate) fn podman() -> Self {
         Self::on(EngineApi::podman().address())
     }
 
-    /// Returns a world on an engine.
+    /// Returns a fixture on an engine.
     pub(crate) fn on(host: &str) -> Self {
-        let world = Self {
+        let fixture = Self {
             root: TestHome::create(),
             api: EngineApi::at(host),
             host: host.to_owned(),
             settings: Vec::new(),
         };
-        world.image("base")
+        fixture.image("base")
     }
 
-    /// Returns another world on the same engine.
+    /// Returns another fixture on the same engine.
     pub(crate) fn beside(&self) -> Self {
         Self::on(&self.host)
     }
 
-    /// Returns the world with this test image.
+    /// Returns the fixture with this test image.
     pub(crate) fn image(self, name: &str) -> Self {
         self.set(&format!("terminal.docker_image=vestal-test/{name}:latest"))
     }
 
-    /// Returns the world with this setting, for every process in it.
+    /// Returns the fixture with this setting, for every process in it.
     pub(crate) fn set(mut self, setting: &str) -> Self {
         let (key, _) = setting.split_once('=').unwrap();
         self.settings.retain(|old| old.split_once('=').unwrap().0 != key);
@@ -97,7 +97,7 @@ impl World {
         std::iter::once("terminal.backend=docker").chain(self.settings.iter().map(String::as_str))
     }
 
-    /// Returns the settings of a process in this world.
+    /// Returns the settings of a process in this fixture.
     pub(crate) fn settings(&self, overrides: &[&str]) -> Settings {
         let overrides = self.base_settings().chain(overrides.iter().copied());
         let overrides = overrides
@@ -151,8 +151,8 @@ impl World {
             .unwrap()
     }
 
-    /// Returns a new engine that tells of what takes long.
-    pub(crate) fn engine_telling(&self, overrides: &[&str], progress: ProgressSink) -> Engine {
+    /// Returns a new engine that reports what takes long.
+    pub(crate) fn engine_reporting(&self, overrides: &[&str], progress: ProgressSink) -> Engine {
         let options = EngineOptions { progress, ..EngineOptions::default() };
         Engine::open_with(self.settings(overrides), options).unwrap()
     }
@@ -179,7 +179,7 @@ impl World {
         Worker::start(process)
     }
 
-    /// Gives the world to another user and returns what starts processes as
+    /// Gives the fixture to another user and returns what starts processes as
     /// that one.
     pub(crate) fn give_to(&self, user: u32) -> Owner<'_> {
         let program = self.scratch("worker");
@@ -187,7 +187,7 @@ impl World {
         for path in [self.root.path(), &self.user_home(), &program] {
             std::os::unix::fs::chown(path, Some(user), Some(user)).unwrap();
         }
-        Owner { world: self, user, program: program.to_str().unwrap().to_owned() }
+        Owner { fixture: self, user, program: program.to_str().unwrap().to_owned() }
     }
 
     /// Starts another process by way of `program`, which gets the worker and
@@ -298,12 +298,12 @@ impl World {
         self.is_empty().await;
     }
 
-    /// Checks that nothing is left of this world.
+    /// Checks that nothing is left of this fixture.
     pub(crate) async fn is_empty(&self) {
         assert_eq!(self.containers(), Vec::<Value>::new(), "containers are left");
         assert_eq!(self.volumes(), Vec::<String>::new(), "volumes are left");
         assert_eq!(self.images(), Vec::<String>::new(), "images are left");
-        until("no process of this world is left", || async {
+        until("no process of this fixture is left", || async {
             processes_of(self.root.path()).is_empty()
         })
         .await;
@@ -313,7 +313,7 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for EngineFixture {
     /// Removes what a failed case left.
     fn drop(&mut self) {
         if self.api.try_ask("GET", "/_ping", None).is_none() {
@@ -331,10 +331,10 @@ impl Drop for World {
     }
 }
 
-/// An ordinary user that a world belongs to.
+/// An ordinary user that a fixture belongs to.
 #[derive(Debug)]
 pub(crate) struct Owner<'a> {
-    world: &'a World,
+    fixture: &'a EngineFixture,
     user: u32,
     program: String,
 }
@@ -344,20 +344,20 @@ impl Owner<'_> {
     pub(crate) fn worker(&self, words: &[&str]) -> Worker {
         let user = self.user.to_string();
         let own = ["--reuid", &user, "--regid", &user, "--clear-groups", &self.program];
-        Worker::start(self.world.process("setpriv", &own, words))
+        Worker::start(self.fixture.process("setpriv", &own, words))
     }
 
     /// Returns what shell text prints that must succeed.
     pub(crate) async fn out(&self, text: &str) -> String {
-        let said = self.worker(&["run", "default", text]).done().await;
-        assert_eq!(said["code"], 0, "{text}: {said}");
-        said["stdout"].as_str().unwrap().to_owned()
+        let printed = self.worker(&["run", "default", text]).done().await;
+        assert_eq!(printed["code"], 0, "{text}: {printed}");
+        printed["stdout"].as_str().unwrap().to_owned()
     }
 
-    /// Returns the files in the world that are not this user's.
+    /// Returns the files in the fixture that are not this user's.
     pub(crate) fn foreign_files(&self) -> Vec<PathBuf> {
         let mut foreign = Vec::new();
-        let mut to_see = vec![self.world.root.path().to_owned()];
+        let mut to_see = vec![self.fixture.root.path().to_owned()];
         while let Some(path) = to_see.pop() {
             let metadata = path.symlink_metadata().unwrap();
             if metadata.is_dir() {

@@ -1,5 +1,6 @@
 //! A home of its own for each case.
 
+use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -9,18 +10,22 @@ use vestal_sandbox::{
     CapturedOutput, Command, Engine, EngineOptions, FilesOnRemoval, Sandbox, TaskName,
 };
 use vestal_testkit::TestHome;
-use vestal_testkit::engines::EngineApi;
+use vestal_testkit::engines::{EngineApi, given};
 use vestal_testkit::files::{entries, names};
+use vestal_testkit::kubernetes::KubernetesNamespace;
 
+use super::engine::{self, TOY_ADDRESS};
+use super::guest_process;
 use super::machine::Machine;
-use super::process::{alive, container_guests, container_process, is_below, processes_of};
-use super::toy::{self, ADDRESS};
+use super::process::{
+    container_guests, container_process, is_below, is_connection, parent_of, processes_of,
+};
 use super::{Worker, until};
 
 /// A home, and everything a case makes in it.
 #[derive(Debug)]
-pub(crate) struct World {
-    /// Where the sandboxes are of a world that does not have them itself. It ends before its
+pub(crate) struct BackendFixture {
+    /// Where the sandboxes are of a fixture that does not have them itself. It ends before its
     /// directory is removed.
     machine: Option<Machine>,
     root: TestHome,
@@ -28,7 +33,7 @@ pub(crate) struct World {
     own_steps_only: bool,
 }
 
-/// What the sandboxes of a world are made of.
+/// What the sandboxes of a fixture are made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Processes.
@@ -37,10 +42,25 @@ pub(crate) enum Kind {
     Native,
     /// Containers on this engine.
     Containers(EngineApi),
+    /// Containers that Apptainer builds of this kind of image.
+    Apptainer(ImageKind),
     /// Processes of a machine that is reached over TCP alone.
     Toy,
     /// Processes of a machine that is reached over ssh alone.
     Ssh,
+    /// The same in namespaces of their own.
+    SshIsolated,
+    /// Pods of a Kubernetes cluster.
+    Kubernetes,
+}
+
+/// What images of Apptainer are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ImageKind {
+    /// A SIF file, which is mounted by the kernel or by fuse.
+    File,
+    /// A directory.
+    Directory,
 }
 
 impl Kind {
@@ -52,7 +72,13 @@ impl Kind {
     /// Returns whether those files are in directories of this machine, and a
     /// system of their own is around them.
     pub(crate) fn has_system(&self) -> bool {
-        matches!(self, Self::Native | Self::Containers(_))
+        matches!(self, Self::Native | Self::Containers(_) | Self::Apptainer(_))
+    }
+
+    /// Returns whether sandboxes are made of processes of the user who runs them, with
+    /// this machine's network.
+    pub(crate) fn is_of_its_user(&self) -> bool {
+        matches!(self, Self::Native | Self::Apptainer(_))
     }
 
     /// Returns the name of the backend.
@@ -61,56 +87,74 @@ impl Kind {
             Self::Local => "local",
             Self::Native => "native",
             Self::Containers(_) => "docker",
+            Self::Apptainer(_) => "apptainer",
             Self::Toy => "toy",
-            Self::Ssh => "ssh",
+            Self::Ssh | Self::SshIsolated => "ssh",
+            Self::Kubernetes => "kubernetes",
         }
     }
 }
 
-impl World {
-    /// Returns a world whose sandboxes are on backend `local`.
+impl BackendFixture {
+    /// Returns a fixture whose sandboxes are on backend `local`.
     pub(crate) fn local() -> Self {
         Self::of(Kind::Local)
     }
 
-    /// Returns a world whose sandboxes are made of namespaces, by whoever runs
+    /// Returns a fixture whose sandboxes are made of namespaces, by the user who runs
     /// this.
     pub(crate) fn native() -> Self {
         Self::of(Kind::Native)
     }
 
-    /// Returns a world whose sandboxes are containers of a Docker engine.
+    /// Returns a fixture whose sandboxes are containers of a Docker engine.
     pub(crate) fn docker() -> Self {
         Self::on(EngineApi::docker())
     }
 
     /// Returns the same, for walks along the steps that are this backend's own.
     pub(crate) fn docker_steps() -> Self {
-        let mut world = Self::docker();
-        world.own_steps_only = true;
-        world
+        let mut fixture = Self::docker();
+        fixture.own_steps_only = true;
+        fixture
     }
 
-    /// Returns a world whose sandboxes are containers of Podman, run by root.
+    /// Returns a fixture whose sandboxes are containers of Podman, run by root.
     pub(crate) fn podman() -> Self {
         Self::on(EngineApi::podman())
     }
 
-    /// Returns a world whose sandboxes are containers of Podman, run by the
+    /// Returns a fixture whose sandboxes are containers of Podman, run by the
     /// ordinary user who runs this.
     pub(crate) fn rootless() -> Self {
         Self::on(EngineApi::rootless())
     }
 
-    /// Returns a world whose sandboxes are on a machine without a shared
+    /// Returns a fixture whose sandboxes are containers that Apptainer builds of a SIF
+    /// file, for the user who runs this.
+    pub(crate) fn apptainer() -> Self {
+        Self::of(Kind::Apptainer(ImageKind::File))
+    }
+
+    /// Returns the same, of a directory.
+    pub(crate) fn apptainer_directory() -> Self {
+        Self::of(Kind::Apptainer(ImageKind::Directory))
+    }
+
+    /// Returns a fixture whose sandboxes are on a machine without a shared
     /// filesystem.
     pub(crate) fn toy() -> Self {
         Self::of(Kind::Toy)
     }
 
-    /// Returns a world whose sandboxes are on a machine with an ssh server.
+    /// Returns a fixture whose sandboxes are on a machine with an ssh server.
     pub(crate) fn ssh() -> Self {
         Self::of(Kind::Ssh)
+    }
+
+    /// Returns a fixture whose sandboxes are pods.
+    pub(crate) fn kubernetes() -> Self {
+        Self::of(Kind::Kubernetes)
     }
 
     /// Returns the same on a machine with these options of `ssh-host start`.
@@ -118,6 +162,18 @@ impl World {
         let root = TestHome::create();
         let machine = Some(Machine::with_ssh(&root, options));
         Self { root, kind: Kind::Ssh, machine, own_steps_only: false }
+    }
+
+    /// Returns a fixture whose sandboxes are kept apart from the machine that they are on.
+    pub(crate) fn ssh_isolated() -> Self {
+        Self::of(Kind::SshIsolated)
+    }
+
+    /// Returns the same for this user of the machine.
+    pub(crate) fn ssh_isolated_for(user: &str) -> Self {
+        let root = TestHome::create();
+        let machine = Some(Machine::isolating(&root, user));
+        Self { root, kind: Kind::SshIsolated, machine, own_steps_only: false }
     }
 
     /// Checks that nothing of the default task was left by what failed.
@@ -129,19 +185,22 @@ impl World {
         assert_eq!(self.machine().host().processes(), Vec::<u32>::new());
     }
 
-    /// Returns a world whose sandboxes are containers of this engine.
+    /// Returns a fixture whose sandboxes are containers of this engine.
     pub(crate) fn on(engine: EngineApi) -> Self {
         Self::of(Kind::Containers(engine))
     }
 
-    /// Returns another world whose sandboxes are made of the same.
+    /// Returns another fixture whose sandboxes are made of the same.
     pub(crate) fn another(&self) -> Self {
         Self::of(self.kind.clone())
     }
 
-    /// Returns a world of this kind.
+    /// Returns a fixture of this kind.
     pub(crate) fn of(kind: Kind) -> Self {
-        let root = TestHome::create();
+        let root = match kind {
+            Kind::Kubernetes => TestHome::create_in(&KubernetesNamespace::shared_root()),
+            _ => TestHome::create(),
+        };
         let machine = Machine::of(&kind, &root);
         Self { root, kind, machine, own_steps_only: false }
     }
@@ -191,7 +250,11 @@ impl World {
     pub(crate) fn start_dir(&self) -> PathBuf {
         match self.kind {
             Kind::Local => self.user_home(),
-            Kind::Native | Kind::Containers(_) => "/workspace".into(),
+            Kind::Native
+            | Kind::Containers(_)
+            | Kind::Apptainer(_)
+            | Kind::SshIsolated
+            | Kind::Kubernetes => "/workspace".into(),
             Kind::Toy | Kind::Ssh => self.machine().seen_there(&self.start_files()),
         }
     }
@@ -225,13 +288,17 @@ impl World {
     /// Returns the directory that the guest of an instance has its socket in.
     pub(crate) fn socket_dir(&self, task: &str, instance: &str) -> PathBuf {
         match &self.machine {
+            // The socket is in the pod; what can be in its guest's way is its state.
+            Some(Machine::Kubernetes(namespace)) => {
+                namespace.state_dir(&self.engine().key(&task.parse().unwrap()).hash())
+            }
             Some(machine) => machine.instance_dir(instance).join("io"),
             None => self.sandbox_dir(task).join("instances").join(instance).join("io"),
         }
     }
 
-    /// Returns the settings that every engine on this world has. Directories of
-    /// the world are where they are inside a container too, so that cases can
+    /// Returns the settings that every engine on this fixture has. Directories of
+    /// the fixture are where they are inside a container too, so that cases can
     /// meet commands in files.
     fn base_settings(&self) -> Vec<String> {
         let mut settings = vec![format!("terminal.cwd={}", self.user_home().display())];
@@ -241,13 +308,19 @@ impl World {
         }
         settings.push(format!("terminal.backend={}", self.backend()));
         if let Some(machine) = &self.machine {
-            settings.extend(machine.settings());
+            settings.extend(machine.settings(self.root.path()));
+            if self.kind == Kind::SshIsolated {
+                settings.push("terminal.ssh_isolation=native".into());
+            }
             return settings;
         }
         if self.is_contained() {
             let root = self.root.path().display();
             if matches!(self.kind, Kind::Containers(_)) {
                 settings.push("terminal.docker_image=vestal-test/base:latest".into());
+            }
+            if let Kind::Apptainer(image) = self.kind {
+                settings.extend(apptainer_settings(image));
             }
             settings.push(format!("terminal.docker_volumes=[\"{root}:{root}\"]"));
         }
@@ -269,17 +342,49 @@ impl World {
         self.root.beside(name)
     }
 
+    /// Returns a place where cases meet commands of the default task, by its path here and by
+    /// the one that commands know it by.
+    pub(crate) fn meeting_place(&self, name: &str) -> (PathBuf, PathBuf) {
+        if self.kind != Kind::SshIsolated {
+            return (self.scratch(name), self.scratch(name));
+        }
+        // Of this machine they see their workspace alone.
+        let home = self.machine().host().home();
+        let owner = std::fs::metadata(home).unwrap();
+        let workspace = self.start_files();
+        std::fs::create_dir_all(&workspace).unwrap();
+        let ours = workspace.ancestors().take_while(|dir| *dir != home);
+        for dir in ours {
+            chown(dir, Some(owner.uid()), Some(owner.gid())).unwrap();
+        }
+        (workspace.join(name), self.start_dir().join(name))
+    }
+
+    /// Gives what a case has made in a sandbox's files to the user whose they are.
+    pub(crate) fn hand_over(&self, path: &Path) {
+        if self.kind != Kind::SshIsolated {
+            return;
+        }
+        let owner = std::fs::metadata(self.machine().host().home()).unwrap();
+        std::os::unix::fs::lchown(path, Some(owner.uid()), Some(owner.gid())).unwrap();
+        if path.symlink_metadata().unwrap().is_dir() {
+            for below in entries(path) {
+                self.hand_over(&below);
+            }
+        }
+    }
+
     fn variables(&self) -> Vec<(String, String)> {
         let mut variables = self.root.variables();
         if let Kind::Containers(engine) = &self.kind {
             variables.push(("DOCKER_HOST".into(), engine.address().to_owned()));
         }
         let address = self.machine.as_ref().and_then(Machine::address);
-        variables.extend(address.map(|address| (ADDRESS.into(), address)));
+        variables.extend(address.map(|address| (TOY_ADDRESS.into(), address)));
         variables
     }
 
-    /// Returns settings: the world's own environment, `extra` added.
+    /// Returns settings: the fixture's own environment, `extra` added.
     pub(crate) fn settings(&self, overrides: &[&str], extra: &[(&str, &str)]) -> Settings {
         let mut variables = self.variables();
         variables.extend(extra.iter().map(|(name, value)| ((*name).into(), (*value).into())));
@@ -308,7 +413,7 @@ impl World {
 
     /// Returns a new engine with these settings and variables.
     pub(crate) fn engine_in(&self, overrides: &[&str], variables: &[(&str, &str)]) -> Engine {
-        toy::open(self.settings(overrides, variables), EngineOptions::default()).unwrap()
+        engine::open(self.settings(overrides, variables), EngineOptions::default()).unwrap()
     }
 
     /// Returns the sandbox of the default task through a new engine.
@@ -357,8 +462,21 @@ impl World {
         engine.sandboxes_dir().join(engine.key(&task).dir_name())
     }
 
-    /// Returns the pids of all guests that say they are of this world and live.
+    /// Waits until a cluster tells of its pods what the processes here show.
+    pub(crate) async fn end_is_reported(&self) {
+        let Some(Machine::Kubernetes(namespace)) = &self.machine else { return };
+        until("the node has reported the end of its pods", || async {
+            let runs = |pod: &Value| pod["status"]["phase"] == "Running";
+            namespace.pods().iter().filter(|pod| runs(pod)).count() == self.guests().len()
+        })
+        .await;
+    }
+
+    /// Returns the pids of all guests that say they are of this fixture and live.
     pub(crate) fn guests(&self) -> Vec<u32> {
+        if self.kind == Kind::Kubernetes {
+            return container_guests(self.root.path());
+        }
         if let Some(machine) = &self.machine {
             return machine.instances().iter().filter_map(|id| machine.guest(id)).collect();
         }
@@ -368,7 +486,7 @@ impl World {
         let mut pids = Vec::new();
         for sandbox in entries(&self.home().join("sandboxes")) {
             for instance in entries(&sandbox.join("instances")) {
-                if let Some(pid) = guest_pid(&instance) {
+                if let Some(pid) = guest_process::pid(&instance) {
                     pids.push(pid);
                 }
             }
@@ -376,16 +494,27 @@ impl World {
         pids
     }
 
-    /// Returns the processes of this world that no living guest looks after.
+    /// Returns the processes of this fixture that no living guest looks after.
     pub(crate) fn strays(&self) -> Vec<u32> {
         let guests = self.guests();
         self.processes()
             .into_iter()
             .filter(|pid| !guests.contains(pid) && !is_below(*pid, &guests))
+            .filter(|pid| !self.is_beside_a_guest(*pid, &guests))
+            // What a connection is carried by is in the pod, too.
+            .filter(|pid| self.kind != Kind::Kubernetes || !is_connection(*pid))
             .collect()
     }
 
-    /// Returns the processes of this world's sandboxes.
+    /// Returns whether a process keeps the container of a guest: Apptainer itself, or
+    /// what it runs for its mounts.
+    fn is_beside_a_guest(&self, pid: u32, guests: &[u32]) -> bool {
+        let keepers = guests.iter().filter_map(|guest| parent_of(*guest));
+        matches!(self.kind, Kind::Apptainer(_))
+            && keepers.into_iter().any(|keeper| pid == keeper || parent_of(pid) == Some(keeper))
+    }
+
+    /// Returns the processes of this fixture's sandboxes.
     fn processes(&self) -> Vec<u32> {
         let elsewhere = self.machine.as_ref().and_then(Machine::processes);
         elsewhere.unwrap_or_else(|| processes_of(self.root.path()))
@@ -393,6 +522,9 @@ impl World {
 
     /// Returns a process by the number that its sandbox knows it by.
     pub(crate) fn process(&self, inside: u32) -> u32 {
+        if self.kind == Kind::Kubernetes {
+            return container_process(self.root.path(), inside).expect("it runs");
+        }
         if let Some(machine) = &self.machine {
             return machine.process(inside);
         }
@@ -403,12 +535,18 @@ impl World {
         }
     }
 
-    /// Returns the engine of a world of containers.
+    /// Returns the engine of a fixture of containers.
     pub(crate) fn containers(&self) -> &EngineApi {
         match &self.kind {
             Kind::Containers(engine) => engine,
-            Kind::Local | Kind::Native | Kind::Toy | Kind::Ssh => {
-                panic!("this world has no containers")
+            Kind::Local
+            | Kind::Native
+            | Kind::Apptainer(_)
+            | Kind::Toy
+            | Kind::Ssh
+            | Kind::SshIsolated
+            | Kind::Kubernetes => {
+                panic!("this fixture has no containers")
             }
         }
     }
@@ -418,8 +556,8 @@ impl World {
     pub(crate) fn own_containers(&self) -> Vec<Value> {
         match (&self.kind, self.home_label()) {
             (Kind::Containers(engine), Some(label)) => engine.containers_with(&label),
-            (Kind::Native, _) => self.own_instances(),
-            (Kind::Toy | Kind::Ssh, _) => {
+            (Kind::Native | Kind::Apptainer(_), _) => self.own_instances(),
+            (Kind::Toy | Kind::Ssh | Kind::SshIsolated | Kind::Kubernetes, _) => {
                 self.machine().instances().iter().map(|id| json!({ "Id": id })).collect()
             }
             _ => Vec::new(),
@@ -434,8 +572,12 @@ impl World {
             let record: Value = serde_json::from_slice(&record).unwrap_or_default();
             let instances = sandbox.join("instances");
             let mut ids = names(&instances);
-            // Processes are not marked this way.
-            ids.retain(|id| instances.join(id).join("instance.json").exists());
+            // Processes are not marked this way, and what has moved is another backend's.
+            ids.retain(|id| {
+                let mark = std::fs::read(instances.join(id).join("instance.json"));
+                let mark: Option<Value> = mark.ok().and_then(|it| serde_json::from_slice(&it).ok());
+                mark.is_some_and(|mark| mark["backend"] == self.backend())
+            });
             for id in ids {
                 found.push(json!({ "Id": id, "Labels": { "vestal-key": record["key"] } }));
             }
@@ -466,7 +608,10 @@ impl World {
     pub(crate) fn assert_only_files_left(&self) {
         if self.machine.is_some() {
             assert_eq!(self.own_containers(), Vec::<Value>::new());
-            assert_eq!(names(&self.files_dir("default")), ["home", "workspace"]);
+            let mut left = names(&self.files_dir("default"));
+            // The state of guests goes when the next one comes.
+            left.retain(|name| self.kind != Kind::Kubernetes || name != "state");
+            assert_eq!(left, ["home", "workspace"]);
         } else if self.is_contained() {
             let mut left = self.left_of("default");
             left.retain(|name| !["instances", "lock", "sandbox.json"].contains(&&**name));
@@ -496,7 +641,7 @@ impl World {
                 Err(error) => panic!("cannot remove {task}: {error}"),
             }
         }
-        until("no process of this world is left", || async { self.processes().is_empty() }).await;
+        until("no process of this fixture is left", || async { self.processes().is_empty() }).await;
         assert_eq!(entries(&self.home().join("sandboxes")), Vec::<PathBuf>::new());
         assert_eq!(control_groups(&instances), Vec::<PathBuf>::new());
         if let Some(machine) = &self.machine {
@@ -512,7 +657,7 @@ impl World {
     }
 }
 
-impl Drop for World {
+impl Drop for BackendFixture {
     /// Ends what a failed case left running.
     fn drop(&mut self) {
         for pid in self.guests() {
@@ -535,6 +680,30 @@ impl Drop for World {
     }
 }
 
+/// Returns the settings that name the program and the image that the tests are given.
+fn apptainer_settings(image: ImageKind) -> [String; 2] {
+    let images = PathBuf::from(given("VESTAL_TEST_APPTAINER_IMAGES"));
+    let image = images.join(match image {
+        ImageKind::File => "base.sif",
+        ImageKind::Directory => "base",
+    });
+    // Who runs inside of the root already has the program there.
+    let program = if is_in_apptainer_root() {
+        "apptainer".to_owned()
+    } else {
+        given("VESTAL_TEST_APPTAINER")
+    };
+    [
+        format!("terminal.singularity_binary={program}"),
+        format!("terminal.singularity_image={}", image.display()),
+    ]
+}
+
+/// Returns whether this process runs in the root that has Apptainer.
+fn is_in_apptainer_root() -> bool {
+    Path::new("/usr/bin/apptainer").exists()
+}
+
 /// Returns the control groups of this machine that have the name of one of
 /// these instances.
 fn control_groups(instances: &[Value]) -> Vec<PathBuf> {
@@ -549,15 +718,4 @@ fn control_groups(instances: &[Value]) -> Vec<PathBuf> {
         }
     }
     left
-}
-
-fn guest_pid(instance: &Path) -> Option<u32> {
-    guest_number(instance).filter(|pid| alive(*pid))
-}
-
-/// Returns the number that the guest of an instance knows itself by.
-pub(super) fn guest_number(instance: &Path) -> Option<u32> {
-    let bytes = std::fs::read(instance.join("io/guest.json")).ok()?;
-    let said: Value = serde_json::from_slice(&bytes).ok()?;
-    u32::try_from(said["pid"].as_u64()?).ok()
 }
