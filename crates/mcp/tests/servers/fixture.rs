@@ -17,7 +17,7 @@ use vestal_mcp::Servers;
 use vestal_sandbox::{Engine, Overrides, TaskName};
 pub(crate) use vestal_testkit::{kill, marker, processes_with};
 
-pub(crate) struct Stage {
+pub(crate) struct ServersFixture {
     pub(crate) dir: TempDir,
     pub(crate) heard: Arc<Mutex<Vec<TurnEvent>>>,
     pub(crate) cancel: CancellationToken,
@@ -46,7 +46,7 @@ impl Human for Person {
     }
 }
 
-impl Stage {
+impl ServersFixture {
     /// Makes a home whose `config.yaml` is this.
     pub(crate) fn new(config: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -69,11 +69,11 @@ impl Stage {
 
     /// Makes a home with one server of the tests, `it`, that takes notes.
     pub(crate) fn that_takes_notes() -> Self {
-        let stage = Self::new("");
-        let mode = format!("stdio --notes {}", stage.file("notes").display());
+        let fixture = Self::new("");
+        let mode = format!("stdio --notes {}", fixture.file("notes").display());
         let config = format!("mcp_servers:\n  it: {}\n", server(&mode, ""));
-        std::fs::write(stage.file("config.yaml"), config).unwrap();
-        stage
+        std::fs::write(fixture.file("config.yaml"), config).unwrap();
+        fixture
     }
 
     pub(crate) fn settings(&self) -> Settings {

@@ -5,7 +5,6 @@ use std::process::Command;
 use std::sync::Arc;
 
 use serde_json::json;
-use tempfile::TempDir;
 use vestal_agent::redact::Redactor;
 use vestal_agent::{
     Agent, AgentParts, ConversationOptions, NoHuman, PromptParts, Selection, Start, settings, tools,
@@ -16,6 +15,7 @@ use vestal_conversations::ConversationStore;
 use vestal_model::{Endpoint, Models, Part, ProviderApi, UserMessage};
 use vestal_sandbox::{Engine, FilesOnRemoval, Isolation, Overrides, TaskName};
 use vestal_scripted_model::{ReplyRule, Script, ScriptedModel, ScriptedReply};
+use vestal_testkit::TestHome;
 
 /// What the model is told to have it call `terminal` once.
 pub(crate) const WORK: &str = "do some work";
@@ -23,15 +23,14 @@ pub(crate) const WORK: &str = "do some work";
 /// What the model is told to have it keep silent.
 pub(crate) const WAIT: &str = "wait for ever";
 
-pub(crate) struct Stage {
-    dir: TempDir,
+pub(crate) struct TurnFixture {
+    home: TestHome,
     pub(crate) model: ScriptedModel,
 }
 
-impl Stage {
-    pub(crate) fn new() -> Result<Self> {
-        let dir = tempfile::tempdir()?;
-        std::fs::create_dir(dir.path().join("user"))?;
+impl TurnFixture {
+    pub(crate) fn new() -> Self {
+        let home = TestHome::create();
         let script = Script::rules([
             ReplyRule::when_user_contains(WORK)
                 .reply(ScriptedReply::tool_call("terminal", json!({"command": "true"}))),
@@ -41,24 +40,20 @@ impl Stage {
             ReplyRule::when_user_contains(WAIT).reply(ScriptedReply::stall()),
         ]);
         let model = ScriptedModel::start(script.or_echo().forget_bodies());
-        let stage = Self { dir, model };
-        std::fs::create_dir(stage.home())?;
-        std::fs::write(
-            stage.home().join("config.yaml"),
-            format!(
-                "model:\n  default: m\n  base_url: {}\nterminal:\n  backend: local\n",
-                stage.model.base_url()
-            ),
-        )?;
-        Ok(stage)
+        let fixture = Self { home, model };
+        fixture.home.write_config(&format!(
+            "model:\n  default: m\n  base_url: {}\nterminal:\n  backend: local\n",
+            fixture.model.base_url()
+        ));
+        fixture
     }
 
     pub(crate) fn home(&self) -> PathBuf {
-        self.dir.path().join("vestal")
+        self.home.vestal()
     }
 
     fn user(&self) -> PathBuf {
-        self.dir.path().join("user")
+        self.home.user()
     }
 
     fn settings(&self) -> Result<Settings> {
@@ -75,16 +70,8 @@ impl Stage {
 
     /// Returns the program with nothing in its environment but what it needs.
     pub(crate) fn command(&self, program: &Path, words: &str) -> Command {
-        let mut command = Command::new(program);
-        let path = Environment::capture().get("PATH").unwrap_or_default().to_owned();
-        command
-            .env_clear()
-            .env("PATH", path)
-            .env("HOME", self.user())
-            .env("VESTAL_HOME", self.home())
-            .current_dir(self.user())
-            .args(["chat", "-q", words, "--quiet"])
-            .stdin(std::process::Stdio::null());
+        let mut command = self.home.command(program);
+        command.args(["chat", "-q", words, "--quiet"]);
         command
     }
 
@@ -105,7 +92,7 @@ impl Stage {
 
     pub(crate) fn opening(&self) -> ConversationOptions {
         ConversationOptions {
-            start: Start::New { source: "bench".to_owned(), title: None },
+            start: Start::New { source: "bench".to_owned(), title: None, state: Vec::new() },
             chain: vec![Endpoint {
                 name: "scripted".to_owned(),
                 api: ProviderApi::ChatCompletions,
@@ -136,6 +123,6 @@ impl Stage {
     }
 }
 
-pub(crate) fn said(words: &str) -> UserMessage {
+pub(crate) fn user_prompt(words: &str) -> UserMessage {
     UserMessage { parts: vec![Part::Text { text: words.to_owned() }] }
 }

@@ -13,11 +13,11 @@ use vestal_conversations::{ConversationId, ConversationStore};
 use vestal_model::{Endpoint, Models, Part, ProviderApi, UserMessage};
 use vestal_sandbox::{Engine, FilesOnRemoval, Isolation, Overrides, TaskName};
 use vestal_scripted_model::{Script, ScriptedModel};
-pub(crate) use vestal_testkit::{PATIENCE, marker, processes_with, until};
+pub(crate) use vestal_testkit::{TEST_TIMEOUT, marker, processes_with, until};
 use vestal_testkit::{TestHome, clean_up};
 
 /// A home, a scripted model and an agent. The sandbox is removed when it is dropped.
-pub(crate) struct Stage {
+pub(crate) struct TurnFixture {
     pub(crate) home: TestHome,
     pub(crate) model: ScriptedModel,
     pub(crate) api: ProviderApi,
@@ -25,7 +25,7 @@ pub(crate) struct Stage {
     pub(crate) heard: Arc<Mutex<Vec<TurnEvent>>>,
 }
 
-impl Stage {
+impl TurnFixture {
     pub(crate) fn new(script: Script) -> Self {
         Self::speaking(ProviderApi::ChatCompletions, script)
     }
@@ -131,9 +131,9 @@ impl Stage {
         self.agent().await.open(self.opening(start)).await.unwrap()
     }
 
-    /// Begins a conversation, says one thing, and returns what came of it.
+    /// Begins a conversation, says one thing, and returns its outcome.
     pub(crate) async fn turn(&self, words: &str) -> TurnResult {
-        self.begin().await.run(said(words), &self.ears()).await
+        self.begin().await.run(user_prompt(words), &self.ears()).await
     }
 
     /// Returns ears for events.
@@ -170,7 +170,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for TurnFixture {
     fn drop(&mut self) {
         let settings = self.settings();
         clean_up(move || async move {
@@ -184,9 +184,9 @@ impl Drop for Stage {
 }
 
 pub(crate) fn new() -> Start {
-    Start::New { source: "test".to_owned(), title: None }
+    Start::New { source: "test".to_owned(), title: None, state: Vec::new() }
 }
 
-pub(crate) fn said(words: &str) -> UserMessage {
+pub(crate) fn user_prompt(words: &str) -> UserMessage {
     UserMessage { parts: vec![Part::Text { text: words.to_owned() }] }
 }
