@@ -1,14 +1,14 @@
 //! A home with a board in it.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use tempfile::TempDir;
 use vestal_bench::Result;
 use vestal_board::boards::{Boards, Slug};
 use vestal_board::store::Durability;
 use vestal_board::{Authority, Board, HostId, HostName, NewTask};
-use vestal_config::{Environment, ProfileName};
+use vestal_config::ProfileName;
+use vestal_testkit::TestHome;
 
 /// The board that lists and completions are measured on.
 pub(crate) const LARGE: usize = 50_000;
@@ -17,28 +17,23 @@ pub(crate) const LARGE: usize = 50_000;
 pub(crate) const PROFILES: [&str; 5] = ["default", "ada", "grace", "joan", "mary"];
 const TENANTS: [&str; 2] = ["acme", "umbra"];
 
-pub(crate) struct Stage {
-    dir: TempDir,
+pub(crate) struct BoardFixture {
+    home: TestHome,
 }
 
 pub(crate) fn person() -> Authority {
     Authority::Person("user".to_owned())
 }
 
-impl Stage {
+impl BoardFixture {
     pub(crate) fn new() -> Result<Self> {
-        let stage = Self { dir: tempfile::tempdir()? };
-        std::fs::create_dir(stage.user())?;
-        std::fs::create_dir(stage.home())?;
-        Ok(stage)
+        let home = TestHome::create();
+        std::fs::create_dir(home.vestal())?;
+        Ok(Self { home })
     }
 
     pub(crate) fn home(&self) -> PathBuf {
-        self.dir.path().join("vestal")
-    }
-
-    fn user(&self) -> PathBuf {
-        self.dir.path().join("user")
+        self.home.vestal()
     }
 
     /// Opens the board that the program uses, too.
@@ -50,17 +45,8 @@ impl Stage {
 
     /// Returns the program with nothing in its environment but what it needs.
     pub(crate) fn command(&self, program: &Path, arguments: &[&str]) -> Command {
-        let mut command = Command::new(program);
-        let path = Environment::capture().get("PATH").unwrap_or_default().to_owned();
-        command
-            .env_clear()
-            .env("PATH", path)
-            .env("HOME", self.user())
-            .env("VESTAL_HOME", self.home())
-            .current_dir(self.user())
-            .arg("kanban")
-            .args(arguments)
-            .stdin(Stdio::null());
+        let mut command = self.home.command(program);
+        command.arg("kanban").args(arguments);
         command
     }
 }

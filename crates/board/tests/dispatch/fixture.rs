@@ -14,7 +14,7 @@ use vestal_board::{
 };
 use vestal_config::{Environment, Home, Override, ProfileName, Settings};
 
-pub(crate) struct Stage {
+pub(crate) struct LanesFixture {
     pub(crate) place: TestBoard,
     profiles: BTreeSet<String>,
     /// What becomes of workers; those that are not named live.
@@ -29,7 +29,7 @@ pub(crate) fn profile(name: &str) -> ProfileName {
     ProfileName::new(name).unwrap()
 }
 
-impl Stage {
+impl LanesFixture {
     /// Returns an empty board with these profiles.
     pub(crate) async fn with(profiles: &[&str]) -> Self {
         Self {

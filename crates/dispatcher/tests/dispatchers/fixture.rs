@@ -22,7 +22,7 @@ use vestal_config::{Environment, ProfileName};
 use vestal_dispatcher::{
     DispatchEvent, Dispatcher, DispatcherOptions, GcPolicy, OpenBoards, ProgramLauncher,
 };
-use vestal_process::{EndPatience, ProcessId, start_time};
+use vestal_process::{EndTimeouts, ProcessId, start_time};
 use vestal_testkit::processes::with_variable;
 use vestal_testkit::programs::RunningProgram;
 use vestal_testkit::{until, wait_until};
@@ -31,7 +31,7 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_board-worker");
 /// Longer than anything takes on a slow machine.
 const LONG: Duration = Duration::from_mins(1);
 
-pub(crate) struct Stage {
+pub(crate) struct DispatcherFixture {
     dir: tempfile::TempDir,
     pub(crate) board: Board,
     pub(crate) boards: Boards,
@@ -41,7 +41,7 @@ pub(crate) fn person() -> Authority {
     Authority::Person("user".to_owned())
 }
 
-impl Stage {
+impl DispatcherFixture {
     pub(crate) async fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let host = HostId::this(HostName::new("one")).unwrap();
@@ -112,8 +112,8 @@ impl Stage {
         }
     }
 
-    pub(crate) fn options(&self, said: &Heard) -> DispatcherOptions {
-        let said = said.clone();
+    pub(crate) fn options(&self, printed: &EventLog) -> DispatcherOptions {
+        let printed = printed.clone();
         DispatcherOptions {
             lock: self.path("kanban/dispatch.lock"),
             policy: self.policy(),
@@ -121,10 +121,10 @@ impl Stage {
             launcher: Arc::new(self.launcher()),
             profiles: Arc::new(|| BTreeSet::from(["ada".to_owned()])),
             environment: Self::environment(),
-            patience: EndPatience { grace: Duration::from_millis(100), kill: LONG },
+            timeouts: EndTimeouts { grace: Duration::from_millis(100), kill: LONG },
             interval: LONG,
             retention: None,
-            on_event: Arc::new(move |what| said.0.lock().unwrap().push(what)),
+            on_event: Arc::new(move |what| printed.0.lock().unwrap().push(what)),
         }
     }
 
@@ -146,8 +146,8 @@ impl Stage {
     pub(crate) fn dispatcher(
         &self,
         with: impl FnOnce(&mut DispatcherOptions),
-    ) -> (Dispatcher, Heard) {
-        let heard = Heard::default();
+    ) -> (Dispatcher, EventLog) {
+        let heard = EventLog::default();
         let mut options = self.options(&heard);
         with(&mut options);
         (Dispatcher::new(options), heard)
@@ -299,7 +299,7 @@ fn wait<T>(what: impl Future<Output = T>) -> T {
 }
 
 /// Ends whatever workers are left, however a test ends.
-impl Drop for Stage {
+impl Drop for DispatcherFixture {
     fn drop(&mut self) {
         let mark = format!("VESTAL_HOME={}", self.root().display());
         for pid in with_variable(&mark) {
@@ -316,9 +316,9 @@ impl Drop for Stage {
 
 /// What a dispatcher said.
 #[derive(Clone, Default)]
-pub(crate) struct Heard(Arc<Mutex<Vec<DispatchEvent>>>);
+pub(crate) struct EventLog(Arc<Mutex<Vec<DispatchEvent>>>);
 
-impl Heard {
+impl EventLog {
     pub(crate) fn all(&self) -> Vec<DispatchEvent> {
         self.0.lock().unwrap().clone()
     }
@@ -328,7 +328,7 @@ impl Heard {
 pub(crate) struct Watching {
     stop: Option<oneshot::Sender<()>>,
     task: Option<JoinHandle<()>>,
-    pub(crate) heard: Heard,
+    pub(crate) heard: EventLog,
 }
 
 impl Watching {
