@@ -23,14 +23,14 @@ pub(crate) const STARTED: &str = "the job runs";
 pub(crate) const HEARD: &str = "the job is done";
 pub(crate) const WENT_ON: &str = "went on";
 
-pub(crate) struct World {
+pub(crate) struct GatewayFixture {
     home: TestHome,
     pub(crate) model: ScriptedModel,
     /// What the background job reads; it ends when something is written.
     pub(crate) gate: Fifo,
 }
 
-impl World {
+impl GatewayFixture {
     /// Makes a home. `heard` is how the model reacts to the end of the job.
     pub(crate) fn new(heard: ScriptedReply) -> Self {
         let home = TestHome::create();
@@ -143,7 +143,7 @@ impl World {
         settings(&self.home(), &self.home.beside("settings"))
     }
 
-    /// Starts a gateway, which dies where it is told to.
+    /// Starts a gateway, which dies at the failpoint.
     pub(crate) fn spawn(&self, failpoint: Option<&str>) -> RunningProgram {
         let mut command = Command::new(env!("CARGO_BIN_EXE_served"));
         command.arg(self.home()).arg(self.home.beside("settings"));
@@ -195,8 +195,8 @@ impl World {
 
     /// Has the model start the background job, and returns the session.
     pub(crate) async fn start_job(&self) -> String {
-        let (said, session) = self.ask(START_JOB, None).await.unwrap();
-        assert_eq!(said, STARTED);
+        let (reply, session) = self.ask(START_JOB, None).await.unwrap();
+        assert_eq!(reply, STARTED);
         session
     }
 
@@ -205,23 +205,23 @@ impl World {
     }
 
     /// Returns what the model said in a session, in order.
-    pub(crate) async fn said(&self, session: &str) -> Vec<String> {
+    pub(crate) async fn messages(&self, session: &str) -> Vec<String> {
         let store = self.store().await;
         let id: ConversationId = session.parse().unwrap();
         let messages = store.messages(&id).await.unwrap();
-        let said = messages.into_iter().filter_map(|stored| match stored.message {
-            Message::Assistant(said) if !said.text.is_empty() => Some(said.text),
+        let reply = messages.into_iter().filter_map(|stored| match stored.message {
+            Message::Assistant(reply) if !reply.text.is_empty() => Some(reply.text),
             _ => None,
         });
-        let said = said.collect();
+        let reply = reply.collect();
         store.close().await.unwrap();
-        said
+        reply
     }
 
-    pub(crate) async fn until_said(&self, session: &str, words: &str) {
+    pub(crate) async fn until_message(&self, session: &str, words: &str) {
         let what = format!("the model said {words:?}");
         until_async(&what, || async {
-            self.said(session).await.last().is_some_and(|said| said == words)
+            self.messages(session).await.last().is_some_and(|reply| reply == words)
         })
         .await;
     }
@@ -267,7 +267,7 @@ fn settings(home: &Path, file: &Path) -> Settings {
     Settings::load(&schema, Home::at(home), Environment::default(), set)
 }
 
-impl Drop for World {
+impl Drop for GatewayFixture {
     fn drop(&mut self) {
         let settings = self.settings();
         clean_up(move || async move {

@@ -6,10 +6,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use vestal_bench::Result;
-use vestal_config::Environment;
 use vestal_scripted_model::{ReplyRule, Script, ScriptedModel, ScriptedReply};
+use vestal_testkit::TestHome;
 
 /// A question whose answer runs a tool that does not end by itself.
 pub(crate) const WORK: &str = "work without end";
@@ -25,18 +24,17 @@ pub(crate) const TIMEOUT: Duration = Duration::from_mins(2);
 
 const KEY: &str = "0b3e1c9ad0f64b7d8a5e2f1c7d9b4a60";
 
-pub(crate) struct Stage {
-    dir: TempDir,
+pub(crate) struct GatewayBench {
+    home: TestHome,
     pub(crate) model: ScriptedModel,
     program: PathBuf,
     port: u16,
     pub(crate) client: reqwest::Client,
 }
 
-impl Stage {
+impl GatewayBench {
     pub(crate) fn new(program: PathBuf) -> Result<Self> {
-        let dir = tempfile::tempdir()?;
-        std::fs::create_dir(dir.path().join("user"))?;
+        let home = TestHome::create();
         let endless = ScriptedReply::tool_call("terminal", json!({ "command": ENDLESS }));
         let talk = ScriptedReply::text("one more piece. ".repeat(50)).chunked(16);
         let script = Script::rules([
@@ -48,11 +46,10 @@ impl Stage {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         // The program chooses the TLS provider; this process has to choose one itself.
         drop(rustls::crypto::ring::default_provider().install_default());
-        let stage = Self { dir, model, program, port, client: reqwest::Client::new() };
-        std::fs::create_dir(stage.home())?;
-        std::fs::write(stage.home().join("config.yaml"), stage.config(true))?;
-        std::fs::write(stage.home().join(".env"), format!("API_SERVER_KEY={KEY}\n"))?;
-        Ok(stage)
+        let bench = Self { home, model, program, port, client: reqwest::Client::new() };
+        bench.home.write_config(&bench.config(true));
+        std::fs::write(bench.home().join(".env"), format!("API_SERVER_KEY={KEY}\n"))?;
+        Ok(bench)
     }
 
     /// Returns the settings of a profile, with or without an API server.
@@ -66,15 +63,12 @@ impl Stage {
     }
 
     pub(crate) fn home(&self) -> PathBuf {
-        self.dir.path().join("vestal")
+        self.home.vestal()
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let path = Environment::capture().get("PATH").unwrap_or_default().to_owned();
-        let user = self.dir.path().join("user");
-        let mut command = Command::new(&self.program);
-        command.args(args).env_clear().env("PATH", path).env("HOME", &user);
-        command.env("VESTAL_HOME", self.home()).current_dir(user).stdin(Stdio::null());
+        let mut command = self.home.command(&self.program);
+        command.args(args);
         command
     }
 
@@ -125,7 +119,6 @@ impl Stage {
             .body(body.to_string())
     }
 
-    /// Asks the gateway.
     pub(crate) fn ask_gateway(&self, question: &str, stream: bool) -> reqwest::RequestBuilder {
         self.ask(&format!("http://127.0.0.1:{}/v1", self.port), question, stream)
     }

@@ -1,22 +1,22 @@
 //! A home of its own for each test, and no process left of it afterwards.
 
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use vestal_logs::{LogReader, NextLine};
 use vestal_supervisor::{
     OrderOutcome, SlotState, SlotStatus, SupervisorAnswer, SupervisorRequest, ask,
 };
-use vestal_testkit::{PATIENCE, living, until};
+use vestal_testkit::processes::{naming, processes_with};
+use vestal_testkit::{TEST_TIMEOUT, until};
 
-pub(crate) struct World {
+pub(crate) struct SupervisorFixture {
     root: tempfile::TempDir,
 }
 
-impl World {
+impl SupervisorFixture {
     pub(crate) fn new() -> Self {
         let root = tempfile::tempdir().unwrap();
         std::fs::create_dir(root.path().join("profiles")).unwrap();
@@ -87,7 +87,7 @@ impl World {
     }
 
     pub(crate) async fn ask(&self, request: SupervisorRequest) -> SupervisorAnswer {
-        ask(&self.run_dir(), &request, PATIENCE).await.unwrap()
+        ask(&self.run_dir(), &request, TEST_TIMEOUT).await.unwrap()
     }
 
     pub(crate) async fn start(&self, name: &str) -> OrderOutcome {
@@ -137,9 +137,7 @@ impl World {
 
     /// Returns the living children of all slots.
     pub(crate) fn children(&self) -> Vec<u32> {
-        let mut needle = b"child\0".to_vec();
-        needle.extend_from_slice(self.root().as_os_str().as_bytes());
-        living(|pid| mentions(pid, "cmdline", &needle))
+        processes_with(&format!("child\0{}", self.root().display()))
     }
 
     pub(crate) async fn until_no_child(&self) {
@@ -152,19 +150,10 @@ fn one(answer: SupervisorAnswer) -> OrderOutcome {
     outcome
 }
 
-fn mentions(pid: u32, file: &str, needle: &[u8]) -> bool {
-    std::fs::read(format!("/proc/{pid}/{file}"))
-        .is_ok_and(|bytes| bytes.windows(needle.len()).any(|part| part == needle))
-}
-
-impl Drop for World {
+impl Drop for SupervisorFixture {
     fn drop(&mut self) {
         // Only after a failure is anything left that names this home.
-        let needle = self.root().as_os_str().as_bytes();
-        let own = std::process::id();
-        for pid in living(|pid| {
-            pid != own && (mentions(pid, "cmdline", needle) || mentions(pid, "environ", needle))
-        }) {
+        for pid in naming(self.root(), &["cmdline", "environ"]) {
             send(pid, Signal::KILL);
         }
     }
@@ -178,7 +167,7 @@ pub(crate) fn send(pid: u32, signal: Signal) {
 /// A supervisor that was started. It is killed when the test ends.
 pub(crate) struct Supervised {
     child: Child,
-    said: std::sync::mpsc::Receiver<String>,
+    printed: std::sync::mpsc::Receiver<String>,
     stdout: Option<std::thread::JoinHandle<Vec<u8>>>,
 }
 
@@ -186,7 +175,7 @@ impl Supervised {
     pub(crate) fn spawn(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         let (stderr, mut stdout) = (child.stderr.take().unwrap(), child.stdout.take().unwrap());
-        let (line, said) = std::sync::mpsc::channel();
+        let (line, printed) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             BufReader::new(stderr).lines().map_while(Result::ok).for_each(|text| {
                 line.send(text).ok();
@@ -197,22 +186,27 @@ impl Supervised {
             stdout.read_to_end(&mut bytes).unwrap();
             bytes
         });
-        Self { child, said, stdout: Some(stdout) }
+        Self { child, printed, stdout: Some(stdout) }
     }
 
     /// Waits until it says that it is ready, or has ended.
     pub(crate) fn is_ready(&self) -> bool {
-        self.said.iter().any(|line| line == "ready")
+        self.printed.iter().any(|line| line == "ready")
     }
 
     /// Waits for its end and returns what it said.
-    pub(crate) fn said(&mut self) -> (ExitStatus, Vec<String>) {
+    pub(crate) fn finished(&mut self) -> (ExitStatus, Vec<String>) {
         let status = self.child.wait().unwrap();
-        (status, self.said.iter().collect())
+        (status, self.printed.iter().collect())
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Returns its standard input, which closes when the result is dropped.
+    pub(crate) fn input(&mut self) -> ChildStdin {
+        self.child.stdin.take().unwrap()
     }
 
     pub(crate) fn kill(&mut self) {
