@@ -2,11 +2,10 @@
 
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use serde_json::json;
-use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use vestal_bench::Result;
 use vestal_board::boards::{Boards, Slug};
@@ -14,47 +13,38 @@ use vestal_board::{Authority, Board, NewTask};
 use vestal_config::{Environment, Home, Settings};
 use vestal_conversations::{ConversationStore, New, NewMessage};
 use vestal_sandbox::{Command as SandboxCommand, Engine};
+use vestal_testkit::TestHome;
 
 use crate::Plan;
 use crate::client::{Client, Login};
 
-pub(crate) struct Stage {
-    dir: TempDir,
+pub(crate) struct DashboardBench {
+    home: TestHome,
     dashboard: Child,
     pub(crate) login: Login,
     /// Kept open: closing the last connection of a file would be news to every page.
     pub(crate) board: Board,
 }
 
-fn settings(dir: &TempDir) -> Settings {
-    let user = dir.path().to_string_lossy().into_owned();
-    let environment = Environment::from_pairs([("HOME", user.as_str()), ("PATH", "/usr/bin:/bin")]);
-    let home = Home::at(dir.path().join("home"));
-    Settings::load(&vestal_api::schema(), home, environment, Vec::new())
+fn settings(home: &TestHome) -> Settings {
+    let environment = Environment::from_pairs(home.variables());
+    Settings::load(&vestal_api::schema(), Home::at(home.vestal()), environment, Vec::new())
 }
 
-impl Stage {
+impl DashboardBench {
     pub(crate) async fn new(program: PathBuf, plan: Plan) -> Result<Self> {
-        let dir = tempfile::tempdir()?;
-        let home = dir.path().join("home");
-        std::fs::create_dir_all(home.join("logs"))?;
+        let home = TestHome::create();
         // Nothing here has to outlast a loss of power.
-        let config = "terminal: {backend: local}\nkanban: {durability: normal}\n";
-        std::fs::write(home.join("config.yaml"), config)?;
-        let boards = vestal_board::settings::boards(&settings(&dir))?;
+        home.write_config("terminal: {backend: local}\nkanban: {durability: normal}\n");
+        std::fs::create_dir(home.vestal().join("logs"))?;
+        let boards = vestal_board::settings::boards(&settings(&home))?;
         let board = add_tasks(&boards, plan.tasks).await?;
-        converse(&home.join("state.db"), plan.conversations).await?;
-        write_log(&home.join("logs/agent.log"), plan.log_bytes)?;
-        start_sandboxes(&dir, plan.sandboxes).await?;
-        let mut command = Command::new(program);
+        add_conversations(&home.vestal().join("state.db"), plan.conversations).await?;
+        write_log(&home.vestal().join("logs/agent.log"), plan.log_bytes)?;
+        start_sandboxes(&home, plan.sandboxes).await?;
+        let mut command = home.command(program);
         command
             .args(["dashboard", "--port", "0", "--no-open"])
-            .env_clear()
-            .env("PATH", "/usr/bin:/bin")
-            .env("HOME", dir.path())
-            .env("VESTAL_HOME", &home)
-            .current_dir(dir.path())
-            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
         let mut dashboard = command.spawn()?;
@@ -67,7 +57,7 @@ impl Stage {
         let body = json!({ "token": token }).to_string();
         let entered = Client::connect(&login).await?.post("/api/auth/link", &body).await?;
         login.cookie = entered.cookie.ok_or("there is no cookie")?;
-        Ok(Self { dir, dashboard, login, board })
+        Ok(Self { home, dashboard, login, board })
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -79,7 +69,7 @@ impl Stage {
         self.dashboard.kill()?;
         self.dashboard.wait()?;
         self.board.close().await?;
-        let engine = Engine::open(settings(&self.dir))?;
+        let engine = Engine::open(settings(&self.home))?;
         for summary in engine.list().await? {
             engine.stop(&summary.task.parse()?).await?;
         }
@@ -102,7 +92,7 @@ async fn add_tasks(boards: &Boards, count: usize) -> Result<Board> {
     Ok(board)
 }
 
-async fn converse(path: &std::path::Path, count: usize) -> Result<()> {
+async fn add_conversations(path: &std::path::Path, count: usize) -> Result<()> {
     let store = ConversationStore::open(path).await?;
     for number in 0..count {
         let new = New {
@@ -114,11 +104,12 @@ async fn converse(path: &std::path::Path, count: usize) -> Result<()> {
             model: "m".to_owned(),
             cwd: None,
             system_prompt: String::new(),
+            state: Vec::new(),
         };
         let made = store.create(new).await?;
         let text = format!("question {number}: why does the build fail on host {}?", number % 97);
-        let said = json!({ "role": "user", "parts": [{ "type": "text", "text": text }] });
-        store.append(&made.id, &[NewMessage::said(serde_json::from_value(said)?)]).await?;
+        let reply = json!({ "role": "user", "parts": [{ "type": "text", "text": text }] });
+        store.append(&made.id, &[NewMessage::new(serde_json::from_value(reply)?)]).await?;
     }
     Ok(store.close().await?)
 }
@@ -139,8 +130,8 @@ fn write_log(path: &std::path::Path, bytes: usize) -> Result<()> {
     Ok(log.flush()?)
 }
 
-async fn start_sandboxes(dir: &TempDir, count: usize) -> Result<()> {
-    let engine = Engine::open(settings(dir))?;
+async fn start_sandboxes(home: &TestHome, count: usize) -> Result<()> {
+    let engine = Engine::open(settings(home))?;
     for number in 0..count {
         let sandbox = engine.sandbox(&format!("task-{number}").parse()?).await?;
         sandbox.run(SandboxCommand::shell("true")).await?;
