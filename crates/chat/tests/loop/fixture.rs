@@ -23,14 +23,14 @@ use vestal_model::{Endpoint, Models, ProviderApi, UserMessage};
 use vestal_runtime::Termination;
 use vestal_sandbox::{Engine, FilesOnRemoval, Isolation, Overrides, TaskName};
 use vestal_scripted_model::{Script, ScriptedModel};
-pub(crate) use vestal_testkit::{PATIENCE, marker, processes_with, until};
+pub(crate) use vestal_testkit::{TEST_TIMEOUT, marker, processes_with, until};
 use vestal_testkit::{TestHome, clean_up};
 use vestal_tui::emulator::Emulator;
 use vestal_tui::{Colour, KeyCode, KeyPress, Reflow, Size, TerminalInput};
 
-/// A home, a scripted model and whatever the chat is begun with. Its sandboxes are
+/// A home, a scripted model and whatever the chat is started with. Its sandboxes are
 /// removed when it is dropped.
-pub(crate) struct Stage {
+pub(crate) struct ChatFixture {
     pub(crate) home: TestHome,
     pub(crate) model: ScriptedModel,
     pub(crate) size: Size,
@@ -48,7 +48,7 @@ pub(crate) struct Person {
     pub(crate) lent: Arc<Mutex<Vec<&'static str>>>,
 }
 
-impl Stage {
+impl ChatFixture {
     pub(crate) fn new(script: Script) -> Self {
         let home = TestHome::create();
         let set = vec![
@@ -131,7 +131,7 @@ impl Stage {
         let human: Arc<dyn Human> = Arc::new(Clumsy(human));
         let start = match &self.resumed {
             Some(id) => Start::Resume(id.clone()),
-            None => Start::New { source: "cli".to_owned(), title: None },
+            None => Start::New { source: "cli".to_owned(), title: None, state: Vec::new() },
         };
         let endpoint = Endpoint {
             name: "scripted".to_owned(),
@@ -145,7 +145,7 @@ impl Stage {
         let terminal = Terminal::new(self.size);
         let (inputs, typed) = unbounded_channel();
         let (signals, signalled) = unbounded_channel();
-        let (outside, said) = unbounded_channel();
+        let (outside, reply) = unbounded_channel();
         let lent = Arc::default();
         let host = Arc::new(TestHost {
             agent: agent.clone(),
@@ -162,7 +162,7 @@ impl Stage {
             colour: Colour::On,
             history: self.history(),
             questions,
-            outside: said,
+            outside: reply,
             first: self.first.clone(),
             cwd: std::env::current_dir().ok(),
         };
@@ -189,7 +189,7 @@ impl Person {
         }
     }
 
-    pub(crate) fn says(&self, text: &str) {
+    pub(crate) fn submits(&self, text: &str) {
         self.types(text);
         self.presses(KeyPress::plain(KeyCode::Enter));
     }
@@ -244,7 +244,7 @@ impl Person {
                 drawn.await;
             }
         };
-        let seen = tokio::time::timeout(PATIENCE, waiting).await;
+        let seen = tokio::time::timeout(TEST_TIMEOUT, waiting).await;
         seen.unwrap_or_else(|_| panic!("not seen: {what}\n{}", self.all().join("\n")));
     }
 
@@ -379,9 +379,14 @@ impl ChatHost for TestHost {
         }
         let (start, task) = match what {
             OpenTarget::First => (self.start.clone(), None),
-            OpenTarget::New { task, title, .. } => {
-                (Start::New { source: "cli".to_owned(), title: title.map(Title::Given) }, task)
-            }
+            OpenTarget::New { task, title, .. } => (
+                Start::New {
+                    source: "cli".to_owned(),
+                    title: title.map(Title::Given),
+                    state: Vec::new(),
+                },
+                task,
+            ),
             OpenTarget::Resume { id, task, .. } => (Start::Resume(id), task),
         };
         let is_resumed = matches!(start, Start::Resume(_));
@@ -421,7 +426,7 @@ impl ChatHost for TestHost {
     }
 }
 
-impl Drop for Stage {
+impl Drop for ChatFixture {
     fn drop(&mut self) {
         let settings = self.settings();
         clean_up(move || async move {

@@ -4,10 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
-use tempfile::TempDir;
 use vestal_bench::Result;
-use vestal_config::Environment;
 use vestal_scripted_model::{ReplyRule, Script, ScriptedModel, ScriptedReply};
+use vestal_testkit::TestHome;
 use vestal_tui::Size;
 use vestal_tui::emulator::{Command, Pty};
 
@@ -21,23 +20,22 @@ pub(crate) const FLOOD: &str = "flood the tool";
 pub(crate) const TALK: &str = "talk for long";
 
 /// Longest that anything may take.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// A command that prints 10 MB in lines, 100 kB every 30 ms.
 const PRINTS: &str = "line=$(printf 'x%.0s' $(seq 99)); \
     block=$(for i in $(seq 1000); do echo $line; done); \
     for i in $(seq 100); do echo \"$block\"; sleep 0.03; done";
 
-pub(crate) struct Stage {
-    dir: TempDir,
+pub(crate) struct ChatFixture {
+    home: TestHome,
     pub(crate) model: ScriptedModel,
     program: PathBuf,
 }
 
-impl Stage {
-    pub(crate) fn new(program: PathBuf) -> Result<Self> {
-        let dir = tempfile::tempdir()?;
-        std::fs::create_dir(dir.path().join("user"))?;
+impl ChatFixture {
+    pub(crate) fn new(program: PathBuf) -> Self {
+        let home = TestHome::create();
         let call =
             |command: &str| ScriptedReply::tool_call("terminal", json!({"command": command}));
         let paragraph = "Words of **some** weight, and `code` between them. ".repeat(4) + "\n\n";
@@ -55,37 +53,22 @@ impl Stage {
                 .reply(ScriptedReply::text(talk).chunked(2_000).paced(Duration::from_millis(1))),
         ]);
         let model = ScriptedModel::start(script.or_echo().forget_bodies());
-        let stage = Self { dir, model, program };
-        std::fs::create_dir(stage.home())?;
-        std::fs::write(
-            stage.home().join("config.yaml"),
-            format!(
-                "model:\n  default: m\n  base_url: {}\n  context_length: 1000000\nterminal:\n  backend: local\n",
-                stage.model.base_url()
-            ),
-        )?;
-        Ok(stage)
-    }
-
-    fn home(&self) -> PathBuf {
-        self.dir.path().join("vestal")
-    }
-
-    fn user(&self) -> PathBuf {
-        self.dir.path().join("user")
+        let fixture = Self { home, model, program };
+        fixture.home.write_config(&format!(
+            "model:\n  default: m\n  base_url: {}\n  context_length: 1000000\nterminal:\n  backend: local\n",
+            fixture.model.base_url()
+        ));
+        fixture
     }
 
     /// Starts a program on a terminal, with nothing in its environment but what it needs.
     pub(crate) fn on_terminal(&self, program: &std::path::Path, args: &[&str]) -> Result<Pty> {
-        let path = Environment::capture().get("PATH").unwrap_or_default().to_owned();
         let command = Command::new(program)
             .args(args)
             .env_clear()
-            .env("PATH", path)
+            .envs(self.home.program_variables())
             .env("TERM", "xterm-256color")
-            .env("HOME", self.user())
-            .env("VESTAL_HOME", self.home())
-            .current_dir(self.user());
+            .current_dir(self.home.user());
         Ok(Pty::spawn(command, Size { columns: 100, rows: 40 })?)
     }
 
@@ -95,7 +78,7 @@ impl Stage {
     }
 
     /// Starts a chat and waits until it can be typed into.
-    pub(crate) fn seat(&self) -> Result<Pty> {
+    pub(crate) fn ready_chat(&self) -> Result<Pty> {
         let chat = self.chat()?;
         wait_for_prompt(&chat);
         Ok(chat)
@@ -105,23 +88,19 @@ impl Stage {
     pub(crate) fn leave(mut chat: Pty) -> Result<()> {
         // Only an empty input lets one leave.
         chat.key("\x15\x04")?;
-        chat.wait(PATIENCE)?;
+        chat.wait(TEST_TIMEOUT)?;
         Ok(())
     }
 
     /// Removes the sandbox.
     pub(crate) fn close(self) -> Result<()> {
-        let done = std::process::Command::new(&self.program)
-            .args(["rm", "-y", "--files", "default"])
-            .env_clear()
-            .env("HOME", self.user())
-            .env("VESTAL_HOME", self.home())
-            .output()?;
-        if done.status.success() { Ok(()) } else { Err("the sandbox was not removed".into()) }
+        let mut remove = self.home.command(&self.program);
+        let removed = remove.args(["rm", "-y", "--files", "default"]).output()?;
+        if removed.status.success() { Ok(()) } else { Err("the sandbox was not removed".into()) }
     }
 }
 
 /// Waits until there is an input that is empty.
 pub(crate) fn wait_for_prompt(chat: &Pty) {
-    chat.wait_for(|seen| seen.screen().iter().any(|row| row.trim_end() == "›"), PATIENCE);
+    chat.wait_for(|seen| seen.screen().iter().any(|row| row.trim_end() == "›"), TEST_TIMEOUT);
 }
