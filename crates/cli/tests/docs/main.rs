@@ -1,9 +1,12 @@
-//! Holds the documentation to the tree: a file that a page names is there, and the
-//! walks of `docs/architecture.md` stay as short as they promise.
+//! Checks rules that hold for the whole tree: a file that a page names is there and a link leads
+//! somewhere, the walks of `docs/architecture.md` stay as short as they promise, and a type name has
+//! one meaning.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-use std::collections::BTreeSet;
+mod links;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -95,4 +98,52 @@ fn the_walks_cross_no_more_files_than_they_promise() {
     assert!(!command.is_empty() && command.len() <= 30, "a command crosses {}", command.len());
     let more: Vec<_> = turn.difference(&command).collect();
     assert!(!more.is_empty() && more.len() <= 15, "a turn crosses {} more", more.len());
+}
+
+/// Names that each library has by convention, as in the standard library.
+const COMMON_TYPES: [&str; 2] = ["Error", "Result"];
+
+/// Returns the type that a line at the top level of a file declares for other modules.
+fn declared_type(line: &str) -> Option<&str> {
+    let rest = line.strip_prefix("pub")?;
+    let rest = match rest.strip_prefix('(') {
+        Some(scope) => scope.split_once(')')?.1,
+        None => rest,
+    };
+    let rest = rest.trim_start();
+    let rest = rest.strip_prefix("unsafe ").unwrap_or(rest);
+    let kinds = ["struct ", "enum ", "union ", "trait ", "type "];
+    let name = kinds.iter().find_map(|kind| rest.strip_prefix(kind))?;
+    name.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next()
+}
+
+/// Reports whether a file belongs to a library or program, and not to its tests.
+fn is_product(path: &Path) -> bool {
+    let is_source = path.components().any(|part| part.as_os_str() == "src");
+    let is_test = path.components().any(|part| {
+        let name = part.as_os_str().to_string_lossy();
+        let stem = name.strip_suffix(".rs").unwrap_or(&name);
+        stem == "tests" || stem == "testing" || stem == "testkit" || stem.ends_with("_tests")
+    });
+    is_source && !is_test && path.extension().is_some_and(|ending| ending == "rs")
+}
+
+#[test]
+fn a_type_name_has_one_meaning_in_the_workspace() {
+    let root = root();
+    let mut files = Vec::new();
+    files_below(&root.join("crates"), &mut files);
+    let mut declared: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for path in files.iter().filter(|path| is_product(path)) {
+        let text = fs::read_to_string(path).unwrap();
+        for name in text.lines().filter_map(declared_type) {
+            let place = path.strip_prefix(&root).unwrap().display().to_string();
+            declared.entry(name.to_owned()).or_default().push(place);
+        }
+    }
+    assert!(declared.len() > 1000, "only {} types were found", declared.len());
+    // Each command of the program has its arguments beside it, as clap's derive wants it.
+    let is_convention = |name: &str| COMMON_TYPES.contains(&name) || name.ends_with("Args");
+    declared.retain(|name, places| places.len() > 1 && !is_convention(name));
+    assert_eq!(declared, BTreeMap::new(), "types with the same name; rename all but one");
 }

@@ -6,18 +6,18 @@ use std::process::Command;
 use serde_json::json;
 use vestal_scripted_model::{Script, ScriptedModel, ScriptedReply};
 
-use crate::support::{ProgramOutcome, World};
+use crate::support::{ProgramFixture, ProgramOutcome};
 
-/// A world and the model that is asked in it.
-pub(crate) struct Chatting {
-    pub(crate) world: World,
+/// A fixture and the model that is asked in it.
+pub(crate) struct ChatFixture {
+    pub(crate) fixture: ProgramFixture,
     pub(crate) model: ScriptedModel,
 }
 
-impl Chatting {
-    /// Returns a world whose sandboxes are processes and whose model says this.
+impl ChatFixture {
+    /// Returns a fixture whose sandboxes are processes and whose model says this.
     pub(crate) fn new(script: Script) -> Self {
-        Self { world: World::new(), model: ScriptedModel::start(script) }
+        Self { fixture: ProgramFixture::new(), model: ScriptedModel::start(script) }
     }
 
     pub(crate) fn replies(replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
@@ -36,7 +36,7 @@ impl Chatting {
     }
 
     pub(crate) fn command<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Command {
-        let mut command = self.world.command(args);
+        let mut command = self.fixture.command(args);
         command.envs(self.variables());
         command
     }
@@ -49,7 +49,6 @@ impl Chatting {
         crate::support::finish(self.command(args).spawn().unwrap())
     }
 
-    /// Asks.
     pub(crate) fn ask(&self, prompt: &str) -> ProgramOutcome {
         self.vestal(["chat", "-q", prompt])
     }
@@ -59,7 +58,7 @@ impl Chatting {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let event = event(&self.model);
         runtime.block_on(async {
-            tokio::time::timeout(crate::support::PATIENCE, event).await.unwrap();
+            tokio::time::timeout(crate::support::TEST_TIMEOUT, event).await.unwrap();
         });
     }
 }

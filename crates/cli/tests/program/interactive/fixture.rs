@@ -1,13 +1,12 @@
-//! Somebody who chats on a terminal that is really there.
+//! A chat of the program on a pseudo-terminal.
 
 use rustix::process::Signal;
 use vestal_tui::Size;
 use vestal_tui::emulator::{Command, Emulator, Pty};
 
-use crate::chat::world::Chatting;
-use crate::support::PATIENCE;
+use crate::chat::fixture::ChatFixture;
+use crate::support::TEST_TIMEOUT;
 
-/// Enter.
 pub(crate) const ENTER: &str = "\r";
 /// Ctrl-C.
 pub(crate) const INTERRUPT: &str = "\x03";
@@ -19,37 +18,37 @@ pub(crate) const fn columns(columns: u16) -> Size {
 }
 
 /// A chat on a terminal.
-pub(crate) struct Seat {
+pub(crate) struct ChatTerminal {
     pub(crate) pty: Pty,
 }
 
-impl Seat {
+impl ChatTerminal {
     /// Begins a chat on a terminal of 80 columns, and waits until it can be typed into.
-    pub(crate) fn take(chat: &Chatting) -> Self {
-        let seat = Self::take_with(chat, &["chat"], columns(80));
-        seat.sees_prompt();
-        seat
+    pub(crate) fn take(chat: &ChatFixture) -> Self {
+        let tty = Self::take_with(chat, &["chat"], columns(80));
+        tty.sees_prompt();
+        tty
     }
 
     /// Starts the program on a terminal.
-    pub(crate) fn take_with(chat: &Chatting, args: &[&str], size: Size) -> Self {
+    pub(crate) fn take_with(chat: &ChatFixture, args: &[&str], size: Size) -> Self {
         let variables: Vec<(&str, String)> = chat.variables();
         Self::start(chat, args, size, &variables)
     }
 
-    /// As [`Seat::take_with`], with exactly these variables besides the usual ones.
+    /// As [`ChatTerminal::take_with`], with exactly these variables besides the usual ones.
     pub(crate) fn start(
-        chat: &Chatting,
+        chat: &ChatFixture,
         args: &[&str],
         size: Size,
         variables: &[(&str, String)],
     ) -> Self {
-        Self::start_in(chat, &chat.world.work(), args, size, variables)
+        Self::start_in(chat, &chat.fixture.work(), args, size, variables)
     }
 
-    /// As [`Seat::start`], in a directory.
+    /// As [`ChatTerminal::start`], in a directory.
     pub(crate) fn start_in(
-        chat: &Chatting,
+        chat: &ChatFixture,
         dir: &std::path::Path,
         args: &[&str],
         size: Size,
@@ -59,7 +58,7 @@ impl Seat {
             .args(args)
             .current_dir(dir)
             .env_clear()
-            .envs(chat.world.environment())
+            .envs(chat.fixture.environment())
             .env("NO_COLOR", "1")
             .envs(variables.iter().map(|(name, value)| (*name, value.as_str())));
         Self { pty: Pty::spawn(command, size).unwrap() }
@@ -74,12 +73,12 @@ impl Seat {
     /// Waits until the window shows a text.
     #[track_caller]
     pub(crate) fn sees(&self, text: &str) {
-        self.pty.wait_for_text(text, PATIENCE);
+        self.pty.wait_for_text(text, TEST_TIMEOUT);
     }
 
     #[track_caller]
     pub(crate) fn sees_when(&self, looks_right: impl Fn(&[String]) -> bool) {
-        self.pty.wait_for(|seen| looks_right(&seen.screen()), PATIENCE);
+        self.pty.wait_for(|seen| looks_right(&seen.screen()), TEST_TIMEOUT);
     }
 
     /// Waits until a text is nowhere in the window any more.
@@ -94,7 +93,7 @@ impl Seat {
 
     /// Types something, sees it, and sends it; a command when nothing runs any more.
     #[track_caller]
-    pub(crate) fn says(&mut self, text: &str) {
+    pub(crate) fn submits(&mut self, text: &str) {
         if text.starts_with('/') {
             self.sees_rest();
         } else {
@@ -110,7 +109,7 @@ impl Seat {
     /// Waits until a text is seen, or can be scrolled back to.
     #[track_caller]
     pub(crate) fn has_seen(&self, text: &str) {
-        self.pty.wait_for(|seen| seen.all().iter().any(|row| row.contains(text)), PATIENCE);
+        self.pty.wait_for(|seen| seen.all().iter().any(|row| row.contains(text)), TEST_TIMEOUT);
     }
 
     /// Waits until the input is there with nothing in it. A command that has the
@@ -126,7 +125,7 @@ impl Seat {
         self.sees_rest_with("");
     }
 
-    /// As [`Seat::sees_rest`], with this in the input.
+    /// As [`ChatTerminal::sees_rest`], with this in the input.
     #[track_caller]
     pub(crate) fn sees_rest_with(&self, typed: &str) {
         // While a turn runs, its time is a part of the status.
@@ -162,7 +161,7 @@ impl Seat {
     /// Waits for the end of the program, and returns the exit code.
     #[track_caller]
     pub(crate) fn ends(&mut self) -> i32 {
-        let status = self.pty.wait(PATIENCE).unwrap();
+        let status = self.pty.wait(TEST_TIMEOUT).unwrap();
         status.code().unwrap_or(-1)
     }
 
